@@ -1,0 +1,41 @@
+# `make demo` and `make test` need Python 3.11+ and make, and nothing else.
+PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3; do \
+	$$p -c 'import sys; raise SystemExit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
+BIN := .venv/bin
+STAMP := .venv/.installed
+JOBS ?= 2
+
+.PHONY: demo test lint types rooms unit slow bench docs clean help
+
+help:  ## show the targets
+	@grep -hE '^[a-z]+:.*##' Makefile | sed -E 's/:[^#]*## /\t/'
+
+$(STAMP): pyproject.toml constraints.txt
+	@test -n "$(PYTHON)" || { echo "onnx-passes needs Python 3.11 or later on the PATH (or: make PYTHON=/path/to/python)"; exit 1; }
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $(STAMP)
+
+demo: $(STAMP)  ## optimise a real model, verified, and print the report
+	cd examples/digits && ../../$(BIN)/onnx-passes -c pipeline.yaml -o ../../out/digits.onnx model.onnx
+
+test: lint types rooms unit  ## everything that CI runs
+
+lint: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(STAMP)
+	$(BIN)/mypy
+
+rooms: $(STAMP)
+	$(BIN)/lint-imports
+
+unit: $(STAMP)
+	$(BIN)/pytest -n $(JOBS)
+
+slow: $(STAMP)  ## the tests that take minutes
+	$(BIN)/pytest -n $(JOBS) -m slow
+
+clean:  ## remove the environment and what was built
+	rm -rf .venv out build dist .mypy_cache .ruff_cache .pytest_cache

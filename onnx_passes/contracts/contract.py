@@ -1,0 +1,97 @@
+"""The three contracts, and the decorators that declare them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeAlias, TypeVar, overload
+
+ClassT = TypeVar("ClassT", bound=type[Any])
+
+_ATTRIBUTE = "__contracts__"
+
+
+@dataclass(frozen=True, slots=True)
+class Equality:
+    """Every output is equal bit for bit; NaN equals NaN, and -0 equals 0."""
+
+    def __str__(self) -> str:
+        return "equality"
+
+
+@dataclass(frozen=True, slots=True)
+class Tolerance:
+    """Every float output is close; everything else is equal.
+
+    Attributes:
+        rtol: Relative tolerance, or None for the default of the output's dtype.
+        atol: Absolute tolerance, or None for the default of the output's dtype.
+    """
+
+    rtol: float | None = None
+    atol: float | None = None
+
+    def __str__(self) -> str:
+        given = [f"{k}={v:g}" for k in ("rtol", "atol") if (v := getattr(self, k)) is not None]
+        return f"tolerance({', '.join(given)})" if given else "tolerance"
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """The metrics of the pipeline stay in their ranges.
+
+    Attributes:
+        names: The metrics that matter to this pass; empty for all that the pipeline has.
+    """
+
+    names: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return f"metric({', '.join(self.names)})" if self.names else "metric"
+
+
+Contract: TypeAlias = Equality | Tolerance | Metric
+
+
+def contracts_of(cls: type[Any]) -> tuple[Contract, ...]:
+    """Return the contracts declared on a class or inherited, outermost decorator first."""
+    declared: tuple[Contract, ...] = getattr(cls, _ATTRIBUTE, ())
+    return declared
+
+
+def _declare(cls: ClassT, contract: Contract) -> ClassT:
+    # Own declarations stack; a class that declares any does not add to its base's.
+    own: tuple[Contract, ...] = vars(cls).get(_ATTRIBUTE, ())
+    setattr(cls, _ATTRIBUTE, (contract, *own))
+    return cls
+
+
+def equality(cls: ClassT) -> ClassT:
+    """Declare that a pass keeps every output bit for bit."""
+    return _declare(cls, Equality())
+
+
+@overload
+def tolerance(cls: ClassT) -> ClassT: ...
+@overload
+def tolerance(
+    *, rtol: float | None = None, atol: float | None = None
+) -> Callable[[ClassT], ClassT]: ...
+def tolerance(
+    cls: ClassT | None = None, *, rtol: float | None = None, atol: float | None = None
+) -> ClassT | Callable[[ClassT], ClassT]:
+    """Declare that a pass keeps float outputs close, and all others equal."""
+    if cls is not None:
+        return _declare(cls, Tolerance())
+    return lambda cls: _declare(cls, Tolerance(rtol, atol))
+
+
+@overload
+def metric(cls: ClassT) -> ClassT: ...
+@overload
+def metric(*names: str) -> Callable[[ClassT], ClassT]: ...
+def metric(*args: Any) -> Any:
+    """Declare that a pass keeps the pipeline's metrics, or those named, in their ranges."""
+    if len(args) == 1 and isinstance(args[0], type):
+        return _declare(args[0], Metric())
+    return lambda cls: _declare(cls, Metric(tuple(args)))

@@ -1,0 +1,117 @@
+"""Errors a user can act on: what happened, where, and what to do about it.
+
+Each class carries a stable ``code`` and the exit code of the command line:
+1 a verification failed, 2 bad usage or config, 3 the model or engine cannot be used,
+4 something asked for could not be verified.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class OnnxPassesError(Exception):
+    """An error with a stable code, a location where one is known, and a way out."""
+
+    code: ClassVar[str] = "error"
+    exit_code: ClassVar[int] = 2
+
+    def __init__(
+        self, message: str, *, where: str | None = None, help: str | None = None
+    ) -> None:
+        """Store the parts; ``str(error)`` renders them."""
+        super().__init__(message)
+        self.message, self.where, self.help = message, where, help
+
+    def __str__(self) -> str:
+        """Render as the message, then location, then help."""
+        parts = [self.message, self.where, f"  = help: {self.help}" if self.help else None]
+        return "\n".join(part for part in parts if part)
+
+
+class UsageError(OnnxPassesError):
+    """The command line asks for something that cannot be done."""
+
+    code = "usage"
+
+
+class ConfigError(OnnxPassesError):
+    """A pipeline file is wrong."""
+
+    code = "config"
+
+
+class UnknownPassError(ConfigError):
+    """A pipeline names a pass that is not registered."""
+
+    code = "unknown-pass"
+
+
+class UnknownMetricError(ConfigError):
+    """A pipeline names a metric that is not registered."""
+
+    code = "unknown-metric"
+
+
+class OptionError(ConfigError):
+    """A pass is given an option that it does not have, or a value of the wrong type."""
+
+    code = "option"
+
+
+class ReferenceDataError(ConfigError):
+    """Reference data does not fit the model."""
+
+    code = "reference-data"
+
+
+class ModelError(OnnxPassesError):
+    """A model cannot be read, written or represented without loss."""
+
+    code = "model"
+    exit_code = 3
+
+
+class EngineError(OnnxPassesError):
+    """An engine cannot load or run a model."""
+
+    code = "engine"
+    exit_code = 3
+
+
+class EngineUnavailableError(EngineError):
+    """An engine, or the provider asked of it, is not on this machine."""
+
+    code = "engine-unavailable"
+
+
+class UnsupportedModelError(EngineError):
+    """An engine has no implementation of something the model needs."""
+
+    code = "unsupported-model"
+
+
+class VerificationError(OnnxPassesError):
+    """A pass changed what the model computes, or how it is called."""
+
+    code = "verification"
+    exit_code = 1
+
+
+class PassError(OnnxPassesError):
+    """A pass raised, returned the wrong thing, or did not end."""
+
+    code = "pass"
+    exit_code = 1
+
+
+class FixpointError(PassError):
+    """A rewrite rule, or a group of passes, does not come to rest."""
+
+    code = "no-fixpoint"
+
+
+class TimeLimitError(PassError):
+    """A pass ran past its time limit."""
+
+    code = "time-limit"

@@ -1,0 +1,1 @@
+"""Models in and out of files, nothing lost."""

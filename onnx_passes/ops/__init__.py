@@ -1,0 +1,1 @@
+"""Operator domains with reference implementations."""

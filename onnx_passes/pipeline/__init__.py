@@ -1,0 +1,1 @@
+"""The pass manager: ordering, fixpoints, gate, policy, events."""

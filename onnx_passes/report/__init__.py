@@ -1,0 +1,1 @@
+"""What happened: dataclasses, and writers of them."""

@@ -1,0 +1,187 @@
+"""What happened in a run: the one set of dataclasses that every writer reads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from onnx_passes.verify.result import Check, Verdict
+
+SCHEMA_VERSION = 1
+
+
+@dataclass
+class ModelSummary:
+    """A model in numbers.
+
+    Attributes:
+        nodes: Number of nodes, those in subgraphs and functions included.
+        operators: Number of nodes by operator ("domain::Type", the default domain without).
+        initializers: Number of initializers.
+        weight_bytes: Their size in bytes.
+        opsets: Version by domain.
+        hash: Canonical hash.
+    """
+
+    nodes: int
+    operators: dict[str, int]
+    initializers: int
+    weight_bytes: int
+    opsets: dict[str, int]
+    hash: str
+
+
+@dataclass
+class RewriteSummary:
+    """One application of a rewrite rule.
+
+    Attributes:
+        number: Its number in the whole pipeline, from 1.
+        rule: Name of the rule.
+        nodes: The nodes matched, as text.
+        replaced: Pairs of value names, old and new.
+        new_nodes: The nodes put in their place, as text.
+    """
+
+    number: int
+    rule: str
+    nodes: list[str]
+    replaced: list[tuple[str, str]]
+    new_nodes: list[str]
+
+
+@dataclass
+class PassReport:
+    """One pass of the pipeline.
+
+    Attributes:
+        index: Position in the run, from 0.
+        name: Pipeline name, with options as text: ``fold-constants{size_limit=1MiB}``.
+        contract: What it promises, as text; "none" where it declares nothing.
+        verdict: The outcome.
+        action: "kept", "rolled back", "warned" or "stopped".
+        changed: Whether the model differs from before, measured by comparing.
+        claimed: What the pass itself said (``PassResult.modified``).
+        nodes_before: Number of nodes before.
+        nodes_after: Number of nodes after.
+        bytes_before: Size of the weights before, in bytes.
+        bytes_after: Size of the weights after, in bytes.
+        rewrites: Every rewrite applied, in order.
+        checks: Every check made.
+        pass_seconds: Wall time of the pass.
+        verify_seconds: Wall time of its checks.
+        notes: Things a user should know, a sentence each.
+        error: The error that the pass or its check ended with, as text.
+        group: Path of the groups it ran in (``cleanup#2`` is its second round).
+    """
+
+    index: int
+    name: str
+    contract: str
+    verdict: Verdict = Verdict.UNCHANGED
+    action: str = "kept"
+    changed: bool = False
+    claimed: bool = False
+    nodes_before: int = 0
+    nodes_after: int = 0
+    bytes_before: int = 0
+    bytes_after: int = 0
+    rewrites: list[RewriteSummary] = field(default_factory=list)
+    checks: list[Check] = field(default_factory=list)
+    pass_seconds: float = 0.0
+    verify_seconds: float = 0.0
+    notes: list[str] = field(default_factory=list)
+    error: str | None = None
+    group: str = ""
+
+    @property
+    def max_abs(self) -> float | None:
+        """Largest absolute error that any of its checks saw."""
+        errors = [c.max_abs for c in self.checks if c.max_abs is not None]
+        return max(errors, default=None)
+
+
+@dataclass
+class EngineReport:
+    """An engine that took part, and when.
+
+    Attributes:
+        name: Its name.
+        when: "each", "checkpoint" or "end".
+        details: Version, provider, options: what is needed to repeat the numbers.
+        fallback_for: The engine it stands in for, and why, as one sentence.
+    """
+
+    name: str
+    when: str
+    details: dict[str, str | int | float | bool]
+    fallback_for: str | None = None
+
+
+@dataclass
+class ReferenceReport:
+    """The inputs that the checks ran on.
+
+    Attributes:
+        source: "generated (seed 0)", "inputs.npz", ...
+        samples: Number of samples.
+        inputs: Per input of the first sample, dtype, shape and range as text.
+    """
+
+    source: str
+    samples: int
+    inputs: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass
+class RunReport:
+    """A whole run.
+
+    Attributes:
+        model: Path of the input.
+        output: Path of the output; None where none was written.
+        pipeline: The resolved pipeline as text that reads back to the same pipeline.
+        verify: Whether verification was on.
+        versions: Version by package.
+        machine: Processor, cores, memory, operating system.
+        before: The model before the first pass.
+        after: The model after the last.
+        engines: The engines that took part.
+        reference: The inputs used.
+        passes: Every pass, in the order run.
+        final: Checks made at the end, of the result against the original.
+        not_verified: What was not verified and why, a sentence each.
+        notes: What the loader and the saver had to say, a sentence each.
+        error: The error that ended the run, as text.
+        seconds: Wall time of the whole run.
+        exit_code: As the command line returns it.
+        schema_version: Version of this layout.
+    """
+
+    model: str
+    output: str | None
+    pipeline: str
+    verify: bool
+    versions: dict[str, str] = field(default_factory=dict)
+    machine: dict[str, str] = field(default_factory=dict)
+    before: ModelSummary | None = None
+    after: ModelSummary | None = None
+    engines: list[EngineReport] = field(default_factory=list)
+    reference: ReferenceReport | None = None
+    passes: list[PassReport] = field(default_factory=list)
+    final: list[Check] = field(default_factory=list)
+    not_verified: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    error: str | None = None
+    seconds: float = 0.0
+    exit_code: int = 0
+    schema_version: int = SCHEMA_VERSION
+
+    @property
+    def pass_seconds(self) -> float:
+        """Time spent in passes."""
+        return sum(p.pass_seconds for p in self.passes)
+
+    @property
+    def verify_seconds(self) -> float:
+        """Time spent checking, pass by pass."""
+        return sum(p.verify_seconds for p in self.passes)

@@ -1,0 +1,59 @@
+"""What an engine is: something that makes a model ready and runs it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+import onnx_ir as ir
+
+Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+Data: TypeAlias = "Array | list[Data] | None"
+"""What a value holds at run time: a tensor, a sequence of them, or an empty optional."""
+Feeds: TypeAlias = Mapping[str, Data]
+Outputs: TypeAlias = dict[str, Data]
+
+
+class Session(Protocol):
+    """A model made ready to run."""
+
+    def run(self, feeds: Feeds, outputs: Sequence[str] | None = None) -> Outputs:
+        """Run once.
+
+        Args:
+            feeds: A value for every graph input that has no initializer, by name. Types that
+                numpy lacks (bfloat16, float8, int4) come as ``ml_dtypes`` arrays.
+            outputs: The outputs wanted, in this order; None for all.
+
+        Returns:
+            The outputs by name, in graph order, with dtypes as the model declares them.
+
+        Raises:
+            EngineError: The engine failed while running; the message is the engine's own.
+        """
+        ...
+
+
+class Engine(Protocol):
+    """Something that can run a model. Immutable, hashable and picklable."""
+
+    @property
+    def name(self) -> str:
+        """The name a report shows, options that matter included."""
+        ...
+
+    def describe(self) -> dict[str, str | int | float | bool]:
+        """What a report must record for the numbers to be repeated: versions, options."""
+        ...
+
+    def prepare(self, model: ir.Model) -> AbstractContextManager[Session]:
+        """Make ``model`` ready without changing it, or serialising its weights.
+
+        Raises:
+            EngineUnavailableError: The engine or its provider is not on this machine.
+            UnsupportedModelError: The engine lacks an operator or type of the model.
+            EngineError: The engine refuses the model for another reason.
+        """
+        ...

@@ -1,0 +1,1 @@
+"""Build, compare and edit models."""

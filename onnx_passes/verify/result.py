@@ -1,0 +1,120 @@
+"""What a check found. Plain data, so that a report can hold it and write it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+class Verdict(StrEnum):
+    """The outcome of a check, or of a whole pass."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+    UNCHANGED = "unchanged"
+    NOT_VERIFIED = "not verified"
+
+
+@dataclass(frozen=True)
+class OutputCheck:
+    """How one output of one sample compares.
+
+    Attributes:
+        output: Name of the output, with the path into sequences (``y[2]``).
+        passed: Whether it keeps the contract.
+        reason: Why it does not, in one clause ("shape is [3], expected [2,3]").
+        max_abs: Largest absolute difference over finite elements, if both are numeric.
+        max_rel: Largest relative difference over finite elements with nonzero reference.
+        worst: Index of the worst element.
+        expected: The reference's element at ``worst``, as text.
+        actual: The candidate's element at ``worst``, as text.
+        mismatched: Number of elements outside the limit.
+        size: Number of elements.
+        rtol: Relative tolerance that was applied (0 under equality).
+        atol: Absolute tolerance that was applied (0 under equality).
+    """
+
+    output: str
+    passed: bool
+    reason: str | None = None
+    max_abs: float | None = None
+    max_rel: float | None = None
+    worst: tuple[int, ...] | None = None
+    expected: str | None = None
+    actual: str | None = None
+    mismatched: int = 0
+    size: int = 0
+    rtol: float = 0.0
+    atol: float = 0.0
+
+
+@dataclass(frozen=True)
+class MetricCheck:
+    """One metric against its range.
+
+    Attributes:
+        name: Registered name of the metric.
+        value: What was measured.
+        low: Least value accepted.
+        high: Greatest value accepted.
+        samples: Number of samples it was measured on.
+    """
+
+    name: str
+    value: float
+    low: float
+    high: float
+    samples: int
+
+    @property
+    def passed(self) -> bool:
+        """Whether the value lies in the range; NaN does not."""
+        return self.low <= self.value <= self.high
+
+
+@dataclass(frozen=True)
+class Check:
+    """One question put to one engine, or to the structure, and its answer.
+
+    Attributes:
+        kind: "structure", "interface", "equality", "tolerance", "metric" or "drift".
+        verdict: The outcome.
+        engine: Name of the engine; None where none is involved.
+        scope: "model" for whole-model runs, "region" for changed regions only.
+        reason: Why it failed or did not run, in one sentence.
+        sample: Index of the reference sample that failed.
+        outputs: Per output, the worst sample's comparison.
+        metrics: Per metric.
+        seconds: Wall time.
+    """
+
+    kind: str
+    verdict: Verdict
+    engine: str | None = None
+    scope: str = "model"
+    reason: str | None = None
+    sample: int | None = None
+    outputs: tuple[OutputCheck, ...] = ()
+    metrics: tuple[MetricCheck, ...] = ()
+    seconds: float = 0.0
+
+    @property
+    def max_abs(self) -> float | None:
+        """Largest absolute error over all outputs, None where none is numeric."""
+        return max((o.max_abs for o in self.outputs if o.max_abs is not None), default=None)
+
+
+@dataclass(frozen=True)
+class Checks:
+    """All checks after one pass."""
+
+    checks: tuple[Check, ...] = field(default=())
+
+    @property
+    def verdict(self) -> Verdict:
+        """Failed if any failed, else not verified if any was not, else passed."""
+        verdicts = {check.verdict for check in self.checks}
+        for verdict in (Verdict.FAILED, Verdict.NOT_VERIFIED, Verdict.PASSED):
+            if verdict in verdicts:
+                return verdict
+        return Verdict.UNCHANGED
