@@ -1,0 +1,44 @@
+"""The pass author's vocabulary; the passes themselves are one per file below."""
+
+from onnxscript.rewriter import MatchContext, MatchResult
+
+from onnx_passes.passes import base, compose, verify
+from onnx_passes.passes.base import (
+    Analysis,
+    Annotation,
+    Op,
+    Pass,
+    RewriteRulePass,
+    RewriteRuleSetPass,
+    Transformation,
+    Value,
+    Var,
+)
+from onnx_passes.passes.compose import ComposePass
+from onnx_passes.passes.constants import constant, is_constant
+from onnx_passes.passes.options import MIB, Size
+from onnx_passes.passes.registry import collect, register
+
+__all__ = [
+    "MIB",
+    "Analysis",
+    "Annotation",
+    "ComposePass",
+    "MatchContext",
+    "MatchResult",
+    "Op",
+    "Pass",
+    "RewriteRulePass",
+    "RewriteRuleSetPass",
+    "Size",
+    "Transformation",
+    "Value",
+    "Var",
+    "base",
+    "collect",
+    "compose",
+    "constant",
+    "is_constant",
+    "register",
+    "verify",
+]

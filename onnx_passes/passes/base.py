@@ -1,0 +1,207 @@
+"""The kinds of pass.
+
+Every pass is an :class:`onnx_ir.passes.PassBase` and runs inside anyone's
+``ir.passes.PassManager``; in a pipeline of ours it is verified as well. Typed fields of the
+class are its options (see :mod:`onnx_passes.passes.options`).
+"""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
+
+import onnx_ir as ir
+from onnxscript.rewriter import MatchResult, RewriteRule
+
+from onnx_passes.contracts import Contract, contracts_of
+from onnx_passes.passes.context import PassContext
+from onnx_passes.passes.naming import pipeline_name
+from onnx_passes.passes.options import validate_options
+
+# onnxscript resolves operators and pattern variables by attribute, which no type checker sees.
+Op: TypeAlias = Any
+Var: TypeAlias = Any
+Value: TypeAlias = ir.Value
+
+ALL: Literal["all"] = "all"
+
+
+class Pass(ir.passes.PassBase, abc.ABC):
+    """A named unit of work over a model.
+
+    Class attributes that a subclass may set:
+
+    Attributes:
+        name: Pipeline name, made from the class name.
+        requires: Names of passes whose results must hold before this one runs; the pipeline
+            runs those that do not. (A *method* of this name is onnx-ir's pre-condition.)
+        preserves: Names of passes whose results still hold after this one changed the model;
+            ``"all"`` for every one.
+        followed_by: Names of passes that the pipeline runs after this one changed the model.
+        interface_changes: What this pass may change of the model's interface: any of
+            "inputs", "outputs", "types", "dims". Everything else belongs to the user.
+        config: The whole pipeline file as plain data, shared by all passes.
+        state_dict: Free for passes to share things in, one per run.
+        context: What the pipeline tells the pass, and the pass the pipeline.
+    """
+
+    name: ClassVar[str] = "pass"
+    preserves: ClassVar[Sequence[str]] = ()
+    followed_by: ClassVar[Sequence[str]] = ()
+    interface_changes: ClassVar[frozenset[str]] = frozenset()
+    required_passes: ClassVar[tuple[str, ...]] = ()
+    if TYPE_CHECKING:
+        requires: ClassVar[Any]  # a tuple of names, or onnx-ir's pre-condition method
+
+    def __init__(
+        self,
+        config: dict[str, Any] | None = None,
+        state: dict[str, Any] | None = None,
+        **options: Any,
+    ) -> None:
+        """Create the pass with its options.
+
+        Args:
+            config: The pipeline file as plain data.
+            state: Shared state of the run.
+            **options: Values for the typed fields of the class.
+
+        Raises:
+            OptionError: An option does not exist or has the wrong type.
+        """
+        self.config = {} if config is None else config
+        self.state_dict = {} if state is None else state
+        self.context = PassContext()
+        self.options = validate_options(type(self), options)
+        for key, value in self.options.items():
+            setattr(self, key, value)
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        cls.name = pipeline_name(cls.__name__)
+        requires = vars(cls).get("requires")
+        if requires is not None and not callable(requires):
+            # onnx-ir calls `requires` as the pre-condition: keep the names apart from it.
+            cls.required_passes = (requires,) if isinstance(requires, str) else tuple(requires)
+            del cls.requires
+
+    @classmethod
+    def contracts(cls) -> tuple[Contract, ...]:
+        """Return what the pass promises."""
+        return contracts_of(cls)
+
+    @property
+    def id(self) -> str:
+        """Name of this application of the pass, unique in the run."""
+        return f"{self.state_dict.get('counter', 0):08d}-{type(self).__name__}"
+
+
+class Analysis(Pass):
+    """A pass that reads the model and changes nothing.
+
+    Implement :meth:`analyse`, whose result other passes find in ``context.analysis(name)`` as
+    long as it holds; or :meth:`call`, as in onnx-ir, where there is none.
+    """
+
+    @property
+    def in_place(self) -> Literal[True]:
+        """Return the model it was given."""
+        return True
+
+    @property
+    def changes_input(self) -> Literal[False]:
+        """Leave that model as it was."""
+        return False
+
+    def analyse(self, model: ir.Model) -> Any:
+        """Return what the analysis finds."""
+        raise NotImplementedError(f"{type(self).__name__} defines neither analyse nor call")
+
+    def call(self, model: ir.Model) -> ir.passes.PassResult:
+        """Store the result of :meth:`analyse` for the passes that require it."""
+        self.context.analyses[self.name] = self.analyse(model)
+        return ir.passes.PassResult(model, modified=False)
+
+
+class Annotation(Pass, ir.passes.InPlacePass):
+    """A pass that adds to the model (types, shapes, metadata) and leaves its computation."""
+
+
+class Transformation(Pass, ir.passes.InPlacePass):
+    """A pass that changes the model's nodes or weights."""
+
+
+class _Rewriting(Pass):
+    """What the two kinds of rewrite pass share: rules, and the driver that applies them."""
+
+    commute: ClassVar[bool] = False
+    """Also match with the operands of Add and Mul swapped."""
+    exclusive: ClassVar[bool] = False
+    """Match only where no inner value has a reader outside of the match."""
+
+    @abc.abstractmethod
+    def rules(self) -> list[RewriteRule]:
+        """Return the rules, in the order in which they are tried at a node."""
+
+    def call(self, model: ir.Model) -> ir.passes.PassResult:
+        """Apply the rules until none matches."""
+        from onnx_passes.passes.driver import rewrite
+
+        applied = rewrite(model, self.rules(), self.context.rewrites)
+        return ir.passes.PassResult(model, modified=bool(applied))
+
+    def _rules(self, *triples: tuple[Any, Any, Any, str]) -> list[RewriteRule]:
+        rules = [
+            RewriteRule(pattern, rewrite, check, name=name, remove_nodes=self.exclusive)
+            for pattern, rewrite, check, name in triples
+        ]
+        return [r for rule in rules for r in rule.commute()] if self.commute else rules
+
+
+class RewriteRulePass(_Rewriting):
+    """A rewrite given by a pattern, a side condition and a replacement.
+
+    Mix it with :class:`Transformation` or :class:`Annotation`. The three methods are those of
+    onnxscript's rewriter; parameters of :meth:`check` and :meth:`rewrite` are bound by name.
+    """
+
+    @abc.abstractmethod
+    def pattern(self, op: Op, *args: Any, **kwargs: Any) -> Any:
+        """Build the subgraph to find."""
+
+    @abc.abstractmethod
+    def rewrite(self, op: Op, *args: Any, **kwargs: Any) -> Any:
+        """Build the subgraph to put in its place."""
+
+    def check(self, context: Any, *args: Any, **kwargs: Any) -> MatchResult | bool:
+        """Accept a match, or fail with the reason."""
+        return MatchResult()
+
+    def rules(self) -> list[RewriteRule]:
+        return self._rules((self.pattern, self.rewrite, self.check, self.name))
+
+
+class RewriteRuleSetPass(_Rewriting):
+    """Several rewrites as one pass.
+
+    :meth:`pattern`, :meth:`rewrite` and, where there are side conditions, :meth:`check` return
+    lists of the same length, as functions of the signatures of :class:`RewriteRulePass`.
+    """
+
+    @abc.abstractmethod
+    def pattern(self) -> list[Any]:
+        """Return the patterns."""
+
+    @abc.abstractmethod
+    def rewrite(self) -> list[Any]:
+        """Return the replacements."""
+
+    def check(self) -> list[Any]:
+        """Return the side conditions."""
+        return [lambda *_, **__: True for _ in self.pattern()]
+
+    def rules(self) -> list[RewriteRule]:
+        triples = zip(self.pattern(), self.rewrite(), self.check(), strict=True)
+        named = [(*triple, f"{self.name}[{i}]") for i, triple in enumerate(triples)]
+        return self._rules(*named)

@@ -1,0 +1,65 @@
+"""Several passes under one name."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import onnx_ir as ir
+
+from onnx_passes.errors import FixpointError
+from onnx_passes.passes.base import Pass
+from onnx_passes.passes.registry import collect
+from onnx_passes.surgery.fingerprint import canonical_hash
+
+MAX_ROUNDS = 100
+
+
+class ComposePass(Pass, abc.ABC):
+    """A sequence of passes, once or until the model stops changing.
+
+    In a pipeline each pass of the sequence is checked on its own, then the whole.
+
+    Attributes:
+        __passes__: Names or classes, in order.
+        __exhaustive__: Whether to repeat them until the model stops changing.
+    """
+
+    __passes__: ClassVar[Sequence[str | type[Pass]]] = ()
+    __exhaustive__: ClassVar[bool] = False
+
+    @property
+    def in_place(self) -> bool:
+        """Whether every pass of the sequence is."""
+        return all(p.in_place for p in self.passes())
+
+    @property
+    def changes_input(self) -> bool:
+        """Whether any pass of the sequence does."""
+        return any(p.changes_input for p in self.passes())
+
+    def passes(self) -> list[Pass]:
+        """Return the passes of the sequence, sharing config, state and context."""
+        found = [cls(self.config, self.state_dict) for cls in collect(self.__passes__)]
+        for pass_ in found:
+            pass_.context = self.context
+        return found
+
+    def call(self, model: ir.Model) -> ir.passes.PassResult:
+        """Run the sequence, outside of a pipeline."""
+        before = canonical_hash(model)
+        seen = {before}
+        for _ in range(MAX_ROUNDS):
+            result: Any = ir.passes.PassResult(model, modified=False)
+            for pass_ in self.passes():
+                result = pass_(result)
+            model = result.model
+            now = canonical_hash(model)
+            if not self.__exhaustive__ or now in seen:
+                return ir.passes.PassResult(model, modified=now != before)
+            seen.add(now)
+        raise FixpointError(
+            f"{self.name} still changes the model after {MAX_ROUNDS} rounds",
+            help=f"run its passes one by one: {', '.join(p.name for p in self.passes())}",
+        )

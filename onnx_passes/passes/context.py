@@ -1,0 +1,74 @@
+"""What a pass and the pipeline that runs it tell each other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Application:
+    """One application of a rewrite rule.
+
+    Attributes:
+        number: Its number in the whole pipeline, from 1.
+        rule: Name of the rule.
+        key: What identifies it across runs: the rule and the values it replaced.
+        nodes: The nodes matched, as text.
+        replaced: Pairs of value names, old and new.
+        new_nodes: The nodes put in their place, as text.
+    """
+
+    number: int
+    rule: str
+    key: str
+    nodes: tuple[str, ...]
+    replaced: tuple[tuple[str, str], ...]
+    new_nodes: tuple[str, ...]
+
+
+@dataclass
+class Rewrites:
+    """Which rewrites may be applied, and which were, in the whole pipeline.
+
+    Attributes:
+        limit: Number of applications after which no other is made; None for no limit.
+        skip: Keys of applications that are not made (bisection and rollback use it).
+        applied: Every application so far.
+    """
+
+    limit: int | None = None
+    skip: frozenset[str] = frozenset()
+    applied: list[Application] = field(default_factory=list)
+
+    def admits(self, key: str) -> bool:
+        """Whether the application with that key may be made now."""
+        return key not in self.skip and not self.exhausted
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether the limit is reached."""
+        return self.limit is not None and len(self.applied) >= self.limit
+
+
+@dataclass
+class PassContext:
+    """What a pass may read and write besides the model.
+
+    Attributes:
+        rewrites: Budget and record of rewrites, shared by all passes of a pipeline.
+        analyses: Results of analyses that still hold, by pass name.
+        notes: Sentences for the report.
+    """
+
+    rewrites: Rewrites = field(default_factory=Rewrites)
+    analyses: dict[str, Any] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+    def analysis(self, name: str) -> Any:
+        """Return the result of an analysis that the pass requires.
+
+        Raises:
+            KeyError: The analysis is not among the pass's ``requires``.
+        """
+        return self.analyses[name]

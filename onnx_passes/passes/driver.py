@@ -1,0 +1,233 @@
+"""The rewrite driver: greedy, driven by a worklist, with a record of every application.
+
+Rules are indexed by the operator at the root of their pattern. Every node is looked at once,
+and again only when a rewrite happened near enough for a pattern to reach it, so that the cost
+grows with nodes plus changes. Each application is numbered and recorded, may be refused (a
+limit, a key to skip), and keeps the graph valid: names stay unique, outputs of the graph keep
+theirs, and nodes that became dead are removed.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+
+import onnx_ir as ir
+from onnxscript.optimizer import basic_constant_propagation
+from onnxscript.rewriter import RewriteRule
+
+from onnx_passes.errors import FixpointError, PassError
+from onnx_passes.passes.context import Application, Rewrites
+from onnx_passes.passes.patterns import PatternInfo, describe, rule_name
+from onnx_passes.passes.replace import Namer, creates_cycle, replace, restores_itself
+from onnx_passes.surgery.walk import all_graphs
+
+Container = ir.Graph | ir.Function
+
+APPLICATIONS_PER_NODE = 100
+FREE_APPLICATIONS = 1000
+
+
+def rewrite(
+    model: ir.Model, rules: Sequence[RewriteRule], rewrites: Rewrites | None = None
+) -> list[Application]:
+    """Apply ``rules`` wherever they match, until none does.
+
+    Looks into subgraphs and functions. In functions, nodes whose attributes refer to
+    attributes of the function are left alone: a rule cannot read them.
+
+    Args:
+        model: Changed in place.
+        rules: Tried in this order at each node.
+        rewrites: Budget and record, shared by the passes of a pipeline.
+
+    Returns:
+        The applications, in order.
+
+    Raises:
+        FixpointError: The rules keep matching their own output; the error names the rule.
+        PassError: A rule raised.
+    """
+    driver = _Driver(model, rules, rewrites or Rewrites())
+    with _overridable_hidden(model):
+        driver.run()
+    return driver.applied
+
+
+class _Driver:
+    def __init__(
+        self, model: ir.Model, rules: Sequence[RewriteRule], rewrites: Rewrites
+    ) -> None:
+        self.model = model
+        self.rewrites = rewrites
+        self.applied: list[Application] = []
+        self.patterns = [PatternInfo.of(rule) for rule in rules]
+        self.by_root: dict[tuple[str, str] | None, list[PatternInfo]] = {}
+        for info in self.patterns:
+            self.by_root.setdefault(info.root, []).append(info)
+        self.order = {id(info): i for i, info in enumerate(self.patterns)}
+        self.reach = max((info.depth for info in self.patterns), default=0)
+        self.widest = max((info.size for info in self.patterns), default=0)
+        self.namer = Namer(model)
+        self.queue: deque[tuple[Container, ir.Node]] = deque()
+        self.queued: set[ir.Node] = set()
+        self.counts: Counter[str] = Counter()
+
+    def run(self) -> None:
+        nodes = 0
+        for rule in self.patterns:
+            if rule.rule.graph_pre_visitor is not None:
+                rule.rule.graph_pre_visitor()
+        for container in list(all_graphs(self.model)):
+            # Patterns read constants from `const_value`, which Constant nodes come without.
+            basic_constant_propagation(container)
+            for node in container:
+                nodes += 1
+                self.enqueue(container, node)
+        limit = FREE_APPLICATIONS + APPLICATIONS_PER_NODE * nodes
+        while self.queue and not self.rewrites.exhausted:
+            container, node = self.queue.popleft()
+            self.queued.discard(node)
+            if node.graph is not None:  # else removed since it was queued
+                self.visit(container, node)
+            if len(self.applied) > limit:
+                self.give_up()
+        for rule in self.patterns:
+            if rule.rule.graph_post_visitor is not None:
+                rule.rule.graph_post_visitor()
+
+    def enqueue(self, container: Container, node: ir.Node) -> None:
+        if node not in self.queued and self.candidates(node):
+            self.queued.add(node)
+            self.queue.append((container, node))
+
+    def candidates(self, node: ir.Node) -> list[PatternInfo]:
+        rooted = self.by_root.get((node.domain, node.op_type), [])
+        anywhere = self.by_root.get(None, [])
+        if not anywhere:
+            return rooted
+        return sorted((*rooted, *anywhere), key=lambda info: self.order[id(info)])
+
+    def visit(self, container: Container, node: ir.Node) -> None:
+        for info in self.candidates(node):
+            in_function = isinstance(container, ir.Function)
+            if in_function and _reads_function_attributes(node, info.depth):
+                continue
+            if self.try_apply(info.rule, container, node):
+                return
+
+    def try_apply(self, rule: RewriteRule, container: Container, node: ir.Node) -> bool:
+        name = rule_name(rule)
+        if rule.as_function:
+            raise PassError(
+                f"rule {name!r} extracts a function (as_function), which this driver does not",
+                help="write the function call in its rewrite",
+            )
+        try:
+            delta = rule.try_rewrite(self.model, container, node, verbose=0)
+        except PassError:
+            raise
+        except Exception as error:
+            raise PassError(
+                f"rule {name!r} raised {type(error).__name__}: {error}",
+                where=f"  --> at {describe(node)}",
+                help="a rule says no by returning a failed MatchResult, not by raising",
+            ) from error
+        if delta is None:
+            return False
+        old, new = list(delta.match.outputs), list(delta.new_outputs)
+        key = f"{name}@{','.join(str(value.name) for value in old)}"
+        if all(a is b for a, b in zip(old, new, strict=True)) or not self.rewrites.admits(key):
+            return False
+        matched = list(delta.match.nodes)
+        if restores_itself(matched, old, new):
+            return False
+        if len(old) > 1 and creates_cycle(container, matched, old, delta.new_nodes):
+            return False
+        texts = tuple(describe(n) for n in matched)
+        names = [str(value.name) for value in old]
+        touched = replace(container, node, delta, self.namer)
+        basic_constant_propagation(delta.new_nodes)
+        record = Application(
+            number=len(self.rewrites.applied) + 1,
+            rule=name,
+            key=key,
+            nodes=texts,
+            replaced=tuple(zip(names, (str(v.name) for v in touched.outputs), strict=True)),
+            new_nodes=tuple(describe(n) for n in delta.new_nodes),
+        )
+        self.rewrites.applied.append(record)
+        self.applied.append(record)
+        self.counts[name] += 1
+        self.look_again(container, touched.nodes, touched.values)
+        return True
+
+    def look_again(
+        self, container: Container, nodes: Iterable[ir.Node], values: Iterable[ir.Value]
+    ) -> None:
+        """Queue the nodes from which a pattern can reach what was touched."""
+        fringe = [*nodes]
+        for value in values:
+            producer = value.producer()
+            if producer is not None:
+                fringe.append(producer)
+            # A reader's match can only hinge on the others while these are few.
+            if len(value.uses()) <= self.widest:
+                fringe.extend(value.consumers())
+        seen: set[ir.Node] = set()
+        for _ in range(self.reach + 1):
+            fringe = [
+                n for n in dict.fromkeys(fringe) if n not in seen and n.graph is not None
+            ]
+            seen.update(fringe)
+            for node in fringe:
+                if node.graph is not None:
+                    self.enqueue(_container_of(container, node.graph), node)
+            fringe = [
+                user for node in fringe for out in node.outputs for user in out.consumers()
+            ]
+
+    def give_up(self) -> None:
+        name, count = self.counts.most_common(1)[0]
+        last = self.applied[-1]
+        raise FixpointError(
+            f"rule {name!r} does not come to rest: {count} applications, "
+            f"{len(self.applied)} in all",
+            where=f"  --> last: {' + '.join(last.nodes)} => {' + '.join(last.new_nodes)}",
+            help="make its check refuse what its rewrite produces",
+        )
+
+
+def _container_of(container: Container, graph: ir.Graph) -> Container:
+    """Return the function where ``graph`` is a function's own, else the graph."""
+    if isinstance(container, ir.Function) and container.graph is graph:
+        return container
+    return graph
+
+
+def _reads_function_attributes(root: ir.Node, depth: int) -> bool:
+    fringe: list[ir.Node] = [root]
+    for _ in range(max(depth, 1)):
+        if any(attr.is_ref() for node in fringe for attr in node.attributes.values()):
+            return True
+        producers = (v.producer() for node in fringe for v in node.inputs if v is not None)
+        fringe = [p for p in producers if p is not None]
+    return False
+
+
+@contextmanager
+def _overridable_hidden(model: ir.Model) -> Iterator[None]:
+    """Hide the values of initializers that are also inputs: the caller may override them."""
+    hidden = [
+        (value, value.const_value)
+        for value in model.graph.inputs
+        if value.const_value is not None
+    ]
+    for value, _ in hidden:
+        value.const_value = None
+    try:
+        yield
+    finally:
+        for value, tensor in hidden:
+            value.const_value = tensor

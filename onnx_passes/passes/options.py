@@ -1,0 +1,96 @@
+"""The typed fields of a pass are its options.
+
+    class FoldConstants(Transformation):
+        size_limit: Size = 1 * MIB
+
+gives the option ``size_limit``, checked and converted by pydantic, in YAML
+(``- fold-constants: {size_limit: 2 MiB}``) and on the command line
+(``'fold-constants{size_limit=2MiB}'``).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Hashable, Mapping
+from functools import cache
+from typing import Annotated, Any, ClassVar, get_origin, get_type_hints
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError, create_model
+from pydantic.fields import FieldInfo
+
+from onnx_passes.errors import OptionError
+from onnx_passes.passes.naming import did_you_mean
+
+MIB = 1 << 20
+
+_UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
+_UNITS |= {"KIB": 1 << 10, "MIB": 1 << 20, "GIB": 1 << 30, "TIB": 1 << 40}
+_SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*")
+
+
+def parse_size(value: object) -> object:
+    """Turn ``"1 MiB"`` into bytes; leave anything but text to pydantic."""
+    if not isinstance(value, str):
+        return value
+    match = _SIZE.fullmatch(value)
+    if match is None or match[2].upper() not in _UNITS:
+        raise ValueError("a size is a number with an optional unit, such as 64 KiB or 1.5 GB")
+    return int(float(match[1]) * _UNITS[match[2].upper()])
+
+
+Size = Annotated[int, BeforeValidator(parse_size)]
+"""A number of bytes; text such as ``1 MiB`` is understood."""
+
+
+class _Options(BaseModel):
+    model_config = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
+
+
+@cache
+def option_model(cls: Hashable) -> type[BaseModel]:
+    """Return the pydantic model of the options of a pass class."""
+    fields: dict[str, Any] = {}
+    assert isinstance(cls, type)
+    for name, hint in get_type_hints(cls, include_extras=True).items():
+        if name.startswith("_") or hint is ClassVar or get_origin(hint) is ClassVar:
+            continue
+        fields[name] = (hint, getattr(cls, name)) if hasattr(cls, name) else (hint, ...)
+    return create_model(f"{cls.__name__}Options", __base__=_Options, **fields)
+
+
+def option_fields(cls: type[Any]) -> dict[str, FieldInfo]:
+    """Return the options of a pass class by name."""
+    return option_model(cls).model_fields
+
+
+def validate_options(
+    cls: type[Any], options: Mapping[str, object], *, where: str | None = None
+) -> dict[str, Any]:
+    """Check and convert the options given to a pass; those not given get their default.
+
+    Raises:
+        OptionError: An option does not exist, is missing, or has a value of the wrong type.
+    """
+    model = option_model(cls)
+    name = getattr(cls, "name", cls.__name__)
+    known = list(model.model_fields)
+    for key in options:
+        if key not in known:
+            other = f"it has {', '.join(known)}" if known else "it has no options"
+            raise OptionError(
+                f"{name} has no option {key!r}",
+                where=where,
+                help=did_you_mean(str(key), known, other),
+            )
+    try:
+        values = model(**options)
+    except ValidationError as error:
+        first = error.errors()[0]
+        option = ".".join(str(part) for part in first["loc"]) or "options"
+        message = first["msg"].removeprefix("Value error, ")
+        raise OptionError(
+            f"{name}: option {option!r}: {message[0].lower()}{message[1:]}",
+            where=where,
+            help=f"run 'onnx-passes explain {name}'",
+        ) from error
+    return {key: getattr(values, key) for key in known}
