@@ -1,0 +1,213 @@
+"""The registry of metrics: by which numbers a pipeline may be gated.
+
+A metric is a function of one sample's outputs and of what they are held against, both in
+output order, that returns a number::
+
+    @metrics.register("share-of-zeros", samples="max")
+    def share_of_zeros(produced, expected):
+        return float(np.mean(produced[0] == 0))
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Literal, TypeAlias, TypeVar, overload
+
+import numpy as np
+
+from onnx_passes.contracts import scores
+from onnx_passes.contracts.elements import Array
+from onnx_passes.errors import (
+    ConfigError,
+    OnnxPassesError,
+    ReferenceDataError,
+    UnknownMetricError,
+    VerificationError,
+)
+
+Function: TypeAlias = Callable[[list[Array], list[Array]], float]
+Expects: TypeAlias = Literal["reference", "labels", "either"]
+Samples: TypeAlias = Literal["mean", "max", "min", "sum", "concatenate"]
+FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, slots=True)
+class RegisteredMetric:
+    """A metric, and how it is applied.
+
+    Attributes:
+        name: Its name, with underscores.
+        function: ``f(produced, expected) -> float`` for one sample.
+        expects: What ``expected`` holds. "reference": the outputs of the original model.
+            "labels": what the user gives under ``reference.outputs``. "either": what the user
+            gives there, and the outputs of the original model where nothing is given.
+        samples: How many samples become one number. "mean", "max", "min" and "sum" are of the
+            samples' values; the mean weighs a sample by the length of the first axis of
+            ``expected[0]``, so that a batch of 8 counts as 8 samples. "concatenate" joins the
+            samples along their first axis, and measures once.
+        builtin: Whether it comes with the package.
+    """
+
+    name: str
+    function: Function
+    expects: Expects = "either"
+    samples: Samples = "mean"
+    builtin: bool = False
+
+    def measure(
+        self, produced: Sequence[Sequence[Array]], expected: Sequence[Sequence[Array]]
+    ) -> float:
+        """Measure all samples.
+
+        Args:
+            produced: Per sample, the outputs in order.
+            expected: Per sample, what they are held against.
+
+        Raises:
+            ReferenceDataError: The labels do not fit, or there are none.
+            VerificationError: An output has another shape, or the function raised.
+        """
+        if len(produced) != len(expected) or not produced:
+            raise ReferenceDataError(
+                f"metric {self.name!r} has {len(produced)} samples of outputs, and "
+                f"{len(expected)} to hold them against",
+                help="give one set of expected outputs for each set of inputs",
+            )
+        pairs = [(list(p), list(e)) for p, e in zip(produced, expected, strict=True)]
+        if self.samples == "concatenate":
+            return self._call(*_joined(self.name, pairs))
+        values = [self._call(p, e) for p, e in pairs]
+        # NaN must not get lost: max(1, nan) is 1.
+        if np.isnan(values).any():
+            return float("nan")
+        if self.samples == "mean":
+            weights = [e[0].shape[0] if e and e[0].ndim else 1 for _, e in pairs]
+            return float(np.average(values, weights=weights if any(weights) else None))
+        return float(_COMBINE[self.samples](values))
+
+    def _call(self, produced: list[Array], expected: list[Array]) -> float:
+        try:
+            return float(self.function(produced, expected))
+        except OnnxPassesError:
+            raise
+        except Exception as error:
+            raise VerificationError(
+                f"metric {self.name!r} raised {type(error).__name__}: {error}",
+                help="a metric is called as f(produced, expected), two lists of arrays in "
+                "the order of the model's outputs, and returns a number",
+            ) from error
+
+
+_COMBINE: dict[str, Callable[[list[float]], float]] = {"max": max, "min": min, "sum": sum}
+_METRICS: dict[str, RegisteredMetric] = {}
+
+
+@overload
+def register(function: FunctionT, /) -> FunctionT: ...
+@overload
+def register(
+    name: str | None = None, /, *, expects: Expects = ..., samples: Samples = ...
+) -> Callable[[FunctionT], FunctionT]: ...
+def register(
+    name: Any = None, /, *, expects: Expects = "either", samples: Samples = "mean"
+) -> Any:
+    """Register a function as a metric, under its own name or another.
+
+    Works bare and called. A name may be given with - or _. A metric of the user's takes the
+    place of a built-in one of the same name; two of the user's clash.
+
+    Raises:
+        ConfigError: The name is taken.
+    """
+
+    def decorate(function: FunctionT) -> FunctionT:
+        own = function.__name__ if name is None else name
+        _add(RegisteredMetric(_canonical(own), function, expects, samples))
+        return function
+
+    if callable(name):
+        function, name = name, None
+        return decorate(function)
+    return decorate
+
+
+def lookup(name: str) -> RegisteredMetric:
+    """Return a metric by name; ``top_K_accuracy`` exists for every K from 1.
+
+    Raises:
+        UnknownMetricError: There is none; the message suggests the nearest.
+    """
+    wanted = _canonical(name)
+    if wanted in _METRICS:
+        return _METRICS[wanted]
+    if top := re.fullmatch(r"top_([1-9]\d*)_accuracy", wanted):
+        function = partial(scores.top_k_accuracy, int(top[1]))
+        return RegisteredMetric(wanted, function, "labels", "mean", builtin=True)
+    near = difflib.get_close_matches(wanted, _METRICS, n=1)
+    raise UnknownMetricError(
+        f"there is no metric {name!r}",
+        help=(f"did you mean {near[0]!r}? " if near else "")
+        + f"known are {', '.join(sorted(_METRICS))}; one of your own is registered with "
+        "@metrics.register in a module named under imports:",
+    )
+
+
+def registered() -> dict[str, RegisteredMetric]:
+    """Return every registered metric by name, in alphabetical order."""
+    return dict(sorted(_METRICS.items()))
+
+
+def _canonical(name: str) -> str:
+    return name.strip().replace("-", "_")
+
+
+def _add(metric: RegisteredMetric) -> None:
+    old = _METRICS.get(metric.name)
+    if old is not None and not old.builtin and old.function is not metric.function:
+        raise ConfigError(
+            f"two metrics are named {metric.name!r}: {_origin(old)} and {_origin(metric)}",
+            help="give one of them another name: @metrics.register('name')",
+        )
+    _METRICS[metric.name] = metric
+
+
+def _origin(metric: RegisteredMetric) -> str:
+    function: Any = metric.function
+    return f"{function.__module__}.{function.__qualname__}"
+
+
+def _joined(
+    name: str, pairs: list[tuple[list[Array], list[Array]]]
+) -> tuple[list[Array], list[Array]]:
+    try:
+        produced, expected = (
+            [np.concatenate(parts) for parts in zip(*side, strict=True)]
+            for side in zip(*pairs, strict=True)
+        )
+    except ValueError as error:
+        raise VerificationError(
+            f"metric {name!r} needs all samples in one batch, and they do not join: {error}",
+            help="give samples that differ in the first axis only, or register the metric "
+            'with samples="mean"',
+        ) from error
+    return produced, expected
+
+
+for _name, _function, _expects, _samples in (
+    ("max_abs_error", scores.max_abs_error, "reference", "max"),
+    ("max_rel_error", scores.max_rel_error, "reference", "max"),
+    ("rmse", scores.rmse, "reference", "max"),
+    ("cosine", scores.cosine, "reference", "min"),
+    ("snr", scores.snr, "reference", "min"),
+    ("psnr", scores.psnr, "reference", "min"),
+    ("accuracy", scores.accuracy, "labels", "mean"),
+    ("top_1_accuracy", partial(scores.top_k_accuracy, 1), "labels", "mean"),
+    ("top_5_accuracy", partial(scores.top_k_accuracy, 5), "labels", "mean"),
+    ("count_mispredictions", scores.count_mispredictions, "reference", "sum"),
+    ("kl_divergence", scores.kl_divergence, "reference", "mean"),
+):
+    _add(RegisteredMetric(_name, _function, _expects, _samples, builtin=True))  # type: ignore[arg-type]
