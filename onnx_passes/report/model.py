@@ -72,6 +72,9 @@ class PassReport:
         notes: Things a user should know, a sentence each.
         error: The error that the pass or its check ended with, as text.
         group: Path of the groups it ran in (``cleanup#2`` is its second round).
+        culprits: Numbers of the rewrites that a failure was traced to.
+        reproducer: Folder of the reproducer that a failure left.
+        budget_spent: Share of the error budget used up after this pass, 1 being all of it.
     """
 
     index: int
@@ -92,6 +95,9 @@ class PassReport:
     notes: list[str] = field(default_factory=list)
     error: str | None = None
     group: str = ""
+    culprits: list[int] = field(default_factory=list)
+    reproducer: str | None = None
+    budget_spent: float | None = None
 
     @property
     def max_abs(self) -> float | None:
@@ -109,12 +115,14 @@ class EngineReport:
         when: "each", "checkpoint" or "end".
         details: Version, provider, options: what is needed to repeat the numbers.
         fallback_for: The engine it stands in for, and why, as one sentence.
+        noise: Largest difference between two runs of the original on it; None if not measured.
     """
 
     name: str
     when: str
     details: dict[str, str | int | float | bool]
     fallback_for: str | None = None
+    noise: float | None = None
 
 
 @dataclass
@@ -154,6 +162,8 @@ class RunReport:
         error: The error that ended the run, as text.
         seconds: Wall time of the whole run.
         exit_code: As the command line returns it.
+        started: When the run began, ISO 8601 with the offset from UTC.
+        planned: Number of passes asked for, where that is known before they run.
         schema_version: Version of this layout.
     """
 
@@ -174,6 +184,8 @@ class RunReport:
     error: str | None = None
     seconds: float = 0.0
     exit_code: int = 0
+    started: str = ""
+    planned: int | None = None
     schema_version: int = SCHEMA_VERSION
 
     @property
