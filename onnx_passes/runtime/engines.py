@@ -1,0 +1,125 @@
+"""Engines by the name that a pipeline file gives them."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+from onnx_passes.errors import ConfigError
+from onnx_passes.runtime.base import Engine
+from onnx_passes.runtime.names import did_you_mean
+from onnx_passes.runtime.ort import OnnxRuntimeEngine
+from onnx_passes.runtime.reference import ReferenceEngine
+
+Factory = Callable[[Mapping[str, object]], Engine]
+
+_FACTORIES: dict[str, Factory] = {}
+
+
+def register_engine(name: str) -> Callable[[Factory], Factory]:
+    """Register a function that makes an engine from the options of a pipeline file.
+
+    Args:
+        name: What a pipeline file calls the engine.
+
+    Returns:
+        A decorator that leaves the function as it is.
+
+    Raises:
+        ConfigError: The name is taken.
+    """
+
+    def register(factory: Factory) -> Factory:
+        if name in _FACTORIES:
+            raise ConfigError(f"an engine {name!r} is already registered")
+        _FACTORIES[name] = factory
+        return factory
+
+    return register
+
+
+def engine_names() -> list[str]:
+    """Return the names that ``engine_from_config`` knows, sorted."""
+    return sorted(_FACTORIES)
+
+
+def engine_from_config(name: str, options: Mapping[str, object] | None = None) -> Engine:
+    """Make an engine.
+
+    Args:
+        name: A registered name.
+        options: The engine's options, as a pipeline file spells them.
+
+    Raises:
+        ConfigError: There is no such engine, or no such option, or a value does not fit.
+    """
+    factory = _FACTORIES.get(name)
+    if factory is None:
+        raise ConfigError(f"unknown engine {name!r}", help=did_you_mean(name, _FACTORIES))
+    return factory(options or {})
+
+
+def checked_options(
+    cls: type[Any], options: Mapping[str, object], engine: str
+) -> dict[str, Any]:
+    """Check options against the fields of an engine's dataclass.
+
+    Args:
+        cls: A dataclass whose fields are bool, int, str, Literal, or pairs of strings, which
+            a pipeline file writes as a mapping.
+        options: As a pipeline file spells them.
+        engine: Name of the engine, for the message.
+
+    Returns:
+        Arguments for ``cls``.
+
+    Raises:
+        ConfigError: There is no such option, or a value does not fit.
+    """
+    hints = get_type_hints(cls)
+    fields = [field.name for field in dataclasses.fields(cls)]
+    arguments: dict[str, Any] = {}
+    for option, value in options.items():
+        if option not in fields:
+            raise ConfigError(
+                f"the engine {engine!r} has no option {option!r}",
+                help=did_you_mean(option, fields),
+            )
+        arguments[option] = _checked(hints[option], value, f"{engine}.{option}")
+    return arguments
+
+
+def _checked(hint: Any, value: object, where: str) -> Any:
+    if get_origin(hint) is Literal:
+        if value not in get_args(hint):
+            choices = [str(choice) for choice in get_args(hint)]
+            raise ConfigError(
+                f"{where} cannot be {value!r}", help=did_you_mean(str(value), choices)
+            )
+        return value
+    if get_origin(hint) is tuple:
+        if not isinstance(value, Mapping):
+            raise ConfigError(f"{where} must be a mapping, not {value!r}")
+        return tuple((str(key), _plain(item)) for key, item in value.items())
+    if type(value) is not hint:
+        raise ConfigError(f"{where} must be {hint.__name__}, not {value!r}")
+    return value
+
+
+def _plain(value: object) -> str:
+    # Providers take their options as text, with booleans as 0 and 1.
+    return str(int(value)) if isinstance(value, bool) else str(value)
+
+
+@register_engine("onnxruntime")
+def _onnxruntime(options: Mapping[str, object]) -> Engine:
+    engine = OnnxRuntimeEngine(**checked_options(OnnxRuntimeEngine, options, "onnxruntime"))
+    if engine.threads < 0:
+        raise ConfigError(f"onnxruntime.threads must be at least 0, not {engine.threads}")
+    return engine
+
+
+@register_engine("reference")
+def _reference(options: Mapping[str, object]) -> Engine:
+    return ReferenceEngine(**checked_options(ReferenceEngine, options, "reference"))

@@ -1,0 +1,72 @@
+"""What a report records of the machine and the packages, so that its numbers can be repeated."""
+
+from __future__ import annotations
+
+import os
+import platform
+from importlib import metadata
+from pathlib import Path
+
+PACKAGES = (
+    "onnx-passes",
+    "onnx",
+    "onnx-ir",
+    "onnxscript",
+    "onnxruntime",
+    "onnxruntime-gpu",
+    "tensorrt",
+    "numpy",
+    "ml-dtypes",
+    "z3-solver",
+)
+"""The packages whose versions can change a number in a report."""
+
+
+def versions() -> dict[str, str]:
+    """Return the version of Python and of every package of ``PACKAGES`` that is installed."""
+    found = {"python": platform.python_version()}
+    for package in PACKAGES:
+        try:
+            found[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def machine() -> dict[str, str]:
+    """Return the CPU, its cores that may be used, the memory and the operating system.
+
+    Nothing in it tells one machine of a kind from another: no host name, user or path.
+    """
+    facts = {
+        "cpu": _cpu(),
+        "cores": str(_cores()),
+        "os": f"{platform.system()} {platform.release()}",
+        "architecture": platform.machine(),
+    }
+    if memory := _memory():
+        facts["memory"] = f"{memory / 2**30:.1f} GiB"
+    return facts
+
+
+def _cores() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _cpu() -> str:
+    try:
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    except OSError:
+        pass  # not Linux
+    return platform.processor() or platform.machine()
+
+
+def _memory() -> int | None:
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, OSError, ValueError):
+        return None  # not POSIX

@@ -1,0 +1,114 @@
+"""ONNX's reference evaluator as an engine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+
+from onnx_passes.errors import EngineError, UnsupportedModelError
+from onnx_passes.runtime.base import Array, Data, Feeds, Outputs
+from onnx_passes.runtime.names import check_names
+from onnx_passes.runtime.weightless import split_weights
+
+
+@dataclass(frozen=True)
+class ReferenceEngine:
+    """Run a model in Python: slow, but it knows every operator and element type."""
+
+    @property
+    def name(self) -> str:
+        """The name a report shows."""
+        return "reference"
+
+    def describe(self) -> dict[str, str | int | float | bool]:
+        """Return the versions that decide the numbers."""
+        return {"engine": "reference", "version": onnx.__version__, "numpy": np.__version__}
+
+    @contextmanager
+    def prepare(self, model: ir.Model) -> Iterator[ReferenceSession]:
+        """Make ``model`` ready; see ``Engine.prepare``."""
+        try:
+            split = split_weights(model)
+        except ir.serde.SerdeError as error:
+            raise EngineError(f"the model cannot be serialised: {error}") from error
+        weights = {name: tensor.numpy() for name, tensor in split.weights.items()}
+        session = ReferenceSession(model, _evaluator(split.proto, weights))
+        try:
+            yield session
+        finally:
+            session.close()
+
+
+class ReferenceSession:
+    """A loaded reference evaluator."""
+
+    def __init__(self, model: ir.Model, evaluator: Any) -> None:
+        self._outputs = {str(value.name): value for value in model.graph.outputs}
+        inputs = model.graph.inputs
+        self._required = [str(value.name) for value in inputs if not value.is_initializer()]
+        self._accepted = [str(value.name) for value in inputs if value.is_initializer()]
+        self._evaluator = evaluator
+
+    def close(self) -> None:
+        """Let go of the model."""
+        self._evaluator = None
+
+    def run(self, feeds: Feeds, outputs: Sequence[str] | None = None) -> Outputs:
+        """Run once; see ``Session.run``."""
+        names = list(self._outputs) if outputs is None else list(outputs)
+        check_names(feeds, self._required, names, list(self._outputs), self._accepted)
+        if self._evaluator is None:
+            raise EngineError("the session is closed")
+        try:
+            with np.errstate(all="ignore"):
+                results = self._evaluator.run(names, dict(feeds))
+        except Exception as error:
+            raise _translate(error) from error
+        return {
+            name: _data(value, self._outputs[name].type)
+            for name, value in zip(names, results, strict=True)
+        }
+
+
+def _evaluator(proto: onnx.ModelProto, weights: Mapping[str, Array]) -> Any:
+    from onnx.reference import ReferenceEvaluator
+
+    class Evaluator(ReferenceEvaluator):
+        def retrieve_external_data(self, initializer: onnx.TensorProto) -> Array:
+            return weights[initializer.name]
+
+    try:
+        return Evaluator(proto)
+    except Exception as error:
+        raise _translate(error) from error
+
+
+def _translate(error: Exception) -> EngineError:
+    message = " ".join(str(error).split()) or type(error).__name__
+    if isinstance(error, NotImplementedError):
+        return UnsupportedModelError(message)
+    return EngineError(f"{type(error).__name__}: {message}")
+
+
+def _data(value: Any, declared: ir.TypeProtocol | None) -> Data:
+    if value is None:
+        return None
+    if isinstance(declared, ir.OptionalType):
+        return _data(value, declared.elem_type)
+    if isinstance(value, dict):
+        keys = sorted(value)
+        return [np.asarray(keys), np.asarray([value[key] for key in keys])]
+    if isinstance(value, list | tuple):
+        element = declared.elem_type if isinstance(declared, ir.SequenceType) else None
+        return [_data(item, element) for item in value]
+    array = np.asarray(value)
+    if isinstance(declared, ir.TensorType) and declared.dtype != ir.DataType.STRING:
+        # Its operators compute in whatever type numpy promotes to.
+        array = array.astype(declared.dtype.numpy(), copy=False)
+    return array
