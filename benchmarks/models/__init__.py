@@ -1,0 +1,8 @@
+"""Models to measure on, built from a seed, so that none has to be downloaded or committed."""
+
+from benchmarks.models.llama import llama_decoder
+from benchmarks.models.resnet import resnet50
+from benchmarks.models.synthetic import big_external, chain
+from benchmarks.models.transformer import transformer
+
+__all__ = ["big_external", "chain", "llama_decoder", "resnet50", "transformer"]

@@ -1,0 +1,153 @@
+"""The benchmark models, small: valid, dynamic, sane on ONNX Runtime, made from the seed."""
+
+import re
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from click.testing import CliRunner
+
+from benchmarks import models
+from benchmarks.models.__main__ import main
+
+SMALL_ENCODER = {"layers": 2, "hidden": 32, "heads": 4, "ffn": 64, "vocab": 50}
+SMALL_DECODER = SMALL_ENCODER | {"kv_heads": 2}
+
+
+def run(model: onnx.ModelProto | Path, **feeds: np.ndarray) -> list[np.ndarray]:
+    source = model if isinstance(model, Path) else model.SerializeToString()
+    return onnxruntime.InferenceSession(source).run(None, feeds)
+
+
+def tokens(batch: int, sequence: int) -> dict[str, np.ndarray]:
+    ids = np.random.default_rng(0).integers(0, 50, (batch, sequence))
+    return {"input_ids": ids, "attention_mask": np.ones((batch, sequence), np.int64)}
+
+
+def operators(model: onnx.ModelProto) -> Counter[str]:
+    return Counter(node.op_type for node in model.graph.node)
+
+
+@pytest.mark.parametrize(("batch", "sequence"), [(1, 1), (3, 7)])
+def test_transformer_runs_at_any_batch_and_length(batch, sequence):
+    states, pooled = run(models.transformer(**SMALL_ENCODER), **tokens(batch, sequence))
+    assert states.shape == (batch, sequence, 32)
+    assert pooled.shape == (batch, 32)
+    assert 0.5 < states.std() < 2
+
+
+def test_transformer_is_decomposed_as_exporters_do():
+    count = operators(models.transformer(**SMALL_ENCODER))
+    assert count["ReduceMean"] == 2 * 5
+    assert count["Erf"] == 2
+    assert count["Dropout"] == 2
+    assert not {"LayerNormalization", "Gelu", "Gemm"} & set(count)
+    assert count["Shape"] >= 4
+    assert count["Constant"] > 20
+
+
+def test_transformer_does_not_attend_to_padding():
+    model, feeds = models.transformer(**SMALL_ENCODER), tokens(1, 6)
+    feeds["attention_mask"][:, 4:] = 0
+    before = run(model, **feeds)[0][:, :4]
+    feeds["input_ids"][:, 4:] = 7
+    np.testing.assert_array_equal(run(model, **feeds)[0][:, :4], before)
+
+
+def test_decoder_sees_no_future():
+    model, feeds = models.llama_decoder(**SMALL_DECODER), tokens(2, 6)
+    before = run(model, **feeds)[0]
+    assert before.shape == (2, 6, 50)
+    feeds["input_ids"][:, 5] = (feeds["input_ids"][:, 5] + 1) % 50
+    after = run(model, **feeds)[0]
+    np.testing.assert_array_equal(after[:, :5], before[:, :5])
+    assert np.abs(after[:, 5] - before[:, 5]).max() > 1e-3
+
+
+def test_decoder_knows_positions():
+    model, feeds = models.llama_decoder(**SMALL_DECODER), tokens(1, 4)
+    feeds["input_ids"][:] = [3, 4, 3, 5]
+    swapped = {**feeds, "input_ids": np.array([[4, 3, 3, 5]])}
+    assert np.abs(run(model, **feeds)[0][:, 3] - run(model, **swapped)[0][:, 3]).max() > 1e-4
+
+
+def test_resnet50_has_the_size_of_the_original():
+    model = models.resnet50()
+    weights = sum(int(np.prod(tensor.dims)) for tensor in model.graph.initializer)
+    statistics = sum(
+        int(np.prod(tensor.dims))
+        for tensor in model.graph.initializer
+        if "running" in tensor.name
+    )
+    assert weights - statistics == 25_557_032  # as published with torchvision's weights
+    assert operators(model)["Conv"] == operators(model)["BatchNormalization"] == 53
+    (scores,) = run(
+        model, image=np.random.default_rng(0).normal(size=(1, 3, 224, 224)).astype("f")
+    )
+    assert scores.shape == (1, 1000)
+    assert 0.1 < scores.std() < 20
+
+
+@pytest.mark.parametrize("nodes", [1, 10, 37])
+def test_chain_has_exactly_the_nodes_asked_for(nodes):
+    model = models.chain(nodes)
+    assert len(model.graph.node) == nodes
+    (y,) = run(model, x=np.ones((2, 8), np.float32))
+    assert np.isfinite(y).all()
+
+
+def test_big_external_keeps_its_weights_beside_the_model(tmp_path):
+    path = tmp_path / "big.onnx"
+    size = models.big_external(path, gigabytes=0.001, width=100)
+    assert size == (tmp_path / "big.onnx.data").stat().st_size
+    assert size == pytest.approx(25 * 64 * 1024, abs=64 * 1024)
+    assert path.stat().st_size < 20_000
+    (y,) = run(path, x=np.random.default_rng(0).normal(size=(2, 100)).astype(np.float32))
+    assert 0.05 < y.std() < 1
+
+
+def test_big_external_holds_one_weight_at_a_time(tmp_path):
+    import tracemalloc
+
+    tracemalloc.start()
+    models.big_external(tmp_path / "big.onnx", gigabytes=0.08, width=1000)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 20_000_000
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda seed: models.transformer(**SMALL_ENCODER, seed=seed),
+        lambda seed: models.llama_decoder(**SMALL_DECODER, seed=seed),
+        lambda seed: models.chain(12, seed=seed),
+    ],
+)
+def test_seed_decides_the_weights(build):
+    assert build(1).SerializeToString(deterministic=True) == build(1).SerializeToString(
+        deterministic=True
+    )
+    assert build(1) != build(2)
+
+
+def test_command_writes_the_model_asked_for(tmp_path):
+    out = tmp_path / "chain.onnx"
+    result = CliRunner().invoke(main, ["chain", str(out), "nodes=20", "seed=3"])
+    assert result.exit_code == 0, result.output
+    assert onnx.load(out) == models.chain(20, seed=3)
+    assert re.search(r"20 nodes", result.output)
+
+
+@pytest.mark.parametrize(
+    ("setting", "complaint"),
+    [("node=3", "chain has no 'node'"), ("nodes=many", "nodes is a whole number, not 'many'")],
+)
+def test_command_explains_a_wrong_setting(tmp_path, setting, complaint):
+    result = CliRunner().invoke(main, ["chain", str(tmp_path / "x.onnx"), setting])
+    assert result.exit_code == 2
+    assert complaint in result.output
+    assert not (tmp_path / "x.onnx").exists()
