@@ -1,4 +1,4 @@
-"""What a report records of the machine and the packages, so that its numbers can be repeated."""
+"""What a report records of the machine and packages, so that its numbers can be repeated."""
 
 from __future__ import annotations
 

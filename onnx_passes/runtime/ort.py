@@ -19,7 +19,7 @@ from onnx_passes.errors import (
 )
 from onnx_passes.runtime import ort_values
 from onnx_passes.runtime.base import Data, Feeds, Outputs
-from onnx_passes.runtime.names import check_names
+from onnx_passes.runtime.interface import Interface
 from onnx_passes.runtime.ort_errors import translate
 from onnx_passes.runtime.weightless import Weightless, split_weights
 
@@ -35,7 +35,7 @@ _LEVELS: dict[Optimization, str] = {
     "extended": "ORT_ENABLE_EXTENDED",
     "all": "ORT_ENABLE_ALL",
 }
-_ERRORS_ONLY = 3
+_FATAL_ONLY = 4  # errors reach us as exceptions; logged too, they would show twice
 _DISABLE_PREPACKING = "session.disable_prepacking"
 
 
@@ -140,7 +140,7 @@ class OnnxRuntimeEngine:
         options.graph_optimization_level = getattr(ort.GraphOptimizationLevel, level)
         options.intra_op_num_threads = self.threads
         options.inter_op_num_threads = 1
-        options.log_severity_level = _ERRORS_ONLY
+        options.log_severity_level = _FATAL_ONLY
         options.enable_cpu_mem_arena = self.memory_arena
         options.add_session_config_entry(_DISABLE_PREPACKING, str(int(not self.prepacking)))
         return options
@@ -155,10 +155,7 @@ class OrtSession:
         session: onnxruntime.InferenceSession,
         weights: Mapping[str, onnxruntime.OrtValue],
     ) -> None:
-        inputs = model.graph.inputs
-        self._required = [str(value.name) for value in inputs if not value.is_initializer()]
-        self._accepted = [str(value.name) for value in inputs if value.is_initializer()]
-        self._dtypes = {str(value.name): value.dtype for value in model.graph.outputs}
+        self._interface = Interface(model)
         self._session: onnxruntime.InferenceSession | None = session
         self._weights: Mapping[str, onnxruntime.OrtValue] = weights
 
@@ -169,12 +166,11 @@ class OrtSession:
 
     def run(self, feeds: Feeds, outputs: Sequence[str] | None = None) -> Outputs:
         """Run once; see ``Session.run``."""
-        names = list(self._dtypes) if outputs is None else list(outputs)
-        check_names(feeds, self._required, names, list(self._dtypes), self._accepted)
+        names = self._interface.check(feeds, outputs)
         if self._session is None:
             raise EngineError("the session is closed")
         try:
-            if any(self._dtypes[name] in ort_values.EXOTIC for name in names):
+            if any(_is_exotic(self._interface.outputs[name]) for name in names):
                 wrapped = {name: _wrap(name, data) for name, data in feeds.items()}
                 values = self._session.run_with_ort_values(names, wrapped)
                 return {n: ort_values.to_array(v) for n, v in zip(names, values, strict=True)}
@@ -186,7 +182,13 @@ class OrtSession:
         return {n: ort_values.to_data(v) for n, v in zip(names, results, strict=True)}
 
 
+def _is_exotic(declared: ir.TypeProtocol | None) -> bool:
+    return declared is not None and declared.dtype in ort_values.EXOTIC
+
+
 def _feed(data: Data) -> object:
+    if isinstance(data, np.generic):
+        return np.asarray(data)
     if isinstance(data, np.ndarray) and ort_values.element_type(data) in ort_values.EXOTIC:
         return ort_values.of_array(data)
     return data

@@ -6,26 +6,65 @@ import re
 
 from onnx_passes.errors import EngineError, UnsupportedModelError
 
-_PREFIX = re.compile(r"\[ONNXRuntimeError\] : -?\d+ : [A-Z_]+ : ")
-_SOURCE = re.compile(
-    r"(Exception during initialization: )?/\S+\.(cc|h|hpp):\d+ .*?\) (?=\S)", re.DOTALL
+_NOISE = re.compile(
+    r"\[ONNXRuntimeError\] : -?\d+ : [A-Z_]+ : "
+    r"|Non-zero status code returned while running \S+ node\. Name:'[^']*' Status Message: "
+    r"|Exception during (initialization|loading): "
+    r"|/\S+\.(cc|h|hpp|cu):\d+ [^\n]*?\)(::<lambda\(.*?\)>)?( const)?( \[with [^\]]*\])? "
+    r"|Fatal error: "
+    r"|\[with [^\]]*\] "
 )
-_NODE = re.compile(r"""(?:Node \("|[Nn]ode with name '|Name:'|node:? ?['"])([^"'()]+)["']""")
+_NODE = re.compile(
+    r"""Name:'(?P<run>[^']+)'|Node:(?P<init>\S+) """
+    r"""|Node,? \("(?P<load>[^"]+)"|[Nn]ode with name '(?P<kernel>[^']+)'"""
+    r"""|[( ]node:'(?P<ep>[^']+)'|in node \((?P<type>[^)]+)\)"""
+)
 _UNSUPPORTED = re.compile(
-    r"NOT_IMPLEMENTED|Could not find an implementation|No Op registered"
-    r"|is not a registered function/op|not currently registered or supported"
-    r"|Unsupported model IR version|only \*guarantees\* support"
-    r"|[Uu]nsupported (data|tensor|element)? ?type|No opset import for domain",
+    r"NOT_IMPLEMENTED|Could not find an implementation|Failed to find kernel"
+    r"|No Op registered|is not a registered function/op|No opset import for domain"
+    r"|not currently registered or supported|(is|are) not supported"
+)
+_TOO_NEW = re.compile(
+    r"Unsupported model IR version: (?P<ir>\d+), max supported IR version: (?P<max_ir>\d+)"
+    r"|Opset (?P<opset>\d+) is under development.*?domain (?P<domain>\S+) is till opset "
+    r"(?P<max_opset>\d+)",
+    re.DOTALL,
 )
 _HELP = "another engine may have it: the reference engine knows every operator and type"
 
 
 def translate(error: Exception) -> EngineError:
-    """Return what ``error`` means to a user, with ONNX Runtime's message cleaned up."""
+    """Return what an exception of ONNX Runtime means to a user.
+
+    Args:
+        error: What ONNX Runtime raised; its classes share no base.
+
+    Returns:
+        UnsupportedModelError where it lacks an operator, kernel, type, opset or IR version,
+        else EngineError; with its own message less the places in its source, and the node
+        where the message names one.
+    """
     text = str(error)
-    message = " ".join(_SOURCE.sub("", _PREFIX.sub("", text)).split())
-    found = _NODE.search(text)
-    where = f"node {found[1]}" if found else None
+    if found := _TOO_NEW.search(text):
+        return _too_new(found)
+    message = " ".join(_NOISE.sub("", text).split())
+    node = _NODE.search(text)
+    name = next((group for group in node.groups() if group), None) if node else None
+    where = f"  --> node {name}" if name else None
     if type(error).__name__ == "NotImplemented" or _UNSUPPORTED.search(text):
         return UnsupportedModelError(message, where=where, help=_HELP)
     return EngineError(message, where=where)
+
+
+def _too_new(found: re.Match[str]) -> UnsupportedModelError:
+    if found["ir"]:
+        return UnsupportedModelError(
+            f"the model has IR version {found['ir']}, and this ONNX Runtime knows versions up "
+            f"to {found['max_ir']}",
+            help=f"save the model with IR version {found['max_ir']}, or update onnxruntime",
+        )
+    return UnsupportedModelError(
+        f"the model imports opset {found['opset']} of {found['domain']}, and this ONNX Runtime"
+        f" knows opsets up to {found['max_opset']}",
+        help=f"convert the model to opset {found['max_opset']}, or update onnxruntime",
+    )

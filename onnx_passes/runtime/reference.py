@@ -13,7 +13,7 @@ import onnx_ir as ir
 
 from onnx_passes.errors import EngineError, UnsupportedModelError
 from onnx_passes.runtime.base import Array, Data, Feeds, Outputs
-from onnx_passes.runtime.names import check_names
+from onnx_passes.runtime.interface import Interface
 from onnx_passes.runtime.weightless import split_weights
 
 
@@ -49,10 +49,7 @@ class ReferenceSession:
     """A loaded reference evaluator."""
 
     def __init__(self, model: ir.Model, evaluator: Any) -> None:
-        self._outputs = {str(value.name): value for value in model.graph.outputs}
-        inputs = model.graph.inputs
-        self._required = [str(value.name) for value in inputs if not value.is_initializer()]
-        self._accepted = [str(value.name) for value in inputs if value.is_initializer()]
+        self._interface = Interface(model)
         self._evaluator = evaluator
 
     def close(self) -> None:
@@ -61,8 +58,7 @@ class ReferenceSession:
 
     def run(self, feeds: Feeds, outputs: Sequence[str] | None = None) -> Outputs:
         """Run once; see ``Session.run``."""
-        names = list(self._outputs) if outputs is None else list(outputs)
-        check_names(feeds, self._required, names, list(self._outputs), self._accepted)
+        names = self._interface.check(feeds, outputs)
         if self._evaluator is None:
             raise EngineError("the session is closed")
         try:
@@ -71,7 +67,7 @@ class ReferenceSession:
         except Exception as error:
             raise _translate(error) from error
         return {
-            name: _data(value, self._outputs[name].type)
+            name: _data(value, self._interface.outputs[name])
             for name, value in zip(names, results, strict=True)
         }
 
