@@ -1,0 +1,279 @@
+"""The sections of a pipeline file, and what their keys mean."""
+
+from __future__ import annotations
+
+import math
+import types
+import typing
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    Strict,
+    model_validator,
+)
+from pydantic_core import PydanticCustomError
+
+from onnx_passes.passes.options import Size
+
+Policy = Literal["stop", "rollback", "warn"]
+When = Literal["each", "checkpoint", "end"]
+Scope = Literal["auto", "region", "model"]
+
+Whole = Annotated[int, Strict()]
+Number = Annotated[float, Strict()]
+Limit = Annotated[float, Strict(), Field(ge=0, allow_inf_nan=False)]
+
+
+def wrong(expected: str) -> PydanticCustomError:
+    """Return an error that says what was expected; the loader adds what was given."""
+    return PydanticCustomError("expected", "{expected}", {"expected": expected})
+
+
+class Section(BaseModel):
+    """A mapping with known keys. A key without a value has its default.
+
+    Attributes:
+        also: Further names of fields, and the fields.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
+
+    also: ClassVar[dict[str, str]] = {}
+
+    @model_validator(mode="before")
+    @classmethod
+    def _check_keys(cls, data: Any) -> Any:
+        if not isinstance(data, dict):
+            return data
+        known = [*cls.model_fields, *cls.also]
+        given: dict[str, Any] = {}
+        for key, value in data.items():
+            name = str(cls.also.get(key, key))
+            if name not in cls.model_fields and cls.model_config.get("extra") == "forbid":
+                raise PydanticCustomError(
+                    "unknown_key", "unknown key", {"key": key, "known": known}
+                )
+            if name in given:
+                other = next(k for k in data if k != key and cls.also.get(k, k) == name)
+                raise PydanticCustomError("same_key", "same key", {"key": key, "other": other})
+            if value is not None or _admits_none(cls, name):
+                given[name] = value
+        return given
+
+
+def _admits_none(cls: type[Section], name: str) -> bool:
+    field = cls.model_fields.get(name)
+    if field is None:
+        return True
+    union = typing.get_origin(field.annotation) in (types.UnionType, typing.Union)
+    return field.annotation is Any or (
+        union and type(None) in typing.get_args(field.annotation)
+    )
+
+
+def _interval(value: object) -> object:
+    match value:
+        case [int() | float() as low, int() | float() as high] if not (
+            isinstance(low, bool) or isinstance(high, bool)
+        ):
+            if low <= high:
+                return (low, high)
+            if not (math.isnan(low) or math.isnan(high)):
+                raise wrong("two numbers, the lower one first")
+    raise wrong("two numbers, [low, high]")
+
+
+Interval = Annotated[tuple[float, float], BeforeValidator(_interval)]
+
+
+def _sizes(value: object) -> object:
+    sizes = [value] if isinstance(value, int) else value
+    if (
+        isinstance(sizes, list | tuple)
+        and 1 <= len(sizes) <= 2
+        and all(isinstance(n, int) and not isinstance(n, bool) and n >= 0 for n in sizes)
+    ):
+        return tuple(sizes)
+    raise wrong("a size, or two sizes [a, b]")
+
+
+Sizes = Annotated[tuple[int, ...], BeforeValidator(_sizes)]
+
+
+def _files(value: object) -> object:
+    listed = isinstance(value, list) and all(isinstance(v, str) for v in value)
+    named = isinstance(value, dict) and all(
+        isinstance(v, str)
+        or (isinstance(v, list) and bool(v) and all(isinstance(p, str) for p in v))
+        for v in value.values()
+    )
+    if isinstance(value, str) or listed or named:
+        return value
+    raise wrong("a path, a list of paths, or a mapping of names to paths")
+
+
+Files = Annotated[str | list[str] | dict[str, str | list[str]], BeforeValidator(_files)]
+
+
+def _path_or_false(value: object) -> object:
+    if value is False or value is None:
+        return None
+    if isinstance(value, str) and value:
+        return value
+    raise wrong("a path, or false")
+
+
+PathOrFalse = Annotated[str | None, BeforeValidator(_path_or_false)]
+
+
+class Tolerance(Section):
+    """How far floats may be off: ``|new - old| <= atol + rtol * |old|``."""
+
+    rtol: Limit | None = Field(
+        default=None, description="Relative tolerance; by default that of the output's type."
+    )
+    atol: Limit | None = Field(
+        default=None, description="Absolute tolerance; by default that of the output's type."
+    )
+
+
+class OutputTolerance(Tolerance):
+    """A tolerance with exceptions for some outputs."""
+
+    outputs: dict[str, Tolerance] = Field(
+        default={}, description="Tolerances of single outputs, by name."
+    )
+
+
+class Verify(Section):
+    """What a pass must show before the next one runs.
+
+    ``verify: false`` switches verification off; an empty section has the defaults.
+    """
+
+    enabled: bool = Field(default=True, description="Whether anything is verified.")
+    scope: Scope = Field(
+        default="auto",
+        description="What is run after a pass: the changed region, the whole model, or the "
+        "region where that is enough (auto).",
+    )
+    tolerance: OutputTolerance = Field(
+        default_factory=OutputTolerance,
+        description="Tolerance after each pass that declares tolerance.",
+    )
+    drift: Tolerance = Field(
+        default_factory=Tolerance,
+        description="Tolerance of the result against the original model.",
+    )
+    metrics: dict[str, Interval] = Field(
+        default={},
+        description="Registered metrics by name, each with its range [least, greatest].",
+    )
+    negative_zero: bool = Field(
+        default=False, description="Whether -0 and 0 are different under equality."
+    )
+
+
+class Reference(Section):
+    """The data that models are compared on. What is not given is generated."""
+
+    also: ClassVar[dict[str, str]] = {"inp": "inputs", "out": "outputs"}
+
+    inputs: Files | None = Field(
+        default=None,
+        description="Inputs: .npy, .npz or .pb files in the order of the model's inputs, a "
+        "mapping of input names to files, or a folder of ONNX test data.",
+    )
+    outputs: Files | None = Field(
+        default=None,
+        description="Expected outputs or labels, in the forms of 'inputs'.",
+    )
+    seed: Whole = Field(default=0, ge=0, description="Seed of generated inputs.")
+    samples: Whole | None = Field(
+        default=None,
+        ge=1,
+        description="Number of generated samples; by default the generator's.",
+    )
+    ranges: dict[str, Interval] = Field(
+        default={}, description="Range of the generated values of an input, by input name."
+    )
+    dims: dict[str, Sizes] = Field(
+        default={},
+        description="Sizes of dynamic dimensions by name: one, or two that take turns.",
+    )
+    allow_nan: bool = Field(default=False, description="Whether given inputs may hold NaN.")
+
+
+class OnnxRuntime(Section):
+    """Options of every engine 'onnxruntime'; its own keys go to the engine."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    providers: Annotated[list[Any], AfterValidator(lambda v: _providers(v))] = Field(
+        default=[],
+        description="Execution providers: names, or lists of a name and a mapping of options.",
+    )
+    full_context_dump: bool = Field(
+        default=False, description="Whether every intermediate value is recorded."
+    )
+
+
+def _providers(value: list[Any]) -> list[tuple[str, dict[str, Any]]]:
+    result: list[tuple[str, dict[str, Any]]] = []
+    for item in value:
+        match item:
+            case str() as name:
+                result.append((name, {}))
+            case [str() as name]:
+                result.append((name, {}))
+            case [str() as name, dict() as options]:
+                result.append((name, dict(options)))
+            case _:
+                raise wrong("provider names, or pairs [name, {option: value}]")
+    return result
+
+
+class Logging(Section):
+    """What is told and kept while the pipeline runs."""
+
+    verbose: bool = Field(
+        default=False, description="Whether every pass says when it starts and ends."
+    )
+    checkpoint: PathOrFalse = Field(
+        default=None,
+        description="Name of files written before and after each pass; false for none.",
+    )
+    keep_intermediates: PathOrFalse = Field(
+        default=None, description="Folder that gets the model after each pass; false for none."
+    )
+
+
+class Limits(Section):
+    """Where a run stops by itself."""
+
+    pass_seconds: Annotated[float, Strict(), Field(gt=0)] | None = Field(
+        default=600.0, description="Time limit of one pass in seconds; null for none."
+    )
+    rewrites: Annotated[int, Strict(), Field(ge=0)] | None = Field(
+        default=None,
+        description="Number of rewrites after which no other is made; null for no limit.",
+    )
+
+
+class Save(Section):
+    """How the result is written."""
+
+    external_data: Literal["keep", "inline", "external"] = Field(
+        default="keep",
+        description="Where weights go: where they were (keep), into the model, or into a file "
+        "beside it. Over 2 GiB always the latter.",
+    )
+    size_threshold: Annotated[Size, Field(ge=0)] = Field(
+        default=1024,
+        description="Weights of at least this size go into the file beside the model.",
+    )
