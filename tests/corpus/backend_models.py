@@ -61,8 +61,8 @@ class BackendModel:
 def _cases() -> Mapping[str, TestCase]:
     from onnx.backend.test.loader import load_model_tests
 
-    # The node cases draw their data when they are imported, from numpy's global generator,
-    # which onnx seeds before each: the data are always the same, but others' draws would be too.
+    # The node cases draw their data when they are imported. onnx seeds numpy's global
+    # generator before each, so the data never change; whoever uses it next must not notice.
     state = np.random.get_state()
     try:
         with warnings.catch_warnings(), np.errstate(all="ignore"):
