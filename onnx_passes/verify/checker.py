@@ -1,0 +1,94 @@
+"""Ask onnx's checker about a model, without the weights and without its noise."""
+
+from __future__ import annotations
+
+import re
+
+import onnx
+import onnx_ir as ir
+
+from onnx_passes.runtime.weightless import split_weights
+
+# A location that starts so is not looked for on disk by the checker.
+_NO_FILE = "#"
+
+_UNNAMED = "output "
+_FIRST_FREE_INITIALIZERS = 4
+
+
+def complaints(model: ir.Model, *, full: bool = False) -> list[str]:
+    """Return what the checker has to say, one sentence each; empty if nothing.
+
+    Args:
+        model: A model whose names and order are sound.
+        full: Whether types and shapes are inferred, and contradictions count.
+    """
+    try:
+        proto = split_weights(model).proto
+    except (ir.serde.SerdeError, ValueError, TypeError) as error:
+        return [f"the model cannot be written as ONNX: {_one_line(str(error))}"]
+    for tensor in proto.graph.initializer:
+        for entry in tensor.external_data:
+            if entry.key == "location":
+                entry.value = _NO_FILE
+    _name_nodes(proto.graph)
+    # Large constants have become initializers, which old models must list as inputs.
+    proto.ir_version = max(proto.ir_version, _FIRST_FREE_INITIALIZERS)
+    try:
+        onnx.checker.check_model(proto, full_check=full)
+    except onnx.checker.ValidationError as error:
+        return [_validation(str(error))]
+    except onnx.shape_inference.InferenceError as error:
+        return _inference(str(error))
+    return []
+
+
+def _name_nodes(graph: onnx.GraphProto) -> None:
+    """Give nodes without a name one by which the user finds them."""
+    for node in graph.node:
+        if not node.name and node.output:
+            node.name = _UNNAMED + node.output[0]
+        for attribute in node.attribute:
+            for subgraph in (attribute.g, *attribute.graphs):
+                _name_nodes(subgraph)
+
+
+def _label(name: str | None, op: str) -> str:
+    if name and name.startswith(_UNNAMED):
+        return f"the {op} node that computes {name.removeprefix(_UNNAMED)!r}"
+    return f"node {name or ''!r} ({op})"
+
+
+def _validation(text: str) -> str:
+    """Shorten ``fault. ==> Context: Bad node spec for node. Name: n OpType: Op``."""
+    fault, *contexts = text.split("==> Context:")
+    fault = _one_line(fault).rstrip(".")
+    fault = re.sub(
+        r"^Node\([^)]*\) with schema\((.*?)\) has", r"under schema \1 it has", fault
+    )
+    nodes = [
+        _label(name, op)
+        for context in contexts
+        for name, op in re.findall(r"Name: (.*?) ?OpType: (\w+)", context)
+    ]
+    return f"{nodes[0]}: {fault}" if nodes else fault
+
+
+def _inference(text: str) -> list[str]:
+    text = text.removeprefix("[ShapeInferenceError] ").removeprefix("Inference error(s): ")
+    found = []
+    for line in text.splitlines():
+        # Follows from the fault that left the type unknown.
+        if not line.strip() or "expected to have type but instead is null" in line:
+            continue
+        match = re.match(r"\(op_type:(\w+)(?:, node name: (.*?))?\): (?:\[\w+\] )?(.*)", line)
+        if match is None:
+            found.append(_one_line(line))
+            continue
+        op, name, fault = match.groups()
+        found.append(f"{_label(name, op)}: {_one_line(fault)}")
+    return found or [_one_line(text)]
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
