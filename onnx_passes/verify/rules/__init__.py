@@ -1,0 +1,30 @@
+"""Rewrite rules verified on their own, before any model meets them.
+
+``prove_pair`` compares two graphs and ``prove_rule`` a rule's graphs before and after, in
+every arithmetic that applies. z3 is needed: ``pip install 'onnx-passes[prove]'``.
+"""
+
+from onnx_passes.verify.rules.exact import Effort
+from onnx_passes.verify.rules.proof import (
+    Arithmetic,
+    Counterexample,
+    Coverage,
+    FloatMode,
+    Judgement,
+    Outcome,
+    Proof,
+)
+from onnx_passes.verify.rules.prove import prove_pair, prove_rule
+
+__all__ = [
+    "Arithmetic",
+    "Counterexample",
+    "Coverage",
+    "Effort",
+    "FloatMode",
+    "Judgement",
+    "Outcome",
+    "Proof",
+    "prove_pair",
+    "prove_rule",
+]

@@ -1,0 +1,145 @@
+"""The formulas that say two graphs are equal, and the values in a model that breaks them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from onnx_passes.verify.rules.arithmetic import Scalar, Semantics, is_float
+from onnx_passes.verify.rules.call import Tensor
+from onnx_passes.verify.rules.ieee import IeeeSemantics
+from onnx_passes.verify.rules.pairs import Pair
+from onnx_passes.verify.rules.proof import FloatMode
+from onnx_passes.verify.rules.scalar import ScalarArgument
+from onnx_passes.verify.rules.solver import Answer, differs, refute, z3
+from onnx_passes.verify.rules.symbolic import concrete_shape, evaluate, unknowns
+
+_EASY = 64
+"""Bound on the reals that are tried first for a counterexample: an engine shows it clearly."""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """That two graphs, evaluated in one arithmetic, are equal.
+
+    Attributes:
+        pair: The graphs.
+        semantics: The arithmetic.
+        feeds: The unknowns, by input name.
+        sides: Per output, its elements before and after.
+        defined: Conditions under which the graph before is defined.
+        obligations: Conditions under which the graph after is.
+        mismatch: Why no formula is needed: types or shapes differ.
+    """
+
+    pair: Pair
+    semantics: Semantics
+    feeds: Mapping[str, Tensor]
+    sides: list[tuple[Tensor, Tensor]]
+    defined: list[Scalar]
+    obligations: list[Scalar]
+    mismatch: str | None = None
+
+    def check(self, milliseconds: int, mode: FloatMode | None = None) -> Answer:
+        """Ask z3 whether the claim is valid."""
+        solver = z3()
+        negation = self._differences(mode)
+        known = {c.get_id() for c in self.defined}
+        negation += [solver.Not(c) for c in self.obligations if c.get_id() not in known]
+        assumptions = [*self.defined, *self.semantics.facts]
+        if mode == FloatMode.FINITE:
+            assumptions += self._finite()
+        return refute(
+            negation, assumptions, milliseconds=milliseconds, prefer=self._easy(mode)
+        )
+
+    def inputs(self, model: Any) -> dict[str, npt.NDArray[Any]]:
+        """Return the values that a model gives to the inputs, shaped as the pair's inputs."""
+        arrays = {}
+        for value in self.pair.inputs:
+            tensor = self.feeds[str(value.name)]
+            numbers = [
+                self._number(model.eval(s, model_completion=True), tensor)
+                for s in tensor.data.flat
+            ]
+            with np.errstate(over="ignore"):
+                # numpy makes a float64 first, as NaN must pass through bfloat16's cast.
+                flat = np.array(numbers).astype(tensor.dtype.numpy())
+            shape = concrete_shape(value)
+            arrays[str(value.name)] = np.broadcast_to(flat.reshape(tensor.shape), shape).copy()
+        return arrays
+
+    def _number(self, scalar: Scalar, tensor: Tensor) -> bool | int | float:
+        number = self.semantics.number(scalar, tensor.dtype)
+        if number is None and z3().is_algebraic_value(scalar):
+            return float(scalar.approx(20).as_fraction())
+        return 0 if number is None else number
+
+    def _differences(self, mode: FloatMode | None) -> list[Scalar]:
+        solver, found = z3(), []
+        for before, after in self.sides:
+            for left, right in zip(before.data.flat, after.data.flat, strict=True):
+                formula = differs(left, right)
+                if formula is None:
+                    continue
+                loose = mode in (FloatMode.ZEROS_EQUAL, FloatMode.FINITE)
+                if loose and is_float(before.dtype):
+                    formula = solver.And(formula, solver.Not(solver.fpEQ(left, right)))
+                found.append(formula)
+        return found
+
+    def _finite(self) -> list[Scalar]:
+        solver = z3()
+        tensors = [*self.feeds.values(), *(before for before, _ in self.sides)]
+        return [
+            solver.Not(solver.Or(solver.fpIsInf(s), solver.fpIsNaN(s)))
+            for tensor in tensors
+            if is_float(tensor.dtype)
+            for s in tensor.data.flat
+        ]
+
+    def _easy(self, mode: FloatMode | None) -> list[Scalar]:
+        if mode is not None:
+            return []
+        floats = (t for t in self.feeds.values() if is_float(t.dtype))
+        reals: list[Scalar] = [s for tensor in floats for s in tensor.data.flat]
+        return [c for s in reals for c in (s >= -_EASY, s <= _EASY)]
+
+
+def claim(pair: Pair, semantics: Semantics, argument: ScalarArgument | None = None) -> Claim:
+    """Evaluate both graphs, on scalars where an argument allows it, else on their shapes.
+
+    Raises:
+        Unsupported: A graph has something without semantics.
+    """
+    feeds = (
+        unknowns(pair.inputs, semantics) if argument is None else argument.unknowns(semantics)
+    )
+    before = evaluate(pair.before.graph, feeds, semantics)
+    defined, semantics.defined = semantics.defined, []
+    after = evaluate(pair.after.graph, feeds, semantics)
+    obligations, semantics.defined = semantics.defined, []
+    if not isinstance(semantics, IeeeSemantics) and _chooses(pair):
+        # A branch not taken need not be defined. Division by zero is then some function of
+        # its operands, as z3 has it, and equality must hold whatever that function is.
+        defined, obligations = [], []
+    sides, mismatch = [], None
+    for name, left in before.items():
+        right = after[name]
+        if argument is not None and left.data.size == right.data.size == 1:
+            left, right = (Tensor(t.data.reshape(()), t.dtype) for t in (left, right))
+        if left.dtype != right.dtype:
+            mismatch = f"output {name} is {right.dtype.name}, expected {left.dtype.name}"
+        elif left.shape != right.shape:
+            mismatch = f"output {name} is {list(right.shape)}, expected {list(left.shape)}"
+        else:
+            sides.append((left, right))
+    return Claim(pair, semantics, feeds, sides, defined, obligations, mismatch)
+
+
+def _chooses(pair: Pair) -> bool:
+    return any(n.op_type == "Where" for m in (pair.before, pair.after) for n in m.graph)

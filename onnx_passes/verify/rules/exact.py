@@ -1,0 +1,171 @@
+"""The verdict over booleans, integers modulo 2^n, and reals."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+
+from onnx_passes.verify.rules.arithmetic import Unsupported
+from onnx_passes.verify.rules.blocks import block_argument
+from onnx_passes.verify.rules.claims import claim
+from onnx_passes.verify.rules.field import FieldSemantics
+from onnx_passes.verify.rules.pairs import Pair
+from onnx_passes.verify.rules.proof import (
+    Arithmetic,
+    Counterexample,
+    Coverage,
+    Judgement,
+    Outcome,
+)
+from onnx_passes.verify.rules.reals import RealSemantics
+from onnx_passes.verify.rules.replay import Feeds, Replayer
+from onnx_passes.verify.rules.scalar import ScalarArgument, scalar_argument
+from onnx_passes.verify.rules.symbolic import evaluate, unknowns
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """How much the prover spends.
+
+    Attributes:
+        milliseconds: Time limit of one query to z3.
+        samples: Random inputs run on the engine before anything is proved.
+        points: Random points in the finite field.
+        seed: Of everything random.
+    """
+
+    milliseconds: int = 1000
+    samples: int = 12
+    points: int = 4
+    seed: int = 0
+
+
+def judge_exact(pair: Pair, replayer: Replayer, effort: Effort) -> Judgement:
+    """Return the verdict in the pair's own exact arithmetic.
+
+    An engine is asked first, because a run takes a millisecond; then come, in this order,
+    the arguments that cover most: scalars, blocks, the given shapes, random points.
+    """
+    start = time.perf_counter()
+    if pair.has_floats:
+        arithmetic = Arithmetic.REAL
+    else:
+        arithmetic = Arithmetic.INT if pair.has_integers else Arithmetic.BOOL
+    judgement = Judgement(arithmetic, Outcome.UNDECIDED)
+    found = replayer.search(effort.samples, real=pair.has_floats, seed=effort.seed)
+    if found is not None:
+        judgement = refuted(judgement, "replay", found)
+    else:
+        judgement = _prove(judgement, pair, replayer, effort)
+    return replace(judgement, seconds=time.perf_counter() - start)
+
+
+def refuted(base: Judgement, method: str, found: Counterexample) -> Judgement:
+    """Return ``base`` refuted by a counterexample that an engine showed."""
+    return replace(
+        base,
+        outcome=Outcome.REFUTED,
+        method=method,
+        counterexample=found,
+        reason=found.reason,
+        coverage=None,
+        mode=None,
+    )
+
+
+def _prove(base: Judgement, pair: Pair, replayer: Replayer, effort: Effort) -> Judgement:
+    reasons: list[str] = []
+    argument = scalar_argument(pair)
+    result = None
+    if argument is not None:
+        asked = replace(base, method="scalar argument", coverage=argument.coverage)
+        result = _ask(asked, pair, argument, replayer, effort, reasons)
+    if result is None:
+        result = _by_blocks(base, pair, reasons)
+    if result is None and argument is None:
+        coverage = Coverage(False, pair.shapes, tuple(pair.constants()))
+        asked = replace(base, method="bounded z3", coverage=coverage)
+        result = _ask(asked, pair, None, replayer, effort, reasons)
+    if result is None and pair.has_floats:
+        result = _evaluate_in_field(base, pair, effort, reasons)
+    return result or replace(base, reason="; ".join(dict.fromkeys(reasons)))
+
+
+def _by_blocks(base: Judgement, pair: Pair, reasons: list[str]) -> Judgement | None:
+    try:
+        coverage = block_argument(pair, ring=True)
+    except Unsupported as unsupported:
+        reasons.append(f"no block normal form: {unsupported}")
+        return None
+    return replace(base, outcome=Outcome.PROVED, method="block normal form", coverage=coverage)
+
+
+def _ask(
+    asked: Judgement,
+    pair: Pair,
+    argument: ScalarArgument | None,
+    replayer: Replayer,
+    effort: Effort,
+    reasons: list[str],
+) -> Judgement | None:
+    """Put a claim to z3; return the judgement, or None where it decides nothing."""
+    try:
+        statement = claim(pair, RealSemantics(), argument)
+        answer = statement.check(effort.milliseconds)
+    except Unsupported as unsupported:
+        reasons.append(f"{asked.method}: {unsupported}")
+        return None
+    if statement.mismatch is not None:
+        reasons.append(f"{asked.method}: {statement.mismatch}")
+        return None
+    if answer.holds:
+        return replace(asked, outcome=Outcome.PROVED)
+    if answer.holds is None:
+        reasons.append(f"{asked.method}: {answer.reason}")
+        return None
+    feeds = statement.inputs(answer.model)
+    found = replayer.compare(feeds, real=pair.has_floats)
+    if found is not None:
+        return refuted(asked, asked.method, found)
+    reasons.append(f"{asked.method}: {not_replayed(feeds, replayer)}")
+    return None
+
+
+def not_replayed(feeds: Feeds, replayer: Replayer) -> str:
+    """Say what z3 found and why it does not count."""
+    shown = ", ".join(f"{k} = {v.reshape(-1)[:4].tolist()}" for k, v in feeds.items())
+    failure = replayer.runs(feeds)
+    why = (
+        f"which does not run: {failure}" if failure else "where the engine sees no difference"
+    )
+    return f"z3 has a counterexample, {shown}, {why}"
+
+
+def _evaluate_in_field(
+    base: Judgement, pair: Pair, effort: Effort, reasons: list[str]
+) -> Judgement | None:
+    try:
+        for point in range(effort.points):
+            semantics = FieldSemantics(effort.seed + point)
+            feeds = unknowns(pair.inputs, semantics)
+            before = evaluate(pair.before.graph, feeds, semantics)
+            after = evaluate(pair.after.graph, feeds, semantics)
+            for name, left in before.items():
+                right = after[name]
+                same = left.shape == right.shape and left.dtype == right.dtype
+                if not same or list(left.data.flat) != list(right.data.flat):
+                    reasons.append(f"finite field: output {name} differs")
+                    return None
+    except Unsupported as unsupported:
+        reasons.append(f"finite field: {unsupported}")
+        return None
+    coverage = Coverage(
+        False, pair.shapes, (f"{effort.points} random points", *pair.constants())
+    )
+    return replace(
+        base,
+        outcome=Outcome.TESTED,
+        method="finite field",
+        coverage=coverage,
+        reason="; ".join(dict.fromkeys(reasons)),
+    )

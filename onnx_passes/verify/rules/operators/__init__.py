@@ -1,0 +1,15 @@
+"""Semantics of the operators of the default domain, a file per family.
+
+Importing this package fills ``onnx_passes.verify.rules.call.OPERATORS``.
+"""
+
+from onnx_passes.verify.rules.operators import (
+    activations,
+    linear,
+    neural,
+    pointwise,
+    reduction,
+    structural,
+)
+
+__all__ = ["activations", "linear", "neural", "pointwise", "reduction", "structural"]

@@ -1,0 +1,157 @@
+"""A pair of graphs, before and after a rewrite, that the prover looks at."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import onnx_ir as ir
+from onnx_ir.passes.common import ShapeInferencePass
+
+from onnx_passes.errors import ModelError
+from onnx_passes.verify.rules.arithmetic import is_float, is_integer
+from onnx_passes.verify.rules.symbolic import concrete_shape
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two models that are to compute the same from the same inputs.
+
+    Attributes:
+        before: The model before the rewrite.
+        after: The model after it, with outputs named as those before.
+    """
+
+    before: ir.Model
+    after: ir.Model
+
+    @staticmethod
+    def of(before: ir.Model, after: ir.Model) -> Pair:
+        """Copy two models and infer the types of their values.
+
+        Raises:
+            ModelError: They have different inputs or numbers of outputs.
+        """
+        before, after = _typed(before), _typed(after)
+        wanted, given = ([str(v.name) for v in free_inputs(m)] for m in (before, after))
+        if not set(given) <= set(wanted):
+            extra = sorted(set(given) - set(wanted))
+            raise ModelError(
+                f"the rewritten model has inputs that the original lacks: {', '.join(extra)}",
+                help="compare models of the same interface",
+            )
+        if len(before.graph.outputs) != len(after.graph.outputs):
+            raise ModelError(
+                f"the rewritten model has {len(after.graph.outputs)} outputs, "
+                f"the original {len(before.graph.outputs)}",
+                help="compare models of the same interface",
+            )
+        _name_outputs(before, after)
+        return Pair(before, after)
+
+    @cached_property
+    def inputs(self) -> list[ir.Value]:
+        """The inputs that a caller must feed."""
+        return free_inputs(self.before)
+
+    @cached_property
+    def interface_types(self) -> set[ir.DataType]:
+        """The types of inputs and outputs."""
+        values = (*self.inputs, *self.before.graph.outputs)
+        return {v.dtype for v in values if v.dtype is not None}
+
+    @cached_property
+    def float_types(self) -> set[ir.DataType]:
+        """Every float type of any value on either side."""
+        return {t for t in _types(self.before) | _types(self.after) if is_float(t)}
+
+    @property
+    def has_floats(self) -> bool:
+        """Whether floats go in, come out or are computed on the way."""
+        return bool(self.float_types)
+
+    @property
+    def has_integers(self) -> bool:
+        """Whether integers go in or come out."""
+        return any(is_integer(t) for t in self.interface_types)
+
+    @property
+    def shapes(self) -> str:
+        """The shapes of the inputs as text."""
+        parts = (f"{v.name}{list(concrete_shape(v))}" for v in self.inputs)
+        return ", ".join(parts) or "no inputs"
+
+    def float_constants(self) -> list[float]:
+        """Return every float that a graph has as a constant or an attribute."""
+        numbers: list[float] = []
+        for model in (self.before, self.after):
+            for _, tensor in _constants(model):
+                if is_float(tensor.dtype):
+                    numbers += tensor.numpy().astype(float).reshape(-1).tolist()
+            attrs = (a for node in model.graph for a in node.attributes.values())
+            numbers += [float(a.value) for a in attrs if a.type == ir.AttributeType.FLOAT]
+        return numbers
+
+    def constants(self) -> list[str]:
+        """Describe the constants of the interface's types, a phrase each."""
+        described = {}
+        for model in (self.before, self.after):
+            for name, tensor in _constants(model):
+                if tensor.size == 1 and tensor.dtype in self.interface_types:
+                    number = tensor.numpy().reshape(-1)[0]
+                    described[str(number)] = f"constant {name} = {number}"
+                elif tensor.dtype in self.interface_types:
+                    described[name] = f"constant {name} of shape {list(tensor.shape)}"
+        return list(described.values())
+
+
+def free_inputs(model: ir.Model) -> list[ir.Value]:
+    """Return the graph inputs; one with an initializer too, as a caller may feed it."""
+    return list(model.graph.inputs)
+
+
+def _typed(model: ir.Model) -> ir.Model:
+    copy = model.clone()
+    ShapeInferencePass()(copy)
+    return copy
+
+
+def _name_outputs(before: ir.Model, after: ir.Model) -> None:
+    # Outputs correspond by position; only their names may have moved to other values.
+    wanted = [o.name for o in before.graph.outputs]
+    ends = set(after.graph.outputs)
+    for value in (o for node in after.graph for o in node.outputs):
+        if value not in ends and value.name in wanted:
+            value.name = f"{value.name}_inner"
+    for old, new in zip(before.graph.outputs, after.graph.outputs, strict=True):
+        if new.name == old.name:
+            continue
+        if new.is_graph_input() or new.is_initializer() or new.name in _output_names(before):
+            identity = ir.node("Identity", [new])
+            after.graph.append(identity)
+            fresh = identity.outputs[0]
+            fresh.type, fresh.shape = new.type, new.shape
+            index = list(after.graph.outputs).index(new)
+            after.graph.outputs[index] = fresh
+            new = fresh
+        new.name = old.name
+
+
+def _output_names(model: ir.Model) -> set[str | None]:
+    return {o.name for o in model.graph.outputs}
+
+
+def _types(model: ir.Model) -> set[ir.DataType]:
+    values = [*model.graph.inputs, *model.graph.initializers.values()]
+    values += [o for node in model.graph for o in node.outputs]
+    return {v.dtype for v in values if v.dtype is not None}
+
+
+def _constants(model: ir.Model) -> Iterator[tuple[str, ir.TensorProtocol]]:
+    for name, value in model.graph.initializers.items():
+        if value.const_value is not None:
+            yield name, value.const_value
+    for node in model.graph:
+        if node.op_type == "Constant" and "value" in node.attributes:
+            yield str(node.outputs[0].name), node.attributes["value"].as_tensor()

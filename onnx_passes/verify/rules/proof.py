@@ -1,0 +1,211 @@
+"""What the prover says about a rule. Plain data, so that a certificate can hold it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+import numpy as np
+import numpy.typing as npt
+
+from onnx_passes.contracts import Contract, Equality, Tolerance
+
+
+class Outcome(StrEnum):
+    """How a claim stands. Only ``PROVED`` rests on a proof; ``TESTED`` rests on samples."""
+
+    PROVED = "proved"
+    TESTED = "tested"
+    REFUTED = "refuted"
+    UNDECIDED = "undecided"
+    NOT_APPLICABLE = "not applicable"
+
+
+class Arithmetic(StrEnum):
+    """The arithmetics a rule can hold in."""
+
+    BOOL = "bool"
+    INT = "int"
+    REAL = "real"
+    IEEE = "ieee"
+
+
+class FloatMode(StrEnum):
+    """How two IEEE floats are compared, strongest first. NaN equals NaN in all of them."""
+
+    STRICT = "strict"
+    ZEROS_EQUAL = "signed zeros equal"
+    FINITE = "finite only"
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """What a verdict ranges over.
+
+    Attributes:
+        everywhere: True where it holds for every size, False where the shapes are listed.
+        text: "all ranks and sizes", "all sizes", or the shapes, as one phrase.
+        conditions: What the verdict rests on besides ("constant c = 0.5"), a phrase each.
+    """
+
+    everywhere: bool
+    text: str
+    conditions: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return f"{self.text} ({'; '.join(self.conditions)})" if self.conditions else self.text
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Counterexample:
+    """Inputs on which the two sides differ, as an engine computed them.
+
+    Attributes:
+        feeds: The inputs, by name.
+        expected: What the graph before the rewrite gives, by name of its outputs.
+        actual: What the graph after the rewrite gives.
+        engine: The engine and version it was replayed on.
+        reason: What differs, in one clause.
+    """
+
+    feeds: Mapping[str, npt.NDArray[np.generic]]
+    expected: Mapping[str, npt.NDArray[np.generic]]
+    actual: Mapping[str, npt.NDArray[np.generic]]
+    engine: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """The verdict in one arithmetic.
+
+    Attributes:
+        arithmetic: Which.
+        outcome: How it stands.
+        method: "scalar argument", "block normal form", "bounded z3", "finite field" or
+            "replay"; empty where nothing was decided.
+        coverage: What it ranges over; None where nothing was decided.
+        mode: The strongest comparison that was proved; None outside IEEE arithmetic.
+        formats: The float formats that an IEEE proof was made in.
+        reason: Why it is undecided, refuted or not applicable, in one sentence.
+        counterexample: Present exactly where it is refuted.
+        seconds: Wall time.
+    """
+
+    arithmetic: Arithmetic
+    outcome: Outcome
+    method: str = ""
+    coverage: Coverage | None = None
+    mode: FloatMode | None = None
+    formats: tuple[str, ...] = ()
+    reason: str = ""
+    counterexample: Counterexample | None = None
+    seconds: float = 0.0
+
+    def __str__(self) -> str:
+        parts = [f"{self.arithmetic}: {self.outcome}"]
+        if self.mode is not None:
+            parts.append(f"[{self.mode}]")
+        if self.method:
+            parts.append(f"by {self.method}")
+        if self.coverage is not None:
+            parts.append(f"for {self.coverage}")
+        return " ".join(parts) + (f": {self.reason}" if self.reason else "")
+
+
+# The order in which judgements on several templates are merged: the first one present counts.
+_SEVERITY = (
+    Outcome.REFUTED,
+    Outcome.UNDECIDED,
+    Outcome.TESTED,
+    Outcome.PROVED,
+    Outcome.NOT_APPLICABLE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """The verdicts on a rule, or on one pair of graphs.
+
+    Attributes:
+        judgements: One per arithmetic, in the order of ``Arithmetic``.
+        seconds: Wall time of the whole.
+        versions: Version of the solver and of the engine that replays.
+        templates: Number of pairs of graphs that the verdicts rest on.
+        notes: What a reader should know besides, a sentence each.
+    """
+
+    judgements: tuple[Judgement, ...]
+    seconds: float = 0.0
+    versions: Mapping[str, str] = field(default_factory=dict)
+    templates: int = 1
+    notes: tuple[str, ...] = ()
+
+    def __getitem__(self, arithmetic: Arithmetic) -> Judgement:
+        return next(j for j in self.judgements if j.arithmetic == arithmetic)
+
+    @property
+    def outcome(self) -> Outcome:
+        """The outcome over all arithmetics.
+
+        Refuted where the exact arithmetic (real, int, bool) is. A rule that holds over the
+        reals and not in IEEE arithmetic is proved, with a tolerance for its contract.
+        """
+        exact = [j.outcome for j in self.judgements if j.arithmetic != Arithmetic.IEEE]
+        outcome = next((o for o in _SEVERITY if o in exact), Outcome.NOT_APPLICABLE)
+        ieee = self[Arithmetic.IEEE].outcome
+        if outcome in (Outcome.UNDECIDED, Outcome.TESTED) and ieee == Outcome.PROVED:
+            return Outcome.PROVED
+        return outcome
+
+    @property
+    def counterexample(self) -> Counterexample | None:
+        """The first counterexample, those of the exact arithmetics first."""
+        found = (j.counterexample for j in self.judgements)
+        return next((c for c in found if c is not None), None)
+
+    @property
+    def contract(self) -> Contract | None:
+        """The strongest contract the evidence supports; None where there is none.
+
+        Equality needs a proof in every arithmetic that applies, IEEE included; a rule that
+        is proved over the reals alone earns a tolerance.
+        """
+        if self.outcome != Outcome.PROVED:
+            return None
+        ieee = self[Arithmetic.IEEE]
+        if ieee.outcome == Outcome.NOT_APPLICABLE:
+            return Equality()
+        return Equality() if ieee.outcome == Outcome.PROVED else Tolerance()
+
+
+def merge(proofs: list[Proof], seconds: float, notes: tuple[str, ...] = ()) -> Proof:
+    """Return the verdicts that hold for every one of ``proofs``.
+
+    A refutation of one refutes all; of several proofs the one that covers least is kept.
+    """
+    judgements = []
+    for arithmetic in Arithmetic:
+        candidates = [p[arithmetic] for p in proofs]
+        ranked = sorted(candidates, key=_weakest_first)
+        judgements.append(ranked[0])
+    versions = proofs[0].versions if proofs else {}
+    collected = dict.fromkeys(note for p in proofs for note in p.notes)
+    return Proof(
+        tuple(judgements),
+        seconds,
+        versions,
+        sum(p.templates for p in proofs),
+        (*collected, *notes),
+    )
+
+
+def _weakest_first(judgement: Judgement) -> tuple[int, bool, int]:
+    modes = [None, *FloatMode]
+    everywhere = judgement.coverage is not None and judgement.coverage.everywhere
+    return (
+        _SEVERITY.index(judgement.outcome),
+        everywhere,
+        -modes.index(judgement.mode),
+    )

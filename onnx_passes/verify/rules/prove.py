@@ -1,0 +1,94 @@
+"""Prove a rewrite, or break it: one verdict per arithmetic."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+
+import onnx_ir as ir
+
+from onnx_passes.verify.rules import solver
+from onnx_passes.verify.rules.applying import RuleLike, apply_rule, as_rewrite_rule
+from onnx_passes.verify.rules.exact import Effort, judge_exact
+from onnx_passes.verify.rules.pairs import Pair
+from onnx_passes.verify.rules.proof import Arithmetic, Judgement, Outcome, Proof, merge
+from onnx_passes.verify.rules.replay import Replayer, engine_name
+from onnx_passes.verify.rules.rounding import judge_ieee
+
+
+def prove_pair(before: ir.Model, after: ir.Model, *, effort: Effort | None = None) -> Proof:
+    """Compare two models with the same inputs, in every arithmetic that applies to them.
+
+    Args:
+        before: The model before the rewrite; its inputs have concrete shapes.
+        after: The model after it; outputs correspond by position.
+        effort: Limits; the default spends about a second.
+
+    Returns:
+        The verdicts. Neither model is changed.
+
+    Raises:
+        UsageError: z3 is not installed.
+        ModelError: The models have different interfaces.
+    """
+    start = time.perf_counter()
+    effort = effort or Effort()
+    versions = {"z3": solver.version(), "engine": engine_name()}
+    pair = Pair.of(before, after)
+    replayer = Replayer(pair.before, pair.after)
+    judgements = {a: Judgement(a, Outcome.NOT_APPLICABLE) for a in Arithmetic}
+    exact = judge_exact(pair, replayer, effort)
+    judgements[exact.arithmetic] = exact
+    if pair.has_floats:
+        judgements[Arithmetic.IEEE] = judge_ieee(pair, replayer, effort)
+    seconds = time.perf_counter() - start
+    return Proof(tuple(judgements[a] for a in Arithmetic), seconds, versions)
+
+
+def prove_rule(
+    rule: RuleLike,
+    templates: Iterable[ir.Model] | None = None,
+    *,
+    effort: Effort | None = None,
+) -> Proof:
+    """Apply a rule to templates, as it stands, and compare before and after.
+
+    The rule's own pattern, ``check`` and ``rewrite`` run. Templates on which it does not fire
+    are counted in the notes.
+
+    Args:
+        rule: An onnxscript rule, a rule class, or an object with ``pattern``, ``check`` and
+            ``rewrite``.
+        templates: Models with concrete shapes in which the pattern occurs; None to build
+            them from the pattern.
+        effort: Limits, per template.
+
+    Returns:
+        The verdicts that hold for every template on which the rule fired.
+
+    Raises:
+        UsageError: z3 is not installed, or the object is no rule.
+    """
+    start = time.perf_counter()
+    rewrite_rule = as_rewrite_rule(rule)
+    if templates is None:
+        from onnx_passes.verify.rules.instantiate import instances
+
+        templates = instances(rewrite_rule)
+    proofs: list[Proof] = []
+    idle = 0
+    for template in templates:
+        after = apply_rule(rewrite_rule, template)
+        if after is None:
+            idle += 1
+            continue
+        proofs.append(prove_pair(template, after, effort=effort))
+        if proofs[-1].outcome == Outcome.REFUTED:
+            break
+    seconds = time.perf_counter() - start
+    notes = (f"the rule did not fire on {idle} templates",) if idle else ()
+    if not proofs:
+        reason = "the rule fired on no template"
+        unfired = tuple(Judgement(a, Outcome.UNDECIDED, reason=reason) for a in Arithmetic)
+        return Proof(unfired, seconds, {"z3": solver.version()}, 0, notes)
+    return merge(proofs, seconds, notes)

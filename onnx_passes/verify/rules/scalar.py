@@ -1,0 +1,150 @@
+"""The scalar argument: a proof on single elements that covers every rank and size.
+
+If every node is pointwise, each commutes with every map of indices, broadcasting included.
+Element ``i`` of an output is then one scalar function of the operands' elements at ``i``, and
+the output's shape is what the shapes of the operands it is reached from broadcast to. So two
+such graphs are equal for every rank and size if the scalar functions are equal and the sets of
+operands are, because broadcasting is determined by the set.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import onnx_ir as ir
+
+from onnx_passes.verify.rules.arithmetic import Semantics
+from onnx_passes.verify.rules.call import Tensor, scalars
+from onnx_passes.verify.rules.operators.pointwise import POINTWISE
+from onnx_passes.verify.rules.pairs import Pair
+from onnx_passes.verify.rules.proof import Coverage
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """What the shape of a value depends on.
+
+    Attributes:
+        operands: Inputs, and shared constants, that broadcast into it.
+        rank: Rank that constants of one element lend it.
+        bounds: Inputs used as a bound of Clip, which must be scalars.
+    """
+
+    operands: frozenset[str] = frozenset()
+    rank: int = 0
+    bounds: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class ScalarArgument:
+    """A pair of pointwise graphs, reduced to scalars.
+
+    Attributes:
+        pair: The graphs.
+        coverage: What a proof on scalars covers.
+        shared: Constants of more than one element that both sides have, taken as unknowns.
+    """
+
+    pair: Pair
+    coverage: Coverage
+    shared: Mapping[str, ir.DataType] = field(default_factory=dict)
+
+    def unknowns(self, semantics: Semantics) -> dict[str, Tensor]:
+        """Return one unknown scalar per input and shared constant."""
+        typed = {str(v.name): v.dtype for v in self.pair.inputs if v.dtype is not None}
+        return {
+            name: Tensor(scalars([semantics.variable(name, dtype)], ()), dtype)
+            for name, dtype in {**typed, **self.shared}.items()
+        }
+
+
+def scalar_argument(pair: Pair) -> ScalarArgument | None:
+    """Return the pair reduced to scalars, or None where it is not pointwise throughout."""
+    shared = _shared_constants(pair)
+    before, after = (_reach(m, shared) for m in (pair.before, pair.after))
+    if before is None or after is None:
+        return None
+    conditions = dict.fromkeys(pair.constants())
+    least_rank = 0
+    for old, new in zip(before, after, strict=True):
+        for name in sorted(new.bounds - old.bounds):
+            conditions[f"{name} is a scalar"] = None
+        scalar_only = old.bounds | new.bounds
+        left, right = old.operands - scalar_only, new.operands - scalar_only
+        for names, side in ((left - right, "original"), (right - left, "rewritten")):
+            for name in sorted(names):
+                text = (
+                    f"{name}, which only the {side} graph reads, does not enlarge the output"
+                )
+                conditions[text] = None
+        if old.rank != new.rank:
+            least_rank = max(least_rank, old.rank, new.rank)
+    if least_rank:
+        conditions[f"the inputs have rank {least_rank} or more"] = None
+    return ScalarArgument(
+        pair, Coverage(True, "all ranks and sizes", tuple(conditions)), dict(shared)
+    )
+
+
+def _shared_constants(pair: Pair) -> dict[str, ir.DataType]:
+    shared = {}
+    others = pair.after.graph.initializers
+    for name, value in pair.before.graph.initializers.items():
+        if value.is_graph_input():
+            continue
+        mine = value.const_value
+        other = others[name].const_value if name in others else None
+        if mine is None or other is None or mine.size <= 1 or mine.dtype != other.dtype:
+            continue
+        if np.array_equal(
+            mine.numpy(), other.numpy(), equal_nan=mine.dtype.is_floating_point()
+        ):
+            shared[name] = mine.dtype
+    return shared
+
+
+def _reach(model: ir.Model, shared: Mapping[str, ir.DataType]) -> list[Reach] | None:
+    graph = model.graph
+    known: dict[ir.Value, Reach] = {v: Reach(frozenset([str(v.name)])) for v in graph.inputs}
+    for name, value in graph.initializers.items():
+        if value.is_graph_input():
+            continue
+        if name in shared:
+            known[value] = Reach(frozenset([name]))
+        elif value.const_value is not None and value.const_value.size == 1:
+            known[value] = Reach(rank=len(value.const_value.shape))
+    for node in graph:
+        reach = _node_reach(node, known)
+        if reach is None:
+            return None
+        known[node.outputs[0]] = reach
+    outputs = [known.get(o) for o in graph.outputs]
+    return None if None in outputs else [r for r in outputs if r is not None]
+
+
+def _node_reach(node: ir.Node, known: Mapping[ir.Value, Reach]) -> Reach | None:
+    if node.domain not in ("", "ai.onnx"):
+        return None
+    if node.op_type == "Constant":
+        value = node.attributes.get("value")
+        if value is None:
+            plain = {"value_float", "value_int"} & set(node.attributes)
+            return Reach() if plain else None
+        tensor = value.as_tensor()
+        return Reach(rank=len(tensor.shape)) if tensor.size == 1 else None
+    if node.op_type not in POINTWISE or len(node.outputs) != 1:
+        return None
+    given = [v for v in node.inputs if v is not None and v.name != ""]
+    if any(v not in known for v in given):
+        return None
+    reached = [known[v] for v in given]
+    bounds = frozenset().union(*(r.bounds for r in reached))
+    if node.op_type == "Clip":
+        bounds = bounds.union(*(r.operands for r in reached[1:]))
+    return Reach(
+        frozenset().union(*(r.operands for r in reached)),
+        max((r.rank for r in reached), default=0),
+        bounds,
+    )

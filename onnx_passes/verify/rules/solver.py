@@ -1,0 +1,102 @@
+"""z3, imported on first use, and the one question the prover puts to it."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from onnx_passes.errors import UsageError
+
+
+@functools.cache
+def z3() -> Any:
+    """Return the z3 module.
+
+    Raises:
+        UsageError: z3 is not installed.
+    """
+    try:
+        return importlib.import_module("z3")
+    except ImportError:
+        raise UsageError(
+            "proving a rewrite rule needs the z3 solver, which is not installed",
+            help="pip install 'onnx-passes[prove]'",
+        ) from None
+
+
+def version() -> str:
+    """Return the version of z3."""
+    text: str = z3().get_version_string()
+    return text
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What z3 said about a claim.
+
+    Attributes:
+        holds: True where the claim is valid, False where a model breaks it, None where z3
+            gave up.
+        model: The model that breaks it.
+        reason: Why z3 gave up.
+    """
+
+    holds: bool | None
+    model: Any = None
+    reason: str = ""
+
+
+def differs(left: Any, right: Any) -> Any | None:
+    """Return a formula that says two terms differ, or None where they are the same term.
+
+    z3 shares equal terms, so that a rewrite which only moves values around needs no solver.
+    """
+    solver = z3()
+    if left.eq(right):
+        return None
+    left, right = solver.simplify(left), solver.simplify(right)
+    return None if left.eq(right) else left != right
+
+
+def refute(
+    negation: Iterable[Any],
+    assumptions: Sequence[Any] = (),
+    *,
+    milliseconds: int,
+    prefer: Sequence[Any] = (),
+) -> Answer:
+    """Look for a model in which any of ``negation`` holds under ``assumptions``.
+
+    Args:
+        negation: Formulas, each of which would break the claim.
+        assumptions: What may be taken for granted.
+        milliseconds: Time limit of each of the two queries.
+        prefer: Further constraints tried first, for a model that is easier to replay; they
+            cannot make a broken claim look valid, because the query is put again without.
+    """
+    solver_module = z3()
+    formulas = list(negation)
+    if not formulas:
+        return Answer(True)
+    solver = solver_module.Solver()
+    solver.set("timeout", milliseconds)
+    solver.set("random_seed", 0)
+    solver.add(*assumptions)
+    solver.add(solver_module.Or(*formulas) if len(formulas) > 1 else formulas[0])
+    if prefer:
+        solver.push()
+        solver.set("timeout", max(50, milliseconds // 4))
+        solver.add(*prefer)
+        if solver.check() == solver_module.sat:
+            return Answer(False, solver.model())
+        solver.pop()
+        solver.set("timeout", milliseconds)
+    result = solver.check()
+    if result == solver_module.unsat:
+        return Answer(True)
+    if result == solver_module.sat:
+        return Answer(False, solver.model())
+    return Answer(None, reason=f"z3 gave up ({solver.reason_unknown()})")

@@ -1,0 +1,136 @@
+"""Evaluate a graph over scalars of any arithmetic."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnx_ir as ir
+
+from onnx_passes.verify.rules import operators  # noqa: F401 (fills OPERATORS)
+from onnx_passes.verify.rules.arithmetic import Semantics, Unsupported
+from onnx_passes.verify.rules.call import OPERATORS, Call, Tensor, constant, scalars
+
+# Elements above which a tensor is not worth evaluating one scalar at a time.
+MAX_ELEMENTS = 20_000
+
+_RANDOM = {"RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}
+_STATEFUL = _RANDOM | {"Bernoulli", "Multinomial"}
+_DEFAULT_DOMAINS = {"", "ai.onnx"}
+
+
+def unknowns(values: Sequence[ir.Value], semantics: Semantics) -> dict[str, Tensor]:
+    """Return a tensor of fresh unknowns for each value, by name.
+
+    Raises:
+        Unsupported: A value has no concrete shape or no type.
+    """
+    tensors = {}
+    for value in values:
+        shape, dtype = concrete_shape(value), value.dtype
+        if dtype is None:
+            raise Unsupported(f"input {value.name!r} without a type")
+        names = [f"{value.name}[{','.join(map(str, at))}]" for at in np.ndindex(*shape)]
+        elements = [semantics.variable(name, dtype) for name in names]
+        tensors[str(value.name)] = Tensor(scalars(elements, shape), dtype)
+    return tensors
+
+
+def concrete_shape(value: ir.Value) -> tuple[int, ...]:
+    """Return the shape of a value.
+
+    Raises:
+        Unsupported: It is not known, or has a dimension that is not a number.
+    """
+    if value.shape is None or not all(isinstance(d, int) for d in value.shape):
+        raise Unsupported(f"value {value.name!r} without a concrete shape")
+    return tuple(int(d) for d in value.shape if isinstance(d, int))
+
+
+def evaluate(
+    graph: ir.Graph, feeds: Mapping[str, Tensor], semantics: Semantics
+) -> dict[str, Tensor]:
+    """Return the outputs of ``graph`` by name.
+
+    Args:
+        graph: A graph, or the graph of a function; control flow is not supported.
+        feeds: A tensor for every input that has no initializer, by name; an initializer named
+            here takes this value instead of its own.
+        semantics: The arithmetic.
+
+    Raises:
+        Unsupported: The graph has something without semantics; the message says what.
+    """
+    known: dict[ir.Value, Tensor] = {}
+    for value in graph.inputs:
+        if str(value.name) in feeds:
+            known[value] = feeds[str(value.name)]
+    for name, value in graph.initializers.items():
+        if name in feeds:
+            known[value] = feeds[name]
+        elif value.const_value is not None and not value.is_graph_input():
+            tensor = value.const_value
+            known[value] = constant(_array(tensor), tensor.dtype, semantics)
+    for node in graph:
+        _evaluate_node(node, known, semantics, graph)
+    return {str(o.name): _lookup(known, o) for o in graph.outputs}
+
+
+def _array(tensor: ir.TensorProtocol) -> npt.NDArray[Any]:
+    if tensor.size > MAX_ELEMENTS:
+        raise Unsupported(f"a constant of {tensor.size} elements")
+    return tensor.numpy()
+
+
+def _lookup(known: Mapping[ir.Value, Tensor], value: ir.Value) -> Tensor:
+    if value not in known:
+        raise Unsupported(f"value {value.name!r} that nothing defines")
+    return known[value]
+
+
+def _evaluate_node(
+    node: ir.Node, known: dict[ir.Value, Tensor], semantics: Semantics, graph: ir.Graph
+) -> None:
+    inputs = [None if v is None or v.name == "" else _lookup(known, v) for v in node.inputs]
+    opset = node.version or graph.opset_imports.get(node.domain, 1)
+    call = Call(node, inputs, semantics, opset)
+    rule = OPERATORS.get(node.op_type) if node.domain in _DEFAULT_DOMAINS else None
+    result = _opaque(call) if rule is None else rule(call)
+    tensors = result if isinstance(result, tuple) else (result,)
+    for output, tensor in zip(node.outputs, tensors, strict=False):
+        if tensor is not None:
+            if tensor.data.size > MAX_ELEMENTS:
+                raise Unsupported(f"a tensor of {tensor.data.size} elements")
+            known[output] = tensor
+
+
+def _opaque(call: Call) -> tuple[Tensor, ...]:
+    """Take an operator without semantics as a function of all elements of its inputs.
+
+    That is sound for every deterministic operator, and enough for a rewrite that leaves the
+    operator alone and moves what is around it.
+    """
+    node = call.node
+    subgraphs = {ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS}
+    if node.op_type in _STATEFUL or any(a.type in subgraphs for a in node.attributes.values()):
+        raise Unsupported(f"the operator {node.op_type}")
+    tensors = [t for t in call.inputs if t is not None]
+    elements = [s for t in tensors for s in t.data.flat]
+    if len(elements) > 256:
+        raise Unsupported(f"the operator {node.op_type} on so many elements")
+    settings = ",".join(f"{a.name}={a.value}" for a in node.attributes.values())
+    shapes = ",".join(str(None if t is None else t.shape) for t in call.inputs)
+    label = f"{node.domain}::{node.op_type}[{settings}]({shapes})"
+    outputs = []
+    for k, output in enumerate(node.outputs):
+        if output.dtype is None or output.shape is None:
+            raise Unsupported(f"the operator {node.op_type}")
+        shape = concrete_shape(output)
+        values = [
+            call.semantics.function(f"{label}.{k}{list(at)}", output.dtype, *elements)
+            for at in np.ndindex(*shape)
+        ]
+        outputs.append(Tensor(scalars(values, shape), output.dtype))
+    return tuple(outputs)
