@@ -5,7 +5,12 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+import onnx_ir as ir
 import onnxruntime
+
+from onnx_passes.config.imports import import_modules
+from onnx_passes.config.load import load_config
+from onnx_passes.config.resolve import PassStep, resolve
 
 HERE = Path(__file__).parents[2] / "examples" / "break_adds"
 
@@ -19,3 +24,14 @@ def test_model_is_the_relu_of_a_sum():
     a, b = np.float32([[1, -2, 3, -4]]), np.float32([[1, 1, -9, 9]])
     session = onnxruntime.InferenceSession(HERE / "model.onnx")
     assert np.array_equal(session.run(None, {"a": a, "b": b})[0], [[2, 0, 0, 5]])
+
+
+def test_pipeline_finds_the_pass_beside_it_and_the_pass_breaks_the_model():
+    config = load_config(HERE / "pipeline.yaml")
+    import_modules(config)
+    (step,) = resolve(config).steps
+    assert isinstance(step, PassStep)
+    result = step.make({}, {})(ir.load(HERE / "model.onnx"))
+    assert result.modified
+    add = next(node for node in result.model.graph if node.op_type == "Add")
+    assert [value.name for value in add.inputs] == ["a", "a"]

@@ -7,6 +7,8 @@ import onnx
 import onnxruntime
 import pytest
 
+from onnx_passes.config.load import load_config
+
 HERE = Path(__file__).parents[2] / "examples" / "digits"
 
 
@@ -52,6 +54,15 @@ def test_model_is_an_unoptimised_export(model):
     ]
     raw = [tensor.raw_data for tensor in model.graph.initializer]
     assert len(set(raw)) < len(raw)
+
+
+def test_pipeline_verifies_the_accuracy_on_the_held_back_images():
+    config = load_config(HERE / "pipeline.yaml")
+    assert config.reference.inputs == {"image": "images.npy"}
+    assert config.reference.outputs == {"scores": "labels.npy"}
+    assert config.verify.enabled
+    assert config.verify.metrics == {"accuracy": (0.97, 1.0)}
+    assert len(config.passes) >= 8
 
 
 def test_held_back_images_are_as_the_readme_says(held_back):
