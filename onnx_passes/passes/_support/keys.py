@@ -1,0 +1,65 @@
+"""Keys by which two nodes compute the same thing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import onnx_ir as ir
+
+from onnx_passes.surgery.digest import leaf_key, tensor_digest, value_key
+
+Key = tuple[object, ...]
+
+
+def node_key(node: ir.Node, local: Mapping[ir.Value, int] | None = None) -> Key:
+    """Return a key that nodes share if they compute the same outputs from the same values.
+
+    Args:
+        node: The node; its subgraphs are compared by structure, what they capture by identity.
+        local: Numbers for values that are local to a subgraph under comparison.
+    """
+    numbers = local or {}
+    inputs: list[object] = [_value_key(value, numbers) for value in node.inputs]
+    while inputs and inputs[-1] is None:
+        inputs.pop()
+    outputs = [bool(value.name) for value in node.outputs]
+    while outputs and not outputs[-1]:
+        outputs.pop()
+    attributes = tuple(
+        (name, _attribute_key(attribute, numbers))
+        for name, attribute in sorted(node.attributes.items())
+    )
+    return (node.op_identifier(), tuple(inputs), tuple(outputs), attributes)
+
+
+def _value_key(value: ir.Value | None, numbers: Mapping[ir.Value, int]) -> object:
+    if value is None:
+        return None
+    # Never a bare number: id(value) and a local number must not meet.
+    return ("local", numbers[value]) if value in numbers else ("value", id(value))
+
+
+def _attribute_key(attribute: ir.Attr, numbers: Mapping[ir.Value, int]) -> Key:
+    if not attribute.is_ref() and attribute.type is ir.AttributeType.GRAPH:
+        return ("graph", _graph_key(attribute.as_graph(), numbers))
+    if not attribute.is_ref() and attribute.type is ir.AttributeType.GRAPHS:
+        return ("graphs", tuple(_graph_key(g, numbers) for g in attribute.as_graphs()))
+    return leaf_key(attribute)
+
+
+def _graph_key(graph: ir.Graph, outer: Mapping[ir.Value, int]) -> Key:
+    numbers = dict(outer)
+    for value in (*graph.inputs, *graph.initializers.values()):
+        numbers.setdefault(value, len(numbers))
+    for node in graph:
+        for value in node.outputs:
+            numbers[value] = len(numbers)
+    return (
+        tuple(value_key(value) for value in graph.inputs),
+        tuple(
+            None if value.const_value is None else tensor_digest(value.const_value)
+            for value in graph.initializers.values()
+        ),
+        tuple(node_key(node, numbers) for node in graph),
+        tuple((_value_key(value, numbers), value_key(value)) for value in graph.outputs),
+    )

@@ -1,0 +1,1 @@
+"""Passes that add types, shapes and metadata."""

@@ -1,0 +1,38 @@
+"""Make overridable initializers constants."""
+
+from typing import ClassVar
+
+import onnx_ir as ir
+
+from onnx_passes import passes
+from onnx_passes.passes._support.ir_version import require_free_initializers
+from onnx_passes.passes.base import Transformation
+
+
+@passes.verify.equality
+@passes.register()
+class RemoveInitializersFromInputs(Transformation):
+    """Make overridable initializers constants.
+
+    Before: ``(float[2] x, float[2] w) => (float[2] y) <float[2] w = {1, 2}>``
+    After:  ``(float[2] x) => (float[2] y) <float[2] w = {1, 2}>``
+
+    The IR version is raised to 4, before which every initializer had to be an input.
+
+    Sound because callers who do not override an initializer get its value before and after.
+    Callers who do can no longer: the interface changes.
+
+    Leaves alone: inputs without an initializer.
+    """
+
+    interface_changes: ClassVar[frozenset[str]] = frozenset({"inputs"})
+
+    def call(self, model: ir.Model) -> ir.passes.PassResult:
+        """Drop the inputs that have an initializer."""
+        graph = model.graph
+        required = [v for v in graph.inputs if not v.is_initializer()]
+        if len(required) == len(graph.inputs):
+            return ir.passes.PassResult(model, modified=False)
+        graph.inputs[:] = required
+        require_free_initializers(model)
+        return ir.passes.PassResult(model, modified=True)

@@ -1,0 +1,44 @@
+"""Remove nodes that nobody reads."""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+
+from onnx_passes import passes
+from onnx_passes.passes._support.edit import discard
+from onnx_passes.passes._support.scopes import roots
+from onnx_passes.passes.base import Transformation
+from onnx_passes.surgery.walk import subgraphs_of, topological_order
+
+
+@passes.verify.equality
+@passes.register()
+@passes.register("remove-unused")
+@passes.register("cleanup")
+class RemoveUnusedNodes(Transformation):
+    """Remove nodes that nobody reads.
+
+    Before: ``t = Exp(x)  y = Neg(x)``
+    After:  ``y = Neg(x)``
+
+    Sound because a node acts through its outputs only, and none of them is read or returned.
+
+    Leaves alone: nodes without outputs; outputs that are unused on nodes that are not.
+    """
+
+    def call(self, model: ir.Model) -> ir.passes.PassResult:
+        """Sweep every graph backwards, so that chains of unused nodes go at once."""
+        removed = sum(_sweep(graph) for graph, _ in roots(model))
+        return ir.passes.PassResult(model, modified=removed > 0)
+
+
+def _sweep(graph: ir.Graph) -> int:
+    removed = 0
+    for node in reversed(topological_order(graph)):
+        used = (value.uses() or value.is_graph_output() for value in node.outputs)
+        if node.outputs and not any(used):
+            discard(node)
+            removed += 1
+        else:
+            removed += sum(_sweep(subgraph) for subgraph in subgraphs_of(node))
+    return removed

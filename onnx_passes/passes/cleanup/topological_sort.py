@@ -1,0 +1,35 @@
+"""Order nodes so that producers come first."""
+
+import onnx_ir as ir
+
+from onnx_passes import passes
+from onnx_passes.passes.base import Transformation
+from onnx_passes.surgery.walk import all_graphs, topological_order
+
+
+@passes.verify.equality
+@passes.register()
+@passes.register("cleanup")
+class TopologicalSort(Transformation):
+    """Order nodes so that producers come first.
+
+    Before: ``y = Neg(t)  t = Exp(x)``
+    After:  ``t = Exp(x)  y = Neg(t)``
+
+    What a subgraph takes from outside counts as used by the node that holds it. A graph that
+    is in order keeps its order.
+
+    Sound because the order of nodes carries no meaning in ONNX beyond this rule.
+
+    Leaves alone: graphs that are in order. A cycle is an error that names its nodes.
+    """
+
+    def call(self, model: ir.Model) -> ir.passes.PassResult:
+        """Sort every graph."""
+        modified = False
+        for graph in list(all_graphs(model)):
+            order = topological_order(graph)
+            if order != list(graph):
+                graph.extend(order)
+                modified = True
+        return ir.passes.PassResult(model, modified=modified)

@@ -1,0 +1,1 @@
+"""Passes that move a model to another opset or interface."""

@@ -1,0 +1,78 @@
+"""Give dynamic dimensions a fixed size."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+import onnx_ir as ir
+
+from onnx_passes import passes
+from onnx_passes.errors import PassError
+from onnx_passes.passes._support.scopes import own_values
+from onnx_passes.passes.base import Transformation
+from onnx_passes.passes.naming import did_you_mean
+from onnx_passes.surgery.walk import graphs_within
+
+
+@passes.verify.equality
+@passes.register()
+class FreezeDims(Transformation):
+    """Give dynamic dimensions a fixed size.
+
+    Before: ``(float[batch, 3] x) => (float[batch, 3] y)`` with ``dims: {batch: 1}``
+    After:  ``(float[1, 3] x) => (float[1, 3] y)``
+
+    The name stands for the dimension wherever it occurs: inputs, outputs and inner values.
+
+    Sound because for inputs of that size nothing changes; other sizes are refused from now on.
+
+    Leaves alone: dimensions that are not named in ``dims``, those without a name, functions.
+    """
+
+    interface_changes: ClassVar[frozenset[str]] = frozenset({"dims"})
+
+    dims: dict[str, int] = {}  # noqa: RUF012 - the default of an option, never changed
+
+    def call(self, model: ir.Model) -> ir.passes.PassResult:
+        """Replace the names by their sizes.
+
+        Raises:
+            PassError: A name is not a dimension of the model's inputs, or a size is negative.
+        """
+        interface = {dim: None for value in model.graph.inputs for dim in _symbols(value)}
+        for name, size in self.dims.items():
+            if name not in interface:
+                known = ", ".join(interface) or "none"
+                raise PassError(
+                    f"freeze-dims: no input has a dimension {name!r}",
+                    help=did_you_mean(name, interface, f"its dimensions are: {known}"),
+                )
+            if size < 0:
+                raise PassError(
+                    f"freeze-dims: dimension {name!r} cannot have size {size}",
+                    help="a size is 0 or more",
+                )
+        modified = False
+        for graph in graphs_within(model.graph):
+            for value in own_values(graph):
+                modified |= _freeze(value, self.dims)
+        return ir.passes.PassResult(model, modified=modified)
+
+
+def _symbols(value: ir.Value) -> list[str]:
+    dims = value.shape or ()
+    return [d.value for d in dims if isinstance(d, ir.SymbolicDim) and d.value is not None]
+
+
+def _freeze(value: ir.Value, sizes: Mapping[str, int]) -> bool:
+    if not any(name in sizes for name in _symbols(value)):
+        return False
+    assert value.shape is not None, "a value with named dimensions has a shape"
+    shape = value.shape.copy()
+    for index, dim in enumerate(shape):
+        size = sizes.get(dim.value or "") if isinstance(dim, ir.SymbolicDim) else None
+        if size is not None:
+            shape[index] = size
+    value.shape = shape
+    return True

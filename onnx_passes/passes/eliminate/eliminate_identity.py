@@ -1,0 +1,28 @@
+"""Take out Identity nodes."""
+
+from onnx_passes import passes
+from onnx_passes.passes.base import Op, RewriteRulePass, Transformation, Value, Var
+
+
+@passes.verify.equality
+@passes.register()
+@passes.register("eliminate")
+@passes.register("cleanup")
+class EliminateIdentity(Transformation, RewriteRulePass):
+    """Take out Identity nodes.
+
+    Before: ``Identity(x)``
+    After:  ``x``
+
+    Sound because Identity returns its input, whatever its type.
+
+    Leaves alone: an Identity that gives an output of a graph its name where the value cannot
+    take that name: an input or initializer, another output, or a value from outside of a
+    subgraph.
+    """
+
+    def pattern(self, op: Op, x: Var) -> Var:
+        return op.Identity(x)
+
+    def rewrite(self, op: Op, x: Value) -> Value:
+        return x

@@ -1,0 +1,1 @@
+"""Passes over constants: evaluating, sharing and moving them."""

@@ -1,0 +1,64 @@
+import pytest
+
+from onnx_passes.passes.cleanup.remove_unused_nodes import RemoveUnusedNodes
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        pytest.param(
+            "(float[N] x) => (float[N] y) { a = Exp(x) b = Neg(a) y = Abs(x) }",
+            "(float[N] x) => (float[N] y) { y = Abs(x) }",
+            id="chain",
+        ),
+        pytest.param(
+            """(bool c, float[N] x) => (float[N] y) { o = Exp(x) y = If(c) <
+              then_branch = g () => (float[N] t) { u = Neg(o) t = Abs(x) },
+              else_branch = h () => (float[N] e) { e = Neg(x) }> }""",
+            """(bool c, float[N] x) => (float[N] y) { y = If(c) <
+              then_branch = g () => (float[N] t) { t = Abs(x) },
+              else_branch = h () => (float[N] e) { e = Neg(x) }> }""",
+            id="in-a-branch-then-outside",
+        ),
+        pytest.param(
+            """(bool c, float[N] x) => (float[N] y) { o = Exp(x) u = If(c) <
+              then_branch = g () => (float[N] t) { t = Neg(o) },
+              else_branch = h () => (float[N] e) { e = Neg(x) }> y = Abs(x) }""",
+            "(bool c, float[N] x) => (float[N] y) { y = Abs(x) }",
+            id="captured-only-by-an-unused-if-which-onnx-ir-keeps",
+        ),
+    ],
+)
+def test_removes(before, after, rewrites):
+    rewrites(RemoveUnusedNodes(), before, after)
+
+
+def test_looks_into_functions(rewrites):
+    model = rewrites(
+        RemoveUnusedNodes(),
+        """<ir_version: 10, opset_import: ["" : 20, "l" : 1]>
+        m (float[N] x) => (float[N] y) { y = l.F(x) }
+        <domain: "l", opset_import: ["" : 20]> F (a) => (b) { c = Neg(a) b = Exp(a) }""",
+    )
+    (function,) = model.functions.values()
+    assert [node.op_type for node in function] == ["Exp"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("(float[N] x) => (float[N] y, float[N] z) { y = Exp(x) z = Neg(x) }"),
+        pytest.param(
+            """(bool c, float[N] x) => (float[N] y) { o = Exp(x) y = If(c) <
+              then_branch = g () => (float[N] t) { t = Neg(o) },
+              else_branch = h () => (float[N] e) { e = Neg(x) }> }""",
+            id="captured",
+        ),
+        pytest.param(
+            "(float[1,1,4] x) => (float[1,1,2] i) { i, m = MaxPool<kernel_shape = [3]>(x) }",
+            id="one-of-two-outputs",
+        ),
+    ],
+)
+def test_leaves_alone(text, leaves_alone):
+    leaves_alone(RemoveUnusedNodes(), text)

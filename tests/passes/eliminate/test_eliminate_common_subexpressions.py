@@ -1,0 +1,150 @@
+import onnx_ir as ir
+import pytest
+
+from onnx_passes.passes.eliminate.eliminate_common_subexpressions import (
+    EliminateCommonSubexpressions,
+)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        pytest.param(
+            "(float[N] x) => (float[N] y) { a = Exp(x) b = Exp(x) y = Add(a, b) }",
+            "(float[N] x) => (float[N] y) { a = Exp(x) y = Add(a, a) }",
+            id="pair",
+        ),
+        pytest.param(
+            """(float[N] x) => (float[N] y)
+            { a = Exp(x) b = Exp(x) c = Neg(a) d = Neg(b) y = Add(c, d) }""",
+            "(float[N] x) => (float[N] y) { a = Exp(x) c = Neg(a) y = Add(c, c) }",
+            id="chain-in-one-sweep",
+        ),
+        pytest.param(
+            """(float[N] x) => (float[N] y)
+            { a = Constant <value = float {2}>() b = Constant <value = float {2}>()
+              c = Mul(x, a) d = Mul(x, b) y = Add(c, d) }""",
+            """(float[N] x) => (float[N] y)
+            { a = Constant <value = float {2}>() c = Mul(x, a) y = Add(c, c) }""",
+            id="constants-by-content",
+        ),
+        pytest.param(
+            "(float[N] x) => (float[N] y, float[N] z) { a = Exp(x) y = Neg(a) z = Neg(a) }",
+            """(float[N] x) => (float[N] y, float[N] z)
+            { a = Exp(x) y = Neg(a) z = Identity(y) }""",
+            id="both-are-outputs",
+        ),
+        pytest.param(
+            "(float[N] x) => (float[N] y, float[N] z) { a = Exp(x) y = Exp(x) z = Neg(a) }",
+            "(float[N] x) => (float[N] y, float[N] z) { y = Exp(x) z = Neg(y) }",
+            id="the-second-is-an-output",
+        ),
+        pytest.param(
+            """(bool c, float[N] x) => (float[N] y) { o = Exp(x) p = If(c) <
+              then_branch = g () => (float[N] t) { a = Exp(x) t = Neg(a) },
+              else_branch = h () => (float[N] e) { e = Neg(x) }> y = Add(o, p) }""",
+            """(bool c, float[N] x) => (float[N] y) { o = Exp(x) p = If(c) <
+              then_branch = g () => (float[N] t) { t = Neg(o) },
+              else_branch = h () => (float[N] e) { e = Neg(x) }> y = Add(o, p) }""",
+            id="from-outside-into-a-branch",
+        ),
+        pytest.param(
+            """(bool c, float[N] x) => (float[N] y)
+            { p = If(c) <then_branch = g () => (float[N] t) { t = Exp(x) },
+                         else_branch = h () => (float[N] e) { e = Neg(x) }>
+              q = If(c) <then_branch = g2 () => (float[N] t2) { t2 = Exp(x) },
+                         else_branch = h2 () => (float[N] e2) { e2 = Neg(x) }>
+              y = Add(p, q) }""",
+            """(bool c, float[N] x) => (float[N] y)
+            { p = If(c) <then_branch = g () => (float[N] t) { t = Exp(x) },
+                         else_branch = h () => (float[N] e) { e = Neg(x) }>
+              y = Add(p, p) }""",
+            id="equal-subgraphs",
+        ),
+    ],
+)
+def test_computes_once(before, after, rewrites):
+    rewrites(EliminateCommonSubexpressions(), before, after)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(
+            "(float[2] x) => (float[2] y) { a = Exp(x) b = Neg(x) y = Add(a, b) }",
+            id="operator",
+        ),
+        pytest.param(
+            """(float[2,2] x) => (float[2,2] y)
+            { a = Softmax<axis = 0>(x) b = Softmax<axis = 1>(x) y = Add(a, b) }""",
+            id="attribute",
+        ),
+        pytest.param(
+            """(float[2] x) => (float[2] y)
+            { a = Constant <value = float {0}>() b = Constant <value = float {-0.0}>()
+              c = Div(x, a) d = Div(x, b) y = Add(c, d) }""",
+            id="zero-and-negative-zero",
+        ),
+        pytest.param(
+            """(float[2] x) => (float[2] y)
+            { a = RandomNormalLike(x) b = RandomNormalLike(x) y = Sub(a, b) }""",
+            id="random",
+        ),
+        pytest.param(
+            """(float[2] x) => (float[2] y)
+            { a = Bernoulli(x) b = Bernoulli(x) y = Sub(a, b) }""",
+            id="bernoulli-which-onnx-ir-merges",
+        ),
+        pytest.param(
+            """(float[2] x) => (float[2] y) <bool t = {1}, float r = {0.5}>
+            { a = Dropout(x, r, t) b = Dropout(x, r, t) y = Sub(a, b) }""",
+            id="dropout-in-training",
+        ),
+        pytest.param(
+            """<ir_version: 10, opset_import: ["" : 20, "l" : 1]>
+            m (float[2] x) => (float[2] y) { a = l.F(x) b = l.F(x) y = Sub(a, b) }
+            <domain: "l", opset_import: ["" : 20]> F (a) => (b) { b = RandomNormalLike(a) }""",
+            id="random-in-a-function",
+        ),
+        pytest.param(
+            """(bool c, float[2] x) => (float[2] y)
+            { p = If(c) <then_branch = g () => (float[2] t) { t = RandomNormalLike(x) },
+                         else_branch = h () => (float[2] e) { e = Neg(x) }>
+              q = If(c) <then_branch = g2 () => (float[2] t2) { t2 = RandomNormalLike(x) },
+                         else_branch = h2 () => (float[2] e2) { e2 = Neg(x) }>
+              y = Add(p, q) }""",
+            id="random-in-a-branch",
+        ),
+        pytest.param(
+            """(bool c, float[2] x) => (float[2] y) { y = If(c) <
+              then_branch = g () => (float[2] t) { a = Exp(x) t = Neg(a) },
+              else_branch = h () => (float[2] e) { b = Exp(x) e = Abs(b) }> }""",
+            id="in-two-branches-of-which-one-runs",
+        ),
+        pytest.param(
+            "(float[2] x) => (float[2] y, float[2] z) { y = Identity(x) z = Identity(x) }",
+            id="identities-that-name-outputs",
+        ),
+    ],
+)
+def test_leaves_alone(text, leaves_alone):
+    leaves_alone(EliminateCommonSubexpressions(), text)
+
+
+def test_operators_of_unknown_domains_are_not_trusted():
+    model = ir.from_onnx_text(
+        """<ir_version: 10, opset_import: ["" : 20, "acme" : 1]>
+        m (float[2] x) => (float[2] y) { a = acme.Op(x) b = acme.Op(x) y = Sub(a, b) }"""
+    )
+    assert not EliminateCommonSubexpressions()(model).modified
+
+
+def test_dims_that_the_user_declared_on_an_output_stay():
+    model = ir.from_onnx_text(
+        """<ir_version: 10, opset_import: ["" : 20]>
+        m (float[2] x) => (float[size] y, float[2] z) <float[2] a>
+        { a = Exp(x) y = Exp(x) z = Neg(a) }"""
+    )
+    EliminateCommonSubexpressions()(model)
+    assert [str(d) for d in model.graph.outputs[0].shape] == ["size"]
+    assert [node.op_type for node in model.graph] == ["Exp", "Neg"]
