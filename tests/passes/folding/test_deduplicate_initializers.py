@@ -14,10 +14,12 @@ from onnx_passes.passes.folding.deduplicate_initializers import DeduplicateIniti
             id="pair",
         ),
         pytest.param(
-            """(bool c, float[1] x) => (float[1] y) <float[1] a = {5}> { u = Add(x, a) y = If(c) <
+            """(bool c, float[1] x) => (float[1] y) <float[1] a = {5}>
+            { u = Add(x, a) y = If(c) <
               then_branch = g () => (float[1] t) <float[1] b = {5}> { t = Add(u, b) },
               else_branch = h () => (float[1] e) { e = Neg(u) }> }""",
-            """(bool c, float[1] x) => (float[1] y) <float[1] a = {5}> { u = Add(x, a) y = If(c) <
+            """(bool c, float[1] x) => (float[1] y) <float[1] a = {5}>
+            { u = Add(x, a) y = If(c) <
               then_branch = g () => (float[1] t) { t = Add(u, a) },
               else_branch = h () => (float[1] e) { e = Neg(u) }> }""",
             id="in-a-branch",
