@@ -156,6 +156,7 @@ class OrtSession:
         weights: Mapping[str, onnxruntime.OrtValue],
     ) -> None:
         self._interface = Interface(model)
+        self._types = {output.name: output.type for output in session.get_outputs()}
         self._session: onnxruntime.InferenceSession | None = session
         self._weights: Mapping[str, onnxruntime.OrtValue] = weights
 
@@ -170,7 +171,7 @@ class OrtSession:
         if self._session is None:
             raise EngineError("the session is closed")
         try:
-            if any(_is_exotic(self._interface.outputs[name]) for name in names):
+            if any(self._types[name] in ort_values.EXOTIC_NAMES for name in names):
                 wrapped = {name: _wrap(name, data) for name, data in feeds.items()}
                 values = self._session.run_with_ort_values(names, wrapped)
                 return {n: ort_values.to_array(v) for n, v in zip(names, values, strict=True)}
@@ -180,10 +181,6 @@ class OrtSession:
         except Exception as error:
             raise translate(error) from error
         return {n: ort_values.to_data(v) for n, v in zip(names, results, strict=True)}
-
-
-def _is_exotic(declared: ir.TypeProtocol | None) -> bool:
-    return declared is not None and declared.dtype in ort_values.EXOTIC
 
 
 def _feed(data: Data) -> object:

@@ -39,6 +39,9 @@ EXOTIC = frozenset(
 )
 """Element types that ONNX Runtime knows and numpy does not."""
 
+EXOTIC_NAMES = frozenset(f"tensor({dtype.name.lower()})" for dtype in EXOTIC)
+"""The tensors of these types, as ONNX Runtime spells them."""
+
 
 def pack(array: Array, bits: int) -> Array:
     """Pack the elements of a 4-bit or 2-bit array into bytes, the first lowest.

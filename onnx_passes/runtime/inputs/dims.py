@@ -1,0 +1,172 @@
+"""Sizes for dynamic dimensions: different where the model allows it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import onnx_ir as ir
+
+from onnx_passes.errors import ReferenceDataError
+from onnx_passes.runtime.inputs.use import Shape
+from onnx_passes.runtime.interface import did_you_mean
+
+Dims = Mapping[str, Sequence[int] | int]
+
+# Where pictures enter, halving five times must leave something.
+_SPATIAL = (64, 96, 128, 160)
+_BATCH = (2, 3, 4, 6)
+_OTHER = (5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43)
+# The elements of a sequence may differ in rank, so that it seldom declares one.
+_ELEMENTS = 5
+_EQUAL = (4, 6, 8)
+_PICTURE_OPERATORS = frozenset({"Conv", "ConvTranspose", "MaxPool", "AveragePool", "Resize"})
+
+
+@dataclass
+class Symbols:
+    """The dynamic dimensions of the inputs of a model.
+
+    An unnamed dimension goes by its input and axis, as in ``x[0]``.
+
+    Attributes:
+        shapes: Per input, each dimension as a size, the name of a dynamic dimension, or an
+            expression of such names.
+        kinds: Per name, "batch", "spatial" or "other".
+        unnamed: The names that were made up here.
+    """
+
+    shapes: dict[str, tuple[int | str, ...]] = field(default_factory=dict)
+    kinds: dict[str, str] = field(default_factory=dict)
+    unnamed: set[str] = field(default_factory=set)
+
+    def resolve(self, name: str, sizes: Mapping[str, int]) -> Shape:
+        """Return the shape of an input for given sizes of the dynamic dimensions."""
+        return tuple(size_of(dim, sizes) or 0 for dim in self.shapes[name])
+
+
+def size_of(dim: int | str, sizes: Mapping[str, int]) -> int | None:
+    """Return the size of a dimension; None if it is not determined by ``sizes``."""
+    if isinstance(dim, int):
+        return dim
+    if dim in sizes:
+        return sizes[dim]
+    try:
+        found = ir.SymbolicDim(dim).evaluate(sizes)
+    except ValueError:  # no expression
+        return None
+    return found if isinstance(found, int) else None
+
+
+def symbols_of(inputs: Sequence[ir.Value], model: ir.Model) -> Symbols:
+    """Collect the dynamic dimensions of ``inputs``."""
+    symbols = Symbols()
+    has_pictures = any(n.op_type in _PICTURE_OPERATORS for n in model.graph.all_nodes())
+    for value in inputs:
+        assert value.name is not None
+        if value.shape is None:
+            symbols.shapes[value.name] = (_ELEMENTS,)
+            continue
+        dims: list[int | str] = []
+        rank = len(value.shape)
+        for axis, dim in enumerate(value.shape):
+            if isinstance(dim, int):
+                dims.append(dim)
+                continue
+            name = dim.value or f"{value.name}[{axis}]"
+            if dim.value is None:
+                symbols.unnamed.add(name)
+            dims.append(name)
+            is_picture = has_pictures and rank >= 4 and axis >= 2
+            kind = "spatial" if is_picture else _kind(name, axis, rank)
+            for atom in _atoms(name):
+                symbols.kinds.setdefault(atom, kind)
+        symbols.shapes[value.name] = tuple(dims)
+    return symbols
+
+
+def _atoms(name: str) -> Sequence[str]:
+    try:
+        return sorted(ir.SymbolicDim(name).free_symbols()) or [name]
+    except ValueError:
+        return [name]
+
+
+def _kind(name: str, axis: int, rank: int) -> str:
+    lowered = name.lower()
+    if "batch" in lowered or lowered in ("n", "b") or (axis == 0 and rank >= 2):
+        return "batch"
+    return "other"
+
+
+def candidates(symbols: Symbols, dims: Dims, sample: int) -> Iterator[dict[str, int]]:
+    """Yield sizes for every dynamic dimension, the most telling first.
+
+    Args:
+        symbols: The dynamic dimensions.
+        dims: Sizes that the user gave, one or one a sample.
+        sample: Which sample; sizes differ from one to the next.
+    """
+    given = {
+        name: size if isinstance(size, int) else size[sample % len(size)]
+        for name, size in dims.items()
+        if name in symbols.kinds
+    }
+    distinct = _distinct(symbols, sample)
+    equal = _EQUAL[sample % len(_EQUAL)]
+    alike = {n: equal for n in symbols.unnamed if symbols.kinds.get(n, "other") != "spatial"}
+    for sizes in (
+        distinct,
+        distinct | alike,
+        distinct | {name: 1 for name, kind in symbols.kinds.items() if kind == "batch"},
+        distinct | {name: equal for name, kind in symbols.kinds.items() if kind == "other"},
+        dict.fromkeys(symbols.kinds, equal),
+        dict.fromkeys(symbols.kinds, 1),
+    ):
+        sizes = sizes | given
+        yield sizes | _totals(sizes, given)
+        if len(given) == len(symbols.kinds):
+            return
+
+
+def _distinct(symbols: Symbols, sample: int) -> dict[str, int]:
+    pools = {"spatial": _SPATIAL, "batch": _BATCH, "other": _OTHER}
+    counts = dict.fromkeys(pools, sample)
+    sizes: dict[str, int] = {}
+    for name, kind in symbols.kinds.items():
+        pool = pools[kind]
+        sizes[name] = pool[counts[kind] % len(pool)]
+        counts[kind] += 1
+    return sizes
+
+
+def _totals(sizes: Mapping[str, int], given: Mapping[str, int]) -> dict[str, int]:
+    """Return sizes of dimensions that decoders name as the sum of two others."""
+    past = next((name for name in sizes if "past" in name and "total" not in name), None)
+    now = next((n for n in sizes if "seq" in n and "past" not in n and "total" not in n), None)
+    if past is None or now is None:
+        return {}
+    total = sizes[past] + sizes[now]
+    return {name: total for name in sizes if "total" in name and name not in given}
+
+
+def check_dims(dims: Dims, symbols: Symbols, whole: Mapping[str, Shape]) -> None:
+    """Check what the user gave.
+
+    Args:
+        dims: Sizes by name of a dynamic dimension, or shapes by name of an input.
+        symbols: The dynamic dimensions.
+        whole: The entries of ``dims`` that are shapes of inputs.
+
+    Raises:
+        ReferenceDataError: A name is not the model's, or a size is no size.
+    """
+    known = [*symbols.kinds, *symbols.shapes]
+    for name, size in dims.items():
+        if name not in known:
+            raise ReferenceDataError(
+                f"no input has a dynamic dimension {name!r}", help=did_you_mean(name, known)
+            )
+        sizes = [size] if isinstance(size, int) else size
+        if (not sizes and name not in whole) or any(entry < 0 for entry in sizes):
+            raise ReferenceDataError(f"{name!r} cannot have size {size!r}")

@@ -1,0 +1,176 @@
+"""Feeds from a seed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+
+from onnx_passes.errors import ReferenceDataError
+from onnx_passes.runtime.base import Data, Feeds
+from onnx_passes.runtime.inputs.concrete import concretize, skeleton
+from onnx_passes.runtime.inputs.dims import Dims, Symbols, candidates, check_dims, symbols_of
+from onnx_passes.runtime.inputs.hints import Hint
+from onnx_passes.runtime.inputs.names import hint_of_name
+from onnx_passes.runtime.inputs.trace import Tracer
+from onnx_passes.runtime.inputs.use import Shape
+from onnx_passes.runtime.inputs.values import draw, uniform
+from onnx_passes.runtime.interface import did_you_mean
+
+Ranges = Mapping[str, tuple[float, float]]
+
+_HELP = "give reference data, or the shape under `dims` by the name of the input"
+
+
+def generate(
+    model: ir.Model,
+    *,
+    seed: int = 0,
+    samples: int = 3,
+    ranges: Ranges | None = None,
+    dims: Dims | None = None,
+) -> list[Feeds]:
+    """Make up inputs that the model can take.
+
+    Values follow from what the graph does with them: indices lie within what they index,
+    shapes and axes fit their operator, logarithms get positive numbers. Other floats are
+    standard normal, other integers small. Dynamic dimensions differ from sample to sample
+    and from each other, where shape inference finds no contradiction. Optionals are filled
+    and empty in turn. Inputs with an initializer are left to it.
+
+    Args:
+        model: The model; left as it is.
+        seed: The same seed gives the same feeds.
+        samples: How many feeds.
+        ranges: Least and greatest value, by name of an input.
+        dims: Sizes by name of a dynamic dimension (``x[0]`` names an unnamed one), one or
+            one a sample; or whole shapes by name of an input.
+
+    Returns:
+        The feeds of each sample.
+
+    Raises:
+        ReferenceDataError: An input has no type or rank, or an argument does not fit.
+    """
+    inputs = [value for value in model.graph.inputs if not value.is_initializer()]
+    dims, ranges = dims or {}, ranges or {}
+    _check_ranges(ranges, inputs)
+    symbols = symbols_of(inputs, model)
+    whole = {
+        name: tuple(shape)
+        for name, shape in dims.items()
+        if name in symbols.shapes and name not in symbols.kinds and not isinstance(shape, int)
+    }
+    check_dims(dims, symbols, whole)
+    for value in inputs:
+        _check_shape(value, whole.get(str(value.name)))
+    proto = skeleton(model)
+    return [
+        _sample(proto, inputs, symbols, dims, whole, ranges, seed, sample)
+        for sample in range(samples)
+    ]
+
+
+def _check_ranges(ranges: Ranges, inputs: Sequence[ir.Value]) -> None:
+    by_name = {str(value.name): value for value in inputs}
+    for name, (low, high) in ranges.items():
+        value = by_name.get(name)
+        if value is None:
+            raise ReferenceDataError(
+                f"there is no input {name!r} to give a range", help=did_you_mean(name, by_name)
+            )
+        if value.dtype == ir.DataType.STRING:
+            raise ReferenceDataError(f"the input {name!r} holds strings, which have no range")
+        if not low <= high:
+            raise ReferenceDataError(f"the range of {name!r} is empty: {low} to {high}")
+
+
+def _check_shape(value: ir.Value, given: Shape | None) -> None:
+    if value.type is None:
+        raise ReferenceDataError(f"the input {value.name!r} has no type", help=_HELP)
+    if given is None and value.shape is None and isinstance(value.type, ir.TensorType):
+        raise ReferenceDataError(f"the rank of input {value.name!r} is unknown", help=_HELP)
+    if given is None or value.shape is None:
+        return
+    fits = len(given) == len(value.shape) and all(
+        not isinstance(dim, int) or dim == size
+        for dim, size in zip(value.shape, given, strict=True)
+    )
+    if not fits:
+        raise ReferenceDataError(
+            f"the shape {list(given)} does not fit input {value.name!r}, {value.shape}"
+        )
+
+
+def _sample(
+    proto: onnx.ModelProto,
+    inputs: Sequence[ir.Value],
+    symbols: Symbols,
+    dims: Dims,
+    whole: Mapping[str, Shape],
+    ranges: Ranges,
+    seed: int,
+    sample: int,
+) -> Feeds:
+    concrete, shapes = _first_consistent(proto, symbols, dims, whole, sample)
+    by_name = {value.name: value for value in concrete.graph.inputs}
+    tracer = Tracer(concrete)
+    feeds: dict[str, Data] = {}
+    for index, value in enumerate(inputs):
+        name = str(value.name)
+        rng = np.random.default_rng([seed, sample, index])
+        hint = tracer.hint(by_name[name], rng)
+        if hint.empty:
+            hint = hint_of_name(name, value.dtype, shapes[name], rng)
+        drawer = _Drawer(shapes[name], hint, ranges.get(name), rng, sample, index)
+        feeds[name] = drawer.data(value.type)
+    return feeds
+
+
+def _first_consistent(
+    proto: onnx.ModelProto,
+    symbols: Symbols,
+    dims: Dims,
+    whole: Mapping[str, Shape],
+    sample: int,
+) -> tuple[ir.Model, dict[str, Shape]]:
+    first: tuple[ir.Model, dict[str, Shape]] | None = None
+    for sizes in candidates(symbols, dims, sample):
+        shapes = {name: symbols.resolve(name, sizes) for name in symbols.shapes}
+        shapes |= whole
+        concrete, consistent = concretize(proto, shapes, sizes)
+        if consistent:
+            return concrete, shapes
+        first = first or (concrete, shapes)
+    assert first is not None
+    return first
+
+
+class _Drawer:
+    """Draws one input, through the optionals and sequences that its tensors are wrapped in."""
+
+    def __init__(
+        self,
+        shape: Shape,
+        hint: Hint,
+        span: tuple[float, float] | None,
+        rng: np.random.Generator,
+        sample: int,
+        index: int,
+    ) -> None:
+        self.shape, self.hint, self.span, self.rng = shape, hint, span, rng
+        # Sequences of one sample are of one length, as operators that zip them demand.
+        self.length, self.turn = 3 - sample % 2, sample + index
+
+    def data(self, declared: ir.TypeProtocol | None) -> Data:
+        if isinstance(declared, ir.OptionalType):
+            empty = self.turn % 2 == 1 and not self.hint.filled
+            return None if empty else self.data(declared.elem_type)
+        if isinstance(declared, ir.SequenceType):
+            return [self.data(declared.elem_type) for _ in range(self.length)]
+        assert isinstance(declared, ir.TensorType)
+        if self.span is not None:
+            return uniform(declared.dtype, self.shape, *self.span, self.rng)
+        return draw(declared.dtype, self.shape, self.hint, self.rng, self.turn)

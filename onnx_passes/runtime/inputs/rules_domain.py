@@ -1,0 +1,192 @@
+"""Inputs on which an operator is defined, or means something, only in part of their type."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+
+from onnx_passes.runtime.inputs.hints import Hint, between, exactly
+from onnx_passes.runtime.inputs.use import Use, rule
+
+_ML = "ai.onnx.ml"
+_MICROSOFT = "com.microsoft"
+
+
+@rule(0, "Log", "Sqrt", "ReduceLogSum")
+@rule(0, "Pow")
+@rule(4, "BatchNormalization")
+def _positive(use: Use) -> Hint:
+    del use
+    return between(0.1, None)
+
+
+@rule(0, "Asin", "Acos", "Atanh")
+def _unit_ball(use: Use) -> Hint:
+    del use
+    return between(-0.9, 0.9)
+
+
+@rule(0, "Acosh")
+def _above_one(use: Use) -> Hint:
+    del use
+    return between(1.1, None)
+
+
+@rule(1, "Pow")
+def _exponent(use: Use) -> Hint:
+    del use
+    return between(0, 3)
+
+
+@rule(1, "Div", "Mod")
+@rule(0, "Reciprocal")
+def _nonzero(use: Use) -> Hint:
+    del use
+    return Hint(nonzero=True)
+
+
+@rule(1, "BitShift")
+def _shift(use: Use) -> Hint:
+    value = use.input(0)
+    bits = 8 if value is None or value.dtype is None else int(value.dtype.itemsize * 8)
+    return between(0, bits - 1)
+
+
+@rule(1, "QuantizeLinear", "DequantizeLinear")
+@rule(1, "QLinearConv", "QLinearMatMul")
+@rule(4, "QLinearConv", "QLinearMatMul")
+@rule(6, "QLinearConv", "QLinearMatMul")
+def _scale(use: Use) -> Hint:
+    del use
+    return between(0.01, 0.1)
+
+
+@rule(2, "QuantizeLinear", "DequantizeLinear")
+def _zero_point(use: Use) -> Hint | None:
+    # Only integers up to 16 bits have a zero point other than zero.
+    value = use.input(2)
+    dtype = None if value is None else value.dtype
+    if dtype is None or dtype.is_floating_point() or dtype == ir.DataType.INT32:
+        return between(0, 0)
+    return None
+
+
+@rule(3, "ConvInteger", "MatMulInteger")
+@rule(5, "QLinearConv", "QLinearMatMul")
+def _weight_zero_point(use: Use) -> Hint:
+    # Engines want one zero point for all channels, or the value that stands for zero.
+    del use
+    return between(0, 0)
+
+
+@rule(0, "Bernoulli")
+@rule(3, "NonMaxSuppression")
+def _probability(use: Use) -> Hint:
+    del use
+    return between(0, 1)
+
+
+@rule(4, "NonMaxSuppression")
+@rule(1, "Dropout")
+def _small_probability(use: Use) -> Hint:
+    del use
+    return between(0, 0.5)
+
+
+@rule(2, "Dropout")
+def _inference(use: Use) -> Hint:
+    # Training mode draws random numbers, which no two runs repeat.
+    del use
+    return exactly(False)
+
+
+@rule(2, "NonMaxSuppression")
+def _some_boxes(use: Use) -> Hint:
+    del use
+    return exactly(3)
+
+
+@rule(0, "NonMaxSuppression")
+@rule(1, "RoiAlign")
+def _boxes(use: Use) -> Hint | None:
+    shape = use.shape
+    if shape is None:
+        return None
+    corner = use.rng.uniform(0, 4, (*shape[:-1], 2))
+    extent = use.rng.uniform(1, 4, (*shape[:-1], 2))
+    return exactly(np.concatenate([corner, corner + extent], -1))
+
+
+@rule(1, "GridSample")
+def _grid(use: Use) -> Hint:
+    del use
+    return between(-1, 1)
+
+
+@rule(1, "Clip")
+def _clip_low(use: Use) -> Hint:
+    return between(None, _middle(use))
+
+
+@rule(2, "Clip")
+def _clip_high(use: Use) -> Hint:
+    return between(_middle(use), None)
+
+
+def _middle(use: Use) -> float:
+    value = use.input(0)
+    unsigned = value is not None and value.dtype is not None and not value.dtype.is_signed()
+    return 10 if unsigned else 0
+
+
+@rule(0, "If")
+def _condition(use: Use) -> Hint:
+    del use
+    return between(0, 1)
+
+
+@rule(0, "Cast")
+def _cast(use: Use) -> Hint | None:
+    value = use.input(0)
+    target = use.integer("to")
+    if target == ir.DataType.BOOL.value:
+        return between(0, 1)
+    if value is not None and value.dtype == ir.DataType.STRING:
+        return Hint(words=("0", "1", "2", "10", "7"))
+    return None
+
+
+@rule(0, "OptionalGetElement")
+def _filled(use: Use) -> Hint:
+    del use
+    return Hint(filled=True)
+
+
+@rule(0, "LabelEncoder", "CategoryMapper", "OneHotEncoder", domain=_ML)
+def _categories(use: Use) -> Hint | None:
+    words = use.strings("keys_strings") or use.strings("cats_strings")
+    return Hint(words=words) if words else None
+
+
+@rule(0, "StringNormalizer")
+def _stopwords(use: Use) -> Hint | None:
+    words = use.strings("stopwords")
+    return Hint(words=(*words, "Alpha", "beta", "Gamma")) if words else None
+
+
+@rule(0, "TfIdfVectorizer")
+def _pool(use: Use) -> Hint | None:
+    pool = use.integers("pool_int64s")
+    return between(min(pool), max(pool)) if pool else Hint(words=use.strings("pool_strings"))
+
+
+@rule(2, "Adagrad", domain="ai.onnx.preview.training")
+def _accumulated(use: Use) -> Hint:
+    del use
+    return between(0.1, None)
+
+
+@rule(4, "EmbedLayerNormalization", "Attention", domain=_MICROSOFT)
+def _mask(use: Use) -> Hint:
+    del use
+    return between(0, 1)

@@ -1,0 +1,104 @@
+"""From a graph input to the nodes that give its values a meaning."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+
+import numpy as np
+import onnx_ir as ir
+
+# The rules register themselves.
+from onnx_passes.runtime.inputs import rules_domain, rules_index, rules_shape  # noqa: F401
+from onnx_passes.runtime.inputs.hints import Hint
+from onnx_passes.runtime.inputs.use import Use, rule_for
+
+_RELABEL = frozenset({"Identity", "Cast", "Reshape", "Unsqueeze", "Squeeze", "Flatten"})
+_REARRANGE = frozenset(
+    {
+        *("Transpose", "Slice", "Gather", "GatherND", "GatherElements", "Split", "Expand"),
+        *(
+            "Tile",
+            "Pad",
+            "DepthToSpace",
+            "SpaceToDepth",
+            "Dropout",
+            "Compress",
+            "ReverseSequence",
+        ),
+        *("SequenceAt", "SplitToSequence", "ConcatFromSequence", "SequenceErase"),
+        *("Optional", "OptionalGetElement", "Unique", "Trilu", "TopK"),
+    }
+)
+_REARRANGE_ALL = frozenset({"Concat", "SequenceConstruct", "SequenceInsert", "Max", "Min"})
+_BODIES = frozenset({"Loop", "Scan", "SequenceMap"})
+
+
+class Tracer:
+    """Follows the inputs of one model."""
+
+    def __init__(self, model: ir.Model) -> None:
+        self._leaves: dict[ir.Value, list[ir.Value]] = {}
+        for node in model.graph.all_nodes():
+            for inner, outer in _returned(node):
+                self._leaves.setdefault(inner, []).append(outer)
+
+    def hint(self, value: ir.Value, rng: np.random.Generator) -> Hint:
+        """Return everything that the uses of a graph input say about its values."""
+        hint = Hint()
+        for use, layout in self._uses(value, rng):
+            rule = rule_for(use)
+            found = rule(use) if rule is not None else None
+            if found is not None:
+                hint = hint & (found if layout else found.without_layout())
+        return hint
+
+    def _uses(self, start: ir.Value, rng: np.random.Generator) -> Iterator[tuple[Use, bool]]:
+        """Yield uses, each with whether elements are still where they were in the input."""
+        queue, seen = deque([(start, True)]), {start}
+        while queue:
+            value, layout = queue.popleft()
+            following = [(outer, True) for outer in self._leaves.get(value, ())]
+            for node, index in value.uses():
+                yield Use(node, index, rng), layout
+                following.extend(_followed(node, index))
+            for after, keeps in following:
+                if after not in seen:
+                    seen.add(after)
+                    queue.append((after, layout and keeps))
+
+
+def _returned(node: ir.Node) -> Iterator[tuple[ir.Value, ir.Value]]:
+    """Yield pairs of an output of a branch or body and the node's output that it becomes."""
+    for attribute in node.attributes.values():
+        if attribute.is_ref() or attribute.type != ir.AttributeType.GRAPH:
+            continue
+        inner = list(attribute.as_graph().outputs)
+        if node.op_type == "Loop":
+            inner = inner[1:]  # the first is the condition
+        yield from zip(inner, node.outputs, strict=False)
+
+
+def _followed(node: ir.Node, index: int) -> Iterator[tuple[ir.Value, bool]]:
+    if node.domain:
+        return
+    if node.op_type in _BODIES:
+        yield from _into_body(node, index)
+    elif node.op_type in _RELABEL and index == 0:
+        yield node.outputs[0], True
+    elif (node.op_type in _REARRANGE and index == 0) or node.op_type in _REARRANGE_ALL:
+        for output in node.outputs:
+            yield output, False
+    elif node.op_type == "Where" and index > 0:
+        yield node.outputs[0], False
+
+
+def _into_body(node: ir.Node, index: int) -> Iterator[tuple[ir.Value, bool]]:
+    attribute = node.attributes.get("body")
+    if attribute is None or attribute.is_ref():
+        return
+    inputs = attribute.as_graph().inputs
+    if node.op_type == "Loop" and 2 <= index < len(inputs):
+        yield inputs[index], True
+    elif node.op_type != "Loop" and index < len(inputs):
+        yield inputs[index], False
