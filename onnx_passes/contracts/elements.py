@@ -10,8 +10,8 @@ import numpy as np
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 Kind: TypeAlias = Literal["float", "complex", "int", "bool", "string", "other"]
 
-BLOCK = 1 << 18
-"""Elements looked at together: 2 MiB as float64, so that the temporaries stay in cache."""
+BLOCK = 1 << 16
+"""Elements looked at together: 512 KiB as float64, so that the temporaries stay in cache."""
 
 _KINDS: dict[str, Kind] = {
     "b": "bool",

@@ -197,7 +197,7 @@ def _joined(
     return produced, expected
 
 
-for _name, _function, _expects, _samples in (
+_BUILTIN: tuple[tuple[str, Function, Expects, Samples], ...] = (
     ("max_abs_error", scores.max_abs_error, "reference", "max"),
     ("max_rel_error", scores.max_rel_error, "reference", "max"),
     ("rmse", scores.rmse, "reference", "max"),
@@ -209,5 +209,6 @@ for _name, _function, _expects, _samples in (
     ("top_5_accuracy", partial(scores.top_k_accuracy, 5), "labels", "mean"),
     ("count_mispredictions", scores.count_mispredictions, "reference", "sum"),
     ("kl_divergence", scores.kl_divergence, "reference", "mean"),
-):
-    _add(RegisteredMetric(_name, _function, _expects, _samples, builtin=True))  # type: ignore[arg-type]
+)
+for _name, _function, _expects, _samples in _BUILTIN:
+    _add(RegisteredMetric(_name, _function, _expects, _samples, builtin=True))

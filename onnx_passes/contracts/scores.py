@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 
 from onnx_passes.contracts.elements import (
+    BLOCK,
     Array,
     blocks,
     dtype_name,
@@ -262,7 +263,7 @@ def _log_softmax(rows: Array) -> Array:
 
 
 def _row_blocks(ours: Array, theirs: Array, width: int) -> Iterator[tuple[Array, Array]]:
-    rows = max(1, (1 << 18) // width)
+    rows = max(1, BLOCK // width)
     for _, (p, e) in blocks(ours, theirs, size=rows * width):
         yield widen(p).reshape(-1, width), widen(e).reshape(-1, width)
 

@@ -161,10 +161,13 @@ class _Tally:
         score = difference
         with np.errstate(all="ignore"):
             magnitude = np.abs(e)
-            counts = magnitude > 0 if finite is None else finite & (magnitude > 0)
-            relative = np.divide(
-                difference, magnitude, where=counts, out=np.zeros_like(difference)
-            )
+            if finite is None and magnitude.min() > 0:
+                relative = difference / magnitude
+            else:
+                counts = magnitude > 0 if finite is None else finite & (magnitude > 0)
+                relative = np.divide(
+                    difference, magnitude, where=counts, out=np.zeros_like(difference)
+                )
             if self.close is not None:
                 rtol, atol = self.close
                 reach = magnitude if self.scale is None else self.scale
