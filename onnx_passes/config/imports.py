@@ -33,7 +33,6 @@ def import_modules(config: PipelineConfig) -> None:
     if not config.imports:
         return
     with _lock, _search_path(config.folder):
-        _forget_other_folders(config.folder)
         importlib.invalidate_caches()
         for index, name in enumerate(config.imports):
             where = config.where("imports", index)
@@ -45,9 +44,10 @@ def import_modules(config: PipelineConfig) -> None:
 @contextmanager
 def _search_path(folder: Path) -> Iterator[None]:
     added = list(dict.fromkeys([str(folder), os.getcwd()]))
-    before = list(sys.path)
-    sys.path[:0] = added
+    is_ours = str(folder) not in sys.path
+    _forget_other_folders(folder)
     known = set(sys.modules)
+    sys.path[:0] = added
     try:
         yield
     finally:
@@ -55,7 +55,7 @@ def _search_path(folder: Path) -> Iterator[None]:
         for entry in added:
             sys.path.remove(entry)
         for name in set(sys.modules) - known:
-            if _is_below(sys.modules[name], folder) and str(folder) not in before:
+            if is_ours and _is_below(sys.modules[name], folder):
                 _ours[name] = folder
 
 
@@ -118,6 +118,12 @@ def _import(name: str, folder: Path, where: str | None) -> None:
 
 
 def _missing(name: str, folder: Path, where: str | None) -> ConfigError:
+    if name.endswith(".py"):
+        return ConfigError(
+            f"there is no module {name!r}",
+            where=where,
+            help=f"a module is named without .py: write {name.removesuffix('.py')}",
+        )
     near = {p.stem for p in folder.glob("*.py")}
     near |= {p.parent.name for p in folder.glob("*/__init__.py")}
     places = " nor ".join(dict.fromkeys([str(folder), os.getcwd()]))

@@ -121,7 +121,8 @@ def described(value: object) -> str:
 
 def dotted(path: Path) -> str:
     """Return a path as ``--set`` takes it."""
-    return ".".join(str(part) for part in path) or "the file"
+    parts = (str(part) for part in path)
+    return ".".join(p if p.isprintable() else repr(p) for p in parts) or "the file"
 
 
 def _inside(path: Path) -> str:

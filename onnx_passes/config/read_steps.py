@@ -86,6 +86,8 @@ def _from_text(text: str, tree: Tree, path: Path) -> list[Step]:
 def _from_mapping(item: dict[str, Any], tree: Tree, path: Path) -> Step:
     if "group" in item:
         return _group(item, tree, path)
+    if "checkpoint" in item:
+        return _checkpoint(item, tree, path)
     names = [key for key in item if key not in UseSettings.model_fields]
     if len(names) != 1:
         at = (*path, names[1]) if names else path
@@ -97,8 +99,6 @@ def _from_mapping(item: dict[str, Any], tree: Tree, path: Path) -> Step:
             help="give each pass its own '- ', and indent its options below its name",
         )
     (name,) = names
-    if name == "checkpoint":
-        return _checkpoint(item, tree, path)
     if name == "fixpoint":
         raise ConfigError(
             "'fixpoint' is no pass", where=located(tree.key((*path, name))), help=_FIXPOINT

@@ -26,7 +26,7 @@ from onnx_passes.config.sections import (
     wrong,
 )
 from onnx_passes.config.source import Span
-from onnx_passes.config.steps import Step
+from onnx_passes.config.steps import Places, Step
 from onnx_passes.config.yaml_tree import Tree
 from onnx_passes.errors import ConfigError
 from onnx_passes.passes.naming import did_you_mean
@@ -42,13 +42,13 @@ class EngineUse:
         name: Registered name of the engine.
         options: Its options, not yet checked.
         when: "each" pass, at every "checkpoint" and the end, or only at the "end".
-        span: Where it was written.
+        places: Where it was written.
     """
 
     name: str
     options: Mapping[str, Any] = field(default_factory=dict)
     when: When = "each"
-    span: Span | None = field(default=None, compare=False, repr=False)
+    places: Places = field(default_factory=Places, compare=False, repr=False)
 
 
 DEFAULT_ENGINES = (
@@ -78,7 +78,7 @@ def _engine(item: Any, tree: Tree, path: yaml_tree.Path) -> EngineUse:
     if isinstance(item, EngineUse):
         return item
     if isinstance(item, str):
-        return EngineUse(item, span=tree.value(path))
+        return EngineUse(item, places=Places(tree.value(path)))
     if not isinstance(item, dict) or len(item) != 1:
         raise ConfigError(
             f"{described(item)} is no engine",
@@ -100,7 +100,7 @@ def _engine(item: Any, tree: Tree, path: yaml_tree.Path) -> EngineUse:
             help=did_you_mean(str(when), WHEN, "") or None,
         )
     rest = {key: value for key, value in options.items() if key != "when"}
-    return EngineUse(name, rest, when, tree.key((*path, name)))
+    return EngineUse(name, rest, when, Places.of(tree.key((*path, name)), tree, (*path, name)))
 
 
 def _verify(value: object) -> object:
@@ -138,7 +138,9 @@ class PipelineConfig(Section):
     reference: Reference = Field(
         default_factory=Reference, description="The data that models are compared on."
     )
-    verify: Annotated[Verify, BeforeValidator(_verify)] = Field(
+    verify: Annotated[
+        Verify, BeforeValidator(_verify, json_schema_input_type=bool | Verify)
+    ] = Field(
         default_factory=Verify,
         description="What a pass must show; false switches verification off.",
     )
@@ -164,7 +166,8 @@ class PipelineConfig(Section):
     )
     limits: Limits = Field(default_factory=Limits, description="Where a run stops by itself.")
     dump_after: Annotated[
-        Literal["none", "changed", "all"] | tuple[str, ...], BeforeValidator(_dumps)
+        Literal["none", "changed", "all"] | tuple[str, ...],
+        BeforeValidator(_dumps),
     ] = Field(
         default="none",
         description="After which passes the model is written: none, changed (those that "

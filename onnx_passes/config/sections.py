@@ -14,6 +14,7 @@ from pydantic import (
     ConfigDict,
     Field,
     Strict,
+    WithJsonSchema,
     model_validator,
 )
 from pydantic_core import PydanticCustomError
@@ -102,7 +103,9 @@ def _sizes(value: object) -> object:
     raise wrong("a size, or two sizes [a, b]")
 
 
-Sizes = Annotated[tuple[int, ...], BeforeValidator(_sizes)]
+Sizes = Annotated[
+    tuple[int, ...], BeforeValidator(_sizes, json_schema_input_type=int | tuple[int, int])
+]
 
 
 def _files(value: object) -> object:
@@ -128,7 +131,10 @@ def _path_or_false(value: object) -> object:
     raise wrong("a path, or false")
 
 
-PathOrFalse = Annotated[str | None, BeforeValidator(_path_or_false)]
+PathOrFalse = Annotated[
+    str | None,
+    BeforeValidator(_path_or_false, json_schema_input_type=str | Literal[False] | None),
+]
 
 
 class Tolerance(Section):
@@ -222,6 +228,14 @@ class OnnxRuntime(Section):
         default=False, description="Whether every intermediate value is recorded."
     )
 
+    def engine_options(self) -> dict[str, Any]:
+        """Return the options as the engine has them, whose provider is the first."""
+        options = dict(self.model_extra or {})
+        if self.providers:
+            provider, provider_options = self.providers[0]
+            options |= {"provider": provider, "provider_options": provider_options}
+        return options
+
 
 def _providers(value: list[Any]) -> list[tuple[str, dict[str, Any]]]:
     result: list[tuple[str, dict[str, Any]]] = []
@@ -273,7 +287,9 @@ class Save(Section):
         description="Where weights go: where they were (keep), into the model, or into a file "
         "beside it. Over 2 GiB always the latter.",
     )
-    size_threshold: Annotated[Size, Field(ge=0)] = Field(
+    size_threshold: Annotated[
+        Size, Field(ge=0), WithJsonSchema({"type": ["integer", "string"]})
+    ] = Field(
         default=1024,
         description="Weights of at least this size go into the file beside the model.",
     )

@@ -36,6 +36,7 @@ _NAME = re.compile(r"""[^\s,(){}<>=\[\]"'#]+""")
 _SPACE = re.compile(r"\s*")
 _NOT_A_BREAK = re.compile("[^\n\r\x85\u2028\u2029]")
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_./-]*")
+_PLAIN_KEY = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./-]*")  # keys are always text
 _LONGEST_KEY = 1000  # YAML ends its search for the ':' after 1024 characters
 _CLOSERS = {"(": ")", "{": "}", "<": ">", "[": "]"}
 
@@ -68,7 +69,7 @@ def format_value(value: Any) -> str:
         value: None, bool, int, float, str, or lists and mappings of these.
 
     Raises:
-        TypeError: It is something else.
+        TypeError: It is something else, or text with half of a surrogate pair.
     """
     match value:
         case None:
@@ -91,7 +92,7 @@ def format_value(value: Any) -> str:
 
 
 def _pair(key: Any, value: Any) -> str:
-    name = _quoted(key) if isinstance(key, str) else format_value(key)
+    name = key if _PLAIN_KEY.fullmatch(str(key)) else _quoted(str(key))
     if len(name) > _LONGEST_KEY:
         return f"? {name} : {format_value(value)}"
     return f"{name}: {format_value(value)}"
@@ -109,6 +110,8 @@ def _escaped(character: str) -> str:
     if character.isprintable():
         return character
     code = ord(character)
+    if 0xD800 <= code <= 0xDFFF:
+        raise TypeError("half a character has no place in a pipeline text")
     return f"\\u{code:04X}" if code <= 0xFFFF else f"\\U{code:08X}"
 
 

@@ -182,7 +182,7 @@ class _Builder:
                 continue
             if not isinstance(key_node, yaml.ScalarNode):
                 raise ConfigError("a key must be text", where=span.where)
-            key = str(key_node.value)
+            key = _text(key_node, span)
             if key in first:
                 raise ConfigError(
                     f"the key {key!r} is given twice",
@@ -225,7 +225,7 @@ class _Builder:
             yield inner
 
     def scalar(self, node: yaml.ScalarNode, span: Span) -> Any:
-        kind, text = node.tag.removeprefix(_TAG), str(node.value)
+        kind, text = node.tag.removeprefix(_TAG), _text(node, span)
         try:
             if kind in ("str", "merge"):
                 return text
@@ -246,6 +246,17 @@ class _Builder:
 
     def span(self, node: yaml.Node) -> Span:
         return _span(self.source, node.start_mark, node.end_mark)
+
+
+def _text(node: yaml.ScalarNode, span: Span) -> str:
+    """Return the text of a scalar; JSON writes a character as two halves, which are joined."""
+    text = str(node.value)
+    if not any("\ud800" <= c <= "\udfff" for c in text):
+        return text
+    try:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16")
+    except UnicodeDecodeError as error:
+        raise ConfigError("an escape stands for half a character", where=span.where) from error
 
 
 def _span(source: Source, start: Any, end: Any = None) -> Span:
