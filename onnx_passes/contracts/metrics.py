@@ -19,7 +19,7 @@ from typing import Any, Literal, TypeAlias, TypeVar, overload
 
 import numpy as np
 
-from onnx_passes.contracts import scores
+from onnx_passes.contracts import classification, scores
 from onnx_passes.contracts.elements import Array
 from onnx_passes.errors import (
     ConfigError,
@@ -145,7 +145,7 @@ def lookup(name: str) -> RegisteredMetric:
     if wanted in _METRICS:
         return _METRICS[wanted]
     if top := re.fullmatch(r"top_([1-9]\d*)_accuracy", wanted):
-        function = partial(scores.top_k_accuracy, int(top[1]))
+        function = partial(classification.top_k_accuracy, int(top[1]))
         return RegisteredMetric(wanted, function, "labels", "mean", builtin=True)
     near = difflib.get_close_matches(wanted, _METRICS, n=1)
     raise UnknownMetricError(
@@ -204,11 +204,11 @@ _BUILTIN: tuple[tuple[str, Function, Expects, Samples], ...] = (
     ("cosine", scores.cosine, "reference", "min"),
     ("snr", scores.snr, "reference", "min"),
     ("psnr", scores.psnr, "reference", "min"),
-    ("accuracy", scores.accuracy, "labels", "mean"),
-    ("top_1_accuracy", partial(scores.top_k_accuracy, 1), "labels", "mean"),
-    ("top_5_accuracy", partial(scores.top_k_accuracy, 5), "labels", "mean"),
-    ("count_mispredictions", scores.count_mispredictions, "reference", "sum"),
-    ("kl_divergence", scores.kl_divergence, "reference", "mean"),
+    ("accuracy", classification.accuracy, "labels", "mean"),
+    ("top_1_accuracy", partial(classification.top_k_accuracy, 1), "labels", "mean"),
+    ("top_5_accuracy", partial(classification.top_k_accuracy, 5), "labels", "mean"),
+    ("count_mispredictions", classification.count_mispredictions, "reference", "sum"),
+    ("kl_divergence", classification.kl_divergence, "reference", "mean"),
 )
 for _name, _function, _expects, _samples in _BUILTIN:
     _add(RegisteredMetric(_name, _function, _expects, _samples, builtin=True))
