@@ -10,44 +10,53 @@ from onnxscript.rewriter import RewriteRule, RewriteRuleClassBase, RewriteRuleSe
 from onnx_passes.errors import UsageError
 
 RuleLike: TypeAlias = Any
-"""A ``RewriteRule``, a ``RewriteRuleClassBase``, or an object with pattern and rewrite."""
+"""A rule or several: see ``rules_of``."""
 
 
-def as_rewrite_rule(rule: RuleLike) -> RewriteRule:
-    """Return anything that describes a rewrite as onnxscript's rule.
+def rules_of(subject: RuleLike) -> list[RewriteRule]:
+    """Return the onnxscript rules that an object describes.
+
+    Args:
+        subject: A ``RewriteRule``, a ``RewriteRuleSet``, a ``RewriteRuleClassBase``, a pass of
+            this project, any object with ``pattern`` and ``rewrite``, or a class of these.
 
     Raises:
-        UsageError: The object is no rule, or a class that cannot be made without arguments.
+        UsageError: It is none of these, or a class that cannot be made without arguments.
     """
-    if isinstance(rule, RewriteRule):
-        return rule
-    if isinstance(rule, type):
+    if isinstance(subject, type):
         try:
-            rule = rule()
+            subject = subject()
         except TypeError as error:
             raise UsageError(
-                f"rule class {rule.__name__} cannot be made without arguments: {error}",
+                f"rule class {subject.__name__} cannot be made without arguments: {error}",
                 help="pass an instance",
             ) from None
-    if isinstance(rule, RewriteRuleClassBase):
-        return RewriteRule(
-            rule.pattern,
-            rule.rewrite,
-            rule.check,
-            name=rule.name,
-            remove_nodes=rule.remove_nodes,
-            graph_pre_visitor=rule.setup,
-            graph_post_visitor=rule.cleanup,
-            as_function=rule.as_function,
-        )
-    pattern, rewrite = getattr(rule, "pattern", None), getattr(rule, "rewrite", None)
+    if isinstance(subject, RewriteRule):
+        return [subject]
+    if isinstance(subject, RewriteRuleClassBase):
+        return [
+            RewriteRule(
+                subject.pattern,
+                subject.rewrite,
+                subject.check,
+                name=subject.name,
+                remove_nodes=subject.remove_nodes,
+                graph_pre_visitor=subject.setup,
+                graph_post_visitor=subject.cleanup,
+                as_function=subject.as_function,
+            )
+        ]
+    rules = getattr(subject, "rules", None)
+    if rules is not None:
+        return list(rules() if callable(rules) else rules)
+    pattern, rewrite = getattr(subject, "pattern", None), getattr(subject, "rewrite", None)
     if not callable(pattern) or not callable(rewrite):
         raise UsageError(
-            f"{type(rule).__name__} is no rewrite rule: it lacks pattern or rewrite",
+            f"{type(subject).__name__} is no rewrite rule: it lacks pattern or rewrite",
             help="give an onnxscript RewriteRule, or a class with pattern, check and rewrite",
         )
-    name = str(getattr(rule, "name", type(rule).__name__))
-    return RewriteRule(pattern, rewrite, getattr(rule, "check", None), name=name)
+    name = str(getattr(subject, "name", type(subject).__name__))
+    return [RewriteRule(pattern, rewrite, getattr(subject, "check", None), name=name)]
 
 
 def apply_rule(rule: RewriteRule, model: ir.Model) -> ir.Model | None:

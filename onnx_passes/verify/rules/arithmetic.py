@@ -72,6 +72,10 @@ class Semantics(abc.ABC):
     def function(self, name: str, dtype: ir.DataType, *args: Scalar) -> Scalar:
         """Apply an uninterpreted function with a result of type ``dtype``."""
 
+    def extremes(self, dtype: ir.DataType) -> tuple[Scalar | None, Scalar | None]:
+        """Return the bounds that Clip takes where none are given; None clips nothing."""
+        return None, None
+
     def total(self, terms: Sequence[Scalar], dtype: ir.DataType) -> Scalar:
         """Add up ``terms`` in an order that the engine chooses."""
         if not terms:
@@ -295,8 +299,8 @@ def _integer_order(name: str, signed: bool, args: Sequence[Scalar]) -> Scalar | 
             return solver.If(less(y, x), y, x)
         case "clip", x, low, high:
             # Where the bounds cross, the upper one wins.
-            raised = solver.If(less(x, low), low, x)
-            return solver.If(less(high, raised), high, raised)
+            raised = x if low is None else solver.If(less(x, low), low, x)
+            return raised if high is None else solver.If(less(high, raised), high, raised)
         case "abs", x:
             return solver.If(less(x, x - x), -x, x) if signed else x
         case "sign", x:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 from onnx_passes.verify.rules import block_terms as terms
 from onnx_passes.verify.rules.arithmetic import Unsupported
 from onnx_passes.verify.rules.block_pointwise import block_operator
@@ -25,9 +27,11 @@ _OFFSET = 3000
 @block_operator("Conv")
 def _(node: Node) -> Blocks:
     x, weight, bias = node.required(0), node.required(1), node.given(2)
-    if int(node.attribute("group", 1)) != 1:
-        raise Unsupported("Conv in groups")
-    node.sizes.unify(x.words[1], weight.words[1])
+    grouped = int(node.attribute("group", 1)) != 1
+    if not grouped:
+        node.sizes.unify(x.words[1], weight.words[1])
+    elif any(len(w) != 1 for w in (x.words[1], *weight.words[:2])):
+        raise Unsupported("Conv in groups over channels that are cut")
     if any(len(v.words[i]) != 1 for v in (x, weight) for i in range(2, x.rank)):
         raise Unsupported("Conv over a spatial axis that is cut")
     places = _places(node, x, weight)
@@ -38,7 +42,7 @@ def _(node: Node) -> Blocks:
     if extra is not None:
         node.sizes.unify(extra.words[1], words[1])
     for n, f in grid(words[:2]):
-        channels = range(len(x.words[1]))
+        channels = range(0 if grouped else len(x.words[1]))
         pairs = [
             (
                 _read(x.forms[(n, c, *tail)], x.rank, node.label()),
@@ -46,7 +50,11 @@ def _(node: Node) -> Blocks:
             )
             for c in channels
         ]
-        if node.ring:
+        if grouped:
+            image, kernel = x.forms[(n, 0, *tail)], weight.forms[(0, 0, *tail)]
+            added = [] if extra is None or node.ring else [extra.forms[(0, f, *tail)]]
+            forms[(n, f, *tail)] = _grouped(node, x, weight, image, kernel, added)
+        elif node.ring:
             forms[(n, f, *tail)] = _sum(node, x.words[1], weight, pairs)
         else:
             added = [] if extra is None else [extra.forms[(0, f, *tail)]]
@@ -101,6 +109,38 @@ def _opaque(
         index = ("o", _OFFSET + i)
         ordered = [*terms.binder(f"at{i}", index, weight.words[i][0], *ordered)]
     return terms.function(f"{node.label()}{len(added)}", *ordered, *added)
+
+
+def _grouped(
+    node: Node, x: Blocks, weight: Blocks, image: Form, kernel: Form, added: list[Form]
+) -> Form:
+    """Take a convolution in groups as a function of both operands, linear in each.
+
+    Its channels are divided among the groups in a way that blocks do not show.
+    """
+
+    def single(left: Form, right: Form) -> Form:
+        (left,) = terms.binder("group", axis_index(x.rank, 1), x.words[1][0], left)
+        (right,) = terms.binder("group", axis_index(x.rank, 1), weight.words[1][0], right)
+        (right,) = terms.binder("feature", axis_index(x.rank, 0), weight.words[0][0], right)
+        for i in range(2, x.rank):
+            (left,) = terms.binder(f"at{i}", axis_index(x.rank, i), x.words[i][0], left)
+            (right,) = terms.binder(f"at{i}", axis_index(x.rank, i), weight.words[i][0], right)
+        # Which element of the result this is depends on its feature and place.
+        here = [
+            terms.factor(("sym", "here", (), (axis_index(x.rank, i),)))
+            for i in range(1, x.rank)
+        ]
+        return terms.function(f"{node.label()}{len(added)}", left, right, *added, *here)
+
+    if not node.ring:
+        return single(image, kernel)
+    products = [
+        terms.scale(single(((m, Fraction(1)),), ((n, Fraction(1)),)), c * d)
+        for m, c in image
+        for n, d in kernel
+    ]
+    return terms.add(*products)
 
 
 def _window(axis: int, rank: int, settings: str) -> Index:

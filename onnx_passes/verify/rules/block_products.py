@@ -85,7 +85,8 @@ def contracted(
             # The kernel's order of summation follows the axis, so that blocks keep theirs.
             (a,) = terms.binder("dot", left_index, atom, left)
             (b,) = terms.binder("dot", right_index, atom, right)
-            ordered += [a, b]
+            # Each product commutes bit for bit; the sum does not.
+            ordered += sorted([a, b])
     return total if node.ring else terms.function("dot", *ordered)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +18,8 @@ from onnx_passes.verify.rules.scalar import ScalarArgument
 from onnx_passes.verify.rules.solver import Answer, differs, refute, z3
 from onnx_passes.verify.rules.symbolic import concrete_shape, evaluate, unknowns
 
+CLOSE = "up to a relative 1e-6, because constants are rounded"
+_CLOSE = "1/1000000"
 _EASY = 64
 """Bound on the reals that are tried first for a counterexample: an engine shows it clearly."""
 
@@ -57,6 +59,25 @@ class Claim:
             negation, assumptions, milliseconds=milliseconds, prefer=self._easy(mode)
         )
 
+    def check_close(self, milliseconds: int) -> Answer:
+        """Ask whether reals differ by no more than constants of single precision account for.
+
+        Everything but reals must still be equal.
+        """
+        solver, negation = z3(), []
+        for before, left, right in self._elements():
+            formula = differs(left, right)
+            if formula is not None and is_float(before.dtype):
+                gap, size = left - right, solver.If(left < 0, -left, left)
+                room = solver.RealVal(_CLOSE) * size
+                formula = solver.Or(gap > room, -gap > room)
+            if formula is not None:
+                negation.append(formula)
+        known = {c.get_id() for c in self.defined}
+        negation += [solver.Not(c) for c in self.obligations if c.get_id() not in known]
+        assumptions = [*self.defined, *self.semantics.facts]
+        return refute(negation, assumptions, milliseconds=milliseconds)
+
     def inputs(self, model: Any) -> dict[str, npt.NDArray[Any]]:
         """Return the values that a model gives to the inputs, shaped as the pair's inputs."""
         arrays = {}
@@ -81,16 +102,20 @@ class Claim:
 
     def _differences(self, mode: FloatMode | None) -> list[Scalar]:
         solver, found = z3(), []
+        for before, left, right in self._elements():
+            formula = differs(left, right)
+            if formula is None:
+                continue
+            loose = mode in (FloatMode.ZEROS_EQUAL, FloatMode.FINITE)
+            if loose and is_float(before.dtype):
+                formula = solver.And(formula, solver.Not(solver.fpEQ(left, right)))
+            found.append(formula)
+        return found
+
+    def _elements(self) -> Iterator[tuple[Tensor, Scalar, Scalar]]:
         for before, after in self.sides:
             for left, right in zip(before.data.flat, after.data.flat, strict=True):
-                formula = differs(left, right)
-                if formula is None:
-                    continue
-                loose = mode in (FloatMode.ZEROS_EQUAL, FloatMode.FINITE)
-                if loose and is_float(before.dtype):
-                    formula = solver.And(formula, solver.Not(solver.fpEQ(left, right)))
-                found.append(formula)
-        return found
+                yield before, left, right
 
     def _finite(self) -> list[Scalar]:
         solver = z3()

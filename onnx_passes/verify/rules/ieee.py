@@ -42,7 +42,8 @@ class IeeeSemantics(Z3Semantics):
 
     Facts of ONNX Runtime's CPU kernels that the standard leaves open: Max and Min return NaN
     where either side is NaN; of zeros that differ in sign they return either; Clip ignores a
-    bound that is NaN and keeps an input that is; Relu keeps NaN and -0. Sums of more than two
+    bound that is NaN, keeps an input that is, and takes the greatest finite number for a
+    bound that is missing; Relu keeps NaN and -0. Sums of more than two
     terms, and dot products, are functions of their ordered operands, because the order of
     summation is the kernel's own.
     """
@@ -91,6 +92,16 @@ class IeeeSemantics(Z3Semantics):
         # Transcendental, or a remainder: nothing is known but that it is a function.
         return self.function(name, dtype, *args)
 
+    def extremes(self, dtype: ir.DataType) -> tuple[Scalar | None, Scalar | None]:
+        if not is_float(dtype):
+            return None, None
+        # ONNX Runtime clips to the greatest finite number, so that infinities do not pass.
+        form = self.format(dtype)
+        top = float(
+            (2 - 2.0 ** (1 - form.significand)) * 2.0 ** (2 ** (form.exponent - 1) - 1)
+        )
+        return self.float_literal(-top, dtype), self.float_literal(top, dtype)
+
     def _selection(self, name: str, dtype: ir.DataType, args: tuple[Scalar, ...]) -> Scalar:
         solver = z3()
         zero = self.float_literal(0.0, dtype)
@@ -136,7 +147,7 @@ class IeeeSemantics(Z3Semantics):
         if not is_float(dtype) or len(pairs) + len(initial) <= 1:
             return super().dot(pairs, dtype, *initial)
         # A fused multiply-add may round once where two primitives round twice.
-        flat = [scalar for pair in pairs for scalar in pair]
+        flat = [scalar for pair in pairs for scalar in _ordered(*pair)]
         return self.function(f"Dot{len(initial)}", dtype, *flat, *initial)
 
     def float_cast(self, scalar: Scalar, source: ir.DataType, target: ir.DataType) -> Scalar:

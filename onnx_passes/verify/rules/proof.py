@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 import numpy as np
@@ -188,8 +188,10 @@ def merge(proofs: list[Proof], seconds: float, notes: tuple[str, ...] = ()) -> P
     judgements = []
     for arithmetic in Arithmetic:
         candidates = [p[arithmetic] for p in proofs]
-        ranked = sorted(candidates, key=_weakest_first)
-        judgements.append(ranked[0])
+        weakest = min(candidates, key=_weakest_first)
+        if weakest.outcome in (Outcome.PROVED, Outcome.TESTED):
+            weakest = replace(weakest, coverage=_joint_coverage(weakest, candidates))
+        judgements.append(weakest)
     versions = proofs[0].versions if proofs else {}
     collected = dict.fromkeys(note for p in proofs for note in p.notes)
     return Proof(
@@ -199,6 +201,16 @@ def merge(proofs: list[Proof], seconds: float, notes: tuple[str, ...] = ()) -> P
         sum(p.templates for p in proofs),
         (*collected, *notes),
     )
+
+
+def _joint_coverage(weakest: Judgement, candidates: list[Judgement]) -> Coverage | None:
+    covered = [c.coverage for c in candidates if c.coverage is not None]
+    if weakest.coverage is None or not covered:
+        return None
+    everywhere = weakest.coverage.everywhere
+    texts = dict.fromkeys(c.text for c in covered if c.everywhere == everywhere)
+    conditions = dict.fromkeys(condition for c in covered for condition in c.conditions)
+    return Coverage(everywhere, "; ".join(texts), tuple(conditions))
 
 
 def _weakest_first(judgement: Judgement) -> tuple[int, bool, int]:

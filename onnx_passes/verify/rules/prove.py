@@ -7,9 +7,11 @@ from collections.abc import Iterable
 
 import onnx_ir as ir
 
+from onnx_passes.errors import ModelError
 from onnx_passes.verify.rules import solver
-from onnx_passes.verify.rules.applying import RuleLike, apply_rule, as_rewrite_rule
+from onnx_passes.verify.rules.applying import RuleLike, apply_rule, rules_of
 from onnx_passes.verify.rules.exact import Effort, judge_exact
+from onnx_passes.verify.rules.instantiate import instances
 from onnx_passes.verify.rules.pairs import Pair
 from onnx_passes.verify.rules.proof import Arithmetic, Judgement, Outcome, Proof, merge
 from onnx_passes.verify.rules.replay import Replayer, engine_name
@@ -57,8 +59,8 @@ def prove_rule(
     are counted in the notes.
 
     Args:
-        rule: An onnxscript rule, a rule class, or an object with ``pattern``, ``check`` and
-            ``rewrite``.
+        rule: An onnxscript rule, a rule class, a pass of rules, or an object with ``pattern``,
+            ``check`` and ``rewrite``. Of several rules, the verdicts hold for all.
         templates: Models with concrete shapes in which the pattern occurs; None to build
             them from the pattern.
         effort: Limits, per template.
@@ -70,25 +72,34 @@ def prove_rule(
         UsageError: z3 is not installed, or the object is no rule.
     """
     start = time.perf_counter()
-    rewrite_rule = as_rewrite_rule(rule)
-    if templates is None:
-        from onnx_passes.verify.rules.instantiate import instances
-
-        templates = instances(rewrite_rule)
+    effort = effort or Effort()
+    solver.z3()  # its absence is said before anything is built
+    given = None if templates is None else list(templates)
     proofs: list[Proof] = []
     idle = 0
-    for template in templates:
-        after = apply_rule(rewrite_rule, template)
-        if after is None:
-            idle += 1
-            continue
-        proofs.append(prove_pair(template, after, effort=effort))
-        if proofs[-1].outcome == Outcome.REFUTED:
-            break
+    for single in rules_of(rule):
+        for template in instances(single, seed=effort.seed) if given is None else given:
+            try:
+                after = apply_rule(single, template)
+            except Exception as error:  # the rule is anyone's code
+                proofs.append(_undecided(f"the rule raised {type(error).__name__}: {error}"))
+                continue
+            if after is None:
+                idle += 1
+                continue
+            try:
+                proofs.append(prove_pair(template, after, effort=effort))
+            except ModelError as error:
+                proofs.append(_undecided(error.message))
+            if proofs[-1].outcome == Outcome.REFUTED:
+                break
     seconds = time.perf_counter() - start
     notes = (f"the rule did not fire on {idle} templates",) if idle else ()
     if not proofs:
-        reason = "the rule fired on no template"
-        unfired = tuple(Judgement(a, Outcome.UNDECIDED, reason=reason) for a in Arithmetic)
-        return Proof(unfired, seconds, {"z3": solver.version()}, 0, notes)
+        return _undecided("the rule fired on no template", templates=0, notes=notes)
     return merge(proofs, seconds, notes)
+
+
+def _undecided(reason: str, *, templates: int = 1, notes: tuple[str, ...] = ()) -> Proof:
+    judgements = tuple(Judgement(a, Outcome.UNDECIDED, reason=reason) for a in Arithmetic)
+    return Proof(judgements, 0.0, {"z3": solver.version()}, templates, notes)

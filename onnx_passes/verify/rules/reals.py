@@ -137,8 +137,8 @@ def _order(name: str, args: tuple[Scalar, ...]) -> Scalar | None:
         case "relu", x:
             return solver.If(x < zero, zero, x)
         case "clip", x, low, high:
-            raised = solver.If(x < low, low, x)
-            return solver.If(high < raised, high, raised)
+            raised = x if low is None else solver.If(x < low, low, x)
+            return raised if high is None else solver.If(high < raised, high, raised)
         case "abs", x:
             return solver.If(x < zero, -x, x)
         case "sign", x:

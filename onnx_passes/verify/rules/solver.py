@@ -10,6 +10,8 @@ from typing import Any
 
 from onnx_passes.errors import UsageError
 
+GAVE_UP = "z3 gave up"
+
 
 @functools.cache
 def z3() -> Any:
@@ -99,4 +101,4 @@ def refute(
         return Answer(True)
     if result == solver_module.sat:
         return Answer(False, solver.model())
-    return Answer(None, reason=f"z3 gave up ({solver.reason_unknown()})")
+    return Answer(None, reason=f"{GAVE_UP} ({solver.reason_unknown()})")

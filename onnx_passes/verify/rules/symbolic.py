@@ -74,7 +74,10 @@ def evaluate(
             tensor = value.const_value
             known[value] = constant(_array(tensor), tensor.dtype, semantics)
     for node in graph:
-        _evaluate_node(node, known, semantics, graph)
+        opset = node.version or graph.opset_imports.get(node.domain, 1)
+        tensors = evaluate_node(node, known, semantics, opset)
+        pairs = zip(node.outputs, tensors, strict=False)
+        known.update((output, result) for output, result in pairs if result is not None)
     return {str(o.name): _lookup(known, o) for o in graph.outputs}
 
 
@@ -90,20 +93,23 @@ def _lookup(known: Mapping[ir.Value, Tensor], value: ir.Value) -> Tensor:
     return known[value]
 
 
-def _evaluate_node(
-    node: ir.Node, known: dict[ir.Value, Tensor], semantics: Semantics, graph: ir.Graph
-) -> None:
+def evaluate_node(
+    node: ir.Node, known: Mapping[ir.Value, Tensor], semantics: Semantics, opset: int
+) -> tuple[Tensor | None, ...]:
+    """Return the outputs of one node; None for those without semantics (a pool's indices).
+
+    Raises:
+        Unsupported: The node has no semantics, or its inputs do not fit it.
+    """
     inputs = [None if v is None or v.name == "" else _lookup(known, v) for v in node.inputs]
-    opset = node.version or graph.opset_imports.get(node.domain, 1)
     call = Call(node, inputs, semantics, opset)
     rule = OPERATORS.get(node.op_type) if node.domain in _DEFAULT_DOMAINS else None
     result = _opaque(call) if rule is None else rule(call)
     tensors = result if isinstance(result, tuple) else (result,)
-    for output, tensor in zip(node.outputs, tensors, strict=False):
-        if tensor is not None:
-            if tensor.data.size > MAX_ELEMENTS:
-                raise Unsupported(f"a tensor of {tensor.data.size} elements")
-            known[output] = tensor
+    largest = max((t.data.size for t in tensors if t is not None), default=0)
+    if largest > MAX_ELEMENTS:
+        raise Unsupported(f"a tensor of {largest} elements")
+    return tensors
 
 
 def _opaque(call: Call) -> tuple[Tensor, ...]:

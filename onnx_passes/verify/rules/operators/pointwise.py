@@ -163,10 +163,14 @@ pointwise("Sum")(_variadic("add"))
 @pointwise("Mean")
 def _(call: Call) -> ScalarRule:
     dtype = call.required(0).dtype
-    count = call.literal(len(call.inputs), dtype)
+    apply, count = call.semantics.apply, len(call.inputs)
 
     def mean(*terms: Scalar) -> Scalar:
-        return call.semantics.apply("div", dtype, call.semantics.total(terms, dtype), count)
+        total = reduce(partial(apply, "add", dtype), terms)
+        if call.semantics.expands:
+            return apply("div", dtype, total, call.literal(count, dtype))
+        # ONNX Runtime multiplies by the rounded reciprocal, bit for bit.
+        return apply("mul", dtype, total, call.literal(1 / count, dtype))
 
     return mean, dtype
 
@@ -193,34 +197,20 @@ def _(call: Call) -> Tensor:
 @pointwise("Clip")
 def _(call: Call) -> ScalarRule:
     dtype = call.required(0).dtype
-    apply = call.semantics.apply
+    clip = partial(call.semantics.apply, "clip", dtype)
+    least, greatest = call.semantics.extremes(dtype)
     if call.opset < 11:
         low, high = call.attribute("min", None), call.attribute("max", None)
-        bounds = [None if b is None else call.literal(float(b), dtype) for b in (low, high)]
-        return lambda x: _clip(apply, dtype, x, *bounds), dtype
+        fixed = (
+            least if low is None else call.literal(float(low), dtype),
+            greatest if high is None else call.literal(float(high), dtype),
+        )
+        return lambda x: clip(x, *fixed), dtype
     has_low, has_high = call.given(1) is not None, call.given(2) is not None
 
-    def clip(x: Scalar, *given: Scalar) -> Scalar:
+    def clip_given(x: Scalar, *given: Scalar) -> Scalar:
         bounds = list(given)
-        low = bounds.pop(0) if has_low else None
-        return _clip(apply, dtype, x, low, bounds.pop(0) if has_high else None)
+        low = bounds.pop(0) if has_low else least
+        return clip(x, low, bounds.pop(0) if has_high else greatest)
 
-    return clip, dtype
-
-
-def _clip(
-    apply: Callable[..., Scalar],
-    dtype: ir.DataType,
-    x: Scalar,
-    low: Scalar | None,
-    high: Scalar | None,
-) -> Scalar:
-    # A missing bound is the type's own extreme, which changes nothing but infinities, and
-    # those are kept: clipping one side only is a comparison and a choice.
-    if low is not None and high is not None:
-        return apply("clip", dtype, x, low, high)
-    if low is not None:
-        return apply("select", dtype, apply("less", dtype, x, low), low, x)
-    if high is not None:
-        return apply("select", dtype, apply("less", dtype, high, x), high, x)
-    return x
+    return clip_given, dtype
