@@ -7,7 +7,7 @@ from typing import Any
 
 from onnx_passes.config.problems import described, dotted
 from onnx_passes.config.source import Source, Span
-from onnx_passes.config.yaml_tree import Path, Tree, parse_yaml
+from onnx_passes.config.yaml_tree import Path, Tree, parse_value
 from onnx_passes.errors import ConfigError
 
 _PART = re.compile(r""""([^"]*)"|'([^']*)'|([^.="'\s]+)""")
@@ -28,8 +28,7 @@ def apply_override(tree: Tree, text: str) -> None:
     """
     source = Source("--set", text, is_file=False)
     parts, begin = _split(source)
-    # Blanks before the value keep its offsets.
-    value = parse_yaml(source, " " * begin + text[begin:])
+    value = parse_value(source, begin, len(text))
     if not value.values:
         value.values[()] = source.span(0, begin)
     if tree.data is None:

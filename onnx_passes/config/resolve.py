@@ -9,19 +9,18 @@ from typing import Any, TypeAlias
 from pydantic import ValidationError
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
+from onnx_passes.config.format_text import format_steps, format_value
 from onnx_passes.config.imports import import_modules
 from onnx_passes.config.problems import located
-from onnx_passes.config.schema import EngineUse, PipelineConfig
-from onnx_passes.config.sections import OutputTolerance, Policy, When
+from onnx_passes.config.schema import PipelineConfig
+from onnx_passes.config.sections import OutputTolerance, Policy
 from onnx_passes.config.steps import Checkpoint, Group, PassUse, Places, Repeat, Step
-from onnx_passes.config.text import format_steps, format_value, parse_pipeline
+from onnx_passes.config.text import parse_pipeline
 from onnx_passes.contracts import metrics
 from onnx_passes.errors import ConfigError, OptionError, UnknownMetricError
 from onnx_passes.passes import registry
 from onnx_passes.passes.base import Pass
 from onnx_passes.passes.options import option_fields, validate_options
-from onnx_passes.runtime.base import Engine
-from onnx_passes.runtime.engines import engine_from_config, engine_names
 
 _SECTIONS = {"model-checker": "model_checker", "shape-inference": "shape_inference"}
 
@@ -103,32 +102,6 @@ class ResolvedPipeline:
         return tuple(_passes(self.steps))
 
 
-@dataclass(frozen=True)
-class EngineStep:
-    """An engine that checks, and when.
-
-    Attributes:
-        engine: The engine.
-        when: "each" pass, at every "checkpoint" and the end, or only at the "end".
-        where: Excerpt of the place it was written at.
-    """
-
-    engine: Engine
-    when: When
-    where: str | None = field(default=None, compare=False, repr=False)
-
-
-def resolve_engines(config: PipelineConfig) -> tuple[EngineStep, ...]:
-    """Make the engines of a pipeline; none is started.
-
-    Call it after :func:`resolve`, since ``imports:`` may register engines.
-
-    Raises:
-        ConfigError: There is no such engine, or no such option, or a value does not fit.
-    """
-    return tuple(_engine(config, use) for use in config.engines)
-
-
 def resolve(config: PipelineConfig) -> ResolvedPipeline:
     """Import the modules of a pipeline, and look up every pass and metric that it names.
 
@@ -183,32 +156,6 @@ def format_pipeline(pipeline: ResolvedPipeline) -> str:
 def read_pipeline(text: str) -> ResolvedPipeline:
     """Return the pipeline that a text stands for; see :func:`format_pipeline`."""
     return ResolvedPipeline(resolve_steps(parse_pipeline(text)))
-
-
-def _engine(config: PipelineConfig, use: EngineUse) -> EngineStep:
-    shared = config.onnxruntime.engine_options() if use.name == "onnxruntime" else {}
-    options = {**shared, **use.options}
-    try:
-        engine = engine_from_config(use.name, options)
-    except ConfigError as error:
-        culprit = _culprit(use.name, options) if use.name in engine_names() else None
-        error.where = (
-            located(use.places.option(culprit or ""))
-            if culprit is None or culprit in use.options
-            else located(config.tree.key(("onnxruntime", culprit)))
-        )
-        raise
-    return EngineStep(engine, use.when, located(use.places.name))
-
-
-def _culprit(name: str, options: Mapping[str, Any]) -> str | None:
-    """Return the option that an engine refuses by itself."""
-    for key, value in options.items():
-        try:
-            engine_from_config(name, {key: value})
-        except ConfigError:
-            return key
-    return None
 
 
 def _section(config: PipelineConfig, name: str, key: str) -> Mapping[str, Any]:

@@ -9,16 +9,11 @@ stops changing, and ``checkpoint<name=x>`` compares the whole model. Values are 
 
 from __future__ import annotations
 
-import json
-import math
 import re
-from collections.abc import Iterable, Mapping
-from typing import Any
 
 from onnx_passes.config.problems import SectionT, checked
 from onnx_passes.config.source import Source
 from onnx_passes.config.steps import (
-    DEFAULT_LIMIT,
     Checkpoint,
     CheckpointSettings,
     Group,
@@ -29,15 +24,12 @@ from onnx_passes.config.steps import (
     Step,
     UseSettings,
 )
-from onnx_passes.config.yaml_tree import MAX_DEPTH, Tree, parse_yaml
+from onnx_passes.config.yaml_nodes import MAX_DEPTH
+from onnx_passes.config.yaml_tree import Tree, parse_value
 from onnx_passes.errors import ConfigError
 
 _NAME = re.compile(r"""[^\s,(){}<>=\[\]"'#]+""")
 _SPACE = re.compile(r"\s*")
-_NOT_A_BREAK = re.compile("[^\n\r\x85\u2028\u2029]")
-_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_./-]*")
-_PLAIN_KEY = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./-]*")  # keys are always text
-_LONGEST_KEY = 1000  # YAML ends its search for the ':' after 1024 characters
 _CLOSERS = {"(": ")", "{": "}", "<": ">", "[": "]"}
 
 
@@ -55,91 +47,6 @@ def parse_pipeline(text: str, source: Source | None = None, start: int = 0) -> l
     if source is None:
         source = Source("pipeline", text, is_file=False)
     return _Parser(source, start, start + len(text)).whole()
-
-
-def format_steps(steps: Iterable[Step]) -> str:
-    """Return the text that :func:`parse_pipeline` reads back to ``steps``."""
-    return ",".join(_format(step) for step in steps)
-
-
-def format_value(value: Any) -> str:
-    """Return a value as YAML in one line.
-
-    Args:
-        value: None, bool, int, float, str, or lists and mappings of these.
-
-    Raises:
-        TypeError: It is something else, or text with half of a surrogate pair.
-    """
-    match value:
-        case None:
-            return "null"
-        case bool():
-            return "true" if value else "false"
-        case int():
-            return str(value)
-        case float():
-            if math.isnan(value):
-                return ".nan"
-            return repr(value).replace("inf", ".inf")
-        case str():
-            return _quoted(value)
-        case list() | tuple():
-            return f"[{', '.join(map(format_value, value))}]"
-        case Mapping():
-            return f"{{{', '.join(_pair(k, v) for k, v in value.items())}}}"
-    raise TypeError(f"a {type(value).__name__} has no place in a pipeline text")
-
-
-def _pair(key: Any, value: Any) -> str:
-    name = key if _PLAIN_KEY.fullmatch(str(key)) else _quoted(str(key))
-    if len(name) > _LONGEST_KEY:
-        return f"? {name} : {format_value(value)}"
-    return f"{name}: {format_value(value)}"
-
-
-def _quoted(text: str) -> str:
-    if _PLAIN.fullmatch(text) and text.lower() not in ("null", "true", "false"):
-        return text
-    return '"' + "".join(map(_escaped, text)) + '"'
-
-
-def _escaped(character: str) -> str:
-    if character in '"\\' or character < " ":
-        return json.dumps(character)[1:-1]
-    if character.isprintable():
-        return character
-    code = ord(character)
-    if 0xD800 <= code <= 0xDFFF:
-        raise TypeError("half a character has no place in a pipeline text")
-    return f"\\u{code:04X}" if code <= 0xFFFF else f"\\U{code:08X}"
-
-
-def _format(step: Step) -> str:
-    if isinstance(step, Checkpoint):
-        name = {} if step.name == "checkpoint" else {"name": step.name}
-        return f"checkpoint{_settings(name)}"
-    if isinstance(step, Group):
-        word = "group" if step.repeat == "once" else "fixpoint"
-        given: dict[str, Any] = {} if step.name == word else {"name": step.name}
-        if step.repeat == "fixpoint" or step.limit != DEFAULT_LIMIT:
-            given["limit"] = step.limit
-        return f"{word}{_settings(given)}({format_steps(step.steps)})"
-    settings: dict[str, Any] = {}
-    if step.on_failure is not None:
-        settings["on_failure"] = step.on_failure
-    if step.tolerance is not None:
-        settings["tolerance"] = step.tolerance.model_dump(exclude_defaults=True)
-    options = f"{{{_pairs(step.options)}}}" if step.options else ""
-    return f"{step.name}{_settings(settings)}{options}"
-
-
-def _settings(settings: Mapping[str, Any]) -> str:
-    return f"<{_pairs(settings)}>" if settings else ""
-
-
-def _pairs(values: Mapping[str, Any]) -> str:
-    return ",".join(f"{key}={format_value(value)}" for key, value in values.items())
 
 
 class _Parser:
@@ -228,7 +135,7 @@ class _Parser:
         stop = self.value_end(begin, closer, opening)
         if begin == stop:
             raise self.error(f"{key!r} has no value", begin, help="write null for none")
-        value = parse_value(self.source, begin, stop)
+        value = parse_value(self.source, begin, stop, flow=True)
         tree.data[key] = value.data
         tree.graft((key,), value)
         tree.keys[key,] = place
@@ -293,23 +200,3 @@ class _Parser:
 
     def error(self, message: str, at: int, help: str | None = None) -> ConfigError:
         return ConfigError(message, where=self.source.span(at).where, help=help)
-
-
-def parse_value(source: Source, begin: int, stop: int) -> Tree:
-    """Read part of a source as one YAML value in flow style.
-
-    Args:
-        source: The source; there is at least one character before ``begin``.
-        begin: Offset of the first character.
-        stop: Offset after the last.
-    """
-    # Blanks before it keep every offset, so that YAML's complaints point at the right place.
-    blank = _NOT_A_BREAK.sub(" ", source.text[: begin - 1])
-    listed = parse_yaml(source, f"{blank}[{source.text[begin:stop]}]")
-    if not isinstance(listed.data, list) or len(listed.data) != 1:
-        raise ConfigError("expected one value", where=source.span(begin, stop).where)
-    return Tree(
-        listed.data[0],
-        {path[1:]: span for path, span in listed.keys.items()},
-        {path[1:]: span for path, span in listed.values.items() if path},
-    )

@@ -13,22 +13,14 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import yaml
-from yaml.composer import Composer
-from yaml.parser import Parser
-from yaml.reader import Reader, ReaderError
-from yaml.resolver import BaseResolver
-from yaml.scanner import Scanner
 
 from onnx_passes.config.source import Source, Span
+from onnx_passes.config.yaml_nodes import MAX_DEPTH, TAG, Frame, compose, too_deep
 from onnx_passes.errors import ConfigError
 
 Path: TypeAlias = tuple[str | int, ...]
 
-MAX_DEPTH = 64
 MAX_NODES = 100_000
-
-_TAG = "tag:yaml.org,2002:"
-_TAB_HELP = "YAML is indented with spaces; a tab is never right before a key or an item"
 
 
 @dataclass
@@ -68,88 +60,59 @@ class Tree:
             table.update({path + sub: span for sub, span in new.items()})
 
 
-def parse_yaml(source: Source, text: str | None = None) -> Tree:
-    """Parse one YAML document.
-
-    Args:
-        source: What is pointed at.
-        text: What is parsed, if not the text of ``source``; offsets must agree.
+def parse_yaml(source: Source) -> Tree:
+    """Parse a source as one YAML document.
 
     Raises:
         ConfigError: It is not YAML, has a key twice, or is too deep or too big.
     """
-    composer = None
-    try:
-        composer = _Composer(source, source.text if text is None else text)
-        root = composer.get_single_node()
-    except ReaderError as error:
-        raise ConfigError(
-            f"the character U+{_code_point(error):04X} does not belong in YAML",
-            where=source.span(error.position).where,
-            help="remove it, or write it as an escape in double quotes",
-        ) from error
-    except yaml.MarkedYAMLError as error:
-        raise _syntax_error(source, error) from error
-    except (ValueError, OverflowError) as error:
-        # PyYAML lets chr() complain about an escape such as "\UFFFFFFFF".
-        mark = composer.get_mark() if composer is not None else None
-        raise ConfigError(
-            f"not valid YAML: {error}",
-            where=_span(source, mark).where if mark is not None else None,
-        ) from error
-    builder = _Builder(source)
+    return _parse(source.text, Frame(source))
+
+
+def parse_value(source: Source, begin: int, stop: int, *, flow: bool = False) -> Tree:
+    """Parse part of a source as one YAML value.
+
+    Args:
+        source: The source; with ``flow``, there is at least one character before ``begin``.
+        begin: Offset of the first character.
+        stop: Offset after the last.
+        flow: Whether the value stands within brackets, where commas end it.
+
+    Raises:
+        ConfigError: It is no YAML value.
+    """
+    text = source.text[begin:stop]
+    if not flow:
+        return _parse(text, Frame(source, source.span(begin)))
+    listed = _parse(f"[{text}]", Frame(source, source.span(begin - 1)))
+    if not isinstance(listed.data, list) or len(listed.data) != 1:
+        raise ConfigError("expected one value", where=source.span(begin, stop).where)
+    return Tree(
+        listed.data[0],
+        {path[1:]: span for path, span in listed.keys.items()},
+        {path[1:]: span for path, span in listed.values.items() if path},
+    )
+
+
+def _parse(text: str, frame: Frame) -> Tree:
+    root = compose(text, frame)
+    builder = _Builder(frame)
     if root is not None:
         builder.tree.data = builder.build(root, ())
     return builder.tree
 
 
-class _Composer(Reader, Scanner, Parser, Composer, BaseResolver):
-    """PyYAML's composer with the scalars of the core schema, and a limit of depth."""
-
-    def __init__(self, source: Source, text: str) -> None:
-        Reader.__init__(self, text)
-        Scanner.__init__(self)
-        Parser.__init__(self)
-        Composer.__init__(self)
-        BaseResolver.__init__(self)
-        self.source = source
-        self.depth = 0
-
-    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
-        self.depth += 1
-        if self.depth > MAX_DEPTH:
-            raise _too_deep(_span(self.source, self.get_mark()))
-        node: yaml.Node | None = super().compose_node(parent, index)
-        self.depth -= 1
-        return node
-
-
-for _tag, _pattern, _first in (
-    ("null", r"(?:null|Null|NULL|~|)", [*"nN~", ""]),
-    ("bool", r"(?:true|True|TRUE|false|False|FALSE)", [*"tTfF"]),
-    ("int", r"(?:[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+)", [*"-+0123456789"]),
-    (
-        "float",
-        r"(?:[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?"
-        r"|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))",
-        [*"-+.0123456789"],
-    ),
-    ("merge", r"<<", ["<"]),
-):
-    _Composer.add_implicit_resolver(_TAG + _tag, re.compile(rf"^{_pattern}\Z"), _first)
-
-
 class _Builder:
     """Turns nodes into data. Aliases are copied out, so their number is limited."""
 
-    def __init__(self, source: Source) -> None:
-        self.source, self.tree, self.nodes = source, Tree(), 0
+    def __init__(self, frame: Frame) -> None:
+        self.frame, self.tree, self.nodes = frame, Tree(), 0
 
     def build(self, node: yaml.Node, path: Path, depth: int = 0) -> Any:
         span = self.span(node)
         self.nodes += 1
         if depth > MAX_DEPTH:
-            raise _too_deep(span)
+            raise too_deep(span)
         if self.nodes > MAX_NODES:
             raise ConfigError(
                 f"more than {MAX_NODES} values, aliases followed",
@@ -159,9 +122,9 @@ class _Builder:
         if node.start_mark.index == node.end_mark.index:
             span = self.tree.keys.get(path, span)  # an empty value has no place of its own
         self.tree.values[path] = span
-        if isinstance(node, yaml.MappingNode) and node.tag == _TAG + "map":
+        if isinstance(node, yaml.MappingNode) and node.tag == TAG + "map":
             return self.mapping(node, path, depth)
-        if isinstance(node, yaml.SequenceNode) and node.tag == _TAG + "seq":
+        if isinstance(node, yaml.SequenceNode) and node.tag == TAG + "seq":
             return [self.item(n, (*path, i), depth) for i, n in enumerate(node.value)]
         if isinstance(node, yaml.ScalarNode):
             return self.scalar(node, span)
@@ -177,7 +140,7 @@ class _Builder:
         merged: list[yaml.Node] = []
         for key_node, value_node in node.value:
             span = self.span(key_node)
-            if key_node.tag == _TAG + "merge":
+            if key_node.tag == TAG + "merge":
                 merged.append(value_node)
                 continue
             if not isinstance(key_node, yaml.ScalarNode):
@@ -201,7 +164,7 @@ class _Builder:
         self, result: dict[str, Any], node: yaml.MappingNode, path: Path, depth: int
     ) -> None:
         """Add the keys of a ``<<`` that the mapping does not give itself."""
-        other = _Builder(self.source)
+        other = _Builder(self.frame)
         other.nodes = self.nodes
         data = other.build(node, (), depth + 1)
         self.nodes = other.nodes
@@ -225,7 +188,7 @@ class _Builder:
             yield inner
 
     def scalar(self, node: yaml.ScalarNode, span: Span) -> Any:
-        kind, text = node.tag.removeprefix(_TAG), _text(node, span)
+        kind, text = node.tag.removeprefix(TAG), _text(node, span)
         try:
             if kind in ("str", "merge"):
                 return text
@@ -245,7 +208,7 @@ class _Builder:
         raise _unknown_tag(node.tag, span)
 
     def span(self, node: yaml.Node) -> Span:
-        return _span(self.source, node.start_mark, node.end_mark)
+        return self.frame.span(node.start_mark, node.end_mark)
 
 
 def _text(node: yaml.ScalarNode, span: Span) -> str:
@@ -259,56 +222,9 @@ def _text(node: yaml.ScalarNode, span: Span) -> str:
         raise ConfigError("an escape stands for half a character", where=span.where) from error
 
 
-def _span(source: Source, start: Any, end: Any = None) -> Span:
-    if end is None:
-        return Span(source, start.line, start.column)
-    if end.line == start.line:
-        width = end.column - start.column
-    else:
-        width = len(source.line(start.line).rstrip()) - start.column
-    return Span(source, start.line, start.column, max(1, width))
-
-
-def _syntax_error(source: Source, error: yaml.MarkedYAMLError) -> ConfigError:
-    mark = error.problem_mark or error.context_mark
-    where = _span(source, mark).where if mark is not None else None
-    problem = error.problem or error.context or "it cannot be parsed"
-    line = source.line(mark.line) if mark is not None else ""
-    if mark is not None and "\t" in line[: len(line) - len(line.lstrip())]:
-        column = line.index("\t")
-        return ConfigError(
-            "a tab indents this line",
-            where=Span(source, mark.line, column).where,
-            help=_TAB_HELP,
-        )
-    if "'\\t'" in problem:
-        return ConfigError("a tab stands where YAML allows none", where=where, help=_TAB_HELP)
-    if "single document" in problem or "single document" in (error.context or ""):
-        return ConfigError(
-            "a second YAML document starts here",
-            where=where,
-            help="a pipeline file is one document: remove the '---'",
-        )
-    context = f" {error.context}" if error.context and error.context != problem else ""
-    return ConfigError(f"not valid YAML: {problem}{context}", where=where)
-
-
-def _code_point(error: ReaderError) -> int:
-    character = error.character
-    return character if isinstance(character, int) else ord(str(character))
-
-
-def _too_deep(span: Span) -> ConfigError:
-    return ConfigError(
-        f"nested more than {MAX_DEPTH} deep",
-        where=span.where,
-        help="an alias inside of its own anchor has no end; no pipeline needs such depth",
-    )
-
-
 def _unknown_tag(tag: str, span: Span) -> ConfigError:
     return ConfigError(
-        f"the tag {tag.replace(_TAG, '!!')!r} is not understood",
+        f"the tag {tag.replace(TAG, '!!')!r} is not understood",
         where=span.where,
         help="a pipeline file has mappings, lists, text, numbers, true, false and null only",
     )

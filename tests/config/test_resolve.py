@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from onnx_passes.config.engines import resolve_engines
 from onnx_passes.config.load import config_from_data, default_config, load_config
 from onnx_passes.config.resolve import (
     CheckpointStep,
@@ -12,7 +13,6 @@ from onnx_passes.config.resolve import (
     format_pipeline,
     read_pipeline,
     resolve,
-    resolve_engines,
 )
 from onnx_passes.errors import (
     ConfigError,

@@ -4,9 +4,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from onnx_passes.config.format_text import format_steps, format_value
 from onnx_passes.config.sections import OutputTolerance, Tolerance
 from onnx_passes.config.steps import Checkpoint, Group, PassUse
-from onnx_passes.config.text import format_steps, format_value, parse_pipeline
+from onnx_passes.config.text import parse_pipeline
 from onnx_passes.errors import ConfigError
 
 

@@ -3,7 +3,8 @@ import math
 import pytest
 
 from onnx_passes.config.source import Source
-from onnx_passes.config.yaml_tree import MAX_DEPTH, parse_yaml
+from onnx_passes.config.yaml_nodes import MAX_DEPTH
+from onnx_passes.config.yaml_tree import parse_yaml
 from onnx_passes.errors import ConfigError
 
 

@@ -1,0 +1,66 @@
+"""The engines that a pipeline names, made."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from onnx_passes.config.problems import located
+from onnx_passes.config.schema import EngineUse, PipelineConfig
+from onnx_passes.config.sections import When
+from onnx_passes.errors import ConfigError
+from onnx_passes.runtime.base import Engine
+from onnx_passes.runtime.engines import engine_from_config, engine_names
+
+
+@dataclass(frozen=True)
+class EngineStep:
+    """An engine that checks, and when.
+
+    Attributes:
+        engine: The engine.
+        when: "each" pass, at every "checkpoint" and the end, or only at the "end".
+        where: Excerpt of the place it was written at.
+    """
+
+    engine: Engine
+    when: When
+    where: str | None = field(default=None, compare=False, repr=False)
+
+
+def resolve_engines(config: PipelineConfig) -> tuple[EngineStep, ...]:
+    """Make the engines of a pipeline; none is started.
+
+    Call it after ``resolve``, since ``imports:`` may register engines.
+
+    Raises:
+        ConfigError: There is no such engine, or no such option, or a value does not fit.
+    """
+    return tuple(_engine(config, use) for use in config.engines)
+
+
+def _engine(config: PipelineConfig, use: EngineUse) -> EngineStep:
+    shared = config.onnxruntime.engine_options() if use.name == "onnxruntime" else {}
+    options = {**shared, **use.options}
+    try:
+        engine = engine_from_config(use.name, options)
+    except ConfigError as error:
+        culprit = _culprit(use.name, options) if use.name in engine_names() else None
+        error.where = (
+            located(use.places.option(culprit or ""))
+            if culprit is None or culprit in use.options
+            else located(config.tree.key(("onnxruntime", culprit)))
+        )
+        raise
+    return EngineStep(engine, use.when, located(use.places.name))
+
+
+def _culprit(name: str, options: Mapping[str, Any]) -> str | None:
+    """Return the option that an engine refuses by itself."""
+    for key, value in options.items():
+        try:
+            engine_from_config(name, {key: value})
+        except ConfigError:
+            return key
+    return None
