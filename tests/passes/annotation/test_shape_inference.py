@@ -1,0 +1,158 @@
+import numpy as np
+import onnx
+import onnx_ir as ir
+import pytest
+
+from onnx_passes.errors import PassError
+from onnx_passes.passes.annotation.shape_inference import ShapeInference
+from onnx_passes.surgery.walk import all_nodes
+
+HEADER = '<ir_version: 10, opset_import: ["" : 20]> m '
+
+
+def shapes(model):
+    return {
+        v.name: str(v.shape) if v.shape is not None else None
+        for node in all_nodes(model)
+        for v in node.outputs
+    }
+
+
+def infer(text, **options):
+    model = ir.from_onnx_text(text if text.startswith("<") else HEADER + text)
+    pass_ = ShapeInference(**options)
+    pass_(model)
+    assert not pass_(model).modified, "infers more the second time"
+    onnx.checker.check_model(ir.to_proto(model), full_check=True)
+    return model
+
+
+def test_names_of_dimensions_come_from_the_inputs():
+    found = shapes(
+        infer(
+            """(float[N,3] x) => (float[?,?] y) <float[3,4] w = {1,1,1,1,1,1,1,1,1,1,1,1}>
+            { t = MatMul(x, w) u = Exp(t) y = Transpose(u) }"""
+        )
+    )
+    assert (found["t"], found["u"]) == ("[N,4]", "[N,4]")
+
+
+def test_a_name_that_an_exporter_made_up_gives_way_to_that_of_the_input():
+    found = shapes(
+        infer("(float[N,3] x) => (float[?,?] y) <float[auto_1,3] t> { t = Exp(x) y = Neg(t) }")
+    )
+    assert found["t"] == "[N,3]"
+
+
+def test_a_name_on_what_cannot_be_inferred_stays():
+    model = ir.from_onnx_text(
+        """<ir_version: 10, opset_import: ["" : 20, "acme" : 1]>
+        m (float[N] x) => (float[?] y) <float[k] t> { t = acme.Op(x) u = Exp(t) y = Neg(u) }"""
+    )
+    ShapeInference()(model)
+    assert (shapes(model)["t"], shapes(model)["u"]) == ("[k]", "[k]")
+
+
+def test_shapes_are_computed_from_values():
+    found = shapes(
+        infer(
+            """(float[N,6] x) => (float[?,?,?] y) <int64[1] i = {0}, int64[2] r = {2, 3}>
+            { s = Shape(x) n = Gather<axis = 0>(s, i) t = Concat<axis = 0>(n, r)
+              u = Reshape(x, t) y = Neg(u) }"""
+        )
+    )
+    assert found["u"] == "[N,2,3]"
+
+
+def test_dims_that_the_user_declared_on_inputs_and_outputs_stay():
+    model = infer("(float[2,3] x) => (float[rows,?] y) { t = Exp(x) y = Neg(t) }")
+    assert str(model.graph.outputs[0].shape) == "[rows,None]"
+    assert shapes(model)["t"] == "[2,3]"
+
+
+def test_the_operators_win_against_a_wrong_declaration():
+    """onnx's inference gives up on the node and keeps the declaration."""
+    found = shapes(
+        infer("(float[2,3] x) => (float[2,3] y) <float[2,7] t> { t = Exp(x) y = Neg(t) }")
+    )
+    assert found["t"] == "[2,3]"
+
+
+def test_a_declared_size_that_cannot_be_inferred_spreads():
+    found = shapes(
+        infer(
+            """(float[N] x) => (int64[?,?] y) <int64[1,5] t>
+            { t = NonZero(x) u = Neg(t) y = Abs(u) }"""
+        )
+    )
+    assert (found["t"], found["u"]) == ("[1,5]", "[1,5]")
+
+
+def test_looks_into_subgraphs():
+    found = shapes(
+        infer(
+            """(bool c, float[N,3] x) => (float[?,?] y) { y = If(c) <
+              then_branch = g () => (float[?,?] t) { a = Exp(x) t = Neg(a) },
+              else_branch = h () => (float[?,?] e) { b = Abs(x) e = Neg(b) }> }"""
+        )
+    )
+    assert (found["a"], found["b"]) == ("[N,3]", "[N,3]")
+
+
+def test_calls_of_functions_have_shapes_and_their_bodies_stay_as_they_are():
+    model = infer(
+        """<ir_version: 10, opset_import: ["" : 20, "l" : 1]>
+        m (float[N,3] x) => (float[?,?] y) { t = l.F(x) y = Neg(t) }
+        <domain: "l", opset_import: ["" : 20]> F (a) => (b) { c = Exp(a) b = Abs(c) }"""
+    )
+    found = shapes(model)
+    assert found["t"] == "[N,3]"
+    assert found["c"] is None
+
+
+def test_a_default_that_the_caller_may_override_implies_nothing():
+    """onnx's inference takes it for a constant."""
+    found = shapes(
+        infer(
+            """(float[6] x, int64[2] s) => (float[?,?] y) <int64[2] s = {2, 3}>
+            { t = Reshape(x, s) y = Neg(t) }"""
+        )
+    )
+    assert "2" not in found["t"]
+    assert "3" not in found["t"]
+
+
+def test_big_weights_are_not_read():
+    class Unreadable(ir.Tensor):
+        def tobytes(self):
+            raise AssertionError("serialised")
+
+    model = ir.from_onnx_text(
+        HEADER + "(float[N,2000] x) => (float[?,?] y) { t = MatMul(x, x) y = Neg(t) }"
+    )
+    weight = Unreadable(np.zeros((2000, 3), np.float32), name="w")
+    value = ir.Value(name="w", const_value=weight)
+    model.graph.register_initializer(value)
+    model.graph[0].replace_input_with(1, value)
+    ShapeInference()(model)
+    assert shapes(model)["t"] == "[N,3]"
+    assert value.const_value is weight
+
+
+def test_a_failure_is_noted_or_raised():
+    text = HEADER + "(float[2] x, float[3] z) => (float[2] y) { t = Add(x, z) y = Neg(t) }"
+    with pytest.raises(PassError, match="Incompatible dimensions"):
+        ShapeInference(strict_mode=True)(ir.from_onnx_text(text))
+    assert not ShapeInference()(ir.from_onnx_text(text)).modified
+
+
+def test_unknown_dimensions_get_the_same_names_in_every_run():
+    """onnx's inference numbers them by what was there before."""
+    infer(
+        """(float[N] x, bool c) => (int64[?,?] y) { d = If(c) <
+          then_branch = g () => (float[?] t) { t = Compress(x, k) k = Cast<to = 9>(x) },
+          else_branch = h () => (float[?] e) { e = Neg(x) }>
+          n = NonZero(d) y = Neg(n) }""".replace(
+            "t = Compress(x, k) k = Cast<to = 9>(x)", "k = Cast<to = 9>(x) t = Compress(x, k)"
+        )
+    )
