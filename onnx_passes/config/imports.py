@@ -18,6 +18,7 @@ from onnx_passes.passes.naming import did_you_mean
 
 _lock = threading.RLock()
 _ours: dict[str, Path] = {}  # modules found from a config's folder, with that folder
+_added: list[str] = []  # what search_path has put on sys.path
 
 
 def import_modules(config: PipelineConfig) -> None:
@@ -32,7 +33,7 @@ def import_modules(config: PipelineConfig) -> None:
     """
     if not config.imports:
         return
-    with _lock, _search_path(config.folder):
+    with _lock, search_path(config.folder):
         importlib.invalidate_caches()
         for index, name in enumerate(config.imports):
             where = config.where("imports", index)
@@ -42,21 +43,28 @@ def import_modules(config: PipelineConfig) -> None:
 
 
 @contextmanager
-def _search_path(folder: Path) -> Iterator[None]:
+def search_path(folder: Path) -> Iterator[None]:
+    """Let Python find modules from the folder of a config, and the working folder, first.
+
+    A run goes inside of it, as a pass may import a module when it is called.
+    """
     added = list(dict.fromkeys([str(folder), os.getcwd()]))
-    is_ours = str(folder) not in sys.path
+    is_ours = sys.path.count(str(folder)) == _added.count(str(folder))
     _forget_other_folders(folder)
     known = set(sys.modules)
     sys.path[:0] = added
+    _added.extend(added)
     try:
         yield
     finally:
         # A module may have changed the path for its own needs: take back only what is ours.
         for entry in added:
-            sys.path.remove(entry)
-        for name in set(sys.modules) - known:
-            if is_ours and _is_below(sys.modules[name], folder):
-                _ours[name] = folder
+            _added.remove(entry)
+            if entry in sys.path:
+                sys.path.remove(entry)
+        if is_ours:
+            new = set(sys.modules) - known
+            _ours.update({name: folder for name in new if _is_from(name, folder)})
 
 
 def _forget_other_folders(folder: Path) -> None:
@@ -65,9 +73,13 @@ def _forget_other_folders(folder: Path) -> None:
         del _ours[name]
 
 
-def _is_below(module: object, folder: Path) -> bool:
-    file = getattr(module, "__file__", None)
-    return isinstance(file, str) and Path(file).absolute().is_relative_to(folder)
+def _is_from(name: str, folder: Path) -> bool:
+    """Whether a module was found in the folder itself, and not in an environment below it."""
+    file = getattr(sys.modules[name], "__file__", None)
+    if not isinstance(file, str) or not Path(file).absolute().is_relative_to(folder):
+        return False
+    first = Path(file).absolute().relative_to(folder).parts[0]
+    return first.partition(".")[0] == name.partition(".")[0]
 
 
 def _check_name(name: str, where: str | None) -> None:

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from onnx_passes.config.sections import Section
+from onnx_passes.config.sections import Reference, Section
 from onnx_passes.config.source import Span
 from onnx_passes.config.yaml_tree import Path, Tree
 from onnx_passes.errors import ConfigError
@@ -143,7 +143,7 @@ def _present(tree: Tree, base: Path, location: tuple[int | str, ...]) -> Path:
     return path
 
 
-_ALSO = {"inputs": "inp", "outputs": "out"}
+_ALSO = {field: other for other, field in Reference.also.items()}
 
 
 def _at(data: Any, path: Path) -> Any:

@@ -93,34 +93,33 @@ Interval = Annotated[tuple[float, float], BeforeValidator(_interval)]
 
 
 def _sizes(value: object) -> object:
-    sizes = [value] if isinstance(value, int) else value
-    if (
-        isinstance(sizes, list | tuple)
-        and 1 <= len(sizes) <= 2
-        and all(isinstance(n, int) and not isinstance(n, bool) and n >= 0 for n in sizes)
-    ):
-        return tuple(sizes)
-    raise wrong("a size, or two sizes [a, b]")
+    sizes = value if isinstance(value, list | tuple) else [value]
+    if all(isinstance(n, int) and not isinstance(n, bool) and n >= 0 for n in sizes):
+        return tuple(sizes) if sizes is value else value
+    raise wrong("a size, or a list of sizes")
 
 
 Sizes = Annotated[
-    tuple[int, ...], BeforeValidator(_sizes, json_schema_input_type=int | tuple[int, int])
+    int | tuple[int, ...],
+    BeforeValidator(_sizes, json_schema_input_type=int | tuple[int, ...]),
 ]
 
 
 def _files(value: object) -> object:
+    if value in ([], {}):
+        return None  # as the seed system writes that there are none
     listed = isinstance(value, list) and all(isinstance(v, str) for v in value)
     named = isinstance(value, dict) and all(
         isinstance(v, str)
         or (isinstance(v, list) and bool(v) and all(isinstance(p, str) for p in v))
         for v in value.values()
     )
-    if isinstance(value, str) or listed or named:
+    if value is None or isinstance(value, str) or listed or named:
         return value
     raise wrong("a path, a list of paths, or a mapping of names to paths")
 
 
-Files = Annotated[str | list[str] | dict[str, str | list[str]], BeforeValidator(_files)]
+Files = Annotated[str | list[str] | dict[str, str | list[str]] | None, BeforeValidator(_files)]
 
 
 def _path_or_false(value: object) -> object:
@@ -190,12 +189,12 @@ class Reference(Section):
 
     also: ClassVar[dict[str, str]] = {"inp": "inputs", "out": "outputs"}
 
-    inputs: Files | None = Field(
+    inputs: Files = Field(
         default=None,
         description="Inputs: .npy, .npz or .pb files in the order of the model's inputs, a "
         "mapping of input names to files, or a folder of ONNX test data.",
     )
-    outputs: Files | None = Field(
+    outputs: Files = Field(
         default=None,
         description="Expected outputs or labels, in the forms of 'inputs'.",
     )
@@ -210,7 +209,8 @@ class Reference(Section):
     )
     dims: dict[str, Sizes] = Field(
         default={},
-        description="Sizes of dynamic dimensions by name: one, or two that take turns.",
+        description="Sizes of dynamic dimensions by name, one or several that take turns from "
+        "sample to sample; or the whole shape of an input, by its name.",
     )
     allow_nan: bool = Field(default=False, description="Whether given inputs may hold NaN.")
 

@@ -4,7 +4,7 @@ import textwrap
 
 import pytest
 
-from onnx_passes.config.imports import import_modules
+from onnx_passes.config.imports import import_modules, search_path
 from onnx_passes.config.load import config_from_data, load_config
 from onnx_passes.config.resolve import resolve
 from onnx_passes.errors import ConfigError
@@ -78,6 +78,36 @@ def test_modules_of_one_name_in_two_folders_do_not_mix(folder):
     found = [resolve(configs[name]).steps[0].cls for name in ("a", "b", "a", "a")]
     assert [cls.mark for cls in found] == ["a", "b", "a", "a"]
     assert found[2] is found[3]
+
+
+def test_an_environment_below_the_folder_is_not_taken_for_the_folder(folder):
+    files = {"cfg_user.py": "import cfg_lib", "venv/cfg_lib.py": ""}
+    config = folder("a", files, "imports: [cfg_user]")
+    sys.path.append(str(config.folder / "venv"))
+    try:
+        import_modules(config)
+        library = sys.modules["cfg_lib"]
+        import_modules(folder("b", {"cfg_user.py": "import cfg_lib"}, "imports: [cfg_user]"))
+    finally:
+        sys.path.remove(str(config.folder / "venv"))
+    assert sys.modules["cfg_lib"] is library
+    assert sys.modules["cfg_user"].__file__.endswith("b/cfg_user.py")
+
+
+def test_a_module_that_is_imported_during_the_run(folder):
+    files = {"cfg_late.py": "def late():\n  import cfg_part\n  return cfg_part.X"}
+    first = folder("a", {**files, "cfg_part.py": "X = 'a'"}, "imports: [cfg_late]")
+    second = folder("b", {**files, "cfg_part.py": "X = 'b'"}, "imports: [cfg_late]")
+    for config, mark in ((first, "a"), (second, "b")):
+        with search_path(config.folder):
+            import_modules(config)
+            assert sys.modules["cfg_late"].late() == mark
+
+
+def test_a_module_that_clears_the_search_path(folder):
+    import_modules(
+        folder("a", {"cfg_path.py": "import sys\nsys.path.pop(0)"}, "imports: [cfg_path]")
+    )
 
 
 def test_nothing_is_imported_that_is_not_named(folder):

@@ -134,8 +134,13 @@ def test_engines(load):
 
 def test_dims_ranges_and_names_that_look_like_numbers(load):
     config = load("reference: {dims: {batch: 4, N: [1, 8]}, ranges: {0: [-1, .inf]}}")
-    assert config.reference.dims == {"batch": (4,), "N": (1, 8)}
+    assert config.reference.dims == {"batch": 4, "N": (1, 8)}
     assert config.reference.ranges == {"0": (-1, float("inf"))}
+
+
+def test_empty_lists_of_reference_data_are_none(load):
+    reference = load("reference: {inp: [], out: []}").reference
+    assert (reference.inputs, reference.outputs) == (None, None)
 
 
 def test_command_line_passes_run_last(load):
@@ -201,7 +206,7 @@ def test_plain_data_is_a_copy_with_the_users_own_keys(load):
         ("reference: {seed: 1.5}", "expected a whole number, got 1.5", "1:19", None),
         ("reference: {seed: true}", "expected a whole number, got true", "1:19", None),
         ("reference: {samples: 0}", "expected a number of at least 1", "1:22", None),
-        ("reference: {dims: {n: [1, 2, 3]}}", "a size, or two sizes [a, b]", "1:23", None),
+        ("reference: {dims: {n: [1, -2]}}", "a size, or a list of sizes", "1:23", None),
         ("reference: {inp: [3]}", "reference.inp: expected a path", "1:18", None),
         (
             "reference:\n  inp: [a]\n  inputs: [b]",

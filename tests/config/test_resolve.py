@@ -5,7 +5,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from onnx_passes.config.engines import resolve_engines
-from onnx_passes.config.load import config_from_data, default_config, load_config
+from onnx_passes.config.load import (
+    config_from_data,
+    default_config,
+    load_config,
+    shipped_configs,
+)
 from onnx_passes.config.resolve import (
     CheckpointStep,
     GroupStep,
@@ -237,6 +242,6 @@ def test_complaints_about_engines(load, text, message, place):
     assert f"cfg.yaml:{place}\n" in caught.value.where
 
 
-def test_the_shipped_pipelines_name_passes_that_exist():
-    for name in ("cleanup", "optimize"):
-        assert resolve(load_config(name)).passes
+@pytest.mark.parametrize("name", shipped_configs())
+def test_the_shipped_pipelines_name_passes_that_exist(name):
+    assert resolve(load_config(name)).passes
