@@ -26,6 +26,10 @@ class Unsupported(Exception):  # noqa: N818 (an outcome of the prover, never sho
     """A graph has something that this arithmetic or the evaluator has no semantics for."""
 
 
+MALFORMED = (ValueError, IndexError, KeyError, TypeError, OverflowError, ZeroDivisionError)
+"""What evaluating a node raises where its operands do not fit it."""
+
+
 class Semantics(abc.ABC):
     """An arithmetic: literals, variables and primitives over scalars.
 

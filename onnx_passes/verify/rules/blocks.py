@@ -13,7 +13,7 @@ import contextlib
 import onnx_ir as ir
 
 from onnx_passes.verify.rules import block_conv, block_products, block_structure  # noqa: F401
-from onnx_passes.verify.rules.arithmetic import Unsupported
+from onnx_passes.verify.rules.arithmetic import MALFORMED, Unsupported
 from onnx_passes.verify.rules.block_pointwise import BLOCK_OPERATORS, known_constant
 from onnx_passes.verify.rules.block_sizes import Ambiguous, Contradiction, Refined, Sizes
 from onnx_passes.verify.rules.block_values import Blocks, Node, symbol
@@ -127,7 +127,12 @@ class _BlockProver:
                 raise Unsupported(f"the operator {node.op_type}")
             self.cuts |= node.op_type in ("Split", "Slice")
             self.sums |= node.op_type in ("MatMul", "Gemm", "Conv")
-            result = rule(call)
+            try:
+                result = rule(call)
+            except MALFORMED as error:
+                raise Unsupported(
+                    f"{node.op_type} on blocks that do not fit: {error}"
+                ) from error
             outputs = result if isinstance(result, tuple) else (result,)
             known.update(zip(node.outputs, outputs, strict=False))
         missing = [o.name for o in graph.outputs if o not in known]
@@ -148,6 +153,9 @@ class _BlockProver:
             return known[value]
         if value.const_value is None:
             raise Unsupported(f"value {value.name!r} that nothing defines")
-        call = Node(node, (), sizes, self._ring, (), 1)
         tensor = value.const_value
+        if value.name in self._pair.shared_constants:
+            # The same constant on both sides: the proof holds whatever its content.
+            return symbol(f"constant {value.name}", tensor.shape.numpy(), tensor.dtype, sizes)
+        call = Node(node, (), sizes, self._ring, (), 1)
         return known_constant(call, tensor.numpy(), tensor.dtype)

@@ -18,7 +18,8 @@ from onnx_passes.verify.rules.proof import (
     Outcome,
 )
 from onnx_passes.verify.rules.reals import RealSemantics
-from onnx_passes.verify.rules.replay import Feeds, Replayer
+from onnx_passes.verify.rules.replay import Replayer
+from onnx_passes.verify.rules.running import Feeds
 from onnx_passes.verify.rules.scalar import ScalarArgument, scalar_argument
 from onnx_passes.verify.rules.symbolic import evaluate, unknowns
 
@@ -31,12 +32,14 @@ class Effort:
         milliseconds: Time limit of one query to z3.
         samples: Random inputs run on the engine before anything is proved.
         points: Random points in the finite field.
+        templates: Models that a rule is proved on; those beyond are only run.
         seed: Of everything random.
     """
 
     milliseconds: int = 1000
     samples: int = 12
     points: int = 4
+    templates: int = 6
     seed: int = 0
 
 

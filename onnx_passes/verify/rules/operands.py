@@ -6,11 +6,12 @@ the template is evaluated.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 import onnx
 import onnx_ir as ir
 
@@ -30,12 +31,14 @@ class Operand:
         dtype: Its type.
         ints: Its values where they must be known: axes, a shape, indices.
         constant: Whether it must be a constant; None where it may be either.
+        positive: Whether its numbers must be positive, as a variance is.
     """
 
     shape: Shape
     dtype: ir.DataType
     ints: tuple[int, ...] | None = None
     constant: bool | None = None
+    positive: bool = False
 
 
 class Chooser:
@@ -46,6 +49,25 @@ class Chooser:
     ) -> None:
         """Choose by ``rng``; ``numbers`` are what attributes and constants may be."""
         self.rng, self.dtype, self.numbers = rng, dtype, numbers
+        self._shapes = SHAPES
+
+    def prefer(self, op_types: Collection[str]) -> None:
+        """Keep to shapes that the most demanding of some operators takes."""
+        if any("Conv" in o or "Pool" in o or o == "BatchNormalization" for o in op_types):
+            self._shapes = ((1, 2, 5, 5),)
+        elif "Gemm" in op_types:
+            self._shapes = ((2, 3), (3, 4), (3, 3))
+
+    def content(self, operand: Operand) -> npt.NDArray[Any]:
+        """Return numbers for a constant."""
+        if operand.positive:
+            numbers = self.rng.integers(1, 5, operand.shape)
+        elif self.rng.random() < 0.6:
+            numbers = np.full(operand.shape, self.pick(self.numbers))
+        else:
+            numbers = self.rng.integers(-4, 5, operand.shape)
+        with np.errstate(invalid="ignore", over="ignore"):
+            return np.asarray(numbers).astype(operand.dtype.numpy())
 
     def pick(self, options: Sequence[Any]) -> Any:
         """Return one of the options."""
@@ -63,7 +85,11 @@ class Chooser:
         if rule is not None:
             return rule(self, index, known)
         others = [shape for shape in known if shape is not None]
-        return self.data(self.broadcastable(others[0]) if others else self.pick(SHAPES))
+        return self.data(self.broadcastable(others[0]) if others else self.shape())
+
+    def shape(self) -> Shape:
+        """Return a shape of data."""
+        return tuple(self.pick(self._shapes))
 
     def data(self, shape: Shape, *, constant: bool | None = None) -> Operand:
         """Return data of the template's element type."""
@@ -130,16 +156,17 @@ def _batch_norm(c: Chooser, index: int, known: Sequence[Shape | None]) -> Operan
     x = _first(known, (2, 3, 4, 4))
     if index == 0:
         return c.data(c.pick(((2, 3), (2, 3, 4, 4))))
-    return c.data((x[1] if len(x) > 1 else 1,), constant=True)
+    shape = (x[1] if len(x) > 1 else 1,)
+    return Operand(shape, c.dtype, constant=True, positive=index == 4)
 
 
 def _clip(c: Chooser, index: int, known: Sequence[Shape | None]) -> Operand:
-    return c.data(c.pick(SHAPES)) if index == 0 else c.data((), constant=True)
+    return c.data(c.shape()) if index == 0 else c.data((), constant=True)
 
 
 def _where(c: Chooser, index: int, known: Sequence[Shape | None]) -> Operand:
     others = [s for s in known if s is not None]
-    shape = c.broadcastable(others[0]) if others else c.pick(SHAPES)
+    shape = c.broadcastable(others[0]) if others else c.shape()
     return Operand(shape, ir.DataType.BOOL) if index == 0 else c.data(shape)
 
 
@@ -156,7 +183,7 @@ def _reshape(c: Chooser, index: int, known: Sequence[Shape | None]) -> Operand:
 
 def _axes(c: Chooser, index: int, known: Sequence[Shape | None]) -> Operand:
     if index == 0:
-        return c.data(c.pick(((2, 3), (2, 3, 4), (1, 3), (1, 1, 3))))
+        return c.data(c.pick(((2, 3), (2, 3, 4), (1, 3), (1, 1, 3), (3,), (1,))))
     return c.integers(*c.pick(((0,), (1,), (-1,), (0, 1), (1, 2))))
 
 
@@ -169,8 +196,8 @@ def _expand(c: Chooser, index: int, known: Sequence[Shape | None]) -> Operand:
 
 def _slice(c: Chooser, index: int, known: Sequence[Shape | None]) -> Operand:
     if index == 0:
-        return c.data(c.pick(((4, 3), (4, 5, 3))))
-    options: tuple[tuple[int, ...], ...] = ((0, 1), (1, 2, 2**63 - 1), (0, 1), (1,))
+        return c.data(c.pick(((4, 4), (4, 4, 4))))
+    options: tuple[tuple[int, ...], ...] = ((0, 1, 2), (2, 4, 2**63 - 1), (0, 1, -1), (1,))
     return c.integers(c.pick(options[min(index - 1, 3)]))
 
 
@@ -204,13 +231,40 @@ def _norm(c: Chooser, index: int, known: Sequence[Shape | None]) -> Operand:
     return c.data(c.pick(((2, 3), (2, 3, 4))) if index == 0 else shape[-1:])
 
 
+def _conv_transpose(c: Chooser, index: int, known: Sequence[Shape | None]) -> Operand:
+    x = _first(known, (1, 2, 5, 5))
+    shapes = (x, (x[1] if len(x) > 1 else 2, 3, 3, 3), (3,))
+    return c.data(shapes[min(index, 2)], constant=None if index == 0 else True)
+
+
+def _constant_of_shape(c: Chooser, index: int, known: Sequence[Shape | None]) -> Operand:
+    return c.integers(*c.pick(((2, 3), (3,))))
+
+
+def _scatter_nd(c: Chooser, index: int, known: Sequence[Shape | None]) -> Operand:
+    if index == 0:
+        return c.data((4, 3))
+    if index == 1:
+        return Operand((4, 1), ir.DataType.INT64, tuple(range(4)), True)
+    return c.data((4, 3))
+
+
+def _dropout(c: Chooser, index: int, known: Sequence[Shape | None]) -> Operand:
+    if index == 2:
+        return Operand((), ir.DataType.BOOL, constant=True)
+    return c.data(c.shape()) if index == 0 else c.data((), constant=True)
+
+
 _REDUCTIONS = ("Sum", "Mean", "Max", "Min", "Prod", "L1", "L2", "SumSquare", "LogSum")
 _Rule: TypeAlias = Callable[[Chooser, int, Sequence[Shape | None]], Operand]
 _OPERANDS: dict[str, _Rule] = {
     "MatMul": _matmul,
     "Gemm": _gemm,
     "Conv": _conv,
-    "ConvTranspose": _conv,
+    "ConvTranspose": _conv_transpose,
+    "ConstantOfShape": _constant_of_shape,
+    "ScatterND": _scatter_nd,
+    "Dropout": _dropout,
     "BatchNormalization": _batch_norm,
     "Clip": _clip,
     "Where": _where,
@@ -229,12 +283,17 @@ _OPERANDS: dict[str, _Rule] = {
 }
 
 
+def _fill(c: Chooser, *_: Any) -> ir.TensorProtocol:
+    return ir.tensor(np.full(1, c.pick(c.numbers)).astype(c.dtype.numpy()))
+
+
 def _perm(c: Chooser, _: str, rank: int) -> list[int]:
     return [int(i) for i in c.rng.permutation(rank)]
 
 
 _ATTRIBUTES: dict[str, Callable[[Chooser, str, int], Any]] = {
     "perm": _perm,
+    "value": _fill,
     "axis": lambda c, _, rank: int(c.pick((*range(max(rank, 1)), -1))),
     "axes": lambda c, _, rank: [int(c.pick(range(max(rank, 1))))],
     "to": lambda c, _, rank: int(c.pick(TARGETS)),
@@ -246,5 +305,4 @@ _ATTRIBUTES: dict[str, Callable[[Chooser, str, int], Any]] = {
     "strides": lambda c, _, rank: [int(c.pick((1, 2)))] * max(rank - 2, 0),
     "kernel_shape": lambda c, _, rank: [2] * max(rank - 2, 0),
     "num_outputs": lambda c, _, rank: 2,
-    "perm_y": _perm,
 }

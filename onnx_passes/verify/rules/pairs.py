@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
 import onnx_ir as ir
 from onnx_ir.passes.common import ShapeInferencePass
 
@@ -82,6 +83,21 @@ class Pair:
         parts = (f"{v.name}{list(concrete_shape(v))}" for v in self.inputs)
         return ", ".join(parts) or "no inputs"
 
+    @cached_property
+    def shared_constants(self) -> dict[str, ir.DataType]:
+        """Types by name of the constants of more than one element that both sides have."""
+        shared = {}
+        others = self.after.graph.initializers
+        for name, value in self.before.graph.initializers.items():
+            mine, other = value.const_value, None
+            if name in others and not value.is_graph_input():
+                other = others[name].const_value
+            if mine is None or other is None or mine.size <= 1 or mine.dtype != other.dtype:
+                continue
+            if not mine.dtype.is_integer() and _equal(mine, other):
+                shared[name] = mine.dtype
+        return shared
+
     def float_constants(self) -> list[float]:
         """Return every float that a graph has as a constant or an attribute."""
         numbers: list[float] = []
@@ -98,12 +114,19 @@ class Pair:
         described = {}
         for model in (self.before, self.after):
             for name, tensor in _constants(model):
+                if name in self.shared_constants:
+                    continue
                 if tensor.size == 1 and tensor.dtype in self.interface_types:
                     number = tensor.numpy().reshape(-1)[0]
                     described[str(number)] = f"constant {name} = {number}"
                 elif tensor.dtype in self.interface_types:
                     described[name] = f"constant {name} of shape {list(tensor.shape)}"
         return list(described.values())
+
+
+def _equal(left: ir.TensorProtocol, right: ir.TensorProtocol) -> bool:
+    nan = left.dtype.is_floating_point()
+    return bool(np.array_equal(left.numpy(), right.numpy(), equal_nan=nan))
 
 
 def free_inputs(model: ir.Model) -> list[ir.Value]:

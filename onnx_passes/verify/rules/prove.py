@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterable
 
 import onnx_ir as ir
+from onnxscript.rewriter import RewriteRule
 
 from onnx_passes.errors import ModelError
 from onnx_passes.verify.rules import solver
@@ -14,8 +15,9 @@ from onnx_passes.verify.rules.exact import Effort, judge_exact
 from onnx_passes.verify.rules.instantiate import instances
 from onnx_passes.verify.rules.pairs import Pair
 from onnx_passes.verify.rules.proof import Arithmetic, Judgement, Outcome, Proof, merge
-from onnx_passes.verify.rules.replay import Replayer, engine_name
+from onnx_passes.verify.rules.replay import Replayer
 from onnx_passes.verify.rules.rounding import judge_ieee
+from onnx_passes.verify.rules.running import engine_name
 
 
 def prove_pair(before: ir.Model, after: ir.Model, *, effort: Effort | None = None) -> Proof:
@@ -78,26 +80,45 @@ def prove_rule(
     proofs: list[Proof] = []
     idle = 0
     for single in rules_of(rule):
-        for template in instances(single, seed=effort.seed) if given is None else given:
-            try:
-                after = apply_rule(single, template)
-            except Exception as error:  # the rule is anyone's code
-                proofs.append(_undecided(f"the rule raised {type(error).__name__}: {error}"))
-                continue
-            if after is None:
+        found = instances(single, seed=effort.seed) if given is None else given
+        for count, template in enumerate(found):
+            # Past the first few, templates only serve to break the rule.
+            proof = _on_template(single, template, effort, screen=count >= effort.templates)
+            if proof is None:
                 idle += 1
                 continue
-            try:
-                proofs.append(prove_pair(template, after, effort=effort))
-            except ModelError as error:
-                proofs.append(_undecided(error.message))
-            if proofs[-1].outcome == Outcome.REFUTED:
+            proofs.append(proof)
+            if proof.outcome == Outcome.REFUTED:
                 break
     seconds = time.perf_counter() - start
-    notes = (f"the rule did not fire on {idle} templates",) if idle else ()
+    notes = (f"{idle} more templates did not fire, or showed no difference",) if idle else ()
     if not proofs:
         return _undecided("the rule fired on no template", templates=0, notes=notes)
     return merge(proofs, seconds, notes)
+
+
+def _on_template(
+    rule: RewriteRule, template: ir.Model, effort: Effort, *, screen: bool
+) -> Proof | None:
+    try:
+        after = apply_rule(rule, template)
+    except Exception as error:  # the rule is anyone's code
+        return _undecided(f"the rule raised {type(error).__name__}: {error}")
+    if after is None:
+        return None
+    try:
+        if screen and _agrees(template, after, effort):
+            return None
+        return prove_pair(template, after, effort=effort)
+    except ModelError as error:
+        return _undecided(error.message)
+
+
+def _agrees(before: ir.Model, after: ir.Model, effort: Effort) -> bool:
+    pair = Pair.of(before, after)
+    replayer = Replayer(pair.before, pair.after)
+    found = replayer.search(effort.samples, real=pair.has_floats, seed=effort.seed)
+    return found is None
 
 
 def _undecided(reason: str, *, templates: int = 1, notes: tuple[str, ...] = ()) -> Proof:

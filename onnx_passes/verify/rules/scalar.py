@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.verify.rules.arithmetic import Semantics
@@ -62,7 +61,7 @@ class ScalarArgument:
 
 def scalar_argument(pair: Pair) -> ScalarArgument | None:
     """Return the pair reduced to scalars, or None where it is not pointwise throughout."""
-    shared = _shared_constants(pair)
+    shared = pair.shared_constants
     before, after = (_reach(m, shared) for m in (pair.before, pair.after))
     if before is None or after is None:
         return None
@@ -86,23 +85,6 @@ def scalar_argument(pair: Pair) -> ScalarArgument | None:
     return ScalarArgument(
         pair, Coverage(True, "all ranks and sizes", tuple(conditions)), dict(shared)
     )
-
-
-def _shared_constants(pair: Pair) -> dict[str, ir.DataType]:
-    shared = {}
-    others = pair.after.graph.initializers
-    for name, value in pair.before.graph.initializers.items():
-        if value.is_graph_input():
-            continue
-        mine = value.const_value
-        other = others[name].const_value if name in others else None
-        if mine is None or other is None or mine.size <= 1 or mine.dtype != other.dtype:
-            continue
-        if np.array_equal(
-            mine.numpy(), other.numpy(), equal_nan=mine.dtype.is_floating_point()
-        ):
-            shared[name] = mine.dtype
-    return shared
 
 
 def _reach(model: ir.Model, shared: Mapping[str, ir.DataType]) -> list[Reach] | None:

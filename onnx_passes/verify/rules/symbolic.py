@@ -10,7 +10,7 @@ import numpy.typing as npt
 import onnx_ir as ir
 
 from onnx_passes.verify.rules import operators  # noqa: F401 (fills OPERATORS)
-from onnx_passes.verify.rules.arithmetic import Semantics, Unsupported
+from onnx_passes.verify.rules.arithmetic import MALFORMED, Semantics, Unsupported
 from onnx_passes.verify.rules.call import OPERATORS, Call, Tensor, constant, scalars
 
 # Elements above which a tensor is not worth evaluating one scalar at a time.
@@ -104,7 +104,10 @@ def evaluate_node(
     inputs = [None if v is None or v.name == "" else _lookup(known, v) for v in node.inputs]
     call = Call(node, inputs, semantics, opset)
     rule = OPERATORS.get(node.op_type) if node.domain in _DEFAULT_DOMAINS else None
-    result = _opaque(call) if rule is None else rule(call)
+    try:
+        result = _opaque(call) if rule is None else rule(call)
+    except MALFORMED as error:
+        raise Unsupported(f"{node.op_type} on operands that do not fit: {error}") from error
     tensors = result if isinstance(result, tuple) else (result,)
     largest = max((t.data.size for t in tensors if t is not None), default=0)
     if largest > MAX_ELEMENTS:

@@ -260,6 +260,17 @@ def _wrapped(indices: npt.NDArray[Any], size: int) -> npt.NDArray[Any]:
     return np.where(indices < 0, indices + size, indices)
 
 
+@operator("ScatterND")
+def _(call: Call) -> Tensor:
+    x, indices, updates = call.required(0), call.static(1).astype(np.int64), call.required(2)
+    if call.text("reduction", "none") != "none":
+        raise Unsupported("ScatterND that combines what it writes")
+    columns = [_wrapped(indices[..., k], x.shape[k]) for k in range(indices.shape[-1])]
+    data = x.data.copy()
+    data[tuple(columns)] = updates.data
+    return Tensor(data, x.dtype)
+
+
 @operator("Pad")
 def _(call: Call) -> Tensor:
     x = call.required(0)
