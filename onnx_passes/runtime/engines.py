@@ -117,6 +117,9 @@ def _onnxruntime(options: Mapping[str, object]) -> Engine:
     engine = OnnxRuntimeEngine(**checked_options(OnnxRuntimeEngine, options, "onnxruntime"))
     if engine.threads < 0:
         raise ConfigError(f"onnxruntime.threads must be at least 0, not {engine.threads}")
+    if engine.provider == "CPUExecutionProvider" and engine.provider_options:
+        # ONNX Runtime takes them without a word.
+        raise ConfigError("onnxruntime.provider_options: CPUExecutionProvider has none")
     return engine
 
 

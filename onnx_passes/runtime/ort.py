@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import ModuleType
 from typing import TYPE_CHECKING, Literal
 
-import numpy as np
+import onnx
 import onnx_ir as ir
 
-from onnx_passes.errors import (
-    EngineError,
-    EngineUnavailableError,
-    UnsupportedModelError,
-)
+from onnx_passes.errors import EngineUnavailableError
 from onnx_passes.runtime import ort_values
-from onnx_passes.runtime.base import Data, Feeds, Outputs
-from onnx_passes.runtime.interface import Interface
 from onnx_passes.runtime.ort_errors import translate
-from onnx_passes.runtime.weightless import Weightless, split_weights
+from onnx_passes.runtime.ort_session import OrtSession
+from onnx_passes.runtime.weightless import split_for_engine
 
 if TYPE_CHECKING:
     import onnxruntime
@@ -36,7 +31,10 @@ _LEVELS: dict[Optimization, str] = {
     "all": "ORT_ENABLE_ALL",
 }
 _FATAL_ONLY = 4  # errors reach us as exceptions; logged too, they would show twice
+_CPU = "CPUExecutionProvider"
 _DISABLE_PREPACKING = "session.disable_prepacking"
+_DISABLE_CPU_FALLBACK = "session.disable_cpu_ep_fallback"
+_RECORD_PLACEMENT = "session.record_ep_graph_assignment_info"
 
 
 @dataclass(frozen=True)
@@ -44,7 +42,8 @@ class OnnxRuntimeEngine:
     """Run a model on ONNX Runtime, with its weights by reference.
 
     Graph optimizations are off unless asked for: ONNX Runtime would otherwise rewrite both
-    models of a comparison, and could hide a fault. A silent fall back to CPU is an error.
+    models of a comparison, and could hide a fault. A provider that runs no node of the model
+    is an error, as is one that cannot be loaded: neither gives way to the CPU unseen.
 
     Attributes:
         provider: Execution provider, by ONNX Runtime's own name.
@@ -55,23 +54,30 @@ class OnnxRuntimeEngine:
         prepacking: Whether kernels may copy weights into layouts of their own. Off, a session
             is made several times faster, and results differ in the last bits.
         memory_arena: Whether freed memory is kept for later allocations.
+        cpu_fallback: Whether the CPU may run those nodes that the provider has no kernel for.
+        seed: Seed of the random operators that have none of their own. Their numbers still
+            change with the number of nodes before them.
     """
 
-    provider: str = "CPUExecutionProvider"
+    provider: str = _CPU
     provider_options: ProviderOptions = ()
     optimization: Optimization = "none"
     threads: int = 1
     prepacking: bool = True
     memory_arena: bool = True
+    cpu_fallback: bool = True
+    seed: int = 0
 
     @property
     def name(self) -> str:
         """The name, with every option that changes the numbers and is not the default."""
-        parts = [] if self.provider == "CPUExecutionProvider" else [self.provider]
+        parts = [] if self.provider == _CPU else [self.provider]
         parts += [f"{key}={value}" for key, value in self.provider_options]
         parts += [] if self.optimization == "none" else [f"optimization={self.optimization}"]
         parts += [] if self.threads == 1 else [f"threads={self.threads}"]
         parts += [] if self.prepacking else ["prepacking=off"]
+        parts += [] if self.cpu_fallback else ["cpu_fallback=off"]
+        parts += [] if self.seed == 0 else [f"seed={self.seed}"]
         return f"onnxruntime[{', '.join(parts)}]" if parts else "onnxruntime"
 
     def describe(self) -> dict[str, str | int | float | bool]:
@@ -85,6 +91,8 @@ class OnnxRuntimeEngine:
             "threads": self.threads,
             "prepacking": self.prepacking,
             "memory_arena": self.memory_arena,
+            "cpu_fallback": self.cpu_fallback,
+            "seed": self.seed,
         }
 
     @contextmanager
@@ -96,12 +104,8 @@ class OnnxRuntimeEngine:
                 f"this build of ONNX Runtime has no {self.provider}",
                 help=f"it has {', '.join(present)}",
             )
-        try:
-            split = split_weights(model)
-        except ir.serde.SerdeError as error:
-            raise EngineError(f"the model cannot be serialised: {error}") from error
-        weights = {name: ort_values.of_tensor(t) for name, t in split.weights.items()}
-        session = OrtSession(model, self._session(ort, split, weights), weights)
+        proto, weights = split_for_engine(model, ort_values.of_tensor)
+        session = OrtSession(model, self._session(ort, proto, weights), weights)
         try:
             yield session
         finally:
@@ -110,29 +114,45 @@ class OnnxRuntimeEngine:
     def _session(
         self,
         ort: ModuleType,
-        split: Weightless,
+        proto: onnx.ModelProto,
         weights: Mapping[str, onnxruntime.OrtValue],
     ) -> onnxruntime.InferenceSession:
         options = self._options(ort)
         options.add_external_initializers(list(weights), list(weights.values()))
-        if self.optimization == "none":
+        if self.optimization == "none" and self.provider == _CPU:
             # External initializers alone are copied once. Sharing them is not safe beside
-            # rewrites by ONNX Runtime, which may keep the name of a weight that they change.
+            # rewrites by ONNX Runtime, which may keep the name of a weight that they change,
+            # nor possible across devices.
             for name, value in weights.items():
                 options.add_initializer(name, value)
         provider = (self.provider, dict(self.provider_options))
+        ort.set_seed(self.seed)
         try:
             session = ort.InferenceSession(
-                split.proto.SerializeToString(), options, providers=[provider]
+                proto.SerializeToString(),
+                options,
+                providers=[provider],
+                enable_fallback=0,
             )
         except Exception as error:
             raise translate(error) from error
+        self._check_placement(session)
+        return session
+
+    def _check_placement(self, session: onnxruntime.InferenceSession) -> None:
         if (active := session.get_providers()[0]) != self.provider:
             raise EngineUnavailableError(
                 f"{self.provider} cannot be used here: ONNX Runtime fell back to {active}",
-                help="check its driver and libraries, or ask for CPUExecutionProvider",
+                help=f"check its driver and libraries, or ask for {_CPU}",
             )
-        return session
+        if self.provider == _CPU or not hasattr(session, "get_provider_graph_assignment_info"):
+            return
+        placed = {part.ep_name for part in session.get_provider_graph_assignment_info()}
+        if placed and self.provider not in placed:
+            raise EngineUnavailableError(
+                f"{self.provider} runs no node of this model: all are on {', '.join(placed)}",
+                help=f"ask for {_CPU}, or for a provider with kernels for these operators",
+            )
 
     def _options(self, ort: ModuleType) -> onnxruntime.SessionOptions:
         options = ort.SessionOptions()
@@ -142,63 +162,13 @@ class OnnxRuntimeEngine:
         options.inter_op_num_threads = 1
         options.log_severity_level = _FATAL_ONLY
         options.enable_cpu_mem_arena = self.memory_arena
-        options.add_session_config_entry(_DISABLE_PREPACKING, str(int(not self.prepacking)))
+        options.use_deterministic_compute = True
+        entries = {_DISABLE_PREPACKING: not self.prepacking}
+        if self.provider != _CPU:
+            entries |= {_RECORD_PLACEMENT: True, _DISABLE_CPU_FALLBACK: not self.cpu_fallback}
+        for entry, value in entries.items():
+            options.add_session_config_entry(entry, str(int(value)))
         return options
-
-
-class OrtSession:
-    """A loaded ONNX Runtime session, and the weights that it points into."""
-
-    def __init__(
-        self,
-        model: ir.Model,
-        session: onnxruntime.InferenceSession,
-        weights: Mapping[str, onnxruntime.OrtValue],
-    ) -> None:
-        self._interface = Interface(model)
-        self._types = {output.name: output.type for output in session.get_outputs()}
-        self._session: onnxruntime.InferenceSession | None = session
-        self._weights: Mapping[str, onnxruntime.OrtValue] = weights
-
-    def close(self) -> None:
-        """Free the session, then let go of the weights that it points into."""
-        self._session = None
-        self._weights = {}
-
-    def run(self, feeds: Feeds, outputs: Sequence[str] | None = None) -> Outputs:
-        """Run once; see ``Session.run``."""
-        names = self._interface.check(feeds, outputs)
-        if self._session is None:
-            raise EngineError("the session is closed")
-        try:
-            if any(self._types[name] in ort_values.EXOTIC_NAMES for name in names):
-                wrapped = {name: _wrap(name, data) for name, data in feeds.items()}
-                values = self._session.run_with_ort_values(names, wrapped)
-                return {n: ort_values.to_array(v) for n, v in zip(names, values, strict=True)}
-            results = self._session.run(names, {n: _feed(d) for n, d in feeds.items()})
-        except EngineError:
-            raise
-        except Exception as error:
-            raise translate(error) from error
-        return {n: ort_values.to_data(v) for n, v in zip(names, results, strict=True)}
-
-
-def _feed(data: Data) -> object:
-    if isinstance(data, np.generic):
-        return np.asarray(data)
-    if isinstance(data, np.ndarray) and ort_values.element_type(data) in ort_values.EXOTIC:
-        return ort_values.of_array(data)
-    return data
-
-
-def _wrap(name: str, data: Data) -> onnxruntime.OrtValue:
-    if not isinstance(data, np.ndarray) or data.dtype.kind in "OSU":
-        raise UnsupportedModelError(
-            "ONNX Runtime cannot return bfloat16 or smaller types from a model whose input "
-            f"{name!r} is no numeric tensor",
-            help="run this model on the reference engine",
-        )
-    return ort_values.of_array(data)
 
 
 def _onnxruntime() -> ModuleType:

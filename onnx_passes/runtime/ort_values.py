@@ -121,7 +121,7 @@ def of_array(array: Array) -> onnxruntime.OrtValue:
     dtype = element_type(array)
     if (bits := _BITS.get(dtype)) is not None:
         return _typed(_spread(pack(array, bits), array.shape), dtype)
-    array = np.require(array, array.dtype.newbyteorder("="), "C")
+    array = np.require(array, array.dtype.newbyteorder("="), ["C", "A"])
     return _typed(array, dtype)
 
 

@@ -14,7 +14,7 @@ import onnx_ir as ir
 from onnx_passes.errors import EngineError, UnsupportedModelError
 from onnx_passes.runtime.base import Array, Data, Feeds, Outputs
 from onnx_passes.runtime.interface import Interface
-from onnx_passes.runtime.weightless import split_weights
+from onnx_passes.runtime.weightless import split_for_engine
 
 
 @dataclass(frozen=True)
@@ -33,12 +33,8 @@ class ReferenceEngine:
     @contextmanager
     def prepare(self, model: ir.Model) -> Iterator[ReferenceSession]:
         """Make ``model`` ready; see ``Engine.prepare``."""
-        try:
-            split = split_weights(model)
-        except ir.serde.SerdeError as error:
-            raise EngineError(f"the model cannot be serialised: {error}") from error
-        weights = {name: tensor.numpy() for name, tensor in split.weights.items()}
-        session = ReferenceSession(model, _evaluator(split.proto, weights))
+        proto, weights = split_for_engine(model, _array)
+        session = ReferenceSession(model, _evaluator(proto, weights))
         try:
             yield session
         finally:
@@ -70,6 +66,11 @@ class ReferenceSession:
             name: _data(value, self._interface.outputs[name])
             for name, value in zip(names, results, strict=True)
         }
+
+
+def _array(tensor: ir.TensorProtocol) -> Array:
+    array: Array = tensor.numpy()
+    return array
 
 
 def _evaluator(proto: onnx.ModelProto, weights: Mapping[str, Array]) -> Any:

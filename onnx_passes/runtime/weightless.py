@@ -8,11 +8,16 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Iterable, Mapping, MutableSequence
+from collections.abc import Callable, Iterable, Mapping, MutableSequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 import onnx
 import onnx_ir as ir
+
+from onnx_passes.errors import EngineError
+
+T = TypeVar("T")
 
 INLINE_BYTES = 1024
 """Tensors up to this size stay in the protobuf: engines read shapes and axes from there."""
@@ -54,6 +59,8 @@ def split_weights(model: ir.Model) -> Weightless:
 
     Raises:
         onnx_ir.serde.SerdeError: The model holds what onnx-ir cannot serialise.
+        OSError: The file of a tensor cannot be read.
+        ValueError: The file of a tensor is too short.
     """
     proto = onnx.ModelProto(ir_version=model.ir_version)
     if model.domain:
@@ -61,9 +68,44 @@ def split_weights(model: ir.Model) -> Weightless:
     _opsets_into(proto.opset_import, model.opset_imports)
     writer = _Writer(proto.graph, _definitions(model.graph))
     writer.graph_into(proto.graph, model.graph)
+    writer.drop_unused()
     for function in model.functions.values():
         _function_into(proto.functions.add(), function, model.ir_version)
     return Weightless(proto, writer.weights)
+
+
+def split_for_engine(
+    model: ir.Model, load: Callable[[ir.TensorProtocol], T]
+) -> tuple[onnx.ModelProto, dict[str, T]]:
+    """Take ``model`` apart, with its weights in the form of an engine.
+
+    Args:
+        model: As for ``split_weights``.
+        load: Makes the engine's form of a tensor.
+
+    Returns:
+        The protobuf, and the weights left out of it.
+
+    Raises:
+        EngineError: The model cannot be serialised, or the data of a weight is not there.
+    """
+    try:
+        split = split_weights(model)
+    except (ir.serde.SerdeError, OSError, ValueError, TypeError) as error:
+        cause: BaseException = error
+        while cause.__cause__ is not None:  # onnx-ir wraps an error at every level
+            cause = cause.__cause__
+        raise EngineError(f"the model cannot be serialised: {cause}") from error
+    weights: dict[str, T] = {}
+    for name, tensor in split.weights.items():
+        try:
+            weights[name] = load(tensor)
+        except (OSError, ValueError) as error:
+            raise EngineError(
+                f"the data of weight {name!r} cannot be read: {error}",
+                help="keep the external data beside the model that it belongs to",
+            ) from error
+    return split.proto, weights
 
 
 def _definitions(graph: ir.Graph) -> Counter[str]:
@@ -96,12 +138,14 @@ class _Writer:
         definitions: How many values have a name, over the whole tree.
         weights: The tensors left out so far.
         renamed: Subgraph values that moved under another name.
+        used: Names that nodes take and graphs return.
     """
 
     main: onnx.GraphProto | None = None
     definitions: Counter[str] = field(default_factory=Counter)
     weights: dict[str, ir.TensorProtocol] = field(default_factory=dict)
     renamed: dict[ir.Value, str] = field(default_factory=dict)
+    used: set[str] = field(default_factory=set)
 
     def graph_into(self, proto: onnx.GraphProto, graph: ir.Graph) -> None:
         """Write a graph and everything below it."""
@@ -118,6 +162,22 @@ class _Writer:
         self.nodes_into(proto, graph)
         for value in graph.outputs:
             ir.serde.serialize_value_into(proto.output.add(), value)
+            self.used.add(str(value.name))
+
+    def drop_unused(self) -> None:
+        """Take back what nothing uses: engines drop it first, and then miss its place."""
+        if self.main is None:
+            return
+        inputs = {value.name for value in self.main.input}
+        for index in reversed(range(len(self.main.initializer))):
+            proto = self.main.initializer[index]
+            if proto.name in self.used or proto.name not in self.weights:
+                continue
+            tensor = self.weights.pop(proto.name)
+            if proto.name in inputs:  # without a value, it would have to be fed
+                _inline_into(self.main.initializer[index], proto.name, tensor)
+            else:
+                del self.main.initializer[index]
 
     def nodes_into(
         self, proto: onnx.GraphProto | onnx.FunctionProto, nodes: Iterable[ir.Node]
@@ -178,6 +238,7 @@ class _Writer:
             "" if value is None else self.renamed.get(value) or value.name or ""
             for value in node.inputs
         )
+        self.used.update(proto.input)
         outputs = [value.name or "" for value in node.outputs]
         while outputs and not outputs[-1]:
             outputs.pop()
@@ -257,10 +318,12 @@ def _declare_into(proto: onnx.TensorProto, name: str, tensor: ir.TensorProtocol)
 
 
 def _inline_into(proto: onnx.TensorProto, name: str | None, tensor: ir.TensorProtocol) -> None:
+    proto.Clear()
     proto.name = name or ""
     proto.data_type = tensor.dtype.value
     proto.dims.extend(tensor.shape.numpy())
-    if isinstance(tensor, ir.TensorProtocol) and tensor.dtype == ir.DataType.STRING:
-        proto.string_data.extend(tensor.numpy().reshape(-1).tolist())
+    if tensor.dtype == ir.DataType.STRING:
+        for text in tensor.numpy().reshape(-1):
+            proto.string_data.append(text if isinstance(text, bytes) else str(text).encode())
     else:
         proto.raw_data = tensor.tobytes()

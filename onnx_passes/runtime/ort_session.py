@@ -1,0 +1,96 @@
+"""A model loaded into ONNX Runtime."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import onnx_ir as ir
+
+from onnx_passes.errors import EngineError, UnsupportedModelError
+from onnx_passes.runtime import ort_values
+from onnx_passes.runtime.base import Data, Feeds, Outputs
+from onnx_passes.runtime.interface import Interface
+from onnx_passes.runtime.ort_errors import translate
+
+if TYPE_CHECKING:
+    import onnxruntime
+
+
+class OrtSession:
+    """A session of ONNX Runtime, and the weights that it points into."""
+
+    def __init__(
+        self,
+        model: ir.Model,
+        session: onnxruntime.InferenceSession,
+        weights: Mapping[str, onnxruntime.OrtValue],
+    ) -> None:
+        self._interface = Interface(model)
+        self._types = {output.name: output.type for output in session.get_outputs()}
+        self._session: onnxruntime.InferenceSession | None = session
+        self._weights: Mapping[str, onnxruntime.OrtValue] = weights
+
+    def close(self) -> None:
+        """Free the session, then let go of the weights that it points into."""
+        self._session = None
+        self._weights = {}
+
+    def run(self, feeds: Feeds, outputs: Sequence[str] | None = None) -> Outputs:
+        """Run once; see ``Session.run``."""
+        names = self._interface.check(feeds, outputs)
+        if self._session is None:
+            raise EngineError("the session is closed")
+        # Its one way of running takes anything and cannot return types that numpy lacks; its
+        # other way takes and returns tensors only.
+        exotic = {name for name in names if self._types[name] in ort_values.EXOTIC_NAMES}
+        if exotic and all(self._types[name].startswith("tensor(") for name in names):
+            exotic = set(names)
+        try:
+            found = self._run_any(self._session, feeds, [n for n in names if n not in exotic])
+            found |= self._run_tensors(self._session, feeds, [n for n in names if n in exotic])
+        except EngineError:
+            raise
+        except Exception as error:
+            raise translate(error) from error
+        return {name: found[name] for name in names}
+
+    def _run_any(
+        self, session: onnxruntime.InferenceSession, feeds: Feeds, names: list[str]
+    ) -> Outputs:
+        if not names:
+            return {}
+        results = session.run(names, {name: _feed(data) for name, data in feeds.items()})
+        return {n: ort_values.to_data(v) for n, v in zip(names, results, strict=True)}
+
+    def _run_tensors(
+        self, session: onnxruntime.InferenceSession, feeds: Feeds, names: list[str]
+    ) -> Outputs:
+        if not names:
+            return {}
+        wrapped = {name: _wrap(name, data) for name, data in feeds.items()}
+        results = session.run_with_ort_values(names, wrapped)
+        return {n: ort_values.to_array(v) for n, v in zip(names, results, strict=True)}
+
+
+def _feed(data: Data) -> object:
+    if isinstance(data, np.generic):
+        return np.asarray(data)
+    if isinstance(data, np.ndarray) and data.dtype.kind in "OSUT":
+        return data.astype(object)
+    if isinstance(data, np.ndarray) and ort_values.element_type(data) in ort_values.EXOTIC:
+        return ort_values.of_array(data)
+    return data
+
+
+def _wrap(name: str, data: Data) -> onnxruntime.OrtValue:
+    if isinstance(data, np.ndarray | np.generic):
+        array = np.asarray(data)
+        if array.dtype.kind not in "OSUT":
+            return ort_values.of_array(array)
+    raise UnsupportedModelError(
+        f"ONNX Runtime cannot feed {name!r}, which is no numeric tensor, to a model that "
+        "returns a type that numpy lacks",
+        help="cast the output to float, or run this model on the reference engine",
+    )
