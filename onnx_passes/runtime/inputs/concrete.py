@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 
 import onnx
@@ -10,7 +11,7 @@ import onnx.shape_inference
 import onnx_ir as ir
 
 from onnx_passes.runtime.inputs.dims import size_of
-from onnx_passes.runtime.inputs.use import Shape
+from onnx_passes.runtime.inputs.use import Shape, static_shape
 from onnx_passes.runtime.weightless import split_weights
 
 
@@ -50,8 +51,17 @@ def concretize(
             )
         except Exception:  # raised for contradictions, and for models it cannot take at all
             continue
-        return ir.from_proto(inferred), strict
+        concrete = ir.from_proto(inferred)
+        return concrete, strict and all(_fits(node) for node in concrete.graph)
     return ir.from_proto(fixed), False
+
+
+def _fits(node: ir.Node) -> bool:
+    """Whether a Reshape keeps the number of elements, which shape inference does not check."""
+    if node.op_type != "Reshape" or node.domain:
+        return True
+    before, after = static_shape(node.inputs[0]), static_shape(node.outputs[0])
+    return before is None or after is None or math.prod(before) == math.prod(after)
 
 
 def _fix(type_proto: onnx.TypeProto, shape: Shape | None, sizes: Mapping[str, int]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -19,6 +20,7 @@ _BATCH = (2, 3, 4, 6)
 _OTHER = (5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43)
 # The elements of a sequence may differ in rank, so that it seldom declares one.
 _ELEMENTS = 5
+_MOST_PAIRS = 28
 _EQUAL = (4, 6, 8)
 _PICTURE_OPERATORS = frozenset({"Conv", "ConvTranspose", "MaxPool", "AveragePool", "Resize"})
 
@@ -99,34 +101,76 @@ def _kind(name: str, axis: int, rank: int) -> str:
     return "other"
 
 
-def candidates(symbols: Symbols, dims: Dims, sample: int) -> Iterator[dict[str, int]]:
-    """Yield sizes for every dynamic dimension, the most telling first.
+@dataclass(frozen=True)
+class Plan:
+    """Which dynamic dimensions have one size.
 
-    Args:
-        symbols: The dynamic dimensions.
-        dims: Sizes that the user gave, one or one a sample.
-        sample: Which sample; sizes differ from one to the next.
+    Attributes:
+        merged: Dimensions with the size of another.
+        equal: Dimensions that all have one size.
+        ones: Dimensions of size 1.
     """
-    given = {
-        name: size if isinstance(size, int) else size[sample % len(size)]
-        for name, size in dims.items()
-        if name in symbols.kinds
-    }
-    distinct = _distinct(symbols, sample)
-    equal = _EQUAL[sample % len(_EQUAL)]
-    alike = {n: equal for n in symbols.unnamed if symbols.kinds.get(n, "other") != "spatial"}
-    for sizes in (
-        distinct,
-        distinct | alike,
-        distinct | {name: 1 for name, kind in symbols.kinds.items() if kind == "batch"},
-        distinct | {name: equal for name, kind in symbols.kinds.items() if kind == "other"},
-        dict.fromkeys(symbols.kinds, equal),
-        dict.fromkeys(symbols.kinds, 1),
-    ):
-        sizes = sizes | given
-        yield sizes | _totals(sizes, given)
-        if len(given) == len(symbols.kinds):
-            return
+
+    merged: Mapping[str, str] = field(default_factory=dict)
+    equal: frozenset[str] = frozenset()
+    ones: frozenset[str] = frozenset()
+
+    def sizes(self, symbols: Symbols, dims: Dims, sample: int) -> dict[str, int]:
+        """Return a size for every dynamic dimension.
+
+        Args:
+            symbols: The dynamic dimensions.
+            dims: Sizes that the user gave, one or one a sample.
+            sample: Which sample; sizes differ from one to the next.
+        """
+        given = {
+            name: size if isinstance(size, int) else size[sample % len(size)]
+            for name, size in dims.items()
+            if name in symbols.kinds
+        }
+        sizes = _distinct(symbols, sample)
+        sizes |= dict.fromkeys(self.equal, _EQUAL[sample % len(_EQUAL)])
+        sizes |= dict.fromkeys(self.ones, 1)
+        sizes |= given
+        sizes |= {
+            name: sizes[other] for name, other in self.merged.items() if name not in given
+        }
+        return sizes | _totals(sizes, given)
+
+
+def plans(symbols: Symbols) -> Iterator[Plan]:
+    """Yield plans, the most telling first."""
+    kinds = symbols.kinds
+    yield Plan()
+    if not kinds:
+        return
+    yield Plan(merged=_aligned(symbols))
+    pairs = itertools.combinations(kinds, 2)
+    for one, other in itertools.islice(pairs, _MOST_PAIRS):
+        if kinds[one] == kinds[other] or {one, other} & symbols.unnamed:
+            yield Plan(merged={other: one})
+    yield Plan(equal=frozenset(symbols.unnamed - _of_kind(kinds, "spatial")))
+    yield Plan(ones=_of_kind(kinds, "batch"))
+    yield Plan(equal=_of_kind(kinds, "other"))
+    yield Plan(equal=frozenset(kinds))
+    yield Plan(ones=frozenset(kinds))
+
+
+def _of_kind(kinds: Mapping[str, str], kind: str) -> frozenset[str]:
+    return frozenset(name for name, own in kinds.items() if own == kind)
+
+
+def _aligned(symbols: Symbols) -> dict[str, str]:
+    """Merge unnamed dimensions at the same place from the right, where operators broadcast."""
+    first: dict[int, str] = {}
+    merged: dict[str, str] = {}
+    for shape in symbols.shapes.values():
+        for place, dim in enumerate(reversed(shape)):
+            if isinstance(dim, str) and dim in symbols.unnamed:
+                other = first.setdefault(place, dim)
+                if other != dim:
+                    merged[dim] = other
+    return merged
 
 
 def _distinct(symbols: Symbols, sample: int) -> dict[str, int]:

@@ -11,7 +11,7 @@ import onnx_ir as ir
 from onnx_passes.errors import ReferenceDataError
 from onnx_passes.runtime.base import Data, Feeds
 from onnx_passes.runtime.inputs.concrete import concretize, skeleton
-from onnx_passes.runtime.inputs.dims import Dims, Symbols, candidates, check_dims, symbols_of
+from onnx_passes.runtime.inputs.dims import Dims, Plan, Symbols, check_dims, plans, symbols_of
 from onnx_passes.runtime.inputs.hints import Hint
 from onnx_passes.runtime.inputs.names import hint_of_name
 from onnx_passes.runtime.inputs.trace import Tracer
@@ -66,11 +66,8 @@ def generate(
     check_dims(dims, symbols, whole)
     for value in inputs:
         _check_shape(value, whole.get(str(value.name)))
-    proto = skeleton(model)
-    return [
-        _sample(proto, inputs, symbols, dims, whole, ranges, seed, sample)
-        for sample in range(samples)
-    ]
+    shaper = _Shaper(skeleton(model), symbols, dims, whole)
+    return [_sample(shaper, inputs, ranges, seed, sample) for sample in range(samples)]
 
 
 def _check_ranges(ranges: Ranges, inputs: Sequence[ir.Value]) -> None:
@@ -105,16 +102,9 @@ def _check_shape(value: ir.Value, given: Shape | None) -> None:
 
 
 def _sample(
-    proto: onnx.ModelProto,
-    inputs: Sequence[ir.Value],
-    symbols: Symbols,
-    dims: Dims,
-    whole: Mapping[str, Shape],
-    ranges: Ranges,
-    seed: int,
-    sample: int,
+    shaper: _Shaper, inputs: Sequence[ir.Value], ranges: Ranges, seed: int, sample: int
 ) -> Feeds:
-    concrete, shapes = _first_consistent(proto, symbols, dims, whole, sample)
+    concrete, shapes = shaper.model(sample)
     by_name = {value.name: value for value in concrete.graph.inputs}
     tracer = Tracer(concrete)
     feeds: dict[str, Data] = {}
@@ -129,23 +119,40 @@ def _sample(
     return feeds
 
 
-def _first_consistent(
-    proto: onnx.ModelProto,
-    symbols: Symbols,
-    dims: Dims,
-    whole: Mapping[str, Shape],
-    sample: int,
-) -> tuple[ir.Model, dict[str, Shape]]:
-    first: tuple[ir.Model, dict[str, Shape]] | None = None
-    for sizes in candidates(symbols, dims, sample):
-        shapes = {name: symbols.resolve(name, sizes) for name in symbols.shapes}
-        shapes |= whole
-        concrete, consistent = concretize(proto, shapes, sizes)
-        if consistent:
-            return concrete, shapes
-        first = first or (concrete, shapes)
-    assert first is not None
-    return first
+class _Shaper:
+    """Makes models of fixed shapes that shape inference finds nothing wrong with."""
+
+    def __init__(
+        self,
+        proto: onnx.ModelProto,
+        symbols: Symbols,
+        dims: Dims,
+        whole: Mapping[str, Shape],
+    ) -> None:
+        self._proto, self._symbols = proto, symbols
+        self._dims, self._whole = dims, whole
+        self._plans = list(plans(symbols))
+
+    def model(self, sample: int) -> tuple[ir.Model, dict[str, Shape]]:
+        """Return the model of one sample, and the shapes of its inputs by name."""
+        first: tuple[ir.Model, dict[str, Shape]] | None = None
+        tried: list[dict[str, int]] = []
+        for plan in self._plans:
+            sizes = plan.sizes(self._symbols, self._dims, sample)
+            if sizes in tried:
+                continue
+            tried.append(sizes)
+            shapes = {n: self._symbols.resolve(n, sizes) for n in self._symbols.shapes}
+            shapes |= self._whole
+            concrete, consistent = concretize(self._proto, shapes, sizes)
+            if consistent:
+                # What fits one sample mostly fits the next.
+                self._plans.insert(0, plan)
+                return concrete, shapes
+            first = first or (concrete, shapes)
+        assert first is not None
+        self._plans = [Plan()]  # nothing fits, nor will it for other sizes
+        return first
 
 
 class _Drawer:
