@@ -1,0 +1,260 @@
+"""A run as it happens, for a person at a terminal or a log that a pipe fills."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import TYPE_CHECKING, Self, TextIO
+
+from onnx_passes.report import console_text as lines
+from onnx_passes.report import summary
+from onnx_passes.report.model import PassReport, RunReport
+from onnx_passes.report.text import duration, plural, printable
+
+if TYPE_CHECKING:
+    from rich.status import Status
+    from rich.text import Text
+
+_ROW_STYLES = {"expected": "green", "actual": "red"}
+_MOST_REWRITES, _MOST_UNVERIFIED = 20, 20
+_NARROWEST, _WIDEST = 40, 200
+
+# What is printed: each level adds to those before.
+_ERRORS, _BRIEF, _PASSES, _DETAILS, _EVERYTHING = range(5)
+
+
+class ConsoleReporter:
+    """Prints a run on a stream, which should be stderr: stdout is for results.
+
+    On a terminal each pass is a line as soon as it ends, and a summary follows. In a pipe
+    only failures, a one-line summary and what was not verified appear, unless asked for more.
+
+    Args:
+        stream: Where to print.
+        verbosity: -1 prints errors only; 0 what fits the stream; 1 each pass with its rewrites
+            and checks; 2 also the comparison of each output.
+        width: Columns; None for the terminal's own.
+    """
+
+    def __init__(
+        self, stream: TextIO, *, verbosity: int = 0, width: int | None = None
+    ) -> None:
+        """Look at the stream; print nothing yet."""
+        from rich.console import Console, ConsoleDimensions
+
+        self._glyphs = lines.Glyphs.of(getattr(stream, "encoding", None))
+        # FORCE_COLOR makes rich call a pipe a terminal; for what to print that is no reason.
+        self._terminal = stream.isatty()
+        self._console = Console(
+            file=stream, width=width, highlight=False, markup=False, emoji=False
+        )
+        self._width = min(max(width or self._console.width, _NARROWEST), _WIDEST)
+        self._console.size = ConsoleDimensions(self._width, self._console.height)
+        default = _PASSES if self._terminal else _BRIEF
+        self._level = _ERRORS if verbosity < 0 else max(default, verbosity and verbosity + 2)
+        self._level = min(self._level, _EVERYTHING)
+        self._status: Status | None = None
+        self._report: RunReport | None = None
+        self._group = ""
+        self._shown: set[str] = set()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Give the terminal back, whatever happened."""
+        self._stop()
+
+    def start(self, report: RunReport) -> None:
+        """Print what is about to be done."""
+        self._report = report
+        if self._level < _PASSES:
+            return
+        self._print(self._glyphs.name(report.model), "bold")
+        if not report.verify:
+            self._off()
+
+    def pass_started(self, pass_report: PassReport) -> None:
+        """Show that a pass is at work, on a terminal that can show it."""
+        if self._level < _PASSES or not self._terminal or self._console.is_dumb_terminal:
+            return
+        from rich.text import Text
+
+        self._stop()
+        planned = self._report.planned if self._report else None
+        of = f"/{planned}" if planned is not None and planned > pass_report.index else ""
+        label = f"{pass_report.index + 1}{of} {self._glyphs.name(pass_report.name)}"
+        text = Text(label, no_wrap=True, overflow="ellipsis")
+        spinner = "dots" if self._glyphs.encoding != "ascii" else "line"
+        self._status = self._console.status(text, spinner=spinner)
+        self._status.start()
+
+    def pass_finished(self, pass_report: PassReport) -> None:
+        """Print a pass: its line, its details, its failure."""
+        self._stop()
+        if self._level >= _PASSES:
+            self._pass(pass_report)
+        if pass_report.error:
+            self._failure(pass_report)
+
+    def finished(self, report: RunReport) -> None:
+        """Print how the run ended, and above all what was not verified."""
+        self._stop()
+        if report.error and report.error not in self._shown:
+            self._error(report.error)
+        if self._level == _ERRORS:
+            return
+        if self._level >= _PASSES:
+            self._table(report)
+        else:
+            self._one_line(report)
+        for note in report.notes:
+            self._print(f"note: {self._glyphs.name(note)}")
+        if not report.verify:
+            self._off()
+        self._not_verified(report.not_verified)
+
+    def replay(self, report: RunReport) -> None:
+        """Print a run that is over, as it would have been printed on a terminal."""
+        self._level = max(self._level, _PASSES if self._level > _ERRORS else _ERRORS)
+        self.start(report)
+        for done in report.passes:
+            self.pass_finished(done)
+        self.finished(report)
+
+    def _pass(self, done: PassReport) -> None:
+        if done.group != self._group:
+            self._group = done.group
+            if done.group:
+                self._print(self._glyphs.name(done.group), "dim")
+        for line in lines.pass_lines(done, self._width, self._glyphs):
+            self._put(line)
+        if self._level < _DETAILS:
+            return
+        most = len(done.rewrites) if self._level >= _EVERYTHING else _MOST_REWRITES
+        for rewrite in done.rewrites[:most]:
+            self._detail(lines.rewrite_text(rewrite, self._glyphs))
+        if len(done.rewrites) > most:
+            self._detail(f"and {len(done.rewrites) - most:,} more rewrites (-vv shows all)")
+        for check in done.checks:
+            self._detail(lines.check_text(check, self._glyphs))
+            if self._level >= _EVERYTHING:
+                for output in check.outputs:
+                    self._detail(lines.output_text(output, self._glyphs), indent=8)
+        for note in done.notes:
+            self._detail(self._glyphs.name(note))
+
+    def _failure(self, done: PassReport) -> None:
+        from rich.panel import Panel
+        from rich.table import Table
+        from rich.text import Text
+
+        self._error(done.error or "")
+        rows = lines.failure_rows(done, self._glyphs)
+        if self._level == _ERRORS or not rows:
+            return
+        if not self._terminal:
+            for label, told in rows:
+                self._print(f"  {label:<9} {told}")
+            return
+        grid = Table.grid(padding=(0, 2))
+        grid.add_column(style="dim", no_wrap=True)
+        grid.add_column(overflow="fold")
+        for label, told in rows:
+            grid.add_row(
+                label, Text(told, {"expected": "green", "actual": "red"}.get(label, ""))
+            )
+        title = Text(self._glyphs.name(done.name), lines.STYLES["bad"])
+        self._console.print(Panel(grid, title=title, title_align="left", border_style="red"))
+
+    def _table(self, report: RunReport) -> None:
+        from rich.table import Table
+        from rich.text import Text
+
+        words = summary.outcome(report)
+        style = lines.STYLES[words.tone]
+        head = Text("\n").append(words.head, f"bold {style}")
+        goal = f" {self._glyphs.arrow} {report.output}" if report.output else ""
+        head.append(f"  {self._glyphs.name(report.model + goal)}  {duration(report.seconds)}")
+        self._put(head)
+        if words.why and words.tone != "bad":
+            self._print(f"  {self._glyphs.name(words.why)}", style)
+        grid = Table.grid(padding=(0, 2), pad_edge=True)
+        grid.add_column(style="dim", no_wrap=True)
+        grid.add_column(overflow="fold")
+        for label, told in lines.summary_rows(report, self._glyphs):
+            grid.add_row(f"{label}", Text(told))
+        self._console.print(grid)
+
+    def _one_line(self, report: RunReport) -> None:
+        words = summary.outcome(report)
+        goal = f" {self._glyphs.arrow} {report.output}" if report.output else ""
+        parts = [f"{report.model}{goal}"]
+        if report.before and report.after:
+            nodes = self._glyphs.step(f"{report.before.nodes:,}", f"{report.after.nodes:,}")
+            parts.append(f"{nodes} nodes")
+        count = summary.rules(report.passes).total()
+        if report.passes:
+            parts += [plural(len(report.passes), "pass"), plural(count, "rewrite")]
+        parts.append(duration(report.seconds))
+        self._print(f"{words.head}: {self._glyphs.name(', '.join(parts))}")
+        if words.why and words.tone == "warn" and report.verify:
+            self._print(f"  {self._glyphs.name(words.why)}")
+
+    def _error(self, text: str) -> None:
+        self._shown.add(text)
+        shown = printable(text.rstrip(), self._glyphs.encoding)
+        first, _, rest = shown.partition("\n")
+        self._print(first, lines.STYLES["bad"])
+        if rest:
+            self._print(rest)
+
+    def _off(self) -> None:
+        loud = "VERIFICATION IS OFF: nothing that the passes do is checked"
+        self._print(loud, "bold black on yellow")
+
+    def _not_verified(self, sentences: list[str]) -> None:
+        from rich.panel import Panel
+        from rich.text import Text
+
+        if not sentences:
+            return
+        if not self._terminal:
+            for sentence in sentences:
+                self._print(f"not verified: {self._glyphs.name(sentence)}")
+            return
+        told = [self._glyphs.name(s) for s in sentences[:_MOST_UNVERIFIED]]
+        if len(sentences) > len(told):
+            told.append(f"and {len(sentences) - len(told):,} more, in the JSON report")
+        style = lines.STYLES["warn"]
+        title = Text("NOT VERIFIED", f"bold {style}")
+        self._console.print(
+            Panel(Text("\n".join(told)), title=title, title_align="left", border_style=style)
+        )
+
+    def _detail(self, told: str, indent: int = 4) -> None:
+        from rich.padding import Padding
+        from rich.text import Text
+
+        if self._terminal:
+            self._console.print(Padding(Text(told, "dim"), (0, 0, 0, indent)))
+        else:
+            self._print(" " * indent + told)
+
+    def _print(self, told: str, style: str = "") -> None:
+        from rich.text import Text
+
+        self._put(Text(told, style))
+
+    def _put(self, text: Text) -> None:
+        # A log is read by tools too: there a line stays a line.
+        self._console.print(text, soft_wrap=True)
+
+    def _stop(self) -> None:
+        if self._status is not None:
+            self._status.stop()
+            self._status = None

@@ -1,0 +1,255 @@
+"""The console's lines, as rich text: one pass, its details, a failure, the summary."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from onnx_passes.report import summary
+from onnx_passes.report.model import PassReport, RewriteSummary, RunReport
+from onnx_passes.report.text import (
+    bound,
+    change,
+    duration,
+    number,
+    one_line,
+    plural,
+    size,
+)
+from onnx_passes.verify.result import Check, OutputCheck
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+STYLES = {"good": "green", "bad": "bold red", "warn": "yellow", "plain": "dim"}
+
+_BOLD = {True: "bold", False: ""}
+_MOST_CULPRITS = 5
+_LONGEST_NAME = 400
+_VERDICT = 15  # columns kept for the verdict: "structure kept", "within 4.1e-6"
+
+
+@dataclass(frozen=True)
+class Glyphs:
+    """The few signs that are not ASCII, and what stands in for them."""
+
+    encoding: str
+    arrow: str
+    ellipsis: str
+
+    @classmethod
+    def of(cls, encoding: str | None) -> Glyphs:
+        """Return those that the encoding of a stream can show."""
+        name = encoding or "utf-8"
+        try:
+            "→…".encode(name)
+        except (UnicodeEncodeError, LookupError):
+            return cls("ascii", "->", "...")
+        return cls(name, "→", "…")
+
+    def name(self, text: str) -> str:
+        """Return a name from the model so that it can do no harm and fits on one line."""
+        shown = one_line(text, self.encoding)
+        if len(shown) <= _LONGEST_NAME:
+            return shown
+        half = _LONGEST_NAME // 2
+        return f"{shown[:half]} {self.ellipsis} {shown[-half:]}"
+
+    def step(self, before: object, after: object) -> str:
+        """Return what changed, or what stayed."""
+        return f"{before}" if before == after else f"{before} {self.arrow} {after}"
+
+
+def pass_lines(done: PassReport, width: int, glyphs: Glyphs) -> list[Text]:
+    """Return a pass as one line; a verdict that does not fit takes the next ones.
+
+    Args:
+        done: The pass.
+        width: Columns there are, 40 or more.
+        glyphs: Signs that the terminal can show.
+    """
+    from rich.text import Text
+
+    roomy = width >= 100
+    count = len(done.rewrites)
+    applied = plural(count, "rewrite") if roomy else f"{count}x"
+    nodes = glyphs.step(done.nodes_before, done.nodes_after)
+    spent = duration(done.pass_seconds + done.verify_seconds)
+    numbers = f" {nodes:>{15 if width >= 80 else 11}}"
+    numbers += f" {applied if count else '':>{15 if roomy else 5}}"
+    words = summary.verdict_words(done)
+    # The error that follows says why, in its own words.
+    why = Text(glyphs.name(words.why) if not done.error else "")
+    verdict = Text(glyphs.name(words.head), STYLES[words.tone])
+
+    columns = max(min(width - len(numbers) - 9 - _VERDICT, 44), 12)
+    indent = "  " * len(done.group.split("/") if done.group else "")
+    line = Text(no_wrap=True)
+    line.append(_title(indent + glyphs.name(done.name), columns, glyphs), _BOLD[done.changed])
+    line.append(numbers, "" if done.changed else "dim").append(f" {spent:>7} ", "dim")
+    if line.cell_len + verdict.cell_len > width:
+        return [line, *_wrapped(verdict, width), *(_wrapped(why, width) if why else [])]
+    line.append_text(verdict)
+    if not why:
+        return [line]
+    if line.cell_len + 2 + why.cell_len <= width:
+        return [line.append(": ").append_text(why)]
+    return [line.append(":"), *_wrapped(why, width)]
+
+
+def _title(name: str, columns: int, glyphs: Glyphs) -> str:
+    """Fit a name into its column; its options give way first."""
+    from rich.cells import cell_len, set_cell_size
+
+    if cell_len(name) > columns and "{" in name:
+        name = f"{name.partition('{')[0]}{{{glyphs.ellipsis}}}"
+    if cell_len(name) > columns:
+        name = set_cell_size(name, columns - len(glyphs.ellipsis)) + glyphs.ellipsis
+    return set_cell_size(name, columns)
+
+
+def _wrapped(text: Text, width: int, indent: int = 4) -> list[Text]:
+    from rich.console import Console
+    from rich.text import Text
+
+    lines = text.wrap(Console(width=width), width - indent)
+    for line in lines:
+        line.rstrip()
+    return [Text(" " * indent) + line for line in lines]
+
+
+def rewrite_text(rewrite: RewriteSummary, glyphs: Glyphs) -> str:
+    """Return an application as ``#31 MergeClips: Clip(..) -> y => Clip(..) -> y``."""
+    old, new = (glyphs.name("; ".join(side)) for side in (rewrite.nodes, rewrite.new_nodes))
+    return f"#{rewrite.number} {glyphs.name(rewrite.rule)}: {old} => {new or 'nothing'}"
+
+
+def check_text(check: Check, glyphs: Glyphs) -> str:
+    """Return a check as ``tolerance on onnxruntime, region: within 3e-7, 31 ms``."""
+    words = summary.check_words(check)
+    where = f" on {glyphs.name(check.engine)}, {check.scope}" if check.engine else ""
+    why = f" ({glyphs.name(words.why)})" if words.why else ""
+    return f"{check.kind}{where}: {glyphs.name(words.head)}{why}, {duration(check.seconds)}"
+
+
+def output_text(output: OutputCheck, glyphs: Glyphs) -> str:
+    """Return the comparison of one output: its errors and the limit."""
+    parts = [glyphs.name(output.output)]
+    if output.max_abs is not None:
+        parts.append(f"max abs {bound(output.max_abs)}")
+    if output.max_rel is not None:
+        parts.append(f"max rel {bound(output.max_rel)}")
+    parts.append(f"{output.mismatched:,} of {output.size:,} outside {limits(output)}")
+    if output.reason:
+        parts.append(glyphs.name(output.reason))
+    return ", ".join(parts)
+
+
+def limits(output: OutputCheck) -> str:
+    """Return the limit that an output was held to."""
+    if not output.rtol and not output.atol:
+        return "equality"
+    return f"rtol {number(output.rtol)}, atol {number(output.atol)}"
+
+
+def failure_rows(done: PassReport, glyphs: Glyphs) -> list[tuple[str, str]]:
+    """Return what is known of a failure, as pairs of a label and a text."""
+    rows: list[tuple[str, str]] = []
+    culprits = summary.blamed(done)
+    for rewrite in culprits[:_MOST_CULPRITS]:
+        rows.append(("rewrite", f"#{rewrite.number} {glyphs.name(rewrite.rule)}"))
+        rows += [("before", glyphs.name(node)) for node in rewrite.nodes]
+        rows += [("after", glyphs.name(node)) for node in rewrite.new_nodes or ["nothing"]]
+    if len(culprits) > _MOST_CULPRITS:
+        rows.append(("", f"and {len(culprits) - _MOST_CULPRITS} more"))
+    if done.rewrites and not culprits:
+        rows.append(("rewrite", f"one of {len(done.rewrites)}; not known which"))
+    found = summary.failing(done.checks)
+    if found is not None:
+        rows += _check_rows(*found, glyphs)
+    rows += [("note", glyphs.name(note)) for note in done.notes]
+    if done.action != "kept":
+        rows.append(("then", glyphs.name(done.action)))
+    if done.reproducer:
+        rows.append(("reproduce", f"python repro.py in {glyphs.name(done.reproducer)}"))
+    return rows
+
+
+def _check_rows(
+    check: Check, output: OutputCheck | None, glyphs: Glyphs
+) -> Iterator[tuple[str, str]]:
+    where = f" on {glyphs.name(check.engine)} ({check.scope})" if check.engine else ""
+    sample = f", sample {check.sample}" if check.sample is not None else ""
+    yield "check", f"{check.kind}{where}{sample}"
+    if check.reason:
+        yield "reason", glyphs.name(check.reason)
+    for metric in check.metrics:
+        if not metric.passed:
+            low, high = number(metric.low), number(metric.high)
+            told = f"{number(metric.value)}, not in [{low}, {high}]"
+            yield "metric", f"{glyphs.name(metric.name)} is {told}"
+    if output is None:
+        return
+    place = f" at [{', '.join(map(str, output.worst))}]" if output.worst is not None else ""
+    yield "output", glyphs.name(output.output) + place
+    if output.reason and output.reason != check.reason:
+        yield "because", glyphs.name(output.reason)
+    if output.expected is not None:
+        yield "expected", glyphs.name(output.expected)
+    if output.actual is not None:
+        yield "actual", glyphs.name(output.actual)
+    worst = summary.margin([replace(check, outputs=(output,))])
+    if worst is not None:
+        allowed = limits(output) if worst.limit is None else number(worst.limit, 3)
+        yield "error", f"{number(worst.error, 3)}, limit {allowed} ({limits(output)})"
+    if output.size:
+        yield "elements", f"{output.mismatched:,} of {output.size:,} outside the limit"
+
+
+def summary_rows(report: RunReport, glyphs: Glyphs) -> Iterator[tuple[str, str]]:
+    """Yield the summary as pairs of a label and a text."""
+    before, after = report.before, report.after
+    if before and after:
+        nodes = glyphs.step(f"{before.nodes:,}", f"{after.nodes:,}")
+        yield "nodes", _with(nodes, change(before.nodes, after.nodes))
+        weights = glyphs.step(size(before.weight_bytes), size(after.weight_bytes))
+        yield "weights", _with(weights, change(before.weight_bytes, after.weight_bytes))
+        yield "opset", ", ".join(_opsets(before.opsets, after.opsets, glyphs))
+    applied = summary.rules(report.passes)
+    if applied:
+        yield "rewrites", f"{applied.total():,} by {plural(len(applied), 'rule')}"
+    spent = f"{duration(report.pass_seconds)} in {plural(len(report.passes), 'pass')}"
+    checked = f", {duration(report.verify_seconds)} in verification" if report.verify else ""
+    yield "time", spent + checked
+    if report.reference:
+        samples = plural(report.reference.samples, "sample")
+        yield "inputs", f"{glyphs.name(report.reference.source)}, {samples}"
+    yield from _engine_rows(report, glyphs)
+    for check in report.final:
+        yield "end result", check_text(check, glyphs)
+
+
+def _engine_rows(report: RunReport, glyphs: Glyphs) -> Iterator[tuple[str, str]]:
+    engines = {e.name: e for e in report.engines}
+    for name, tally in summary.tallies(report).items():
+        engine = engines.get(name)
+        words = tally.words
+        told = f"{words.head}, {words.why}" if words.why else words.head
+        if tally.max_abs:
+            told += f", largest error {bound(tally.max_abs)}"
+        version = engine.details.get("version") if engine else None
+        shown = f"{name} {version}" if version and str(version) not in name else name
+        yield "engine", f"{glyphs.name(shown)}: {told}"
+        if engine and engine.fallback_for:
+            yield "fallback", glyphs.name(engine.fallback_for)
+
+
+def _opsets(before: dict[str, int], after: dict[str, int], glyphs: Glyphs) -> Iterator[str]:
+    for domain in sorted(before.keys() | after.keys()):
+        old, new = before.get(domain, "none"), after.get(domain, "none")
+        yield f"{glyphs.name(domain) or 'ai.onnx'} {glyphs.step(old, new)}"
+
+
+def _with(text: str, aside: str) -> str:
+    return f"{text} ({aside})" if aside else text

@@ -1,0 +1,254 @@
+"""What a report says, derived once for all writers: verdicts in words, margins, tallies."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from onnx_passes.report.model import PassReport, RewriteSummary, RunReport
+from onnx_passes.report.text import bound, number, plural
+from onnx_passes.verify.result import Check, OutputCheck, Verdict
+
+Tone: TypeAlias = Literal["good", "bad", "warn", "plain"]
+
+
+@dataclass(frozen=True)
+class Words:
+    """A verdict for a reader.
+
+    Attributes:
+        head: A few words that stand alone and are never cut: "within 3e-7", "FAILED".
+        tone: How to colour it.
+        why: One sentence more, or nothing.
+    """
+
+    head: str
+    tone: Tone
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class Margin:
+    """The measured error that came nearest to its limit, or went furthest past it.
+
+    Attributes:
+        output: Where it was seen.
+        error: The absolute error.
+        limit: What was allowed there: ``atol + rtol * |expected|``, 0 under equality; None
+            where it depends on an element that the report does not have.
+    """
+
+    output: str
+    error: float
+    limit: float | None
+
+    @property
+    def ratio(self) -> float:
+        """Error over limit; above 1 the limit is broken."""
+        if self.error == 0:
+            return 0.0
+        if self.limit is None:
+            return 1.0
+        return self.error / self.limit if self.limit else math.inf
+
+
+@dataclass(frozen=True)
+class EngineTally:
+    """What the checks on one engine found."""
+
+    passed: int
+    failed: int
+    not_verified: int
+    max_abs: float | None
+
+    @property
+    def words(self) -> Words:
+        """The engine's own verdict."""
+        if self.failed:
+            return Words("FAILED", "bad", plural(self.failed, "check") + " failed")
+        if self.not_verified:
+            return Words("not verified", "warn", f"{self.not_verified} could not be run")
+        if self.passed:
+            return Words("agrees", "good", plural(self.passed, "check") + " passed")
+        return Words("not asked", "plain")
+
+
+def outcome(report: RunReport) -> Words:
+    """Return the verdict of the whole run."""
+    failed = [p for p in report.passes if p.verdict is Verdict.FAILED]
+    undone = [p for p in failed if p.action == "rolled back"]
+    broken = [c for c in report.final if c.verdict is Verdict.FAILED]
+    if report.error or broken or len(failed) > len(undone):
+        return Words("FAILED", "bad", _first_line(report.error) or _blame(failed, broken))
+    aside = f"{_named(undone)} failed and rolled back" if undone else ""
+    if not report.verify:
+        return Words("NOT VERIFIED", "warn", "verification was off")
+    unknown = [p for p in report.passes if p.verdict is Verdict.NOT_VERIFIED]
+    open_checks = [c for c in report.final if c.verdict is Verdict.NOT_VERIFIED]
+    if unknown or open_checks or report.not_verified:
+        proved = any(p.verdict is Verdict.PASSED for p in report.passes)
+        head = "PARTLY VERIFIED" if proved else "NOT VERIFIED"
+        missing = [_named(unknown)] if unknown else []
+        missing += ["the end result"] if open_checks else []
+        said = f"not verified: {' and '.join(missing)}" if missing else "see what is missing"
+        return Words(head, "warn", "; ".join(filter(None, [said, aside])))
+    if not any(p.changed for p in report.passes):
+        return Words("VERIFIED", "good", aside or "no pass changed the model")
+    return Words("VERIFIED", "good", aside)
+
+
+def verdict_words(done: PassReport) -> Words:
+    """Return the verdict of one pass."""
+    if done.verdict is Verdict.FAILED:
+        head = "FAILED" if done.action == "kept" else f"FAILED, {done.action}"
+        return Words(head, "bad", _first_reason(done.checks, Verdict.FAILED))
+    if done.verdict is Verdict.NOT_VERIFIED:
+        why = _first_reason(done.checks, Verdict.NOT_VERIFIED)
+        return Words("not verified", "warn", why)
+    if done.verdict is Verdict.UNCHANGED:
+        return Words("no change", "plain")
+    return Words(_passed(done.checks), "good")
+
+
+def check_words(check: Check) -> Words:
+    """Return the verdict of one check."""
+    if check.verdict is Verdict.FAILED:
+        return Words("FAILED", "bad", check.reason or _output_reason(check))
+    if check.verdict is Verdict.NOT_VERIFIED:
+        return Words("not verified", "warn", check.reason or "")
+    if check.verdict is Verdict.UNCHANGED:
+        return Words("no change", "plain", check.reason or "")
+    return Words(_passed([check]), "good", check.reason or "")
+
+
+def margin(checks: Iterable[Check]) -> Margin | None:
+    """Return the margin closest to, or furthest past, its limit."""
+    margins = [_margin(c, o) for c in checks for o in c.outputs]
+    return max((m for m in margins if m), key=lambda m: (m.ratio, m.error), default=None)
+
+
+def failing(checks: Iterable[Check]) -> tuple[Check, OutputCheck | None] | None:
+    """Return the first failed check, with the failed output furthest past its limit."""
+    check = next((c for c in checks if c.verdict is Verdict.FAILED), None)
+    if check is None:
+        return None
+
+    def badness(output: OutputCheck) -> float:
+        seen = _margin(check, output)
+        return seen.ratio if seen else math.inf
+
+    return check, max((o for o in check.outputs if not o.passed), key=badness, default=None)
+
+
+def blamed(done: PassReport) -> list[RewriteSummary]:
+    """Return the rewrites that a failure is due to; empty where that is not known."""
+    if len(done.rewrites) == 1:
+        return done.rewrites
+    return [r for r in done.rewrites if r.number in done.culprits]
+
+
+def rules(passes: Iterable[PassReport]) -> Counter[str]:
+    """Return the number of applications by rule."""
+    return Counter(r.rule for p in passes for r in p.rewrites)
+
+
+def tallies(report: RunReport) -> dict[str, EngineTally]:
+    """Return what each engine found, the engines of the report first and in its order."""
+    found: dict[str, list[Check]] = {e.name: [] for e in report.engines}
+    for check in all_checks(report):
+        if check.engine is not None:
+            found.setdefault(check.engine, []).append(check)
+    return {name: _tally(checks) for name, checks in found.items()}
+
+
+def all_checks(report: RunReport) -> Iterator[Check]:
+    """Return every check of a run, those of the end last."""
+    for done in report.passes:
+        yield from done.checks
+    yield from report.final
+
+
+def element(text: str | None) -> float | None:
+    """Return the number that an element's text stands for, if it is a real number."""
+    try:
+        return float(text) if text is not None else None
+    except ValueError:
+        return None
+
+
+def _tally(checks: list[Check]) -> EngineTally:
+    count = Counter(c.verdict for c in checks)
+    errors = [c.max_abs for c in checks if c.max_abs is not None]
+    return EngineTally(
+        count[Verdict.PASSED],
+        count[Verdict.FAILED],
+        count[Verdict.NOT_VERIFIED],
+        max(errors, default=None),
+    )
+
+
+def _margin(check: Check, output: OutputCheck) -> Margin | None:
+    expected, actual = element(output.expected), element(output.actual)
+    error = output.max_abs
+    if expected is not None and actual is not None:
+        if math.isfinite(expected) and math.isfinite(actual):
+            # The texts are rounded; where they look equal only the saved maximum tells.
+            error = abs(actual - expected) or error or 0.0
+        elif str(expected) != str(actual):
+            error = math.inf
+    if error is None:
+        return None
+    limit: float | None = output.atol
+    if output.rtol:
+        limit = None if expected is None else output.atol + output.rtol * abs(expected)
+        # Inside a model the limit may follow the largest element, which was not recorded.
+        if limit is not None and check.scope == "region" and error > limit:
+            limit = None
+    return Margin(output.output, error, limit)
+
+
+def _passed(checks: Iterable[Check]) -> str:
+    numeric = [c for c in checks if c.verdict is Verdict.PASSED and c.outputs]
+    scores = [
+        f"{m.name} {number(m.value)}"
+        for c in checks
+        if c.verdict is Verdict.PASSED
+        for m in c.metrics
+    ]
+    worst = max((c.max_abs or 0.0 for c in numeric), default=0.0)
+    parts = [f"within {bound(worst)}" if worst else "equal"] if numeric else []
+    return ", ".join(parts + list(dict.fromkeys(scores))) or "structure kept"
+
+
+def _first_reason(checks: Iterable[Check], verdict: Verdict) -> str:
+    reasons = (c.reason or _output_reason(c) for c in checks if c.verdict is verdict)
+    return next(filter(None, reasons), "")
+
+
+def _output_reason(check: Check) -> str:
+    wrong = next((o for o in check.outputs if not o.passed), None)
+    if wrong is not None:
+        return f"{wrong.output}: {wrong.reason}" if wrong.reason else wrong.output
+    off = next((m for m in check.metrics if not m.passed), None)
+    if off is None:
+        return ""
+    return f"{off.name} is {number(off.value)}, not in [{number(off.low)}, {number(off.high)}]"
+
+
+def _first_line(text: str | None) -> str:
+    return text.strip().splitlines()[0] if text and text.strip() else ""
+
+
+def _named(passes: list[PassReport]) -> str:
+    return passes[0].name if len(passes) == 1 else f"{len(passes)} passes"
+
+
+def _blame(failed: list[PassReport], broken: list[Check]) -> str:
+    if broken:
+        reason = _first_reason(broken, Verdict.FAILED)
+        return f"the result differs from the original{f': {reason}' if reason else ''}"
+    verb = {"warned": "failed and was kept"}.get(failed[0].action, "failed")
+    return f"{_named(failed)} {verb}" if len(failed) == 1 else f"{_named(failed)} failed"

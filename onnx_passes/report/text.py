@@ -1,0 +1,83 @@
+"""Numbers and names as a person reads them, the same in every writer."""
+
+from __future__ import annotations
+
+import math
+import unicodedata
+
+# Bidirectional controls reorder what a reader sees, so a name could pose as another.
+_HIDDEN = {"Cc", "Cf", "Co", "Cs", "Zl", "Zp"}
+
+
+def printable(text: str, encoding: str = "utf-8") -> str:
+    r"""Return ``text`` with everything that is not a visible character escaped.
+
+    Names come from the model, which may be hostile: terminal escapes, bidirectional controls
+    and lone surrogates are shown as ``\x1b``, ``\u202e``, ``\udc80``. Line breaks stay.
+
+    Args:
+        text: Any text.
+        encoding: What the reader's side can show; the rest is escaped too.
+    """
+    shown = "".join(
+        char
+        if char == "\n" or unicodedata.category(char) not in _HIDDEN
+        else char.encode("unicode_escape").decode()
+        for char in text
+    )
+    return shown.encode(encoding, "backslashreplace").decode(encoding)
+
+
+def one_line(text: str, encoding: str = "utf-8") -> str:
+    r"""Return ``text`` as :func:`printable` does, with line breaks shown as ``\n``."""
+    return printable(text, encoding).replace("\n", "\\n")
+
+
+def duration(seconds: float) -> str:
+    """Return a wall time with two or three digits: ``12 ms``, ``1.4 s``, ``2 min 5 s``."""
+    if seconds < 0.9995:
+        return f"{seconds * 1e3:.0f} ms" if seconds >= 0.00095 else "<1 ms"
+    if seconds < 59.95:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"
+
+
+def size(count: int) -> str:
+    """Return a number of bytes in decimal units: ``102.2 MB``."""
+    value, units = float(count), ("bytes", "kB", "MB", "GB")
+    for unit in units:
+        if value < 999.95 or unit == "GB":
+            return f"{count} bytes" if unit == "bytes" else f"{value:.1f} {unit}"
+        value /= 1000
+    raise AssertionError  # the last unit always returns
+
+
+def bound(error: float) -> str:
+    """Return an error rounded up to two digits, so that "within" it is true: ``3.1e-7``."""
+    if not math.isfinite(error) or error == 0:
+        return f"{error:g}"
+    exponent = math.floor(math.log10(abs(error)))
+    digits = math.ceil(round(error / 10.0 ** (exponent - 1), 6))
+    return number(digits * 10.0 ** (exponent - 1), 2)
+
+
+def number(value: float, digits: int = 4) -> str:
+    """Return a number with that many digits and a short exponent: ``3.142``, ``1e-5``."""
+    mantissa, _, exponent = f"{value:.{digits}g}".partition("e")
+    return f"{mantissa}e{int(exponent)}" if exponent else mantissa
+
+
+def plural(count: int, noun: str) -> str:
+    """Return ``1 node`` or ``1,024 nodes``."""
+    ending = "" if count == 1 else "es" if noun.endswith(("s", "x")) else "s"
+    return f"{count:,} {noun}{ending}"
+
+
+def change(before: float, after: float) -> str:
+    """Return the change in percent with its sign, or nothing where there is none to state."""
+    if before == after or before == 0:
+        return ""
+    percent = 100 * (after - before) / before
+    return f"{percent:+.1f} %" if abs(percent) >= 0.05 else f"{percent:+.2g} %"

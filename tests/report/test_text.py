@@ -1,0 +1,103 @@
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from onnx_passes.report.text import (
+    bound,
+    change,
+    duration,
+    number,
+    one_line,
+    plural,
+    printable,
+    size,
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("layer.0/conv:0", "layer.0/conv:0"),
+        ("naïve 名前", "naïve 名前"),
+        ("\x1b[31mred", "\\x1b[31mred"),
+        ("\x9b31m", "\\x9b31m"),
+        ("user\u202etxt.exe", "user\\u202etxt.exe"),
+        ("bad\udc80byte", "bad\\udc80byte"),
+        ("a\nb", "a\nb"),
+    ],
+)
+def test_what_a_terminal_would_obey_is_shown_instead(text, shown):
+    assert printable(text) == shown
+
+
+@given(st.text(), st.sampled_from(["utf-8", "ascii", "latin-1", "cp1252"]))
+def test_any_name_can_be_written_on_any_terminal_on_one_line(text, encoding):
+    shown = one_line(text, encoding)
+    shown.encode(encoding)
+    assert "\n" not in shown
+    assert "\x1b" not in shown
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown"),
+    [
+        (0, "<1 ms"),
+        (0.012, "12 ms"),
+        (0.9999, "1.0 s"),
+        (1.44, "1.4 s"),
+        (59.96, "1 min 0 s"),
+        (125, "2 min 5 s"),
+        (7260, "2 h 1 min"),
+    ],
+)
+def test_durations(seconds, shown):
+    assert duration(seconds) == shown
+
+
+@pytest.mark.parametrize(
+    ("count", "shown"),
+    [
+        (0, "0 bytes"),
+        (999, "999 bytes"),
+        (1000, "1.0 kB"),
+        (999_999, "1.0 MB"),
+        (102_226_010, "102.2 MB"),
+        (3 * 10**12, "3000.0 GB"),
+    ],
+)
+def test_sizes(count, shown):
+    assert size(count) == shown
+
+
+@pytest.mark.parametrize(
+    ("error", "shown"),
+    [
+        (3e-7, "3e-7"),
+        (3.01e-7, "3.1e-7"),
+        (9.96e-7, "1e-6"),
+        (9.3125, "9.4"),
+        (0.0, "0"),
+        (math.inf, "inf"),
+        (math.nan, "nan"),
+        (1e-320, "1e-320"),
+    ],
+)
+def test_errors_are_rounded_up(error, shown):
+    assert bound(error) == shown
+
+
+@given(st.floats(min_value=1e-300, max_value=1e300))
+def test_an_error_is_within_the_bound_that_is_printed(error):
+    assert float(bound(error)) >= error * (1 - 1e-6)
+
+
+def test_counts_and_changes():
+    assert plural(1, "pass") == "1 pass"
+    assert plural(2048, "pass") == "2,048 passes"
+    assert plural(0, "rewrite") == "0 rewrites"
+    assert change(231, 117) == "-49.4 %"
+    assert change(100_000, 99_999) == "-0.001 %"
+    assert change(0, 5) == change(5, 5) == ""
+    assert number(1e-5) == "1e-5"
