@@ -6,29 +6,17 @@ graph without them is a few hundred kilobytes; an engine takes the tensors by re
 
 from __future__ import annotations
 
-import itertools
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, MutableSequence
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TypeVar
 
 import onnx
 import onnx_ir as ir
 
 from onnx_passes.errors import EngineError
+from onnx_passes.runtime.graph_writer import GraphWriter, function_into, opsets_into
 
 T = TypeVar("T")
-
-INLINE_BYTES = 1024
-"""Tensors up to this size stay in the protobuf: engines read shapes and axes from there."""
-
-INLINE_INTEGER_BYTES = 65536
-"""As INLINE_BYTES, for int32 and int64, which carry shapes, indices and sizes."""
-
-LOCATION = "weights-by-reference"
-"""The location declared for tensors left out; no file of that name is ever opened."""
-
-_FIRST_FUNCTION_VALUE_INFO = 10  # IR version; before it, FunctionProto had no value_info
 
 
 @dataclass(frozen=True)
@@ -65,12 +53,12 @@ def split_weights(model: ir.Model) -> Weightless:
     proto = onnx.ModelProto(ir_version=model.ir_version)
     if model.domain:
         proto.domain = model.domain
-    _opsets_into(proto.opset_import, model.opset_imports)
-    writer = _Writer(proto.graph, _definitions(model.graph))
+    opsets_into(proto.opset_import, model.opset_imports)
+    writer = GraphWriter.of_model(proto.graph, model)
     writer.graph_into(proto.graph, model.graph)
     writer.drop_unused()
     for function in model.functions.values():
-        _function_into(proto.functions.add(), function, model.ir_version)
+        function_into(proto.functions.add(), function, model.ir_version)
     return Weightless(proto, writer.weights)
 
 
@@ -106,224 +94,3 @@ def split_for_engine(
                 help="keep the external data beside the model that it belongs to",
             ) from error
     return split.proto, weights
-
-
-def _definitions(graph: ir.Graph) -> Counter[str]:
-    values = [
-        *graph.inputs,
-        *(v for v in graph.initializers.values() if not v.is_graph_input()),
-    ]
-    for node in graph.all_nodes():
-        values.extend(node.outputs)
-        for attribute in node.attributes.values():
-            for inner in _subgraphs(attribute):
-                values.extend((*inner.inputs, *inner.initializers.values()))
-    return Counter(value.name for value in values if value.name)
-
-
-def _subgraphs(attribute: ir.Attr) -> Iterable[ir.Graph]:
-    if attribute.is_ref():
-        return ()
-    if attribute.type == ir.AttributeType.GRAPH:
-        return (attribute.as_graph(),)
-    return attribute.as_graphs() if attribute.type == ir.AttributeType.GRAPHS else ()
-
-
-@dataclass
-class _Writer:
-    """Writes one tree of scopes: the main graph with its subgraphs, or a function's body.
-
-    Attributes:
-        main: The main graph, where large tensors go; None inside a function, which has none.
-        definitions: How many values have a name, over the whole tree.
-        weights: The tensors left out so far.
-        renamed: Subgraph values that moved under another name.
-        used: Names that nodes take and graphs return.
-    """
-
-    main: onnx.GraphProto | None = None
-    definitions: Counter[str] = field(default_factory=Counter)
-    weights: dict[str, ir.TensorProtocol] = field(default_factory=dict)
-    renamed: dict[ir.Value, str] = field(default_factory=dict)
-    used: set[str] = field(default_factory=set)
-
-    def graph_into(self, proto: onnx.GraphProto, graph: ir.Graph) -> None:
-        """Write a graph and everything below it."""
-        proto.name = graph.name or "graph"
-        for value in graph.inputs:
-            ir.serde.serialize_value_into(proto.input.add(), value)
-        for value in graph.initializers.values():
-            tensor = value.const_value
-            if tensor is None or self._left_out(proto, value, tensor):
-                continue
-            if not value.is_graph_input():
-                _value_info_into(proto, value)
-            _inline_into(proto.initializer.add(), value.name, tensor)
-        self.nodes_into(proto, graph)
-        for value in graph.outputs:
-            ir.serde.serialize_value_into(proto.output.add(), value)
-            self.used.add(str(value.name))
-
-    def drop_unused(self) -> None:
-        """Take back what nothing uses: engines drop it first, and then miss its place."""
-        if self.main is None:
-            return
-        inputs = {value.name for value in self.main.input}
-        for index in reversed(range(len(self.main.initializer))):
-            proto = self.main.initializer[index]
-            if proto.name in self.used or proto.name not in self.weights:
-                continue
-            tensor = self.weights.pop(proto.name)
-            if proto.name in inputs:  # without a value, it would have to be fed
-                _inline_into(self.main.initializer[index], proto.name, tensor)
-            else:
-                del self.main.initializer[index]
-
-    def nodes_into(
-        self, proto: onnx.GraphProto | onnx.FunctionProto, nodes: Iterable[ir.Node]
-    ) -> None:
-        """Write nodes, and what is known of their outputs."""
-        for node in nodes:
-            if isinstance(proto, onnx.GraphProto) and self._constant_left_out(proto, node):
-                continue
-            self._node_into(proto.node.add(), node)
-            for value in node.outputs:
-                if not value.is_graph_output():
-                    _value_info_into(proto, value)
-
-    def _constant_left_out(self, proto: onnx.GraphProto, node: ir.Node) -> bool:
-        # To an engine, a Constant node is an initializer.
-        value = node.attributes.get("value")
-        return (
-            node.op_identifier() == ("", "Constant", "")
-            and value is not None
-            and not value.is_ref()
-            and value.type == ir.AttributeType.TENSOR
-            and self._left_out(proto, node.outputs[0], value.as_tensor())
-        )
-
-    def _left_out(
-        self, proto: onnx.GraphProto, value: ir.Value, tensor: ir.TensorProtocol
-    ) -> bool:
-        """Declare ``tensor`` in the main graph and keep it beside, if it is large."""
-        name = value.name
-        if self.main is None or not name or not _is_large(tensor):
-            return False
-        if proto is not self.main:
-            # The interface of a subgraph is by position: its values cannot leave it.
-            if value.is_graph_input() or value.is_graph_output():
-                return False
-            name = self._unused(name)
-            if name != value.name:
-                self.renamed[value] = name
-        _declare_into(self.main.initializer.add(), name, tensor)
-        if not value.is_graph_input() and not value.is_graph_output():
-            _value_info_into(self.main, value, name)
-        self.weights[name] = tensor
-        return True
-
-    def _unused(self, name: str) -> str:
-        # Sibling subgraphs may use one name twice; in the main graph it would be one value.
-        if self.definitions[name] == 1:
-            return name
-        names = (f"{name}_{count}" for count in itertools.count(1))
-        unused = next(name for name in names if not self.definitions[name])
-        self.definitions[unused] = 1
-        return unused
-
-    def _node_into(self, proto: onnx.NodeProto, node: ir.Node) -> None:
-        proto.op_type, proto.domain = node.op_type, node.domain
-        proto.name, proto.overload = node.name or "", node.overload
-        proto.input.extend(
-            "" if value is None else self.renamed.get(value) or value.name or ""
-            for value in node.inputs
-        )
-        self.used.update(proto.input)
-        outputs = [value.name or "" for value in node.outputs]
-        while outputs and not outputs[-1]:
-            outputs.pop()
-        proto.output.extend(outputs)
-        for attribute in node.attributes.values():
-            self._attribute_into(proto.attribute.add(), attribute)
-
-    def _attribute_into(self, proto: onnx.AttributeProto, attribute: ir.Attr) -> None:
-        if attribute.is_ref():
-            ir.serde.serialize_reference_attribute_into(proto, attribute)
-            return
-        match attribute.type:
-            case ir.AttributeType.GRAPH:
-                self.graph_into(proto.g, attribute.as_graph())
-            case ir.AttributeType.GRAPHS:
-                for graph in attribute.as_graphs():
-                    self.graph_into(proto.graphs.add(), graph)
-            case ir.AttributeType.TENSOR:
-                tensor = attribute.as_tensor()
-                _inline_into(proto.t, tensor.name, tensor)
-            case ir.AttributeType.TENSORS:
-                for tensor in attribute.as_tensors():
-                    _inline_into(proto.tensors.add(), tensor.name, tensor)
-            case _:
-                ir.serde.serialize_attribute_into(proto, attribute)
-                return
-        proto.name = attribute.name
-        proto.type = onnx.AttributeProto.AttributeType.Name(attribute.type.value)
-
-
-def _function_into(proto: onnx.FunctionProto, function: ir.Function, ir_version: int) -> None:
-    proto.domain, proto.name = function.domain, function.name
-    proto.overload = function.overload
-    _opsets_into(proto.opset_import, function.opset_imports)
-    proto.input.extend(str(value.name) for value in function.inputs)
-    proto.output.extend(str(value.name) for value in function.outputs)
-    for attribute in function.attributes.values():
-        if attribute.value is None:
-            proto.attribute.append(attribute.name)
-        else:
-            ir.serde.serialize_attribute_into(proto.attribute_proto.add(), attribute)
-    _Writer().nodes_into(proto, function)
-    if ir_version < _FIRST_FUNCTION_VALUE_INFO:
-        del proto.value_info[:]
-
-
-def _opsets_into(
-    proto: MutableSequence[onnx.OperatorSetIdProto], opsets: Mapping[str, int]
-) -> None:
-    proto.extend(
-        onnx.OperatorSetIdProto(domain=domain, version=version)
-        for domain, version in opsets.items()
-    )
-
-
-def _value_info_into(
-    proto: onnx.GraphProto | onnx.FunctionProto, value: ir.Value, name: str | None = None
-) -> None:
-    if value.name and (value.type is not None or value.shape is not None):
-        ir.serde.serialize_value_into(proto.value_info.add(), value, name=name or value.name)
-
-
-def _is_large(tensor: ir.TensorProtocol) -> bool:
-    if tensor.dtype == ir.DataType.STRING:
-        return False  # has no memory layout that could be shared
-    is_index = tensor.dtype in (ir.DataType.INT32, ir.DataType.INT64)
-    return tensor.nbytes > (INLINE_INTEGER_BYTES if is_index else INLINE_BYTES)
-
-
-def _declare_into(proto: onnx.TensorProto, name: str, tensor: ir.TensorProtocol) -> None:
-    proto.name = name
-    proto.data_type = tensor.dtype.value
-    proto.dims.extend(tensor.shape.numpy())
-    proto.data_location = onnx.TensorProto.EXTERNAL
-    for key, text in (("location", LOCATION), ("offset", "0"), ("length", str(tensor.nbytes))):
-        proto.external_data.add(key=key, value=text)
-
-
-def _inline_into(proto: onnx.TensorProto, name: str | None, tensor: ir.TensorProtocol) -> None:
-    proto.Clear()
-    proto.name = name or ""
-    proto.data_type = tensor.dtype.value
-    proto.dims.extend(tensor.shape.numpy())
-    if tensor.dtype == ir.DataType.STRING:
-        for text in tensor.numpy().reshape(-1):
-            proto.string_data.append(text if isinstance(text, bytes) else str(text).encode())
-    else:
-        proto.raw_data = tensor.tobytes()

@@ -8,8 +8,12 @@ from collections.abc import Iterator
 import numpy as np
 import onnx_ir as ir
 
-# The rules register themselves.
-from onnx_passes.runtime.inputs import rules_domain, rules_index, rules_shape  # noqa: F401
+from onnx_passes.runtime.inputs import (
+    rules_domain,  # noqa: F401 - these modules register their rules
+    rules_index,  # noqa: F401
+    rules_shape,  # noqa: F401
+    rules_size,  # noqa: F401
+)
 from onnx_passes.runtime.inputs.hints import Hint
 from onnx_passes.runtime.inputs.use import Use, rule_for
 
