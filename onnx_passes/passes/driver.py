@@ -21,7 +21,7 @@ from onnx_passes.errors import FixpointError, PassError
 from onnx_passes.passes.context import Application, Rewrites
 from onnx_passes.passes.patterns import PatternInfo, describe, rule_name
 from onnx_passes.passes.replace import Namer, creates_cycle, replace, restores_itself
-from onnx_passes.surgery.walk import all_graphs
+from onnx_passes.surgery.walk import graphs_within
 
 Container = ir.Graph | ir.Function
 
@@ -79,7 +79,7 @@ class _Driver:
         for rule in self.patterns:
             if rule.rule.graph_pre_visitor is not None:
                 rule.rule.graph_pre_visitor()
-        for container in list(all_graphs(self.model)):
+        for container in self.containers():
             # Patterns read constants from `const_value`, which Constant nodes come without.
             basic_constant_propagation(container)
             for node in container:
@@ -97,6 +97,13 @@ class _Driver:
             if rule.rule.graph_post_visitor is not None:
                 rule.rule.graph_post_visitor()
 
+    def containers(self) -> list[Container]:
+        found: list[Container] = list(graphs_within(self.model.graph))
+        for function in self.model.functions.values():
+            inner = list(graphs_within(function.graph))[1:]
+            found += [function, *inner]
+        return found
+
     def enqueue(self, container: Container, node: ir.Node) -> None:
         if node not in self.queued and self.candidates(node):
             self.queued.add(node)
@@ -111,8 +118,7 @@ class _Driver:
 
     def visit(self, container: Container, node: ir.Node) -> None:
         for info in self.candidates(node):
-            in_function = isinstance(container, ir.Function)
-            if in_function and _reads_function_attributes(node, info.depth):
+            if self.model.functions and _reads_function_attributes(node, info.depth):
                 continue
             if self.try_apply(info.rule, container, node):
                 return
@@ -141,7 +147,8 @@ class _Driver:
         if all(a is b for a, b in zip(old, new, strict=True)) or not self.rewrites.admits(key):
             return False
         matched = list(delta.match.nodes)
-        if restores_itself(matched, old, new):
+        # A pattern with two outputs may match one node twice; that is no pair to fuse.
+        if len({*old}) < len(old) or restores_itself(matched, old, new):
             return False
         if len(old) > 1 and creates_cycle(container, matched, old, delta.new_nodes):
             return False

@@ -66,11 +66,17 @@ def rule_name(rule: RewriteRule) -> str:
     return rule.name or getattr(function, "__qualname__", None) or "anonymous-rule"
 
 
+def shorten(text: str, width: int = 60) -> str:
+    """Return ``text``, its middle left out where it is wider than ``width``."""
+    half = (width - 3) // 2
+    return text if len(text) <= width else f"{text[:half]}...{text[-half:]}"
+
+
 def describe(node: ir.Node) -> str:
     """Show a node on one line: ``y = Clip(x, lo, hi)``, attributes in braces."""
 
     def names(values: Iterable[ir.Value | None]) -> str:
-        return ", ".join("" if v is None else str(v.name) for v in values)
+        return ", ".join("" if v is None else shorten(str(v.name)) for v in values)
 
     operator = f"{node.domain}::{node.op_type}" if node.domain else node.op_type
     attributes = ", ".join(_attribute(a) for a in node.attributes.values())
@@ -89,4 +95,4 @@ def _attribute(attribute: ir.Attr) -> str:
             return f"{attribute.name}={tensor.numpy().item()}"
         return f"{attribute.name}=<{tensor.dtype.name.lower()}{list(tensor.shape)}>"
     text = str(attribute.value)
-    return f"{attribute.name}={text if len(text) <= 40 else text[:37] + '...'}"
+    return f"{attribute.name}={shorten(text, 40)}"

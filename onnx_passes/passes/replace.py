@@ -8,7 +8,7 @@ from typing import Any
 
 import onnx_ir as ir
 
-from onnx_passes.surgery.walk import all_graphs, all_nodes
+from onnx_passes.surgery.walk import all_graphs, all_nodes, subgraphs_of
 
 Container = ir.Graph | ir.Function
 
@@ -22,10 +22,10 @@ class Namer:
     def __init__(self, model: ir.Model) -> None:
         self.values: set[str] = set()
         self.nodes: set[str] = set()
+        self._last: dict[str, int] = {}
         for graph in all_graphs(model):
             self.values.update(str(v.name) for v in graph.inputs)
-            if isinstance(graph, ir.Graph):
-                self.values.update(graph.initializers)
+            self.values.update(graph.initializers)
         for node in all_nodes(model):
             self.values.update(v.name for v in node.outputs if v.name)
             if node.name:
@@ -33,20 +33,19 @@ class Namer:
 
     def value(self, wish: str | None) -> str:
         """Return ``wish``, or a name like it that is free."""
-        return _free(wish or "value", self.values)
+        return self._free(wish or "value", self.values)
 
     def node(self, wish: str | None) -> str:
         """Return ``wish``, or a name like it that is free."""
-        return _free(wish or "node", self.nodes)
+        return self._free(wish or "node", self.nodes)
 
-
-def _free(wish: str, taken: set[str]) -> str:
-    name, count = wish, 0
-    while name in taken:
-        count += 1
-        name = f"{wish}_{count}"
-    taken.add(name)
-    return name
+    def _free(self, wish: str, taken: set[str]) -> str:
+        name = wish
+        while name in taken:
+            self._last[wish] = self._last.get(wish, 0) + 1
+            name = f"{wish}_{self._last[wish]}"
+        taken.add(name)
+        return name
 
 
 @dataclass(frozen=True)
@@ -122,11 +121,11 @@ def _owners(container: Container) -> dict[ir.Graph | None, ir.Node]:
     """Map every graph nested in ``container`` to the node of ``container`` that holds it."""
     owners: dict[ir.Graph | None, ir.Node] = {}
     for node in container:
-        pending = subgraphs(node)
+        pending = list(subgraphs_of(node))
         while pending:
             graph = pending.pop()
             owners[graph] = node
-            pending.extend(inner for n in graph for inner in subgraphs(n))
+            pending.extend(inner for n in graph for inner in subgraphs_of(n))
     return owners
 
 
@@ -140,9 +139,9 @@ def replace(container: Container, root: ir.Node, delta: Any, namer: Namer) -> To
     ]
     _inherit_metadata(root, matched, new_nodes)
     for node in new_nodes:
-        node.name = namer.node(node.name or f"{root.name or root.op_type}_{node.op_type}")
+        node.name = namer.node(node.name or node.op_type)
         for value in node.outputs:
-            value.name = namer.value(value.name or f"{old[0].name}_{node.op_type}")
+            value.name = namer.value(value.name or f"{node.op_type}_out")
     outputs: list[ir.Value] = []
     fresh = {value for node in new_nodes for value in node.outputs}
     for before, after in zip(old, delta.new_outputs, strict=True):
@@ -156,7 +155,7 @@ def replace(container: Container, root: ir.Node, delta: Any, namer: Namer) -> To
         if before.is_graph_output() or (after in fresh and after not in outputs):
             # Readers keep the name that they know, and so does the user of a graph output.
             namer.values.discard(str(standing.name))
-            before.name, standing.name = namer.value(f"{before.name}_replaced"), before.name
+            before.name, standing.name = namer.value("replaced"), before.name
         if standing.type is None:
             standing.type = before.type
         if standing.shape is None and before.shape is not None:
@@ -209,7 +208,7 @@ def _remove_dead(nodes: Sequence[ir.Node]) -> list[ir.Value]:
             continue
         inputs = [value for value in node.inputs if value is not None]
         # Nodes of its subgraphs would stay registered as readers of outer values.
-        for inner in (n for graph in subgraphs(node) for n in graph.all_nodes()):
+        for inner in (n for graph in subgraphs_of(node) for n in graph.all_nodes()):
             for index, value in enumerate(inner.inputs):
                 if value is not None and value.graph is node.graph:
                     inputs.append(value)
@@ -221,16 +220,3 @@ def _remove_dead(nodes: Sequence[ir.Node]) -> list[ir.Value]:
                 pending.append(producer)
             left.append(value)
     return left
-
-
-def subgraphs(node: ir.Node) -> list[ir.Graph]:
-    """Return the graphs among the attributes of ``node``."""
-    found: list[ir.Graph] = []
-    for attribute in node.attributes.values():
-        if attribute.is_ref():
-            continue
-        if attribute.type is ir.AttributeType.GRAPH:
-            found.append(attribute.as_graph())
-        elif attribute.type is ir.AttributeType.GRAPHS:
-            found.extend(attribute.as_graphs())
-    return found

@@ -1,0 +1,205 @@
+import onnx_ir as ir
+import pytest
+from onnxscript.rewriter import RewriteRule
+
+from onnx_passes.errors import FixpointError, PassError
+from onnx_passes.passes.context import Rewrites
+from onnx_passes.passes.driver import rewrite
+
+HEADER = '<ir_version: 10, opset_import: ["" : 20, "local" : 1]> '
+
+
+def parse(text: str) -> ir.Model:
+    return ir.from_onnx_text(HEADER + text)
+
+
+def operators(model: ir.Model) -> list[str]:
+    return [node.op_type for node in model.graph.all_nodes()]
+
+
+MERGE_RELUS = RewriteRule(
+    lambda op, x: op.Relu(op.Relu(x)),
+    lambda op, x: op.Relu(x),
+    name="merge",
+    remove_nodes=False,
+)
+DROP_IDENTITY = RewriteRule(lambda op, x: op.Identity(x), lambda op, x: x, name="drop")
+SWAP = RewriteRule(lambda op, x, y: op.Add(x, y), lambda op, x, y: op.Add(y, x), name="swap")
+
+
+def test_reaches_a_fixpoint_and_records_each_application():
+    model = parse("m (float[2] x) => (float[2] y) { a=Relu(x) b=Relu(a) c=Relu(b) y=Relu(c) }")
+    applied = rewrite(model, [MERGE_RELUS])
+    assert operators(model) == ["Relu"]
+    assert [a.number for a in applied] == [1, 2, 3]
+    assert applied[0].nodes == ("b = Relu(a)", "a = Relu(x)")
+    assert applied[0].replaced == (("b", "b"),)
+
+
+def test_keeps_a_node_with_another_reader():
+    model = parse("m (float[2] x) => (float[2] y, float[2] a) { a=Relu(x) y=Relu(a) }")
+    rewrite(model, [MERGE_RELUS])
+    assert [v.name for v in model.graph.outputs] == ["y", "a"]
+    assert all(node.inputs[0].name == "x" for node in model.graph)
+
+
+def test_names_the_rule_that_matches_its_own_output():
+    model = parse("m (float[2] x, float[2] z) => (float[2] y) { y = Add(x, z) }")
+    with pytest.raises(FixpointError, match="rule 'swap' does not come to rest"):
+        rewrite(model, [SWAP])
+
+
+def test_stops_at_the_limit_over_several_calls():
+    rewrites = Rewrites(limit=3)
+    model = parse("m (float[2] x, float[2] z) => (float[2] y) { y = Add(x, z) }")
+    assert len(rewrite(model, [SWAP], rewrites)) == 3
+    assert not rewrite(model, [SWAP], rewrites)
+
+
+def test_skips_by_key():
+    model = parse(
+        "m (float[2] x) => (float[2] y) { a=Relu(x) b=Relu(a) t=Neg(b) c=Relu(t) y=Relu(c) }"
+    )
+    rewrite(model, [MERGE_RELUS], Rewrites(skip=frozenset({"merge@b"})))
+    assert operators(model) == ["Relu", "Relu", "Neg", "Relu"]
+
+
+def test_keeps_the_identity_between_an_input_and_an_output():
+    model = parse("m (float[2] x) => (float[2] y) { a = Identity(x) y = Identity(a) }")
+    rewrite(model, [DROP_IDENTITY])
+    assert operators(model) == ["Identity"]
+    assert (model.graph.inputs[0].name, model.graph.outputs[0].name) == ("x", "y")
+
+
+def test_renames_the_inner_value_that_becomes_an_output():
+    model = parse("m (float[2] x) => (float[2] y) { a = Relu(x) y = Identity(a) }")
+    rewrite(model, [DROP_IDENTITY])
+    assert operators(model) == ["Relu"]
+    assert model.graph.outputs[0].name == "y"
+    assert model.graph.outputs[0].producer().op_type == "Relu"
+
+
+def test_keeps_one_identity_of_two_outputs_of_one_value():
+    model = parse(
+        "m (float[2] x) => (float[2] y, float[2] z) { a=Relu(x) y=Identity(a) z=Identity(a) }"
+    )
+    rewrite(model, [DROP_IDENTITY])
+    assert operators(model) == ["Relu", "Identity"]
+    assert [v.name for v in model.graph.outputs] == ["y", "z"]
+
+
+def test_rewrites_inside_subgraphs_and_frees_what_they_captured():
+    model = parse(
+        """m (float[2] x, bool c) => (float[2] y) {
+            s = Exp(x)
+            y = If (c) <
+              then_branch = g1 () => (float[2] z) { a = Relu(x) z = Relu(a) },
+              else_branch = g2 () => (float[2] z2) { d = Identity(s) z2 = Neg(d) }> }"""
+    )
+    rewrite(model, [MERGE_RELUS, DROP_IDENTITY])
+    assert sorted(operators(model)) == ["Exp", "If", "Neg", "Relu"]
+
+
+def test_dead_subgraph_releases_outer_values():
+    drop_if = RewriteRule(
+        lambda op, c, x: op.Relu(op.If(c, _allow_other_attributes=True)),
+        lambda op, c, x=None: op.Cast(c, to=1),
+        name="drop-if",
+        remove_nodes=False,
+    )
+    model = parse(
+        """m (float[2] x, bool[2] c) => (float[2] y) {
+            s = Exp(x)
+            i = If (c) <
+              then_branch = g1 () => (float[2] z) { z = Relu(s) },
+              else_branch = g2 () => (float[2] z2) { z2 = Neg(s) }>
+            y = Relu(i) }"""
+    )
+    rewrite(model, [drop_if])
+    assert operators(model) == ["Cast"]
+
+
+def test_rewrites_inside_functions_but_not_around_referred_attributes():
+    model = parse(
+        """m (float[2] x) => (float[2] y) { y = local.f<alpha=0.5>(x) }
+        <domain: "local", opset_import: ["" : 20]> f<alpha>(x) => (y) {
+            a = Identity(x)  b = LeakyRelu<alpha: float = @alpha>(a)  c = Relu(b)  y = Relu(c) }"""
+    )
+    read = RewriteRule(
+        lambda op, x: op.Relu(op.LeakyRelu(x, _outputs=["t"])),
+        lambda op, x, t: op.LeakyRelu(x, alpha=t.producer().attributes["alpha"].as_float()),
+        name="read-alpha",
+    )
+    rewrite(model, [MERGE_RELUS, DROP_IDENTITY, read])
+    (function,) = model.functions.values()
+    assert [n.op_type for n in function] == ["LeakyRelu", "Relu"]
+
+
+def test_an_overridable_initializer_is_not_a_constant():
+    rule = RewriteRule(
+        lambda op, x: op.Add(x, 0.0), lambda op, x: op.Identity(x), name="add-zero"
+    )
+    text = "m (float[2] x{}) => (float[2] y) <float zero = {{0}}> {{ y = Add(x, zero) }}"
+    kept, changed = parse(text.format(", float zero")), parse(text.format(""))
+    rewrite(kept, [rule])
+    rewrite(changed, [rule])
+    assert (operators(kept), operators(changed)) == (["Add"], ["Identity"])
+    assert kept.graph.initializers["zero"].const_value is not None
+
+
+def test_two_applications_that_name_an_initializer_alike_get_two():
+    def double(op, x):
+        return op.Mul(x, op.initializer(ir.tensor([2.0], name="two"), name="two"))
+
+    rule = RewriteRule(lambda op, x: op.Add(x, x), double, name="double")
+    model = parse("m (float[2] x) => (float[2] y) { a = Add(x, x) y = Add(a, a) }")
+    assert len(rewrite(model, [rule])) == 2
+    assert len(model.graph.initializers) == 2
+
+
+def test_refuses_to_fuse_two_nodes_of_which_one_depends_on_the_other():
+    def pattern(op, x, a, b):
+        return op.MatMul(x, a), op.MatMul(x, b)
+
+    def fuse(op, x, a, b):
+        joined = op.MatMul(x, op.Concat(a, b, axis=1))
+        return op.Split(joined, num_outputs=2, axis=1, _outputs=2)
+
+    rule = RewriteRule(pattern, fuse, name="fuse-matmuls")
+    dependent = parse(
+        """m (float[2,2] x, float[2,2] a) => (float[2,2] y) {
+        s = MatMul(x, a) t = Relu(s) y = MatMul(x, t) }"""
+    )
+    assert not rewrite(dependent, [rule])
+    independent = parse(
+        """m (float[2,2] x, float[2,2] a, float[2,2] b) => (float[2,2] y, float[2,2] z) {
+        y = MatMul(x, a) z = MatMul(x, b) }"""
+    )
+    assert len(rewrite(independent, [rule])) == 1
+    assert [v.name for v in independent.graph.outputs] == ["y", "z"]
+
+
+def test_a_rule_that_raises_is_named_with_its_node():
+    def check(context, x):
+        raise KeyError("boom")
+
+    rule = RewriteRule(lambda op, x: op.Relu(x), lambda op, x: x, check, name="bad")
+    with pytest.raises(PassError, match=r"rule 'bad' raised KeyError") as error:
+        rewrite(parse("m (float[2] x) => (float[2] y) { y = Relu(x) }"), [rule])
+    assert "y = Relu(x)" in str(error.value)
+
+
+def test_looks_again_only_near_a_change():
+    seen: list[str] = []
+
+    def check(context, x):
+        seen.append(context.output_values[0].name)
+        return False
+
+    spy = RewriteRule(lambda op, x: op.Relu(x), lambda op, x: x, check, name="spy")
+    chain = " ".join(f"v{i + 1} = Relu(v{i})" for i in range(50))
+    model = parse(
+        f"m (float[2] x) => (float[2] v50) {{ i = Identity(x) v0 = Identity(i) {chain} }}"
+    )
+    rewrite(model, [DROP_IDENTITY, spy])
+    assert len(seen) < 50 + 10
