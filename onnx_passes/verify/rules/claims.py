@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +19,8 @@ from onnx_passes.verify.rules.solver import Answer, differs, refute, z3
 from onnx_passes.verify.rules.symbolic import concrete_shape, evaluate, unknowns
 
 CLOSE = "up to a relative 1e-6, because constants are rounded"
-_CLOSE = "1/1000000"
+CLOSE_TO_INPUTS = "up to 1e-4 of the largest input, or of 1, because constants are rounded"
+_RELATIVE, _OF_INPUTS = "1/1000000", "1/10000"
 _EASY = 64
 """Bound on the reals that are tried first for a counterexample: an engine shows it clearly."""
 
@@ -59,24 +60,44 @@ class Claim:
             negation, assumptions, milliseconds=milliseconds, prefer=self._easy(mode)
         )
 
-    def check_close(self, milliseconds: int) -> Answer:
-        """Ask whether reals differ by no more than constants of single precision account for.
+    def close(self, milliseconds: int) -> str | None:
+        """Return how close reals are, where rounded constants explain what they differ by.
 
         Everything but reals must still be equal.
         """
+        solver = z3()
+        largest = solver.Real("largest input")
+        if self._within(
+            lambda left: solver.If(left < 0, -left, left), _RELATIVE, milliseconds
+        ):
+            return CLOSE
+        reals = self._reals()
+        bounds = [c for s in reals for c in (s <= largest, -s <= largest)]
+        bounds.append(largest >= 1)
+        # Rounding is proportional to what is summed, which may cancel in the result.
+        if self._within(lambda _: largest, _OF_INPUTS, milliseconds, bounds):
+            return CLOSE_TO_INPUTS
+        return None
+
+    def _within(
+        self,
+        size: Callable[[Scalar], Scalar],
+        share: str,
+        milliseconds: int,
+        bounds: Sequence[Scalar] = (),
+    ) -> bool:
         solver, negation = z3(), []
         for before, left, right in self._elements():
             formula = differs(left, right)
             if formula is not None and is_float(before.dtype):
-                gap, size = left - right, solver.If(left < 0, -left, left)
-                room = solver.RealVal(_CLOSE) * size
+                gap, room = left - right, solver.RealVal(share) * size(left)
                 formula = solver.Or(gap > room, -gap > room)
             if formula is not None:
                 negation.append(formula)
         known = {c.get_id() for c in self.defined}
         negation += [solver.Not(c) for c in self.obligations if c.get_id() not in known]
-        assumptions = [*self.defined, *self.semantics.facts]
-        return refute(negation, assumptions, milliseconds=milliseconds)
+        assumptions = [*self.defined, *self.semantics.facts, *bounds]
+        return refute(negation, assumptions, milliseconds=milliseconds).holds is True
 
     def inputs(self, model: Any) -> dict[str, npt.NDArray[Any]]:
         """Return the values that a model gives to the inputs, shaped as the pair's inputs."""
@@ -117,6 +138,10 @@ class Claim:
             for left, right in zip(before.data.flat, after.data.flat, strict=True):
                 yield before, left, right
 
+    def _reals(self) -> list[Scalar]:
+        floats = (t for t in self.feeds.values() if is_float(t.dtype))
+        return [s for tensor in floats for s in tensor.data.flat]
+
     def _finite(self) -> list[Scalar]:
         solver = z3()
         tensors = [*self.feeds.values(), *(before for before, _ in self.sides)]
@@ -130,9 +155,7 @@ class Claim:
     def _easy(self, mode: FloatMode | None) -> list[Scalar]:
         if mode is not None:
             return []
-        floats = (t for t in self.feeds.values() if is_float(t.dtype))
-        reals: list[Scalar] = [s for tensor in floats for s in tensor.data.flat]
-        return [c for s in reals for c in (s >= -_EASY, s <= _EASY)]
+        return [c for s in self._reals() for c in (s >= -_EASY, s <= _EASY)]
 
 
 def claim(pair: Pair, semantics: Semantics, argument: ScalarArgument | None = None) -> Claim:

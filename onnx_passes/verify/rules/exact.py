@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from onnx_passes.verify.rules.arithmetic import Unsupported
 from onnx_passes.verify.rules.blocks import block_argument
-from onnx_passes.verify.rules.claims import CLOSE, claim
+from onnx_passes.verify.rules.claims import claim
 from onnx_passes.verify.rules.field import FieldSemantics
 from onnx_passes.verify.rules.pairs import Pair
 from onnx_passes.verify.rules.proof import (
@@ -126,10 +126,9 @@ def _ask(
     if answer.holds is None:
         reasons.append(f"{asked.method}: {answer.reason}")
         return None
-    if pair.has_floats and statement.check_close(effort.milliseconds).holds:
-        assert asked.coverage is not None
-        conditions = (*asked.coverage.conditions, CLOSE)
-        coverage = replace(asked.coverage, conditions=conditions)
+    close = statement.close(effort.milliseconds) if pair.has_floats else None
+    if close is not None and asked.coverage is not None:
+        coverage = replace(asked.coverage, conditions=(*asked.coverage.conditions, close))
         return replace(asked, outcome=Outcome.PROVED, coverage=coverage)
     feeds = statement.inputs(answer.model)
     found = replayer.compare(feeds, real=pair.has_floats)

@@ -169,15 +169,17 @@ class Proof:
     def contract(self) -> Contract | None:
         """The strongest contract the evidence supports; None where there is none.
 
-        Equality needs a proof in every arithmetic that applies, IEEE included; a rule that
-        is proved over the reals alone earns a tolerance.
+        Equality needs a proof in every arithmetic that applies, IEEE included, infinities
+        and NaN included; a rule that is proved over the reals or for finite values alone
+        earns a tolerance.
         """
         if self.outcome != Outcome.PROVED:
             return None
         ieee = self[Arithmetic.IEEE]
         if ieee.outcome == Outcome.NOT_APPLICABLE:
             return Equality()
-        return Equality() if ieee.outcome == Outcome.PROVED else Tolerance()
+        exact = ieee.outcome == Outcome.PROVED and ieee.mode != FloatMode.FINITE
+        return Equality() if exact else Tolerance()
 
 
 def merge(proofs: list[Proof], seconds: float, notes: tuple[str, ...] = ()) -> Proof:

@@ -69,7 +69,9 @@ class Runner:
         session = self._sessions[side]
         if isinstance(session, Failure):
             return session
-        wanted = {i.name for i in session.get_inputs()}
+        # An initializer that is an input too is listed apart.
+        inputs = (*session.get_inputs(), *session.get_overridable_initializers())
+        wanted = {i.name for i in inputs}
         try:
             results: list[Array] = session.run(
                 None, {k: v for k, v in feeds.items() if k in wanted}
@@ -133,7 +135,8 @@ for k in range(first, count):
         if isinstance(session, Exception):
             open(out + ".json", "w").write(text(session))
             continue
-        wanted = {i.name for i in session.get_inputs()}
+        inputs = (*session.get_inputs(), *session.get_overridable_initializers())
+        wanted = {i.name for i in inputs}
         try:
             results = session.run(None, {n: a for n, a in feeds.items() if n in wanted})
             np.savez(out + ".npz", *results)

@@ -1,0 +1,87 @@
+import numpy as np
+import pytest
+from onnxscript.rewriter import RewriteRule, RewriteRuleSet
+from onnxscript.rewriter.rules.common import successive_clip_rule
+
+from onnx_passes.errors import UsageError
+from onnx_passes.verify.rules import Outcome, prove_rule
+from onnx_passes.verify.rules.applying import apply_rule, rules_of
+from onnx_passes.verify.rules.instantiate import instances
+from onnx_passes.verify.rules.literals import literals
+
+pytest.importorskip("z3")
+
+
+def test_every_instance_fires():
+    rule = RewriteRule(
+        lambda op, x, y, z: op.MatMul(op.MatMul(x, y), z),
+        lambda op, x, y, z: op.MatMul(x, op.MatMul(y, z)),
+    )
+    models = list(instances(rule, limit=4))
+    assert len(models) == 4
+    assert all(apply_rule(rule, m) is not None for m in models)
+
+
+def test_the_guard_s_own_number_is_tried():
+    def check(context, x, c):
+        array = None if c.const_value is None else c.const_value.numpy()
+        return array is not None and array.size == 1 and np.isclose(array.item(), 0.7310586)
+
+    rule = RewriteRule(
+        lambda op, x, c: op.Mul(x, c), lambda op, x, c: op.Identity(x), check, name="odd"
+    )
+    assert 0.7310586 in literals(rule)
+    assert next(instances(rule), None) is not None
+    assert prove_rule(rule).outcome == Outcome.REFUTED
+
+
+def test_attributes_that_the_pattern_does_not_mention_are_set():
+    rule = RewriteRule(
+        lambda op, x: op.LeakyRelu(op.Relu(x)), lambda op, x: op.Relu(x), name="leaky"
+    )
+    slopes = {
+        node.attributes["alpha"].value
+        for model in instances(rule)
+        for node in model.graph
+        if "alpha" in node.attributes
+    }
+    assert slopes
+
+
+def test_inputs_that_the_pattern_leaves_open_are_given():
+    # Two clips of disjoint ranges are the fault of this public rule.
+    assert prove_rule(successive_clip_rule).outcome == Outcome.REFUTED
+
+
+def test_instances_repeat_for_a_seed():
+    rule = RewriteRule(lambda op, x: op.Neg(op.Neg(x)), lambda op, x: op.Identity(x))
+    first, second = (
+        [[str(v.shape) for v in m.graph.inputs] for m in instances(rule, seed=3)]
+        for _ in range(2)
+    )
+    assert first == second
+
+
+def test_sets_and_passes_give_all_their_rules():
+    rule = RewriteRule(lambda op, x: op.Neg(op.Neg(x)), lambda op, x: op.Identity(x))
+    assert rules_of(RewriteRuleSet([rule, rule])) == [rule, rule]
+
+    class Pass:
+        def rules(self):
+            return [rule]
+
+    assert rules_of(Pass) == [rule]
+
+
+def test_what_is_no_rule_is_refused():
+    with pytest.raises(UsageError, match="int is no rewrite rule"):
+        rules_of(3)
+
+
+def test_a_class_that_wants_arguments_is_refused():
+    class Wants:
+        def __init__(self, size):
+            self.size = size
+
+    with pytest.raises(UsageError, match="Wants cannot be made without arguments"):
+        rules_of(Wants)

@@ -1,0 +1,40 @@
+from onnx_passes.contracts import Equality
+from onnx_passes.verify.rules import Arithmetic, Coverage, FloatMode, Judgement, Outcome, Proof
+from onnx_passes.verify.rules.proof import merge
+
+
+def proof(**outcomes):
+    judgements = []
+    for arithmetic in Arithmetic:
+        outcome = outcomes.get(arithmetic.value, Outcome.NOT_APPLICABLE)
+        coverage = Coverage(False, "x[2]") if outcome == Outcome.PROVED else None
+        ieee = arithmetic == Arithmetic.IEEE and outcome == Outcome.PROVED
+        mode = FloatMode.STRICT if ieee else None
+        judgements.append(Judgement(arithmetic, outcome, coverage=coverage, mode=mode))
+    return Proof(tuple(judgements))
+
+
+def test_one_refutation_refutes_all():
+    merged = merge([proof(real=Outcome.PROVED), proof(real=Outcome.REFUTED)], 0.0)
+    assert merged.outcome == Outcome.REFUTED
+    assert merged.contract is None
+
+
+def test_verdicts_of_templates_of_several_types_are_kept_apart():
+    merged = merge(
+        [proof(real=Outcome.PROVED, ieee=Outcome.PROVED), proof(int=Outcome.PROVED)], 0.0
+    )
+    assert merged[Arithmetic.INT].outcome == Outcome.PROVED
+    assert merged[Arithmetic.IEEE].outcome == Outcome.PROVED
+    assert merged[Arithmetic.BOOL].outcome == Outcome.NOT_APPLICABLE
+    assert merged.contract == Equality()
+    assert merged.templates == 2
+
+
+def test_a_weaker_template_decides():
+    merged = merge([proof(real=Outcome.PROVED), proof(real=Outcome.UNDECIDED)], 0.0)
+    assert merged.outcome == Outcome.UNDECIDED
+
+
+def test_an_integer_proof_earns_equality():
+    assert proof(int=Outcome.PROVED).contract == Equality()

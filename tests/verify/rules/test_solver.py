@@ -1,0 +1,32 @@
+import sys
+
+import pytest
+
+from onnx_passes.errors import UsageError
+from onnx_passes.verify.rules import solver
+
+
+def test_a_missing_solver_is_one_sentence_with_the_command(monkeypatch):
+    monkeypatch.setitem(sys.modules, "z3", None)
+    solver.z3.cache_clear()
+    try:
+        with pytest.raises(UsageError, match="not installed") as error:
+            solver.z3()
+        assert error.value.help == "pip install 'onnx-passes[prove]'"
+    finally:
+        solver.z3.cache_clear()
+
+
+def test_equal_terms_need_no_solver():
+    z3 = pytest.importorskip("z3")
+    x, y = z3.Reals("x y")
+    assert solver.differs(x + y, x + y) is None
+    assert solver.differs(x, y) is not None
+
+
+def test_a_preference_does_not_hide_a_counterexample():
+    z3 = pytest.importorskip("z3")
+    x = z3.Real("x")
+    answer = solver.refute([x > 100], milliseconds=1000, prefer=[x < 10])
+    assert answer.holds is False
+    assert answer.model.eval(x > 100)
