@@ -55,7 +55,6 @@ class ConsoleReporter:
         self._status: Status | None = None
         self._report: RunReport | None = None
         self._group = ""
-        self._shown: set[str] = set()
 
     def __enter__(self) -> Self:
         return self
@@ -104,8 +103,8 @@ class ConsoleReporter:
     def finished(self, report: RunReport) -> None:
         """Print how the run ended, and above all what was not verified."""
         self._stop()
-        if report.error and report.error not in self._shown:
-            self._error(report.error)
+        if error := summary.run_error(report):
+            self._error(error)
         if self._level == _ERRORS:
             return
         if self._level >= _PASSES:
@@ -206,7 +205,6 @@ class ConsoleReporter:
             self._print(f"  {self._glyphs.name(words.why)}")
 
     def _error(self, text: str) -> None:
-        self._shown.add(text)
         shown = printable(text.rstrip(), self._glyphs.encoding)
         first, _, rest = shown.partition("\n")
         self._print(first, lines.STYLES["bad"])

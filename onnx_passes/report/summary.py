@@ -143,6 +143,16 @@ def failing(checks: Iterable[Check]) -> tuple[Check, OutputCheck | None] | None:
     return check, max((o for o in check.outputs if not o.passed), key=badness, default=None)
 
 
+def run_error(report: RunReport) -> str | None:
+    """Return the error that ended the run, unless one of its passes has it already."""
+    error = report.error
+    if error is None or any(
+        p.error and (p.error in error or error in p.error) for p in report.passes
+    ):
+        return None
+    return error
+
+
 def blamed(done: PassReport) -> list[RewriteSummary]:
     """Return the rewrites that a failure is due to; empty where that is not known."""
     if len(done.rewrites) == 1:

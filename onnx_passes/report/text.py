@@ -7,6 +7,8 @@ import unicodedata
 
 # Bidirectional controls reorder what a reader sees, so a name could pose as another.
 _HIDDEN = {"Cc", "Cf", "Co", "Cs", "Zl", "Zp"}
+# The last two of each plane are no characters, and XML forbids the first pair.
+_NO_CHARACTER = 0xFFFE
 
 
 def printable(text: str, encoding: str = "utf-8") -> str:
@@ -20,12 +22,16 @@ def printable(text: str, encoding: str = "utf-8") -> str:
         encoding: What the reader's side can show; the rest is escaped too.
     """
     shown = "".join(
-        char
-        if char == "\n" or unicodedata.category(char) not in _HIDDEN
-        else char.encode("unicode_escape").decode()
-        for char in text
+        char.encode("unicode_escape").decode() if _hides(char) else char for char in text
     )
     return shown.encode(encoding, "backslashreplace").decode(encoding)
+
+
+def _hides(char: str) -> bool:
+    if char.isascii():
+        return not (char.isprintable() or char == "\n")
+    hidden = unicodedata.category(char) in _HIDDEN
+    return hidden or ord(char) & _NO_CHARACTER == _NO_CHARACTER
 
 
 def one_line(text: str, encoding: str = "utf-8") -> str:

@@ -1,0 +1,192 @@
+"""Reports as JSON: versioned, strict when read, described by a JSON Schema."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from onnx_passes.errors import ConfigError
+from onnx_passes.report.files import write_text
+from onnx_passes.report.model import SCHEMA_VERSION, RunReport
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel, ValidationError
+
+# JSON has no such numbers; these are the strings that stand for them.
+_NOT_FINITE = ("NaN", "Infinity", "-Infinity")
+_MOST_COMPLAINTS = 3
+
+
+def to_json(report: RunReport) -> str:
+    """Return a report as JSON text; NaN and infinities are the strings "NaN", "Infinity"."""
+    data = _spelled(_document()(run=report).model_dump(mode="json")["run"])
+    text = json.dumps(data, indent=1, ensure_ascii=False, allow_nan=False)
+    # A path may hold bytes that are no UTF-8; JSON text may not.
+    return re.sub("[\ud800-\udfff]", lambda m: f"\\\\u{ord(m[0]):x}", text) + "\n"
+
+
+def write_json(report: RunReport, path: str | os.PathLike[str]) -> None:
+    """Write a report as JSON.
+
+    Raises:
+        UsageError: The file cannot be written.
+    """
+    write_text(to_json(report), path)
+
+
+def read_json(path: str | os.PathLike[str]) -> RunReport:
+    """Read a report that :func:`write_json` wrote.
+
+    Raises:
+        ConfigError: The file cannot be read, is no report, is of another version, or has a
+            field that is missing, unknown or of the wrong type.
+    """
+    where = f"  --> {os.fspath(path)}"
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except OSError as error:
+        told = f"cannot read the report: {error.strerror or error}"
+        raise ConfigError(told, where=where) from error
+    except UnicodeDecodeError as error:
+        raise _no_report(where, "it is not UTF-8 text") from error
+    return from_json(text, where=where)
+
+
+def from_json(text: str, *, where: str | None = None) -> RunReport:
+    """Return the report that JSON text holds.
+
+    Raises:
+        ConfigError: As :func:`read_json`.
+    """
+    from pydantic import ValidationError
+
+    data = _parse(text, where)
+    _check_version(data, where)
+    try:
+        return _validate(data)
+    except ValidationError as error:
+        spelled = [e for e in error.errors() if _spells_float(e["type"], e["input"])]
+        if len(spelled) < error.error_count():
+            raise _mangled(error, where) from None
+    for complaint in spelled:
+        _replace(data, complaint["loc"][1:], float(complaint["input"]))
+    try:
+        return _validate(data)
+    except ValidationError as error:
+        raise _mangled(error, where) from None
+
+
+def json_schema() -> dict[str, Any]:
+    """Return the JSON Schema (draft 2020-12) of the files that :func:`write_json` writes."""
+    from pydantic.json_schema import GenerateJsonSchema
+
+    class Generator(GenerateJsonSchema):
+        def float_schema(self, schema: Any) -> dict[str, Any]:
+            return {"anyOf": [super().float_schema(schema), {"enum": list(_NOT_FINITE)}]}
+
+    schema: dict[str, Any] = _document().model_json_schema(
+        mode="serialization", schema_generator=Generator
+    )
+    kinds = schema["$defs"]
+    run = kinds.pop("RunReport")
+    run["properties"]["schema_version"] = {"const": SCHEMA_VERSION}
+    dialect = {"$schema": GenerateJsonSchema.schema_dialect}
+    schema = dialect | run | {"title": "onnx-passes report", "$defs": kinds}
+    return schema
+
+
+@cache
+def _document() -> type[BaseModel]:
+    from pydantic import ConfigDict, create_model
+
+    # Dataclasses take the settings of the model that holds them, and have none of their own.
+    settings = ConfigDict(strict=True, extra="forbid")
+    return create_model("Document", __config__=settings, run=(RunReport, ...))
+
+
+def _spelled(data: Any) -> Any:
+    if isinstance(data, dict):
+        return {key: _spelled(value) for key, value in data.items()}
+    if isinstance(data, list):
+        return [_spelled(value) for value in data]
+    if isinstance(data, float) and not math.isfinite(data):
+        return "NaN" if math.isnan(data) else "Infinity" if data > 0 else "-Infinity"
+    return data
+
+
+def _validate(data: dict[str, Any]) -> RunReport:
+    # As text, because strict validation takes lists for tuples from JSON only.
+    found = _document().model_validate_json(json.dumps({"run": data}))
+    report: RunReport = getattr(found, "run")  # noqa: B009  (the class is made at run time)
+    return report
+
+
+def _parse(text: str, where: str | None) -> dict[str, Any]:
+    def refuse(token: str) -> None:
+        raise ValueError(f"{token} is not a JSON number")
+
+    try:
+        data = json.loads(text, parse_constant=refuse)
+    except RecursionError as error:
+        raise _no_report(where, "it is nested too deeply") from error
+    except ValueError as error:
+        raise _no_report(where, f"it is not JSON: {error}") from error
+    if not isinstance(data, dict) or "schema_version" not in data:
+        raise _no_report(where, "it has no schema_version")
+    return data
+
+
+def _check_version(data: dict[str, Any], where: str | None) -> None:
+    version = data["schema_version"]
+    if type(version) is not int:
+        raise _no_report(where, f"its schema_version is {version!r}, not a whole number")
+    if version > SCHEMA_VERSION:
+        raise ConfigError(
+            f"the report has layout {version}; this onnx-passes reads layout {SCHEMA_VERSION}",
+            where=where,
+            help="read it with the newer onnx-passes that wrote it, or upgrade this one",
+        )
+    if version < SCHEMA_VERSION:
+        raise ConfigError(
+            f"the report has the old layout {version}; this onnx-passes reads layout "
+            f"{SCHEMA_VERSION}",
+            where=where,
+            help="run the pipeline again with --json",
+        )
+
+
+def _spells_float(kind: str, value: object) -> bool:
+    return kind == "float_type" and value in _NOT_FINITE
+
+
+def _replace(data: Any, path: tuple[int | str, ...], value: float) -> None:
+    for step in path[:-1]:
+        data = data[step]
+    data[path[-1]] = value
+
+
+def _no_report(where: str | None, why: str) -> ConfigError:
+    return ConfigError(
+        f"this is not a report of onnx-passes: {why}",
+        where=where,
+        help="give a file that `onnx-passes run --json FILE` wrote",
+    )
+
+
+def _mangled(error: ValidationError, where: str | None) -> ConfigError:
+    faults = [
+        f"{'.'.join(map(str, e['loc'][1:]))}: {e['msg'][:1].lower()}{e['msg'][1:]}"
+        for e in error.errors()
+    ]
+    more = len(faults) - _MOST_COMPLAINTS
+    told = "; ".join(faults[:_MOST_COMPLAINTS]) + (f"; and {more} more" if more > 0 else "")
+    return ConfigError(
+        f"the report does not fit layout {SCHEMA_VERSION}: {told}",
+        where=where,
+        help="something changed it after it was written; run the pipeline again with --json",
+    )

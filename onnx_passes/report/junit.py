@@ -1,0 +1,158 @@
+"""Reports as JUnit XML, which continuous-integration systems show: a test case per pass.
+
+Files are valid against both schemas in common use: Ant's, which allows the least, and that of
+Jenkins' xUnit plugin.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import PurePath
+from xml.etree import ElementTree as ET
+
+from onnx_passes.report import summary
+from onnx_passes.report.console_text import Glyphs, failure_rows
+from onnx_passes.report.files import write_text
+from onnx_passes.report.model import PassReport, RunReport
+from onnx_passes.report.text import plural, printable
+from onnx_passes.verify.result import Check, Verdict
+
+_GLYPHS = Glyphs.of("ascii")
+
+
+def to_junit(report: RunReport) -> str:
+    """Return a run as JUnit XML.
+
+    A pass that broke its contract is a failure; one that raised is an error; one that could
+    not be verified is skipped, with the reason. So are the checks at the end, and a run that
+    ended outside any pass has a case of its own.
+    """
+    cases = list(_cases(report))
+    count = Counter(child.tag for case in cases for child in case)
+    root = ET.Element("testsuites")
+    attributes = {
+        "name": _clean(report.model) or "model",
+        "package": "onnx-passes",
+        "id": "0",
+        "hostname": "localhost",
+        "tests": str(len(cases)),
+        "failures": str(count["failure"]),
+        "errors": str(count["error"]),
+        "skipped": str(count["skipped"]),
+        "time": f"{report.seconds:.3f}",
+    }
+    if report.started:
+        # The schemas allow no offset from UTC.
+        attributes["timestamp"] = report.started[:19]
+    suite = ET.SubElement(root, "testsuite", attributes)
+    properties = ET.SubElement(suite, "properties")
+    for name, value in _properties(report):
+        ET.SubElement(properties, "property", name=_clean(name), value=_clean(value))
+    suite.extend(cases)
+    for tag, lines in (("system-out", _log(report)), ("system-err", report.not_verified)):
+        prefix = "not verified: " if tag == "system-err" else ""
+        ET.SubElement(suite, tag).text = "\n".join(prefix + _clean(line) for line in lines)
+    ET.indent(root)
+    return '<?xml version="1.0" encoding="UTF-8"?>\n' + ET.tostring(root, "unicode") + "\n"
+
+
+def write_junit(report: RunReport, path: str | os.PathLike[str]) -> None:
+    """Write a run as JUnit XML.
+
+    Raises:
+        UsageError: The file cannot be written.
+    """
+    write_text(to_junit(report), path)
+
+
+def _cases(report: RunReport) -> Iterator[ET.Element]:
+    seen: Counter[str] = Counter()
+
+    def case(part: str, name: str, seconds: float) -> ET.Element:
+        seen[f"{part}/{name}"] += 1
+        again = seen[f"{part}/{name}"]
+        stem = PurePath(report.model).stem or "model"
+        attributes = {
+            "classname": _clean(f"onnx-passes.{stem}.{part}"),
+            "name": _clean(name if again == 1 else f"{name} ({again})"),
+            "time": f"{seconds:.3f}",
+        }
+        return ET.Element("testcase", attributes)
+
+    for done in report.passes:
+        name = f"{done.group}/{done.name}" if done.group else done.name
+        element = case("passes", name, done.pass_seconds + done.verify_seconds)
+        _judge_pass(element, done, report.verify)
+        yield element
+    for check in report.final:
+        name = f"{check.kind} on {check.engine}" if check.engine else check.kind
+        element = case("result", name, check.seconds)
+        _judge_check(element, check)
+        yield element
+    if error := summary.run_error(report):
+        element = case("run", "run", 0.0)
+        _add(element, "error", error, error)
+        yield element
+
+
+def _judge_pass(element: ET.Element, done: PassReport, verify: bool) -> None:
+    words = summary.verdict_words(done)
+    if done.verdict is Verdict.FAILED:
+        broke = summary.failing(done.checks) is not None
+        told = done.error or words.why or words.head
+        rows = [f"{label:<10} {text}" for label, text in failure_rows(done, _GLYPHS)]
+        _add(element, "failure" if broke else "error", told, "\n".join([told, *rows]))
+    elif done.verdict is Verdict.NOT_VERIFIED:
+        missing = words.why or ("no check was made" if verify else "verification was off")
+        _add(element, "skipped", f"not verified: {missing}", None)
+
+
+def _judge_check(element: ET.Element, check: Check) -> None:
+    words = summary.check_words(check)
+    if check.verdict is Verdict.FAILED:
+        _add(element, "failure", words.why or words.head, words.why)
+    elif check.verdict is Verdict.NOT_VERIFIED:
+        _add(element, "skipped", f"not verified: {words.why}", None)
+
+
+def _add(element: ET.Element, kind: str, message: str, details: str | None) -> None:
+    first = message.strip().splitlines()[0] if message.strip() else kind
+    child = ET.SubElement(element, kind, message=_clean(first))
+    if kind != "skipped":
+        head, colon, _ = first.partition(":")
+        named = bool(colon) and head.isidentifier()
+        child.set(
+            "type", head if named else "VerificationError" if kind == "failure" else kind
+        )
+        child.text = printable(details or message)
+
+
+def _properties(report: RunReport) -> Iterator[tuple[str, str]]:
+    yield "verification", "on" if report.verify else "off"
+    yield "verdict", summary.outcome(report).head
+    for name, version in report.versions.items():
+        yield f"version.{name}", version
+    for name, told in report.machine.items():
+        yield f"machine.{name}", told
+    for engine in report.engines:
+        for name, value in engine.details.items():
+            yield f"engine.{engine.name}.{name}", str(value)
+    if report.reference:
+        samples = plural(report.reference.samples, "sample")
+        yield "inputs", f"{report.reference.source}, {samples}"
+
+
+def _log(report: RunReport) -> Iterator[str]:
+    for done in report.passes:
+        words = summary.verdict_words(done)
+        nodes = _GLYPHS.step(done.nodes_before, done.nodes_after)
+        applied = plural(len(done.rewrites), "rewrite")
+        yield f"{done.name}: {words.head}; nodes {nodes}; {applied}"
+        yield from done.notes
+    yield from report.notes
+
+
+def _clean(text: str) -> str:
+    return printable(text).replace("\n", " ")

@@ -1,0 +1,158 @@
+import json
+import math
+import os
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from onnx_passes.errors import ConfigError, UsageError
+from onnx_passes.report.json import from_json, json_schema, read_json, to_json, write_json
+from onnx_passes.report.model import (
+    SCHEMA_VERSION,
+    EngineReport,
+    ModelSummary,
+    PassReport,
+    RewriteSummary,
+    RunReport,
+)
+from onnx_passes.verify.result import Check, MetricCheck, OutputCheck, Verdict
+
+# The union of an engine's details cannot tell a NaN from the string "NaN".
+numbers = st.floats(allow_nan=False, allow_infinity=False)
+details = st.dictionaries(st.text(), st.text() | st.integers() | st.booleans() | numbers)
+for kind in [OutputCheck, MetricCheck, Check, RewriteSummary, PassReport, ModelSummary]:
+    every_field = dict.fromkeys(kind.__dataclass_fields__, ...)
+    st.register_type_strategy(kind, st.builds(kind, **every_field))
+engines = st.builds(EngineReport, details=details, noise=..., fallback_for=...)
+st.register_type_strategy(EngineReport, engines)
+reports = st.builds(
+    RunReport,
+    **dict.fromkeys(RunReport.__dataclass_fields__, ...)
+    | {"schema_version": st.just(SCHEMA_VERSION)},
+)
+
+
+def same(a, b):
+    return repr(a) == repr(b)  # repr shows every digit, and a NaN equals itself
+
+
+@settings(deadline=None, max_examples=60, suppress_health_check=list(HealthCheck))
+@given(reports)
+def test_any_report_comes_back_as_it_was(report):
+    text = to_json(report)
+    assert same(from_json(text), report)
+
+    def refuse(token):
+        raise AssertionError(token)
+
+    json.loads(text, parse_constant=refuse)
+
+
+def test_a_real_report_comes_back_from_a_file(any_report, tmp_path):
+    path = tmp_path / "run.json"
+    write_json(any_report, path)
+    assert same(read_json(path), any_report)
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+def test_numbers_that_json_lacks_come_back(sample, value):
+    report = sample("resnet50")
+    report.final = [
+        Check(
+            "metric",
+            Verdict.PASSED,
+            outputs=(OutputCheck("y", True, max_abs=value, atol=value),),
+            metrics=(MetricCheck("psnr", value, -math.inf, math.inf, 3),),
+        )
+    ]
+    read = from_json(to_json(report)).final[0]
+    assert same(read.outputs[0].atol, value)
+    assert same(read.metrics[0].value, value)
+    assert read.metrics[0].high == math.inf
+
+
+def test_a_path_that_is_no_utf8_does_not_stop_the_report(sample, tmp_path):
+    report = sample("resnet50")
+    report.model = os.fsdecode(b"mod\xe9l.onnx")
+    write_json(report, tmp_path / "r.json")
+    assert read_json(tmp_path / "r.json").model == "mod\\udce9l.onnx"
+
+
+def complaint(text):
+    with pytest.raises(ConfigError) as caught:
+        from_json(text)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", "3", "null", "[" * 100_000, '{"a": NaN}', '{"passes": []}']
+)
+def test_what_is_no_report_is_called_so(text):
+    assert "not a report of onnx-passes" in complaint(text)
+
+
+def changed(sample, **fields):
+    data = json.loads(to_json(sample("broken")))
+    data.update(fields)
+    return complaint(json.dumps(data))
+
+
+def test_other_layouts_are_refused_with_the_way_out(sample):
+    assert "newer onnx-passes" in changed(sample, schema_version=SCHEMA_VERSION + 1)
+    assert "run the pipeline again" in changed(sample, schema_version=SCHEMA_VERSION - 1)
+    assert "not a whole number" in changed(sample, schema_version="1")
+    assert "not a whole number" in changed(sample, schema_version=True)
+
+
+@pytest.mark.parametrize(
+    ("fields", "told"),
+    [
+        ({"exit_code": "1"}, "exit_code: input should be a valid integer"),
+        ({"verify": 1}, "verify: input should be a valid boolean"),
+        ({"surprise": 1}, "surprise: unexpected keyword argument"),
+        ({"model": None}, "model: input should be a valid string"),
+        ({"seconds": "soon"}, "seconds: input should be a valid number"),
+        ({"seconds": "NaN", "model": 3}, "model: input should be a valid string"),
+        ({"passes": [{}] * 9}, "and 24 more"),
+    ],
+)
+def test_a_mangled_report_is_refused_field_by_field(sample, fields, told):
+    assert told in changed(sample, **fields)
+
+
+def test_a_wrong_verdict_is_found_by_its_path(sample):
+    data = json.loads(to_json(sample("broken")))
+    data["passes"][6]["checks"][1]["verdict"] = "fine"
+    assert "passes.6.checks.1.verdict: input should be" in complaint(json.dumps(data))
+
+
+def test_files_that_cannot_be_read_or_written_are_named(sample, tmp_path):
+    with pytest.raises(ConfigError, match="cannot read the report"):
+        read_json(tmp_path / "none.json")
+    (tmp_path / "binary.json").write_bytes(b"\x08\x0a\xff\xfe")
+    with pytest.raises(ConfigError, match="not UTF-8"):
+        read_json(tmp_path / "binary.json")
+    with pytest.raises(UsageError, match="cannot write the report"):
+        write_json(sample("resnet50"), tmp_path / "no" / "run.json")
+    with pytest.raises(UsageError, match="cannot write the report"):
+        write_json(sample("resnet50"), tmp_path)
+
+
+def test_a_report_replaces_an_old_one_whole_and_leaves_nothing_beside(sample, tmp_path):
+    path = tmp_path / "run.json"
+    path.write_text("old")
+    write_json(sample("broken"), path)
+    write_json(sample("resnet50"), path)
+    assert read_json(path).error is None
+    assert [p.name for p in tmp_path.iterdir()] == ["run.json"]
+
+
+def test_the_schema_names_every_field_and_forbids_others():
+    schema = json_schema()
+    assert schema["properties"]["schema_version"] == {"const": SCHEMA_VERSION}
+    assert schema["additionalProperties"] is False
+    assert set(RunReport.__dataclass_fields__) == set(schema["properties"])
+    assert schema["$defs"]["OutputCheck"]["additionalProperties"] is False
+    number = schema["$defs"]["OutputCheck"]["properties"]["rtol"]
+    assert {"enum": ["NaN", "Infinity", "-Infinity"]} in number["anyOf"]
