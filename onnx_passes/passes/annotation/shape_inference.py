@@ -94,6 +94,14 @@ def infer_shapes(
     return changed
 
 
+def try_infer_shapes(model: ir.Model) -> bool:
+    """Annotate as :func:`infer_shapes` does; leave the model alone where that fails."""
+    try:
+        return infer_shapes(model)
+    except onnx.shape_inference.InferenceError:
+        return False
+
+
 def _annotate(model: ir.Model, inferred: onnx.GraphProto, declared: set[str]) -> bool:
     fixed = {*model.graph.inputs, *model.graph.outputs}
     found = [

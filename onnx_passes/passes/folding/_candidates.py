@@ -1,0 +1,90 @@
+"""Which nodes compute the same result in every run, and what it costs to keep it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import onnx_ir as ir
+
+from onnx_passes.passes._support.randomness import Determinism
+from onnx_passes.passes._support.scopes import nodes_within
+from onnx_passes.passes._support.tensors import constant_of, constant_tensor
+from onnx_passes.surgery.walk import captured_values, topological_order
+
+EXPANDING = frozenset(
+    {
+        "CenterCropPad",
+        "Col2Im",
+        "ConstantOfShape",
+        "Expand",
+        "Loop",
+        "MaxUnpool",
+        "OneHot",
+        "Pad",
+        "Range",
+        "Resize",
+        "Scan",
+        "SequenceMap",
+        "Tile",
+        "Upsample",
+    }
+)
+"""Operators whose output can be far bigger than their inputs: their shape must be known."""
+
+MEMORY = 1 << 28
+"""Bytes up to which a value may be computed, if it is not kept."""
+
+
+def constant_nodes(
+    graph: ir.Graph, imports: Mapping[str, int], deterministic: Determinism, never: set[str]
+) -> list[ir.Node]:
+    """List the nodes of a graph that depend on constants only, in topological order.
+
+    Args:
+        graph: The graph; constants outside of it count.
+        imports: The opset imports around it.
+        deterministic: Tells which nodes draw random numbers.
+        never: Operators that are not folded.
+    """
+    found: dict[ir.Node, None] = {}
+    for node in topological_order(graph):
+        if constant_tensor(node) is not None or node.op_type in never:
+            continue
+        sources = [*(v for v in node.inputs if v is not None), *captured_values(node)]
+        if not sources or not all(v.producer() in found or _is_constant(v) for v in sources):
+            continue
+        refers = (a.is_ref() for n in nodes_within(node) for a in n.attributes.values())
+        if any(refers) or not deterministic.holds(node, imports) or _is_too_big(node):
+            continue
+        found[node] = None
+    return list(found)
+
+
+def _is_constant(value: ir.Value) -> bool:
+    return constant_of(value) is not None
+
+
+def estimated_bytes(value: ir.Value) -> int | None:
+    """Return the bytes of a value whose type and shape are known."""
+    if value.dtype is None or value.shape is None or not value.shape.is_static():
+        return None
+    if value.dtype is ir.DataType.STRING or not isinstance(value.type, ir.TensorType):
+        return None
+    size = 1
+    for dim in value.shape.numpy():
+        size *= dim
+    return -(-size * value.dtype.bitwidth // 8)
+
+
+def _is_too_big(node: ir.Node) -> bool:
+    sizes = [estimated_bytes(value) for value in node.outputs if value.name]
+    if any(size is None for size in sizes):
+        return node.op_type in EXPANDING
+    return sum(size or 0 for size in sizes) > MEMORY + 4 * source_bytes([node])
+
+
+def source_bytes(nodes: Iterable[ir.Node]) -> int:
+    """Sum the bytes of the constants that nodes read, each once."""
+    sources = {v for node in nodes for v in node.inputs if v is not None}
+    tensors = (constant_of(value) for value in sources)
+    return sum(t.nbytes for t in tensors if t is not None)

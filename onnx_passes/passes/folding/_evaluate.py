@@ -1,0 +1,210 @@
+"""Computing nodes whose inputs are constants.
+
+ONNX Runtime computes them, unoptimised and on one thread, all in one session; where that
+fails, node by node, and onnx's reference evaluator what ONNX Runtime has no kernel for.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+
+from onnx_passes.passes._support.scopes import nodes_within
+from onnx_passes.passes._support.tensors import constant_of
+from onnx_passes.surgery.walk import captured_values
+
+if TYPE_CHECKING:
+    import onnxruntime
+
+INLINE = 4096
+"""Constants up to this many bytes are given as initializers: some kernels demand it."""
+
+LOWEST_IR_VERSION = 8
+"""The first IR version with functions."""
+
+
+class _InputMissingError(Exception):
+    """A node cannot be computed since one before it could not."""
+
+
+class Evaluation:
+    """Results of nodes over constants, and why others have none.
+
+    Attributes:
+        results: Tensors by value; None for a result that is no tensor, or one of strings.
+        failures: Reasons by node; empty where the reason is a failure before it.
+    """
+
+    def __init__(self, model: ir.Model, imports: Mapping[str, int]) -> None:
+        """Compute nothing yet.
+
+        Args:
+            model: Where the functions are that nodes call.
+            imports: The opset imports around the nodes.
+        """
+        self._model = model
+        self._imports = imports
+        self.results: dict[ir.Value, ir.TensorProtocol | None] = {}
+        self.failures: dict[ir.Node, str] = {}
+
+    def run(self, nodes: Sequence[ir.Node], wanted: Sequence[ir.Value]) -> None:
+        """Compute outputs of nodes.
+
+        Args:
+            nodes: Nodes over constants and over each other, in topological order.
+            wanted: Those of their outputs that must be in ``results`` if they can be computed.
+        """
+        missing = [value for value in wanted if value not in self.results]
+        needed = self._needed(nodes, missing)
+        if not needed:
+            return
+        try:
+            self._compute(needed, missing)
+        except Exception:
+            # One of them fails, or several: each is computed by itself to find out which.
+            for node in needed:
+                self._run_alone(node)
+
+    def _needed(self, nodes: Sequence[ir.Node], wanted: Sequence[ir.Value]) -> list[ir.Node]:
+        values = set(wanted)
+        needed = []
+        for node in reversed(nodes):
+            if node not in self.failures and values.intersection(node.outputs):
+                needed.append(node)
+                sources = (*node.inputs, *captured_values(node))
+                values.update(v for v in sources if v is not None and v not in self.results)
+        return needed[::-1]
+
+    def _run_alone(self, node: ir.Node) -> None:
+        outputs = [value for value in node.outputs if value.name]
+        try:
+            self._compute([node], outputs)
+        except _InputMissingError:
+            self.failures[node] = ""
+        except Exception as error:
+            self.failures[node] = next(iter(str(error).splitlines()), type(error).__name__)
+
+    def _compute(self, nodes: Sequence[ir.Node], wanted: Sequence[ir.Value]) -> None:
+        import onnxruntime as ort
+
+        proto, feeds = self._build(nodes, wanted)
+        options = ort.SessionOptions()
+        options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+        options.intra_op_num_threads = options.inter_op_num_threads = 1
+        options.log_severity_level = 4
+        try:
+            session = ort.InferenceSession(
+                proto.SerializeToString(), options, providers=["CPUExecutionProvider"]
+            )
+        except Exception:
+            if len(nodes) > 1:
+                raise
+            self._compute_by_reference(proto, feeds, wanted)
+            return
+        given = {name: ort.OrtValue.ortvalue_from_numpy(a) for name, a in feeds.items()}
+        run_options = ort.RunOptions()
+        run_options.log_severity_level = 4
+        names = [str(value.name) for value in wanted]
+        produced = session.run_with_ort_values(names, given, run_options)
+        for value, result in zip(wanted, produced, strict=True):
+            self.results[value] = _tensor_of(result)
+
+    def _compute_by_reference(
+        self,
+        proto: onnx.ModelProto,
+        feeds: Mapping[str, np.ndarray[Any, Any]],
+        wanted: Sequence[ir.Value],
+    ) -> None:
+        from onnx.reference import ReferenceEvaluator
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            produced = ReferenceEvaluator(proto).run(None, dict(feeds))
+        for value, result in zip(wanted, produced, strict=True):
+            is_tensor = isinstance(result, np.ndarray | np.generic)
+            numeric = is_tensor and np.asarray(result).dtype.kind not in "OSU"
+            self.results[value] = ir.tensor(np.asarray(result)) if numeric else None
+
+    def _build(
+        self, nodes: Sequence[ir.Node], wanted: Sequence[ir.Value]
+    ) -> tuple[onnx.ModelProto, dict[str, np.ndarray[Any, Any]]]:
+        produced = {value for node in nodes for value in node.outputs}
+        read = (v for node in nodes for v in (*node.inputs, *captured_values(node)))
+        sources = [v for v in dict.fromkeys(read) if v is not None and v not in produced]
+        names = [value.name for value in (*sources, *produced) if value.name]
+        if len(set(names)) < len(names):
+            raise ValueError("two values of different scopes share a name")
+        graph = onnx.GraphProto(name="constants")
+        feeds = {}
+        for value in sources:
+            tensor = self._known(value)
+            name = str(value.name)
+            if tensor.nbytes <= INLINE or not _has_numpy_type(tensor):
+                initializer = graph.initializer.add()
+                initializer.CopyFrom(ir.serde.serialize_tensor(tensor))
+                initializer.name = name
+            else:
+                shape = [int(d) for d in tensor.shape.numpy()]
+                graph.input.append(
+                    onnx.helper.make_tensor_value_info(name, int(tensor.dtype), shape)
+                )
+                feeds[name] = np.ascontiguousarray(tensor.numpy())
+        graph.node.extend(ir.serde.serialize_node(node) for node in nodes)
+        graph.output.extend(onnx.ValueInfoProto(name=str(value.name)) for value in wanted)
+        return self._model_proto(graph, nodes), feeds
+
+    def _known(self, value: ir.Value) -> ir.TensorProtocol:
+        tensor = self.results.get(value) or constant_of(value)
+        if tensor is None:
+            raise _InputMissingError
+        return tensor
+
+    def _model_proto(
+        self, graph: onnx.GraphProto, nodes: Sequence[ir.Node]
+    ) -> onnx.ModelProto:
+        called = _functions_called(self._model, nodes)
+        imports = {**{f.domain: 1 for f in called}, **self._imports}
+        return onnx.ModelProto(
+            ir_version=max(self._model.ir_version, LOWEST_IR_VERSION),
+            graph=graph,
+            functions=[ir.serde.serialize_function(function) for function in called],
+            opset_import=[
+                onnx.OperatorSetIdProto(domain=domain, version=version)
+                for domain, version in imports.items()
+            ],
+        )
+
+
+def _functions_called(model: ir.Model, nodes: Sequence[ir.Node]) -> list[ir.Function]:
+    found: dict[ir.OperatorIdentifier, ir.Function] = {}
+    pending = [inner for node in nodes for inner in nodes_within(node)]
+    while pending:
+        key = pending.pop().op_identifier()
+        if key in model.functions and key not in found:
+            found[key] = model.functions[key]
+            pending.extend(n for node in found[key] for n in nodes_within(node))
+    return list(found.values())
+
+
+def _has_numpy_type(tensor: ir.TensorProtocol) -> bool:
+    return tensor.dtype is not ir.DataType.STRING and tensor.dtype.numpy().isbuiltin == 1
+
+
+def _tensor_of(value: onnxruntime.OrtValue) -> ir.TensorProtocol | None:
+    if not value.has_value() or not value.is_tensor():
+        return None
+    dtype = ir.DataType(value.element_type())
+    if dtype is ir.DataType.STRING:
+        return None
+    if dtype.numpy().isbuiltin == 1:
+        return ir.Tensor(value.numpy())
+    # ONNX Runtime has no numpy form of these types; its memory holds what raw_data holds.
+    raw = ctypes.string_at(value.data_ptr(), value.tensor_size_in_bytes())
+    proto = onnx.TensorProto(data_type=int(dtype), dims=value.shape(), raw_data=raw)
+    return ir.serde.deserialize_tensor(proto)

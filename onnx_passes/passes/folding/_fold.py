@@ -1,0 +1,168 @@
+"""Folding the constant nodes of one graph."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+
+import onnx_ir as ir
+
+from onnx_passes.passes._support.edit import discard
+from onnx_passes.passes._support.scopes import nodes_within
+from onnx_passes.passes._support.tensors import constant_of, constant_tensor
+from onnx_passes.passes.folding._candidates import estimated_bytes
+from onnx_passes.passes.folding._evaluate import Evaluation
+from onnx_passes.passes.folding._install import install
+
+
+@dataclass
+class Budget:
+    """How much constants may grow.
+
+    Attributes:
+        size_limit: Bytes of one new constant that replaces no bigger ones.
+        growth_left: Bytes that the model may still grow in all.
+    """
+
+    size_limit: int
+    growth_left: int
+
+
+@dataclass
+class Fold:
+    """A set of constant nodes, of which those not ``kept`` are to be replaced by results.
+
+    Attributes:
+        nodes: In topological order.
+        named: Names of constants that stay although nothing reads them.
+        kept: Nodes that stay, as their results are too big or cannot be computed.
+    """
+
+    nodes: Sequence[ir.Node]
+    named: AbstractSet[str]
+    kept: set[ir.Node] = field(default_factory=set)
+
+    @property
+    def folded(self) -> list[ir.Node]:
+        """The nodes that are to go."""
+        return [node for node in self.nodes if node not in self.kept]
+
+    def frontier(self) -> list[ir.Value]:
+        """Return the values that stay when the folded nodes go."""
+        inside = {inner for node in self.folded for inner in nodes_within(node)}
+        return [
+            value
+            for node in self.folded
+            for value in node.outputs
+            if value.is_graph_output() or any(user not in inside for user in value.consumers())
+        ]
+
+    def freed(self, nodes: Iterable[ir.Node]) -> dict[ir.Value, int]:
+        """Return the constants that only the given nodes read, with their bytes."""
+        inside = {inner for node in nodes for inner in nodes_within(node)}
+        sources = {v for node in inside for v in node.inputs if v is not None}
+        return {
+            value: tensor.nbytes
+            for value in sources
+            if (tensor := constant_of(value)) is not None
+            and not value.is_graph_output()
+            and value.name not in self.named
+            and all(user in inside for user in value.consumers())
+        }
+
+    def cone(self, value: ir.Value) -> list[ir.Node]:
+        """Return the folded nodes that a value is computed by."""
+        wanted = {value}
+        found = []
+        for node in reversed(self.folded):
+            if wanted.intersection(node.outputs):
+                found.append(node)
+                wanted.update(v for n in nodes_within(node) for v in n.inputs if v is not None)
+        return found
+
+
+def fold(
+    nodes: Sequence[ir.Node],
+    evaluation: Evaluation,
+    budget: Budget,
+    *,
+    named: AbstractSet[str],
+    in_function: bool,
+) -> int:
+    """Replace constant nodes by their results, within the budget.
+
+    Args:
+        nodes: Nodes over constants and over each other, in topological order.
+        evaluation: Computes them.
+        budget: What is used of it is taken off.
+        named: Names of constants that stay although nothing reads them.
+        in_function: Whether they are in a function.
+
+    Returns:
+        The number of nodes replaced.
+    """
+    plan = Fold(nodes, named)
+    while True:
+        frontier = plan.frontier()
+        too_big = [v for v in frontier if not _fits(v, estimated_bytes(v), plan, budget)]
+        if not too_big:
+            evaluation.run(plan.folded, frontier)
+            too_big = [v for v in frontier if not _may_stay(v, plan, evaluation, budget)]
+        if not too_big:
+            too_big = _over_budget(frontier, plan, evaluation, budget)
+        if not too_big:
+            break
+        plan.kept.update(_producer(value) for value in too_big)
+    _replace(plan, frontier, evaluation, in_function=in_function)
+    return len(plan.folded)
+
+
+def _producer(value: ir.Value) -> ir.Node:
+    node = value.producer()
+    assert node is not None, "constant nodes produce their outputs"
+    return node
+
+
+def _fits(value: ir.Value, size: int | None, plan: Fold, budget: Budget) -> bool:
+    if size is None or size <= budget.size_limit:
+        return True
+    return size <= sum(plan.freed(plan.cone(value)).values())
+
+
+def _may_stay(value: ir.Value, plan: Fold, evaluation: Evaluation, budget: Budget) -> bool:
+    tensor = evaluation.results.get(value)
+    if tensor is None or (value.dtype is not None and value.dtype is not tensor.dtype):
+        return False
+    return _fits(value, tensor.nbytes, plan, budget)
+
+
+def _over_budget(
+    frontier: Sequence[ir.Value], plan: Fold, evaluation: Evaluation, budget: Budget
+) -> list[ir.Value]:
+    """Return the biggest result if all of them are too much, and take the sum off if not."""
+    sizes = {v: t.nbytes for v in frontier if (t := evaluation.results[v]) is not None}
+    growth = sum(sizes.values()) - sum(plan.freed(plan.folded).values())
+    if growth > max(budget.growth_left, 0):
+        return [max(sizes, key=lambda value: sizes[value])]
+    budget.growth_left -= growth
+    return []
+
+
+def _replace(
+    plan: Fold, frontier: Sequence[ir.Value], evaluation: Evaluation, *, in_function: bool
+) -> None:
+    folded = plan.folded
+    sources = list(plan.freed(folded))
+    for value in frontier:
+        tensor = evaluation.results[value]
+        assert tensor is not None, "the plan holds tensors only"
+        install(value, tensor, in_function=in_function)
+    for node in reversed(folded):
+        discard(node)
+    for source in sources:
+        producer = source.producer()
+        if producer is not None and constant_tensor(producer) is not None:
+            discard(producer)
+        elif source.graph is not None and source.is_initializer():
+            source.graph.initializers.pop(str(source.name))

@@ -1,0 +1,159 @@
+"""Compute what does not depend on the inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import onnx_ir as ir
+
+from onnx_passes import passes
+from onnx_passes.passes._support.ir_version import require_free_initializers
+from onnx_passes.passes._support.randomness import Determinism
+from onnx_passes.passes._support.scopes import annotated_names, roots
+from onnx_passes.passes.annotation.shape_inference import try_infer_shapes
+from onnx_passes.passes.base import Transformation
+from onnx_passes.passes.folding._candidates import constant_nodes
+from onnx_passes.passes.folding._evaluate import Evaluation
+from onnx_passes.passes.folding._fold import Budget, fold
+from onnx_passes.passes.folding._install import discard_unread, install
+from onnx_passes.passes.folding._known import Knowledge
+from onnx_passes.passes.folding._targets import constant_target
+from onnx_passes.passes.options import MIB, Size
+from onnx_passes.passes.replace import Namer
+from onnx_passes.surgery.walk import graphs_within, topological_order
+
+MAX_ROUNDS = 20
+
+
+@passes.verify.tolerance
+@passes.register()
+class FoldConstants(Transformation):
+    """Compute what does not depend on the inputs.
+
+    Before: ``s = Shape(x)  n = Gather(s, 0)  t = Concat(n, 6)  y = Reshape(x, t)``
+    After:  ``y = Reshape(x, [-1, 6])``
+
+    Nodes over constants are replaced by their results, in subgraphs and functions too. ONNX
+    Runtime computes them, all in one session; where that fails, node by node, and onnx's
+    reference evaluator what ONNX Runtime has no kernel for. Shape arithmetic is followed
+    through dynamic dimensions: what is known becomes constant, dimensions stay dynamic.
+
+    Sound because a deterministic operator gives the same result for the same inputs. The
+    contract is a tolerance since an engine may use other kernels for the same operator: with
+    weights packed ahead or other vector instructions, matrix products and transcendental
+    functions differ in the last bits, and ONNX Runtime computes chains of float16 operators
+    in float32, while a constant is rounded to float16.
+
+    Leaves alone: random operators and what depends on them; initializers that callers may
+    override; operators of unknown domains; Loop, which may run for long; DequantizeLinear,
+    which back ends read as the type of a weight; results that are strings or sequences, or
+    bigger than the limits; nodes that cannot be computed (a note says why); attributes that
+    refer to those of a function.
+
+    Attributes:
+        size_limit: Bytes of a new constant that is bigger than those it makes superfluous.
+        growth_limit: Bytes that the model may grow by in all.
+        fold_dequantize: Also compute DequantizeLinear.
+        shapes: Also follow shape arithmetic.
+    """
+
+    requires: ClassVar[Any] = ("shape-inference",)
+
+    size_limit: Size = 1 * MIB
+    growth_limit: Size = 4 * MIB
+    fold_dequantize: bool = False
+    shapes: bool = True
+
+    def call(self, model: ir.Model) -> ir.passes.PassResult:
+        """Fold until nothing is left to fold; what was folded tells more about shapes."""
+        self._budget = Budget(self.size_limit, self.growth_limit)
+        self._failures: dict[str, str] = {}
+        folded = 0
+        for _ in range(MAX_ROUNDS):
+            found = (self._fold_shapes(model) if self.shapes else 0) + self._fold_nodes(model)
+            if not found:
+                break
+            folded += found
+            try_infer_shapes(model)
+        if folded:
+            require_free_initializers(model)
+        self.context.notes.extend(
+            f"{node} is not folded: {reason}" for node, reason in self._failures.items()
+        )
+        return ir.passes.PassResult(model, modified=folded > 0)
+
+    def _fold_nodes(self, model: ir.Model) -> int:
+        never = {"Loop"} if self.fold_dequantize else {"Loop", "DequantizeLinear"}
+        deterministic, named = Determinism(model), annotated_names(model)
+        folded = 0
+        for root, imports in roots(model):
+            in_function = root is not model.graph
+            for graph in list(graphs_within(root)):
+                nodes = constant_nodes(graph, imports, deterministic, never)
+                if not nodes:
+                    continue
+                evaluation = Evaluation(model, imports)
+                folded += fold(
+                    nodes, evaluation, self._budget, named=named, in_function=in_function
+                )
+                for node, reason in evaluation.failures.items():
+                    label = f"{node.op_type} {node.name or node.outputs[0].name!r}"
+                    if reason:
+                        self._failures[label] = reason
+        return folded
+
+    def _fold_shapes(self, model: ir.Model) -> int:
+        """Replace what is known of shape arithmetic, outside of functions."""
+        facts = Knowledge(model.graph.opset_imports)
+        namer = Namer(model)
+        return sum(
+            _fold_shapes_of(graph, facts, namer) for graph in list(graphs_within(model.graph))
+        )
+
+
+def _fold_shapes_of(graph: ir.Graph, facts: Knowledge, namer: Namer) -> int:
+    folded = 0
+    known: dict[ir.Node, ir.TensorProtocol] = {}
+    nodes = topological_order(graph)
+    for node in nodes:
+        found = facts.visit(node)
+        tensor = found.tensor() if found is not None else None
+        if tensor is not None and node.op_type != "Identity":
+            known[node] = tensor
+    for node in nodes:
+        target = constant_target(node, facts)
+        if target is not None:
+            _retarget(graph, node, target, namer)
+            folded += 1
+    return folded + _install_known(known)
+
+
+def _retarget(graph: ir.Graph, node: ir.Node, target: ir.TensorProtocol, namer: Namer) -> None:
+    old = node.inputs[1]
+    assert old is not None, "the target is computed"
+    target.name = namer.value(f"{old.name}_constant")
+    new = ir.Value(
+        name=target.name,
+        type=ir.TensorType(target.dtype),
+        shape=ir.Shape(target.shape.numpy()),
+        const_value=target,
+    )
+    graph.register_initializer(new)
+    node.replace_input_with(1, new)
+    producer = old.producer()
+    if producer is not None:
+        discard_unread([producer])
+
+
+def _install_known(known: Mapping[ir.Node, ir.TensorProtocol]) -> int:
+    folded = 0
+    for node, tensor in known.items():
+        (value,) = node.outputs
+        # What only feeds other known values goes with them.
+        readers = [user for user in value.consumers() if user not in known]
+        if node.graph is not None and (readers or value.is_graph_output()):
+            install(value, tensor, in_function=False)
+            discard_unread([node])
+            folded += 1
+    return folded

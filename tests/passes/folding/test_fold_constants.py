@@ -1,0 +1,460 @@
+import numpy as np
+import onnx
+import onnx_ir as ir
+import onnxruntime as ort
+import pytest
+
+from onnx_passes.passes.annotation.shape_inference import ShapeInference
+from onnx_passes.passes.folding.fold_constants import FoldConstants
+
+HEADER = '<ir_version: 10, opset_import: ["" : 20]> m '
+
+
+class FoldAfterInference(FoldConstants):
+    """What a pipeline runs: the pass after the one it requires."""
+
+    def call(self, model):
+        ShapeInference()(model)
+        return super().call(model)
+
+
+def operators(model):
+    return [node.op_type for node in model.graph]
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        pytest.param(
+            """(float[2] x) => (float[2] y) <float[2] a = {1, 2}, float[2] b = {3, 4}>
+            { c = Add(a, b) d = Neg(c) y = Mul(x, d) }""",
+            "(float[2] x) => (float[2] y) <float[2] d = {-4, -6}> { y = Mul(x, d) }",
+            id="chain",
+        ),
+        pytest.param(
+            """(float[2] x) => (float[2] y)
+            { a = Constant<value_floats = [1.0, 2.0]>() d = Neg(a) y = Mul(x, d) }""",
+            "(float[2] x) => (float[2] y) <float[2] d = {-1, -2}> { y = Mul(x, d) }",
+            id="constant-nodes-go-too",
+        ),
+        pytest.param(
+            "() => (float[2] y) <float[2] a = {1, 2}> { y = Neg(a) }",
+            "() => (float[2] y) { y = Constant<value = float[2] {-1, -2}>() }",
+            id="output",
+        ),
+        pytest.param(
+            """(float[2] x) => (float[2] y, float[2] z) <float[2] a = {1, 2}>
+            { b = Neg(a) c = Abs(b) y = Add(x, b) z = Add(x, c) }""",
+            """(float[2] x) => (float[2] y, float[2] z)
+            <float[2] b = {-1, -2}, float[2] c = {1, 2}> { y = Add(x, b) z = Add(x, c) }""",
+            id="two-results",
+        ),
+        pytest.param(
+            """(bool k, float[1] x) => (float[1] y) <float[1] a = {1}> { y = If(k) <
+              then_branch = g () => (float[1] t) { b = Neg(a) t = Add(x, b) },
+              else_branch = h () => (float[1] e) <float[1] d = {4}>
+                { f = Neg(d) e = Mul(x, f) }> }""",
+            """(bool k, float[1] x) => (float[1] y) { y = If(k) <
+              then_branch = g () => (float[1] t) <float[1] b = {-1}> { t = Add(x, b) },
+              else_branch = h () => (float[1] e) <float[1] f = {-4}> { e = Mul(x, f) }> }""",
+            id="in-branches",
+        ),
+        pytest.param(
+            """(float[1] x) => (float[1] y) <bool k = {1}, float[1] a = {1}> { b = If(k) <
+              then_branch = g () => (float[1] t) { t = Neg(a) },
+              else_branch = h () => (float[1] e) { e = Abs(a) }> y = Add(x, b) }""",
+            "(float[1] x) => (float[1] y) <float[1] b = {-1}> { y = Add(x, b) }",
+            id="a-constant-if",
+        ),
+        pytest.param(
+            """(float[2] x) => (float[2] y) <float[2] a = {1, 2}>
+            { s = SequenceConstruct(a, a) i = Constant<value_int = 1>()
+              b = SequenceAt(s, i) y = Add(x, b) }""",
+            "(float[2] x) => (float[2] y) <float[2] b = {1, 2}> { y = Add(x, b) }",
+            id="through-a-sequence",
+        ),
+    ],
+)
+def test_computes_what_does_not_depend_on_inputs(before, after, rewrites):
+    rewrites(FoldConstants(), before, after)
+
+
+def test_functions_get_constant_nodes(rewrites):
+    rewrites(
+        FoldConstants(),
+        """<ir_version: 10, opset_import: ["" : 20, "l" : 1]>
+        m (float[1] x) => (float[1] y) { y = l.F(x) }
+        <domain: "l", opset_import: ["" : 20]>
+        F (a) => (b) { c = Constant<value_float = 2.0>() d = Neg(c) b = Mul(a, d) }""",
+        """<ir_version: 10, opset_import: ["" : 20, "l" : 1]>
+        m (float[1] x) => (float[1] y) { y = l.F(x) }
+        <domain: "l", opset_import: ["" : 20]>
+        F (a) => (b) { d = Constant<value = float {-2}>() b = Mul(a, d) }""",
+    )
+
+
+def test_calls_of_functions_over_constants_are_computed(rewrites):
+    model = rewrites(
+        FoldConstants(),
+        """<ir_version: 10, opset_import: ["" : 20, "l" : 1]>
+        m (float[1] x) => (float[1] y) <float[1] w = {3}> { v = l.F(w) y = Add(x, v) }
+        <domain: "l", opset_import: ["" : 20]> F (a) => (b) { b = Neg(a) }""",
+    )
+    assert operators(model) == ["Add"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(
+            "(float[2] x, float[2] a) => (float[2] y) <float[2] a = {1, 2}> "
+            "{ b = Neg(a) y = Add(x, b) }",
+            id="overridable",
+        ),
+        pytest.param(
+            """(float[2] x) => (float[2] y) <int64[1] s = {2}>
+            { a = RandomNormal<shape = [2]>() b = Neg(a) y = Add(x, b) }""",
+            id="random-and-what-depends-on-it",
+        ),
+        pytest.param(
+            """(float[2] x) => (float[2] y) <float[2] a = {1, 2}>
+            { b = RandomNormalLike(a) c = Neg(b) y = Add(x, c) }""",
+            id="random-like-a-constant",
+        ),
+        pytest.param(
+            """(float[2] x) => (float[2] y)
+            <float[2] a = {1, 2}, float r = {0.5}, bool t = {1}>
+            { b = Dropout(a, r, t) y = Add(x, b) }""",
+            id="dropout-in-training",
+        ),
+        pytest.param(
+            """<ir_version: 10, opset_import: ["" : 20, "l" : 1]>
+            m (float[1] x) => (float[1] y) { y = l.F<k = 1.0>(x) }
+            <domain: "l", opset_import: ["" : 20]> F<k>(a) => (b)
+            { c = Constant<value_float : float = @k>() d = Neg(c) b = Mul(a, d) }""",
+            id="attribute-of-a-function",
+        ),
+        pytest.param(
+            """<ir_version: 10, opset_import: ["" : 20, "l" : 1]>
+            m (float[1] x) => (float[1] y) <float[1] w = {1}> { v = l.F(w) y = Add(x, v) }
+            <domain: "l", opset_import: ["" : 20]> F (a) => (b) { b = RandomNormalLike(a) }""",
+            id="function-that-draws-random-numbers",
+        ),
+        pytest.param(
+            """(string[1] x) => (string[1] y) <string[1] a = {"a"}, string[1] b = {"b"}>
+            { c = StringConcat(a, b) y = StringConcat(x, c) }""",
+            id="strings",
+        ),
+        pytest.param(
+            """(float[3] x) => (float[3] y) <uint8[3] w = {1, 2, 3}, float s = {0.5}>
+            { d = DequantizeLinear(w, s) y = Add(x, d) }""",
+            id="dequantize",
+        ),
+        pytest.param(
+            "() => (seq(float[2]) y) <float[2] a = {1, 2}> { y = SequenceConstruct(a) }",
+            id="sequence",
+        ),
+    ],
+)
+def test_leaves_alone(text, leaves_alone):
+    leaves_alone(FoldConstants(), text)
+
+
+def test_operators_of_unknown_domains_are_not_trusted():
+    model = ir.from_onnx_text(
+        """<ir_version: 10, opset_import: ["" : 20, "acme" : 1]>
+        m (float[1] x) => (float[1] y) <float[1] w = {1}> { v = acme.Op(w) y = Add(x, v) }"""
+    )
+    assert not FoldConstants()(model).modified
+
+
+# Shape arithmetic
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "want"),
+    [
+        (None, None, [2, 3, 5]),
+        (1, None, [3, 5]),
+        (0, -1, [2, 3]),
+        (-9, 9, [2, 3, 5]),
+        (2, 1, []),
+    ],
+)
+def test_shape_with_start_and_end(start, end, want, rewrites):
+    """GraphSurgeon folds the whole shape, whatever start and end say."""
+    attributes = ", ".join(
+        f"{k} = {v}" for k, v in (("start", start), ("end", end)) if v is not None
+    )
+    suffix = f"<{attributes}>" if attributes else ""
+    model = rewrites(
+        FoldConstants(),
+        f"(float[2,3,5] x) => (int64[{len(want)}] y) {{ y = Shape{suffix}(x) }}",
+    )
+    (node,) = model.graph
+    assert node.op_type == "Constant"
+    assert node.attributes["value"].as_tensor().numpy().tolist() == want
+
+
+@pytest.mark.parametrize(
+    ("body", "want"),
+    [
+        pytest.param(
+            """s = Shape(x) n = Gather<axis = 0>(s, i0) r = Constant<value_ints = [6]>()
+            t = Concat<axis = 0>(n, r) y = Reshape(x, t)""",
+            [-1, 6],
+            id="one-dynamic-dimension-is-inferred",
+        ),
+        pytest.param(
+            """s = Shape<start = 0, end = 1>(x) r = Constant<value_ints = [3, -1]>()
+            t = Concat<axis = 0>(s, r) y = Reshape(x, t)""",
+            [0, 3, -1],
+            id="a-dimension-that-stays-in-place-is-copied",
+        ),
+        pytest.param(
+            """s = Shape(x) a = Constant<value_ints = [0]>() b = Constant<value_ints = [1]>()
+            n = Slice(s, a, b) r = Constant<value_ints = [2, 3]>()
+            t = Concat<axis = 0>(n, r) y = Reshape(x, t)""",
+            [-1, 2, 3],
+            id="slice",
+        ),
+        pytest.param(
+            """s = Shape(x) z = Constant<value_int = 0>() n = Gather(s, z)
+            a = Constant<value_ints = [0]>() u = Unsqueeze(n, a)
+            c = Cast<to = 6>(u) d = Cast<to = 7>(c) o = Constant<value_ints = [1]>()
+            e = Mul(d, o) r = Constant<value_ints = [2, 3]>()
+            t = Concat<axis = 0>(e, r) y = Reshape(x, t)""",
+            [-1, 2, 3],
+            id="scalar-arithmetic",
+        ),
+    ],
+)
+def test_a_reshape_target_becomes_constant_while_dimensions_stay_dynamic(body, want, rewrites):
+    rank = len(want)
+    dims = ",".join("?" * rank)
+    model = rewrites(
+        FoldAfterInference(),
+        f"(float[N,6] x) => (float[{dims}] y) <int64[1] i0 = {{0}}> {{ {body} }}",
+    )
+    assert operators(model) == ["Reshape"]
+    assert model.graph[0].inputs[1].const_value.numpy().tolist() == want
+
+
+def test_two_dynamic_dimensions_that_stay_in_place_are_copied(rewrites):
+    model = rewrites(
+        FoldAfterInference(),
+        """(float[B,S,6] x) => (float[?,?,?,?] y) { s = Shape<end = 2>(x)
+          r = Constant<value_ints = [2, 3]>() t = Concat<axis = 0>(s, r)
+          y = Reshape(x, t) }""",
+    )
+    assert model.graph[0].inputs[1].const_value.numpy().tolist() == [0, 0, 2, 3]
+
+
+def test_the_dimension_may_be_that_of_another_value_of_the_same_name(rewrites):
+    model = rewrites(
+        FoldAfterInference(),
+        """(float[B,S] x, float[B,S,6] z) => (float[?,?,?,?] y) { s = Shape(x)
+          r = Constant<value_ints = [2, 3]>() t = Concat<axis = 0>(s, r)
+          y = Reshape(z, t) }""",
+    )
+    assert operators(model) == ["Reshape"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(
+            """(float[B,S,6] x) => (float[?,?,?] y) { s = Shape<start = 0, end = 1>(x)
+            u = Shape<start = 1, end = 2>(x) r = Constant<value_ints = [6]>()
+            t = Concat<axis = 0>(u, s, r) y = Reshape(x, t) }""",
+            id="two-dynamic-dimensions-that-change-places",
+        ),
+        pytest.param(
+            """(float[B,0] x) => (float[?,?,?] y) { s = Shape<end = 1>(x)
+            r = Constant<value_ints = [0, 3]>()
+            t = Concat<axis = 0>(s, r) y = Reshape<allowzero = 1>(x, t) }""",
+            id="empty-with-allowzero",
+        ),
+        pytest.param(
+            """(float[B,4] x, int64[1] n) => (float[?,?,?] y) { s = Shape<end = 1>(x)
+            t = Concat<axis = 0>(n, n, s) y = Reshape(x, t) }""",
+            id="target-from-an-input",
+        ),
+    ],
+)
+def test_leaves_targets_alone(text):
+    model = ir.from_onnx_text(HEADER + text)
+    ShapeInference()(model)
+    FoldConstants()(model)
+    assert "Concat" in operators(model)
+
+
+def test_the_target_of_expand(rewrites):
+    model = rewrites(
+        FoldAfterInference(),
+        """(float[N,1,5] x) => (float[?,?,?] y) { s = Shape<end = 1>(x)
+          r = Constant<value_ints = [4, 5]>() t = Concat<axis = 0>(s, r) y = Expand(x, t) }""",
+    )
+    assert model.graph[0].inputs[1].const_value.numpy().tolist() == [1, 4, 5]
+
+
+def test_the_target_of_expand_as_pytorch_writes_it(rewrites):
+    """Where(Equal(target, -1), ones, target)."""
+    model = rewrites(
+        FoldAfterInference(),
+        """(float[N,1] x) => (float[?,?] y) { s = Shape<end = 1>(x)
+          r = Constant<value_ints = [4]>() t = Concat<axis = 0>(s, r)
+          two = Constant<value_ints = [2]>()
+          ones = ConstantOfShape<value = int64[1] {1}>(two)
+          minus = Constant<value_ints = [-1]>() e = Equal(t, minus)
+          w = Where(e, ones, t) y = Expand(x, w) }""",
+    )
+    assert operators(model) == ["Expand"]
+    assert model.graph[0].inputs[1].const_value.numpy().tolist() == [1, 4]
+
+
+def test_an_expand_to_another_dimension_is_left():
+    model = ir.from_onnx_text(
+        HEADER
+        + """(float[N,1] x, float[M] z) => (float[?,?] y)
+        { s = Shape(z) r = Constant<value_ints = [4]>() t = Concat<axis = 0>(s, r)
+          y = Expand(x, t) }"""
+    )
+    ShapeInference()(model)
+    FoldConstants()(model)
+    assert operators(model)[-2:] == ["Concat", "Expand"]
+
+
+def test_an_empty_batch_still_works():
+    text = (
+        HEADER
+        + """(float[B,S,6] x) => (float[?,?,?,?] y) { s = Shape<end = 2>(x)
+        r = Constant<value_ints = [2, 3]>() t = Concat<axis = 0>(s, r) y = Reshape(x, t) }"""
+    )
+    model = ir.from_onnx_text(text)
+    ShapeInference()(model)
+    assert FoldConstants()(model).modified
+    session = ort.InferenceSession(ir.to_proto(model).SerializeToString())
+    for shape in ((0, 4, 6), (3, 0, 6)):
+        (produced,) = session.run(None, {"x": np.zeros(shape, np.float32)})
+        assert produced.shape == (*shape[:2], 2, 3)
+
+
+def test_what_is_folded_makes_more_known(rewrites):
+    model = rewrites(
+        FoldAfterInference(),
+        """(float[N,4] x) => (float[?,?] y) <int64[2] p = {2, 2}>
+        { q = ReduceProd<keepdims = 0>(p) a = Constant<value_ints = [0]>() u = Unsqueeze(q, a)
+          m = Constant<value_ints = [-1]>() t = Concat<axis = 0>(m, u) r = Reshape(x, t)
+          s = Shape<start = 1>(r) z = Cast<to = 1>(s) y = Add(r, z) }""",
+    )
+    assert operators(model) == ["Reshape", "Add"]
+
+
+# Limits and failures
+
+
+def test_results_bigger_than_the_limit_are_left():
+    text = """(float[1] x) => (float[64] y) <int64[1] s = {64}>
+    { z = ConstantOfShape(s) y = Add(x, z) }"""
+    model = ir.from_onnx_text(HEADER + text)
+    assert not FoldAfterInference(size_limit=255)(model).modified
+    assert FoldAfterInference(size_limit=256)(model).modified
+
+
+def test_a_huge_result_is_not_even_computed():
+    model = ir.from_onnx_text(
+        HEADER
+        + """(float[1] x) => (float[1] y) <int64[1] s = {1000000000000}>
+        { z = ConstantOfShape(s) r = ReduceSum<keepdims = 0>(z) y = Add(x, r) }"""
+    )
+    assert not FoldAfterInference()(model).modified
+
+
+def test_a_big_result_may_replace_a_constant_as_big():
+    weight = ir.Tensor(np.arange(6, dtype=np.float32).reshape(2, 3), name="w")
+    model = ir.from_onnx_text(
+        HEADER
+        + """(float[1,2] x) => (float[1,3] y) <float[3,2] w = {1, 2, 3, 4, 5, 6}>
+        { t = Transpose(w) y = MatMul(x, t) }"""
+    )
+    assert weight.nbytes == 24
+    assert FoldConstants(size_limit=8)(model).modified
+    assert operators(model) == ["MatMul"]
+    assert list(model.graph.initializers) == ["t"]
+
+
+def test_the_model_grows_within_its_budget():
+    text = """(float[16] x) => (float[16] y) <int64[1] s = {16}>
+    { a = ConstantOfShape(s) b = ConstantOfShape<value = float[1] {1}>(s)
+      c = Add(x, a) y = Add(c, b) }"""
+    model = ir.from_onnx_text(HEADER + text)
+    FoldAfterInference(growth_limit=64)(model)
+    assert operators(model).count("ConstantOfShape") == 1
+
+
+def test_a_node_that_fails_is_left_and_noted_and_others_are_folded():
+    model = ir.from_onnx_text(
+        HEADER
+        + """(float[1] x) => (float[1] y, float[?] z) <float[1] a = {1}, int64[1] i = {7}>
+        { b = Neg(a) y = Add(x, b) [broken] z = Gather(a, i) }"""
+    )
+    pass_ = FoldConstants()
+    assert pass_(model).modified
+    assert operators(model) == ["Add", "Gather"]
+    (note,) = pass_.context.notes
+    assert "Gather" in note
+    assert "broken" in note
+
+
+def test_narrow_types_keep_their_bits():
+    model = ir.from_onnx_text(
+        HEADER
+        + """(float[2] x) => (float[2] y) <float[2] w = {1.1, -2.3}>
+        { b = Cast<to = 16>(w) c = Cast<to = 1>(x) d = CastLike(c, b) e = Mul(d, b)
+          y = Cast<to = 1>(e) }"""
+    )
+    assert FoldConstants()(model).modified
+    tensor = model.graph.initializers["b"].const_value
+    assert tensor.dtype is ir.DataType.BFLOAT16
+    assert tensor.numpy().astype(np.float32).tolist() == [1.1015625, -2.296875]
+
+
+def test_float8_and_int4(rewrites):
+    model = rewrites(
+        FoldConstants(),
+        """<ir_version: 10, opset_import: ["" : 21]>
+        m (float[3] x) => (float[3] y, float[3] z) <float[3] w = {1.1, -2.3, 5}>
+        { a = Cast<to = 17>(w) b = Cast<to = 22>(w) y0 = Cast<to = 1>(a) z0 = Cast<to = 1>(b)
+          y = Add(x, y0) z = Add(x, z0) }""",
+    )
+    assert operators(model) == ["Add", "Add"]
+
+
+def test_dequantize_can_be_asked_for(rewrites):
+    rewrites(
+        FoldConstants(fold_dequantize=True),
+        """(float[3] x) => (float[3] y) <uint8[3] w = {1, 2, 3}, float s = {0.5}>
+        { d = DequantizeLinear(w, s) y = Add(x, d) }""",
+        "(float[3] x) => (float[3] y) <float[3] d = {0.5, 1, 1.5}> { y = Add(x, d) }",
+    )
+
+
+def test_ir_version_3_is_raised():
+    model = ir.from_onnx_text(
+        """<ir_version: 3, opset_import: ["" : 8]> m (float[1] x) => (float[1] y)
+        { w = Constant<value = float[1] {1}>() v = Neg(w) y = Add(x, v) }"""
+    )
+    assert FoldConstants()(model).modified
+    onnx.checker.check_model(ir.to_proto(model), full_check=True)
+
+
+def test_what_a_quantization_annotation_names_stays():
+    proto = onnx.parser.parse_model(
+        HEADER + "(float[1] x) => (float[1] y) <float s = {1}> { t = Neg(s) y = Add(x, t) }"
+    )
+    annotation = proto.graph.quantization_annotation.add(tensor_name="y")
+    annotation.quant_parameter_tensor_names.add(key="SCALE_TENSOR", value="s")
+    model = ir.from_proto(proto)
+    assert FoldConstants()(model).modified
+    assert "s" in model.graph.initializers
