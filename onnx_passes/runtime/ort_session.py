@@ -75,13 +75,17 @@ class OrtSession:
 
 
 def _feed(data: Data) -> object:
-    if isinstance(data, np.generic):
-        return np.asarray(data)
-    if isinstance(data, np.ndarray) and data.dtype.kind in "OSUT":
-        return data.astype(object)
-    if isinstance(data, np.ndarray) and ort_values.element_type(data) in ort_values.EXOTIC:
-        return ort_values.of_array(data)
-    return data
+    if isinstance(data, list):
+        return [_feed(item) for item in data]
+    if not isinstance(data, np.ndarray | np.generic):
+        return data
+    array = np.asarray(data)
+    if array.dtype.kind in "OSUT":
+        return array.astype(object)
+    if ort_values.element_type(array) in ort_values.EXOTIC:
+        return ort_values.of_array(array)
+    # ONNX Runtime takes a buffer for native and in order, whatever it is.
+    return np.require(array, array.dtype.newbyteorder("="), ["C", "A"])
 
 
 def _wrap(name: str, data: Data) -> onnxruntime.OrtValue:

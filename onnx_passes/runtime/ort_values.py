@@ -132,7 +132,7 @@ def element_type(array: Array) -> ir.DataType:
         EngineError: The array holds what ONNX has no element type for.
     """
     try:
-        return ir.DataType.from_numpy(array.dtype)
+        return ir.DataType.from_numpy(array.dtype.newbyteorder("="))
     except TypeError as error:
         raise EngineError(f"a feed has dtype {array.dtype}, which ONNX lacks") from error
 

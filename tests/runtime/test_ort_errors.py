@@ -1,0 +1,39 @@
+from __future__ import annotations
+
+import pytest
+
+from onnx_passes.errors import UnsupportedModelError
+from onnx_passes.runtime.ort_errors import translate
+
+
+def test_the_places_in_its_source_are_left_out():
+    error = translate(
+        RuntimeError(
+            "[ONNXRuntimeError] : 6 : RUNTIME_EXCEPTION : Non-zero status code returned while "
+            "running Reshape node. Name:'r1' Status Message: /src/core/reshape_helper.h:47 "
+            "onnxruntime::ReshapeHelper::ReshapeHelper(const TensorShape&, bool) wrong size"
+        )
+    )
+    assert error.message == "wrong size"
+    assert error.where == "  --> node r1"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[ONNXRuntimeError] : 9 : NOT_IMPLEMENTED : Could not find an implementation for "
+        "Clip(13) node with name 'c'",
+        "[ONNXRuntimeError] : 1 : FAIL : Fatal error: my:Foo(-1) is "
+        "not a registered function/op",
+        "[ONNXRuntimeError] : 10 : INVALID_GRAPH : Error No Op registered for Foo with "
+        "domain_version of 21",
+        "Batchwise recurrent operations (layout == 1) are not supported.",
+    ],
+)
+def test_what_is_missing_is_unsupported(text):
+    assert type(translate(RuntimeError(text))) is UnsupportedModelError
+
+
+def test_a_contradiction_is_not_unsupported():
+    error = translate(RuntimeError("Type Error: Type 'seq(tensor(float))' is invalid."))
+    assert type(error) is not UnsupportedModelError
