@@ -102,6 +102,17 @@ def try_infer_shapes(model: ir.Model) -> bool:
         return False
 
 
+def contradiction(model: ir.Model) -> str | None:
+    """Return what contradicts the operators' schemas, as far as shapes can be inferred."""
+    proto = light_proto(model, overridable=False)
+    forget(proto.graph, numbers=True)
+    try:
+        onnx.shape_inference.infer_shapes(proto, strict_mode=True, data_prop=True)
+    except onnx.shape_inference.InferenceError as error:
+        return _first_line(error)
+    return None
+
+
 def _annotate(model: ir.Model, inferred: onnx.GraphProto, declared: set[str]) -> bool:
     fixed = {*model.graph.inputs, *model.graph.outputs}
     found = [
