@@ -1,0 +1,67 @@
+"""What a model holds: its graphs, nodes and tensors, subgraphs and functions included."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import onnx_ir as ir
+
+
+def subgraphs_of(node: ir.Node) -> Iterator[ir.Graph]:
+    """Yield the graphs that are attributes of a node, not those nested inside them."""
+    for attribute in node.attributes.values():
+        if attribute.is_ref():
+            continue
+        if attribute.type == ir.AttributeType.GRAPH:
+            yield attribute.as_graph()
+        elif attribute.type == ir.AttributeType.GRAPHS:
+            yield from attribute.as_graphs()
+
+
+def graphs_within(graph: ir.Graph) -> Iterator[ir.Graph]:
+    """Yield a graph, then every graph nested in it, outer ones first."""
+    pending = [graph]
+    while pending:
+        current = pending.pop()
+        yield current
+        nested = [sub for node in current for sub in subgraphs_of(node)]
+        pending.extend(reversed(nested))
+
+
+def all_graphs(model: ir.Model) -> Iterator[ir.Graph]:
+    """Yield the main graph, its subgraphs, then the bodies of all functions and theirs."""
+    yield from graphs_within(model.graph)
+    for function in model.functions.values():
+        yield from graphs_within(function.graph)
+
+
+def all_nodes(model: ir.Model) -> Iterator[ir.Node]:
+    """Yield every node of a model, those in subgraphs and functions included."""
+    for graph in all_graphs(model):
+        yield from graph
+
+
+def all_tensors(model: ir.Model) -> Iterator[ir.TensorProtocol]:
+    """Yield every tensor once: initializers, and tensors in attributes."""
+    seen: set[int] = set()
+    for graph in all_graphs(model):
+        found = [value.const_value for value in graph.initializers.values()]
+        for node in graph:
+            found.extend(attribute_tensors(node.attributes))
+        for tensor in found:
+            if tensor is not None and id(tensor) not in seen:
+                seen.add(id(tensor))
+                yield tensor
+    for function in model.functions.values():
+        yield from attribute_tensors(function.attributes)
+
+
+def attribute_tensors(attributes: Mapping[str, ir.Attr]) -> Iterator[ir.TensorProtocol]:
+    """Yield the tensors among attributes, not those inside subgraphs."""
+    for attribute in attributes.values():
+        if attribute.is_ref() or attribute.value is None:
+            continue
+        if attribute.type == ir.AttributeType.TENSOR:
+            yield attribute.as_tensor()
+        elif attribute.type == ir.AttributeType.TENSORS:
+            yield from attribute.as_tensors()
