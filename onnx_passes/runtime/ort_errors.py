@@ -11,6 +11,7 @@ _NOISE = re.compile(
     r"|Non-zero status code returned while running \S+ node\. Name:'[^']*' Status Message: "
     r"|Exception during (initialization|loading): "
     r"|/\S+\.(cc|h|hpp|cu):\d+ [^\n]*?\)(::<lambda\(.*?\)>)?( const)?( \[with [^\]]*\])? "
+    r"|\b\w+\.(cc|h):\d+ \w+ "
     r"|Fatal error: "
     r"|\[with [^\]]*\] "
 )

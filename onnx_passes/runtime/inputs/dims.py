@@ -211,6 +211,11 @@ def check_dims(dims: Dims, symbols: Symbols, whole: Mapping[str, Shape]) -> None
             raise ReferenceDataError(
                 f"no input has a dynamic dimension {name!r}", help=did_you_mean(name, known)
             )
+        if isinstance(size, int) and name not in symbols.kinds:
+            raise ReferenceDataError(
+                f"{name!r} is an input, and {size} is no shape",
+                help=f"give all of its dimensions, or name one, as in '{name}[0]'",
+            )
         sizes = [size] if isinstance(size, int) else size
         if (not sizes and name not in whole) or any(entry < 0 for entry in sizes):
             raise ReferenceDataError(f"{name!r} cannot have size {size!r}")

@@ -82,6 +82,12 @@ def _check_ranges(ranges: Ranges, inputs: Sequence[ir.Value]) -> None:
             raise ReferenceDataError(f"the input {name!r} holds strings, which have no range")
         if not low <= high:
             raise ReferenceDataError(f"the range of {name!r} is empty: {low} to {high}")
+        dtype = value.dtype
+        if dtype is not None and dtype.is_integer() and (low < dtype.min or high > dtype.max):
+            raise ReferenceDataError(
+                f"the range of {name!r}, {low} to {high}, is not within {dtype.name.lower()}",
+                help=f"it goes from {dtype.min} to {dtype.max}",
+            )
 
 
 def _check_shape(value: ir.Value, given: Shape | None) -> None:

@@ -84,10 +84,13 @@ def _grid_size(use: Use) -> Hint | None:
 
 @rule(1, "Col2Im")
 def _image(use: Use) -> Hint | None:
-    output, length = use.output_shape(), use.length()
+    data, output, length = use.input_shape(0), use.output_shape(), use.length()
     if output is not None:
         return exactly(output[2:])
-    return None if length is None else exactly([_FEW] * length)
+    if data is None or length is None:
+        return None
+    # One channel, and blocks of one row: as many places as there are columns.
+    return exactly([1] * (length - 1) + [data[1] + data[2] - 1])
 
 
 @rule(2, "Col2Im")

@@ -1,0 +1,224 @@
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+import pytest
+
+from onnx_passes.errors import ReferenceDataError
+from onnx_passes.runtime.inputs import generate
+from onnx_passes.runtime.ort import OnnxRuntimeEngine
+
+RELU = "g (float[N, 4] x) => (float[N, 4] y) { y = Relu(x) }"
+
+
+def run_all(model: ir.Model, feeds):
+    with OnnxRuntimeEngine().prepare(model) as session:
+        return [session.run(sample) for sample in feeds]
+
+
+def test_the_same_seed_gives_the_same_feeds(parse):
+    first, second = generate(parse(RELU)), generate(parse(RELU))
+    other = generate(parse(RELU), seed=1)
+    for a, b, c in zip(first, second, other, strict=True):
+        np.testing.assert_array_equal(a["x"], b["x"])
+        assert not np.array_equal(a["x"], c["x"])
+
+
+def test_dynamic_dimensions_differ_from_sample_to_sample(parse):
+    shapes = [feeds["x"].shape for feeds in generate(parse(RELU), samples=3)]
+    assert len({shape[0] for shape in shapes}) == 3
+    assert {shape[1] for shape in shapes} == {4}
+
+
+def test_floats_are_normal_and_integers_moderate(parse):
+    text = """g (float[2000] a, float16[2000] b, int32[2000] c, uint64[2000] d, int8[2000] e,
+        bool[2000] f, int4[2000] h, string[200] s) => (float[2000] y) { y = Relu(a) }"""
+    (feeds,) = generate(parse(text), samples=1)
+    for name in "ab":
+        assert abs(feeds[name].astype(np.float64).mean()) < 0.2
+        assert 0.8 < feeds[name].astype(np.float64).std() < 1.2
+    assert {name: (feeds[name].min(), feeds[name].max()) for name in "cde"} == {
+        "c": (-10, 10),
+        "d": (0, 20),
+        "e": (-128, 127),
+    }
+    assert set(np.unique(feeds["f"])) == {False, True}
+    assert set(feeds["h"].astype(int)) == set(range(-8, 8))
+    assert len(set(feeds["s"])) > 3
+    declared = {value.name: value.dtype for value in parse(text).graph.inputs}
+    for name, data in feeds.items():
+        assert ir.DataType.from_numpy(data.dtype) == declared[name]
+
+
+def test_one_name_is_one_size(parse):
+    text = """g (float[B, S] x, float[B, T] z, float[S, B] w) => (float[a, b] y) {
+        y = MatMul(x, w) }"""
+    for feeds in generate(parse(text)):
+        (b, s), (b2, t), (s2, b3) = (feeds[name].shape for name in "xzw")
+        assert b == b2 == b3
+        assert s == s2
+        assert len({b, s, t}) == 3
+
+
+@pytest.mark.parametrize(
+    ("node", "same"),
+    [
+        ("MatMul(x, z)", "x[1] == z[0]"),
+        ("Add(x, z)", "x == z"),
+        ("Concat<axis=0>(x, z)", None),
+    ],
+)
+def test_unnamed_dimensions_fit_the_operators(parse, node, same):
+    model = parse(f"g (float[?, ?] x, float[?, ?] z) => (float[a, b] y) {{ y = {node} }}")
+    feeds = generate(model)
+    run_all(model, feeds)
+    for sample in feeds:
+        x, z = sample["x"].shape, sample["z"].shape
+        if same == "x == z":
+            assert x == z
+        elif same:
+            assert x[1] == z[0]
+            assert len({*x, *z}) == 3  # no more alike than they must be
+
+
+def test_a_batch_that_the_graph_fixes_is_found(parse):
+    text = """g (float[batch, 12] x) => (float[1, 12] y) {
+        s = Constant<value_ints = [1, 12]>()  y = Reshape(x, s) }"""
+    assert [feeds["x"].shape for feeds in generate(parse(text))] == [(1, 12)] * 3
+
+
+def test_sums_of_dimensions_are_kept(parse):
+    text = """g (float[B, past_len, 8] past, float[B, seq_len, 8] now,
+               float[B, total_len, 8] all) => (float[a, b, c] y) {
+        k = Concat<axis = 1>(past, now)  y = Add(k, all) }"""
+    model = parse(text)
+    feeds = generate(model)
+    run_all(model, feeds)
+    for sample in feeds:
+        past, now = sample["past"].shape[1], sample["now"].shape[1]
+        assert past != now
+        assert sample["all"].shape[1] == past + now
+
+
+def test_expressions_are_evaluated(parse):
+    model = parse("g (float[n] x, float[m] z) => (float[k] y) { y = Concat<axis = 0>(x, z) }")
+    model.graph.inputs[1].shape = ir.Shape(["n + 1"])
+    for feeds in generate(model):
+        assert feeds["z"].shape[0] == feeds["x"].shape[0] + 1
+
+
+def test_pictures_are_large_enough_for_what_halves_them(parse):
+    pools = " ".join(
+        f"a{i + 1} = MaxPool<kernel_shape=[2,2], strides=[2,2]>(a{i})" for i in range(5)
+    )
+    model = parse(
+        f"g (float[N, 3, H, W] a0) => (float[a, b, c, d] y) {{ {pools} y = Relu(a5) }}"
+    )
+    feeds = generate(model)
+    assert all(outputs["y"].size for outputs in run_all(model, feeds))
+    assert all(sample["a0"].shape[2] != sample["a0"].shape[3] for sample in feeds)
+
+
+def test_inputs_with_an_initializer_are_left_to_it(parse):
+    model = parse("g (float[2] x, float[2] w) => (float[2] y) { y = Add(x, w) }")
+    model.graph.inputs[1].const_value = ir.tensor(np.float32([1, 2]))
+    model.graph.register_initializer(model.graph.inputs[1])
+    assert [set(feeds) for feeds in generate(model)] == [{"x"}] * 3
+
+
+def test_optionals_are_filled_and_empty_in_turn(parse):
+    model = parse("g (optional(float[2]) x) => (bool y) { y = OptionalHasElement(x) }")
+    assert [feeds["x"] is None for feeds in generate(model, samples=2)] == [False, True]
+
+
+def test_an_optional_that_is_opened_is_filled(parse):
+    model = parse("g (optional(float[2]) x) => (float[2] y) { y = OptionalGetElement(x) }")
+    assert all(feeds["x"] is not None for feeds in generate(model))
+
+
+def test_sequences_are_lists_of_one_length(parse):
+    text = "g (seq(float[n]) x, seq(int64) z) => (int64 y) { y = SequenceLength(x) }"
+    lengths = [(len(feeds["x"]), len(feeds["z"])) for feeds in generate(parse(text))]
+    assert lengths == [(3, 3), (2, 2), (3, 3)]
+
+
+def test_both_branches_are_taken(parse):
+    text = """g (bool c, float[2] x) => (float[2] y) {
+        y = If (c) <then_branch = t () => (float[2] a) { a = Relu(x) },
+                    else_branch = e () => (float[2] b) { b = Neg(x) }> }"""
+    assert {bool(feeds["c"]) for feeds in generate(parse(text), samples=2)} == {True, False}
+
+
+def test_masks_are_ones_then_zeros(parse):
+    text = """g (int64[batch, seq] attention_mask) => (float[batch, seq] y) {
+        y = Cast<to = 1>(attention_mask) }"""
+    for feeds in generate(parse(text)):
+        mask = feeds["attention_mask"]
+        assert set(np.unique(mask)) <= {0, 1}
+        assert (mask[:, 0] == 1).all()
+        assert (np.diff(mask, axis=-1) <= 0).all()
+
+
+def test_ranges_are_kept(parse):
+    text = "g (float[100] x, int64[100] i, seq(float[3]) s) => (float[100] y) { y = Relu(x) }"
+    ranges = {"x": (5.0, 6.0), "i": (3, 4), "s": (-1.0, 0.0)}
+    for feeds in generate(parse(text), ranges=ranges):
+        assert feeds["x"].min() >= 5
+        assert feeds["x"].max() <= 6
+        assert set(feeds["i"]) == {3, 4}
+        assert all(item.max() <= 0 for item in feeds["s"])
+
+
+def test_dims_are_kept(parse):
+    text = "g (float[N, ?] x, float z) => (float[N, b] y) { y = Relu(x) }"
+    feeds = generate(parse(text), dims={"N": [8, 9], "x[1]": 6})
+    assert [sample["x"].shape for sample in feeds] == [(8, 6), (9, 6), (8, 6)]
+    feeds = generate(parse(text), dims={"x": (3, 1)}, samples=1)
+    assert feeds[0]["x"].shape == (3, 1)
+
+
+def test_a_shape_given_stands_in_for_an_unknown_rank(parse):
+    model = parse("g (float[n] x) => (float[m] y) { y = Relu(x) }")
+    model.graph.inputs[0].shape = model.graph.outputs[0].shape = None
+    with pytest.raises(ReferenceDataError, match=r"rank of input 'x' is unknown\n.*`dims`"):
+        generate(model)
+    assert generate(model, dims={"x": [2, 3]})[0]["x"].shape == (2, 3)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"dims": {"M": 2}}, "no input has a dynamic dimension 'M'\n.*known: N, x"),
+        ({"dims": {"N": -2}}, "'N' cannot have size -2"),
+        ({"dims": {"N": []}}, r"'N' cannot have size \[\]"),
+        ({"dims": {"x": [2, 5]}}, r"shape \[2, 5\] does not fit input 'x'"),
+        ({"dims": {"x": 3}}, "'x' is an input"),
+        ({"ranges": {"z": (0, 1)}}, "no input 'z'"),
+        ({"ranges": {"x": (1, 0)}}, "range of 'x' is empty"),
+    ],
+)
+def test_mistakes_are_named(parse, arguments, message):
+    with pytest.raises(ReferenceDataError, match=message):
+        generate(parse(RELU), **arguments)
+
+
+def test_a_range_beyond_the_type_is_refused(parse):
+    model = parse("g (uint8[2] x) => (uint8[2] y) { y = Identity(x) }")
+    with pytest.raises(ReferenceDataError, match=r"not within uint8\n.*from 0 to 255"):
+        generate(model, ranges={"x": (-1, 256)})
+
+
+def test_strings_have_no_range(parse):
+    model = parse("g (string[2] x) => (string[2] y) { y = Identity(x) }")
+    with pytest.raises(ReferenceDataError, match="holds strings"):
+        generate(model, ranges={"x": (0, 1)})
+
+
+def test_the_model_stays_as_it_was(parse):
+    model = parse(
+        """g (float[N, 4] x, int64[N] i) => (float[N, 4] y) { y = my.f(x, i) }
+        <domain: "my", opset_import: ["" : 21]> f (a, b) => (c) { c = Gather(a, b) }"""
+    )
+    before = ir.to_proto(model).SerializeToString(deterministic=True)
+    run_all(model, generate(model))
+    assert ir.to_proto(model).SerializeToString(deterministic=True) == before
