@@ -84,6 +84,7 @@ def refute(
     if not formulas:
         return Answer(True)
     solver = solver_module.Solver()
+    milliseconds = max(1, milliseconds)  # z3 takes 0 for no limit at all
     solver.set("timeout", milliseconds)
     solver.set("random_seed", 0)
     solver.add(*assumptions)

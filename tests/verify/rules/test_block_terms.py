@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from onnx_passes.verify.rules import block_terms as terms
 
-I, J = ("o", 0), ("o", 1)
+COLUMN, ROW = ("o", 0), ("o", 1)
 K = ("o", 7)
 
 
@@ -19,9 +19,9 @@ def contracted(left, right):
 
 
 def test_bound_names_do_not_matter():
-    once = contracted(matrix("a", J, K), matrix("b", K, I))
+    once = contracted(matrix("a", ROW, K), matrix("b", K, COLUMN))
     twice = terms.substitute(
-        terms.multiply(matrix("a", J, K), matrix("b", K, I)), {K: ("b", 42, 5)}
+        terms.multiply(matrix("a", ROW, K), matrix("b", K, COLUMN)), {K: ("b", 42, 5)}
     )
     assert once == twice
 
@@ -35,28 +35,33 @@ def test_bound_indices_of_factors_are_kept_apart():
 
 
 def test_an_index_brought_in_is_not_captured():
-    inner = contracted(matrix("a", J, K), matrix("b", K, I))
+    inner = contracted(matrix("a", ROW, K), matrix("b", K, COLUMN))
     wrapped = terms.function("relu", inner)
-    outer = terms.substitute(wrapped, {I: ("b", 0, 5)})
+    outer = terms.substitute(wrapped, {COLUMN: ("b", 0, 5)})
     again = terms.function("relu", outer)
-    assert again != terms.function("relu", terms.substitute(wrapped, {I: ("b", 0, 6)}))
+    assert again != terms.function("relu", terms.substitute(wrapped, {COLUMN: ("b", 0, 6)}))
     assert terms.has_index(outer[0][0], ("b", 0, 5))
 
 
 def test_terms_cancel():
-    a = matrix("a", J, I)
+    a = matrix("a", ROW, COLUMN)
     assert terms.add(a, terms.scale(a, Fraction(-1))) == terms.ZERO
 
 
 forms = st.recursive(
     st.sampled_from(
-        [matrix("a", J, I), matrix("b", J, I), matrix("a", I, J), terms.number(2)]
+        [
+            matrix("a", ROW, COLUMN),
+            matrix("b", ROW, COLUMN),
+            matrix("a", COLUMN, ROW),
+            terms.number(2),
+        ]
     ),
     lambda inner: st.one_of(
         st.builds(terms.add, inner, inner),
         st.builds(terms.multiply, inner, inner),
         st.builds(lambda f: terms.function("f", f), inner),
-        st.builds(lambda f: terms.substitute(f, {I: ("b", 0, 5)}), inner),
+        st.builds(lambda f: terms.substitute(f, {COLUMN: ("b", 0, 5)}), inner),
     ),
     max_leaves=4,
 )

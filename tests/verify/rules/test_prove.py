@@ -93,7 +93,8 @@ CLOSE = {
     "sigmoid spelled out": (
         X,
         "a = Sigmoid(x) o = Mul(x, a)",
-        "a = Neg(x) b = Exp(a) one = Constant<value_float=1.0>() c = Add(one, b) o = Div(x, c)",
+        "a = Neg(x) b = Exp(a) one = Constant<value_float=1.0>() c = Add(one, b) "
+        "o = Div(x, c)",
     ),
     "bias inside a convolution": (
         ("float[1,2,4,4] x, float[3,2,3,3] w, float[3] b", "float[1,3,4,4] o"),

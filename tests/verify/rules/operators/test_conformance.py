@@ -156,23 +156,40 @@ COMPOSED = [
     ("MatMul", [small(2, 3, 4), small(4, 5, seed=1)], {}),
     ("MatMul", [small(4), small(2, 4, 5, seed=1)], {}),
     ("MatMul", [small(3, 4), small(4, seed=1)], {}),
-    ("Gemm", [small(4, 3), small(5, 4, seed=1), small(5, seed=2)],
-     {"alpha": 0.5, "beta": 2.0, "transA": 1, "transB": 1}),
+    (
+        "Gemm",
+        [small(4, 3), small(5, 4, seed=1), small(5, seed=2)],
+        {"alpha": 0.5, "beta": 2.0, "transA": 1, "transB": 1},
+    ),
     ("Gemm", [small(3, 4), small(4, 5, seed=1)], {}),
     ("Einsum", [small(2, 3, 4), small(2, 4, 5, seed=1)], {"equation": "bij,bjk->bki"}),
     ("Einsum", [small(3, 4)], {"equation": "ij->j"}),
-    ("Conv", [IMAGE, KERNEL, small(6, seed=3)],
-     {"group": 2, "pads": [1, 0, 2, 1], "strides": [2, 1], "dilations": [1, 2]}),
-    ("Conv", [IMAGE, small(3, 4, 2, 2, seed=4)], {"auto_pad": "SAME_LOWER", "strides": [2, 2]}),
+    (
+        "Conv",
+        [IMAGE, KERNEL, small(6, seed=3)],
+        {"group": 2, "pads": [1, 0, 2, 1], "strides": [2, 1], "dilations": [1, 2]},
+    ),
+    (
+        "Conv",
+        [IMAGE, small(3, 4, 2, 2, seed=4)],
+        {"auto_pad": "SAME_LOWER", "strides": [2, 2]},
+    ),
     ("Conv", [small(1, 2, 5), small(3, 2, 3, seed=5)], {"auto_pad": "SAME_UPPER"}),
     ("MaxPool", [IMAGE], {"kernel_shape": [2, 3], "pads": [1, 1, 0, 1], "strides": [2, 2]}),
     ("MaxPool", [IMAGE], {"kernel_shape": [2, 2], "strides": [2, 4], "ceil_mode": 1}),
     ("AveragePool", [IMAGE], {"kernel_shape": [2, 3], "pads": [1, 1, 0, 1]}),
-    ("AveragePool", [IMAGE], {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1], "count_include_pad": 1}),
+    (
+        "AveragePool",
+        [IMAGE],
+        {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1], "count_include_pad": 1},
+    ),
     ("GlobalAveragePool", [IMAGE], {}),
     ("GlobalMaxPool", [IMAGE], {}),
     *((op, [X, ints(1)], {}) for op in ("ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin")),
-    *((op, [X, ints(0, -1)], {"keepdims": 0}) for op in ("ReduceSum", "ReduceProd", "ReduceL1")),
+    *(
+        (op, [X, ints(0, -1)], {"keepdims": 0})
+        for op in ("ReduceSum", "ReduceProd", "ReduceL1")
+    ),
     ("ReduceSum", [X], {}),
     ("ReduceSum", [X], {"noop_with_empty_axes": 1}),
     ("ReduceSumSquare", [X, ints(2)], {}),
@@ -212,7 +229,7 @@ COMPOSED = [
     ("Shape", [X], {"start": 1, "end": -1}),
     ("Size", [X], {}),
     ("Softmax", [np.zeros((2, 3), np.float32)], {"axis": 0}),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(
