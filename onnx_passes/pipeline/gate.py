@@ -1,0 +1,287 @@
+"""The gate after every pass: structure, interface, then numbers on every engine."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import onnx_ir as ir
+
+from onnx_passes.config.sections import OutputTolerance, Verify
+from onnx_passes.contracts import Contract, Equality, Metric, Tolerance
+from onnx_passes.errors import EngineError, ReferenceDataError
+from onnx_passes.passes.base import Pass
+from onnx_passes.pipeline import measure
+from onnx_passes.pipeline.baseline import Baseline, Bench
+from onnx_passes.runtime.base import Feeds, Outputs
+from onnx_passes.runtime.inputs import generate
+from onnx_passes.verify.compare import compare
+from onnx_passes.verify.feeds import check_feeds
+from onnx_passes.verify.interface import Interface, compare_interfaces, interface_of
+from onnx_passes.verify.result import Check, OutputCheck, Verdict
+from onnx_passes.verify.snapshot import Change, Snapshot
+from onnx_passes.verify.structure import check_structure
+
+
+@dataclass
+class Gate:
+    """Holds a model against the one before it, and against the original.
+
+    Attributes:
+        settings: The section ``verify`` of the pipeline.
+        baseline: The original on every engine.
+        original: The original model.
+        labels: Expected outputs or labels of each sample, where the user gave them.
+        faults: What was wrong with the structure of the model before the first pass.
+    """
+
+    settings: Verify
+    baseline: Baseline
+    original: Snapshot
+    labels: Sequence[Outputs] | None = None
+    faults: frozenset[str] = frozenset()
+    _pending: dict[int, list[Outputs]] = field(default_factory=dict)
+
+    def check(
+        self,
+        pass_: Pass,
+        before: Snapshot,
+        model: ir.Model,
+        change: Change,
+        override: OutputTolerance | None = None,
+    ) -> list[Check]:
+        """Put all questions that a pass must answer, the cheapest first.
+
+        Numbers are only compared where the structure is sound.
+        """
+        self._pending.clear()
+        old = interface_of(before.model)
+        checks = [self.structure(model), self.interface(pass_, old, interface_of(model))]
+        if any(check.verdict is Verdict.FAILED for check in checks):
+            return checks
+        if change is Change.NAMES:
+            reason = "only names, order or metadata changed: the canonical hash is the same"
+            return [*checks, Check("equality", Verdict.PASSED, reason=reason)]
+        if pass_.interface_changes and interface_of(model) != old:
+            self._follow_interface(before.model, model)
+        for index, bench in enumerate(self.baseline.benches):
+            if bench.when == "each":
+                checks += self.numbers(index, bench, model, pass_.contracts(), override)
+        return checks
+
+    def structure(self, model: ir.Model) -> Check:
+        """Ask whether the model is valid, apart from what was wrong with it before."""
+        start = time.perf_counter()
+        faults = [fault for fault in check_structure(model) if fault not in self.faults]
+        return Check(
+            "structure",
+            Verdict.FAILED if faults else Verdict.PASSED,
+            reason="; ".join(faults) or None,
+            seconds=time.perf_counter() - start,
+        )
+
+    def interface(self, pass_: Pass, old: Interface, new: Interface) -> Check:
+        """Ask whether the model is called as before, apart from what the pass declares."""
+        changes = compare_interfaces(old, new, pass_.interface_changes)
+        verdict = Verdict.FAILED if changes else Verdict.PASSED
+        return Check("interface", verdict, reason="; ".join(changes) or None)
+
+    def numbers(
+        self,
+        index: int,
+        bench: Bench,
+        model: ir.Model,
+        contracts: Sequence[Contract],
+        override: OutputTolerance | None = None,
+    ) -> list[Check]:
+        """Run the model on one engine, and hold its outputs to each contract."""
+        start = time.perf_counter()
+        kind = str(contracts[0]).partition("(")[0] if contracts else "none"
+        if not self.baseline.samples:
+            reason = "there are no reference samples"
+            return [Check(kind, Verdict.NOT_VERIFIED, bench.engine.name, reason=reason)]
+        try:
+            produced = bench.run(model, self.baseline.samples)
+        except EngineError as error:
+            reason = f"the result does not run: {error.message}"
+            seconds = time.perf_counter() - start
+            return [
+                Check(kind, Verdict.FAILED, bench.engine.name, reason=reason, seconds=seconds)
+            ]
+        self._pending[index] = produced
+        checks = [
+            check
+            for contract in contracts
+            for check in self._contract(bench, produced, contract, override)
+        ]
+        if not contracts:
+            reason = "the pass declares no contract"
+            checks = [Check("none", Verdict.NOT_VERIFIED, bench.engine.name, reason=reason)]
+        return [replace(checks[0], seconds=time.perf_counter() - start), *checks[1:]]
+
+    def accept(self) -> None:
+        """Make the model checked last the one that the next pass is held against."""
+        for index, produced in self._pending.items():
+            self.baseline.benches[index].accepted = produced
+        self._pending.clear()
+
+    def against_original(self, model: ir.Model, moments: Sequence[str]) -> list[Check]:
+        """Hold a whole model against the original, on the engines of the given moments."""
+        checks: list[Check] = []
+        for index, bench in enumerate(self.baseline.benches):
+            if bench.when in moments:
+                found = self.numbers(index, bench, model, [Equality()])
+                if index in self._pending and self.baseline.samples:
+                    seconds = found[0].seconds
+                    drift = self._drift(bench, self._pending[index])
+                    metric = self._metrics(bench, self._pending[index], ())
+                    found = [replace(drift, seconds=seconds), *metric]
+                checks += found
+        return checks
+
+    def _contract(
+        self,
+        bench: Bench,
+        produced: list[Outputs],
+        contract: Contract,
+        override: OutputTolerance | None,
+    ) -> list[Check]:
+        match contract:
+            case Equality():
+                return [self._compare("equality", bench, bench.accepted, produced, contract)]
+            case Tolerance():
+                limit, outputs = self._tolerance(contract, override)
+                step = self._compare(
+                    "tolerance", bench, bench.accepted, produced, limit, outputs
+                )
+                return [step, self._drift(bench, produced)]
+            case Metric(names):
+                found = self._metrics(bench, produced, names)
+                if not found:
+                    reason = (
+                        "the pass promises metrics, and the pipeline has no verify.metrics"
+                    )
+                    found = [
+                        Check("metric", Verdict.NOT_VERIFIED, bench.engine.name, reason=reason)
+                    ]
+                return found
+
+    def _tolerance(
+        self, contract: Tolerance, override: OutputTolerance | None
+    ) -> tuple[Tolerance, dict[str, Tolerance]]:
+        """Resolve a tolerance: this use of the pass, then its class, then the pipeline."""
+        levels = [override, contract, self.settings.tolerance]
+        rtol = next((t.rtol for t in levels if t and t.rtol is not None), None)
+        atol = next((t.atol for t in levels if t and t.atol is not None), None)
+        outputs = self.settings.tolerance.outputs | (override.outputs if override else {})
+        exact = {name: Tolerance(t.rtol, t.atol) for name, t in outputs.items()}
+        return Tolerance(rtol, atol), exact
+
+    def _drift(self, bench: Bench, produced: list[Outputs]) -> Check:
+        given = self.settings.drift
+        step, outputs = self._tolerance(Tolerance(), None)
+        rtol = given.rtol if given.rtol is not None else step.rtol
+        atol = given.atol if given.atol is not None else step.atol
+        limit = Tolerance(rtol, atol)
+        return self._compare("drift", bench, bench.original, produced, limit, outputs)
+
+    def _compare(
+        self,
+        kind: str,
+        bench: Bench,
+        expected: Sequence[Outputs],
+        produced: Sequence[Outputs],
+        contract: Equality | Tolerance,
+        overrides: dict[str, Tolerance] | None = None,
+    ) -> Check:
+        worst: dict[str, OutputCheck] = {}
+        failed: int | None = None
+        stable = self._stable
+        for sample, (old, new) in enumerate(zip(expected, produced, strict=True)):
+            results = compare(
+                stable(old),
+                stable(new),
+                contract,
+                overrides=overrides,
+                negative_zero=self.settings.negative_zero,
+            )
+            for result in results:
+                if _worse(result, worst.get(result.output)):
+                    worst[result.output] = result
+            if failed is None and not all(result.passed for result in results):
+                failed = sample
+        unstable = sorted(self.baseline.unstable)
+        if failed is None and not worst and unstable:
+            reason = f"the original gives another result each time: {', '.join(unstable)}"
+            return Check(kind, Verdict.NOT_VERIFIED, bench.engine.name, reason=reason)
+        return Check(
+            kind,
+            Verdict.PASSED if failed is None else Verdict.FAILED,
+            bench.engine.name,
+            reason=None if failed is None else measure.mismatch(kind, worst, failed),
+            sample=failed,
+            outputs=tuple(worst.values()),
+        )
+
+    def _stable(self, outputs: Outputs) -> Outputs:
+        return {k: v for k, v in outputs.items() if k not in self.baseline.unstable}
+
+    def _metrics(
+        self, bench: Bench, produced: list[Outputs], names: Sequence[str]
+    ) -> list[Check]:
+        ranges = self.settings.metrics
+        wanted = {n: r for n, r in ranges.items() if not names or n in names}
+        if not wanted:
+            return []
+        return [measure.metrics_check(bench, wanted, produced, self.labels)]
+
+    def check_original(self) -> None:
+        """Ask whether the original itself keeps the metrics' ranges.
+
+        Raises:
+            ReferenceDataError: It does not, so that no pass could.
+        """
+        for bench in self.baseline.benches:
+            for check in self._metrics(bench, bench.original, ()):
+                for metric in check.metrics:
+                    if not metric.passed:
+                        raise ReferenceDataError(
+                            f"the original itself has {metric.name} {metric.value:g} on "
+                            f"{bench.engine.name}, not in [{metric.low:g}, {metric.high:g}]",
+                            help="correct verify.metrics, or the reference data",
+                        )
+
+    def _follow_interface(self, before: ir.Model, model: ir.Model) -> None:
+        """Keep the samples that the new interface admits, or make new ones."""
+        kept: list[int] = []
+        for index, feeds in enumerate(self.baseline.samples):
+            try:
+                check_feeds(feeds, model, {}, allow_nan=True)
+            except ReferenceDataError:
+                continue
+            kept.append(index)
+        if len(kept) == len(self.baseline.samples):
+            return
+        if kept:
+            self.baseline.samples = [self.baseline.samples[i] for i in kept]
+            self.labels = self.labels and [self.labels[i] for i in kept]
+            for bench in self.baseline.benches:
+                bench.original = [bench.original[i] for i in kept]
+                bench.accepted = [bench.accepted[i] for i in kept]
+            return
+        samples: list[Feeds] = generate(model)
+        self.baseline.samples, self.labels = samples, None
+        self.baseline.notes.append(
+            "the reference samples do not fit the interface that the pass gave the model; "
+            "new ones were generated"
+        )
+        for bench in self.baseline.benches:
+            bench.original = bench.run(self.original.model, samples)
+            bench.accepted = bench.run(before, samples)
+
+
+def _worse(new: OutputCheck, old: OutputCheck | None) -> bool:
+    if old is None or old.passed != new.passed:
+        return old is None or old.passed
+    return (new.max_abs or 0.0) > (old.max_abs or 0.0)

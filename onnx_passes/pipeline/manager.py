@@ -1,0 +1,340 @@
+"""The pass manager: each pass is run, measured, checked, and then kept or undone."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import onnx_ir as ir
+
+from onnx_passes.config.resolve import CheckpointStep, GroupStep, PassStep, ResolvedStep
+from onnx_passes.config.schema import PipelineConfig
+from onnx_passes.config.steps import Repeat
+from onnx_passes.errors import FixpointError, OnnxPassesError, PassError, VerificationError
+from onnx_passes.passes.base import ALL, Pass
+from onnx_passes.passes.compose import MAX_ROUNDS, ComposePass
+from onnx_passes.passes.context import PassContext, Rewrites
+from onnx_passes.passes.options import validate_options
+from onnx_passes.passes.registry import collect
+from onnx_passes.pipeline.culprit import find_culprit
+from onnx_passes.pipeline.execute import complaint, execute
+from onnx_passes.pipeline.gate import Gate
+from onnx_passes.pipeline.instruments import Instrument
+from onnx_passes.pipeline.summary import rewrite_summary
+from onnx_passes.report.model import PassReport, RunReport
+from onnx_passes.surgery.walk import node_count, weight_bytes
+from onnx_passes.verify.result import Check, Checks, Verdict
+from onnx_passes.verify.snapshot import Change, Snapshot
+
+
+class Stopped(Exception):  # noqa: N818 - control flow, not an error of its own
+    """A pass failed, and the pipeline stops there."""
+
+    def __init__(self, cause: OnnxPassesError) -> None:
+        super().__init__(str(cause))
+        self.cause = cause
+
+
+@dataclass
+class PassManager:
+    """Runs the steps of a pipeline over a model.
+
+    Attributes:
+        model: The model; replaced as passes are kept or undone.
+        config: The pipeline file.
+        report: Filled as the run goes on.
+        gate: What checks; None where verification is off.
+        instruments: Who looks on.
+        rewrites: Budget and record of rewrites over the whole run.
+    """
+
+    model: ir.Model
+    config: PipelineConfig
+    report: RunReport
+    gate: Gate | None = None
+    instruments: Sequence[Instrument] = ()
+    rewrites: Rewrites = field(default_factory=Rewrites)
+
+    def __post_init__(self) -> None:
+        self.plain = self.config.plain()
+        self.state: dict[str, Any] = {"counter": 0, "history": []}
+        self.context = PassContext(rewrites=self.rewrites)
+        self.valid: set[str] = set()
+        self.snapshot = Snapshot(self.model)
+
+    def run(self, steps: Sequence[ResolvedStep]) -> None:
+        """Run all steps.
+
+        Raises:
+            Stopped: A pass failed, and the policy is to stop.
+        """
+        for step in steps:
+            self._step(step, "")
+
+    def _step(self, step: ResolvedStep, group: str) -> None:
+        match step:
+            case GroupStep():
+                self._group(step, group)
+            case CheckpointStep():
+                self._checkpoint(step, group)
+            case PassStep() if issubclass(step.cls, ComposePass):
+                self._compose(step, group)
+            case PassStep():
+                self._with_dependencies(step, group, ())
+
+    def _group(self, step: GroupStep, group: str) -> None:
+        path = f"{group}/{step.name}" if group else step.name
+        if step.repeat == "once":
+            for inner in step.steps:
+                self._step(inner, path)
+            return
+        seen = {self.snapshot.hash}
+        for turn in range(1, step.limit + 1):
+            first = len(self.report.passes)
+            for inner in step.steps:
+                self._step(inner, f"{path}#{turn}")
+            if self.snapshot.hash in seen:
+                return
+            seen.add(self.snapshot.hash)
+        restless = [p.name for p in self.report.passes[first:] if p.changed]
+        raise Stopped(
+            FixpointError(
+                f"group {step.name!r} still changes the model after {step.limit} rounds: "
+                f"{', '.join(dict.fromkeys(restless))}",
+                where=step.where,
+                help="raise its limit, or take out a pass that undoes another",
+            )
+        )
+
+    def _compose(self, step: PassStep, group: str) -> None:
+        """Run a composed pass: each pass of its sequence is checked, then the whole."""
+        composed = step.make(self.plain, self.state)
+        assert isinstance(composed, ComposePass)
+        before = self.snapshot
+        steps = tuple(
+            PassStep(type(p), p.options, step.on_failure, step.tolerance, step.where)
+            for p in composed.passes()
+        )
+        repeat: Repeat = "fixpoint" if composed.__exhaustive__ else "once"
+        self._group(GroupStep(step.text, steps, repeat, MAX_ROUNDS, step.where), group)
+        report = self._new_report(composed, step, group)
+        self._judge(composed, step, report, before)
+
+    def _checkpoint(self, step: CheckpointStep, group: str) -> None:
+        report = PassReport(len(self.report.passes), step.name, "drift", group=group)
+        report.nodes_before = report.nodes_after = node_count(self.model)
+        report.bytes_before = report.bytes_after = weight_bytes(self.model)
+        self.report.passes.append(report)
+        if self.gate is None:
+            return
+        start = time.perf_counter()
+        report.checks = self.gate.against_original(self.model, ("each", "checkpoint"))
+        report.verify_seconds = time.perf_counter() - start
+        report.verdict = Checks(tuple(report.checks)).verdict
+        if report.verdict is Verdict.FAILED:
+            message = f"checkpoint {step.name!r}: {_reason(report.checks)}"
+            report.error = f"VerificationError: {message}"
+            report.action = "stopped" if self.config.on_failure == "stop" else "warned"
+            if report.action == "stopped":
+                raise Stopped(VerificationError(message, where=step.where))
+
+    def _with_dependencies(
+        self, step: PassStep, group: str, above: tuple[type[Pass], ...]
+    ) -> None:
+        if step.cls in above:
+            names = " -> ".join(c.name for c in (*above, step.cls))
+            raise Stopped(PassError(f"passes require each other: {names}", where=step.where))
+        for cls in collect(step.cls.required_passes):
+            if cls.name not in self.valid:
+                self._with_dependencies(_implied(cls, step), group, (*above, step.cls))
+        changed = self._pass(step, group)
+        if changed:
+            for cls in collect(step.cls.followed_by):
+                self._with_dependencies(_implied(cls, step), group, (*above, step.cls))
+
+    def _new_report(self, pass_: Pass, step: PassStep, group: str) -> PassReport:
+        contracts = ", ".join(map(str, pass_.contracts())) or "none"
+        report = PassReport(len(self.report.passes), step.text, contracts, group=group)
+        report.nodes_before = report.nodes_after = node_count(self.model)
+        report.bytes_before = report.bytes_after = weight_bytes(self.model)
+        self.report.passes.append(report)
+        return report
+
+    def _pass(self, step: PassStep, group: str) -> bool:
+        """Run one pass, and return whether the model is another one afterwards."""
+        pass_ = step.make(self.plain, self.state)
+        pass_.context = self.context
+        self.context.notes = []
+        report = self._new_report(pass_, step, group)
+        before, first = self.snapshot, len(self.rewrites.applied)
+        for instrument in self.instruments:
+            instrument.before_pass(pass_, self.model, report)
+        start, failure = time.perf_counter(), None
+        try:
+            result = execute(pass_, self.model, self.config.limits.pass_seconds)
+            report.claimed = bool(result.modified)
+            self.model = result.model
+        except OnnxPassesError as error:
+            failure = error
+        report.pass_seconds = time.perf_counter() - start
+        report.notes += self.context.notes
+        report.rewrites = [rewrite_summary(a) for a in self.rewrites.applied[first:]]
+        self.state["counter"] += 1
+        self.state["history"].append(type(pass_))
+        if failure is None:
+            return self._judge(pass_, step, report, before, first)
+        report.verdict = Verdict.FAILED
+        failure.where = failure.where or step.where
+        text = f"{type(failure).__name__}: {failure}"
+        self._fail(pass_, step, report, before, failure, text)
+        self._finish(pass_, report)
+        return False
+
+    def _judge(
+        self,
+        pass_: Pass,
+        step: PassStep,
+        report: PassReport,
+        before: Snapshot,
+        first: int | None = None,
+    ) -> bool:
+        """Measure what changed, check it, and keep or undo it."""
+        start = time.perf_counter()
+        try:
+            change = before.change(self.model)
+        except OnnxPassesError as error:  # a cycle, for one: the model has no hash any more
+            report.changed, report.verdict = True, Verdict.FAILED
+            error.where = error.where or step.where
+            self._fail(pass_, step, report, before, error, _failed(pass_, str(error)))
+            self._finish(pass_, report)
+            return False
+        report.changed = change is not Change.NONE
+        report.nodes_after = node_count(self.model)
+        report.bytes_after = weight_bytes(self.model)
+        if report.changed and not report.claimed and not isinstance(pass_, ComposePass):
+            report.notes.append("the pass changed the model and said that it did not")
+        wrong = complaint(pass_, change)
+        if wrong is not None:
+            report.verdict = Verdict.FAILED
+            report.error = f"PassError: {wrong}"
+            self._fail(pass_, step, report, before, PassError(wrong), report.error)
+        elif change is not Change.NONE:
+            self._verify(pass_, step, report, before, change, first)
+        report.verify_seconds = time.perf_counter() - start
+        kept = report.changed and report.action != "rolled back"
+        if kept:
+            if self.snapshot is before or isinstance(pass_, ComposePass):
+                self.snapshot = Snapshot(self.model)
+            self._invalidate(pass_)
+        if report.verdict is not Verdict.FAILED:
+            self.valid.add(pass_.name)
+        self._finish(pass_, report)
+        return kept
+
+    def _verify(
+        self,
+        pass_: Pass,
+        step: PassStep,
+        report: PassReport,
+        before: Snapshot,
+        change: Change,
+        first: int | None,
+    ) -> None:
+        if self.gate is None:
+            report.verdict = Verdict.NOT_VERIFIED
+            return
+        report.checks = self.gate.check(pass_, before, self.model, change, step.tolerance)
+        report.verdict = Checks(tuple(report.checks)).verdict
+        if report.verdict is not Verdict.FAILED:
+            self.gate.accept()
+            return
+        message = _reason(report.checks)
+        if first is not None:
+            self._blame(pass_, step, report, before, first, change)
+        error = VerificationError(message, where=step.where)
+        self._fail(pass_, step, report, before, error, _failed(pass_, message))
+        if report.action == "warned":
+            self.gate.accept()
+
+    def _blame(
+        self,
+        pass_: Pass,
+        step: PassStep,
+        report: PassReport,
+        before: Snapshot,
+        first: int,
+        change: Change,
+    ) -> None:
+        gate, applied = self.gate, self.rewrites.applied[first:]
+        assert gate is not None
+
+        def make() -> Pass:
+            return step.make(self.plain, dict(self.state))
+
+        def fails(model: ir.Model) -> bool:
+            checks = gate.check(pass_, before, model, change, step.tolerance)
+            return Checks(tuple(checks)).verdict is Verdict.FAILED
+
+        culprit = find_culprit(make, before.restore, applied, fails)
+        if culprit is not None:
+            report.culprits = [culprit.number]
+
+    def _fail(
+        self,
+        pass_: Pass,
+        step: PassStep,
+        report: PassReport,
+        before: Snapshot,
+        error: OnnxPassesError,
+        text: str,
+    ) -> None:
+        """Do what the policy says of a failed pass."""
+        policy = step.on_failure or self.config.on_failure
+        report.error = text
+        raised = not isinstance(error, VerificationError)
+        if policy == "stop":
+            report.action = "stopped"
+            self._finish(pass_, report)
+            raise Stopped(error)
+        if policy == "rollback" or raised:
+            # What a pass that raised has left behind is no model to go on with.
+            report.action = "rolled back"
+            self.model = before.restore()
+            self.snapshot = before
+            report.nodes_after, report.bytes_after = report.nodes_before, report.bytes_before
+        else:
+            report.action = "warned"
+
+    def _invalidate(self, pass_: Pass) -> None:
+        if ALL in (pass_.preserves, *pass_.preserves):
+            return
+        self.valid &= set(pass_.preserves)
+        for name in [n for n in self.context.analyses if n not in self.valid]:
+            del self.context.analyses[name]
+
+    def _finish(self, pass_: Pass, report: PassReport) -> None:
+        for instrument in self.instruments:
+            instrument.after_pass(pass_, self.model, report)
+
+
+def _implied(cls: type[Pass], by: PassStep) -> PassStep:
+    """Return the step of a pass that another one requires or is followed by."""
+    return PassStep(cls, validate_options(cls, {}), by.on_failure, None, by.where)
+
+
+def _failed(pass_: Pass, message: str) -> str:
+    """Word a failure as onnx-ir words a failed post-condition."""
+    name = type(pass_).__name__
+    return (
+        f"PostconditionError: Post-condition for pass '{name}' failed\n"
+        f"VerificationError: {message}"
+    )
+
+
+def _reason(checks: Sequence[Check]) -> str:
+    failed = [c for c in checks if c.verdict is Verdict.FAILED]
+    first = failed[0]
+    engine = f" on {first.engine}" if first.engine else ""
+    return f"{first.reason or first.kind + ' failed'}{engine}"

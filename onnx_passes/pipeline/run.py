@@ -1,0 +1,225 @@
+"""A whole run: reference data, baseline, passes, and the last look at the result."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+import onnx_ir as ir
+
+from onnx_passes.config.engines import resolve_engines
+from onnx_passes.config.imports import search_path
+from onnx_passes.config.resolve import ResolvedPipeline, format_pipeline, resolve
+from onnx_passes.config.schema import PipelineConfig
+from onnx_passes.errors import OnnxPassesError, VerificationError
+from onnx_passes.passes.context import Rewrites
+from onnx_passes.pipeline.baseline import establish
+from onnx_passes.pipeline.gate import Gate
+from onnx_passes.pipeline.instruments import Dump, Instrument, SeedLogging
+from onnx_passes.pipeline.manager import PassManager, Stopped
+from onnx_passes.pipeline.summary import summarize
+from onnx_passes.report.model import EngineReport, ReferenceReport, RunReport
+from onnx_passes.runtime.environment import machine, versions
+from onnx_passes.runtime.inputs import describe_feeds, generate
+from onnx_passes.verify.reference import Reference, load_reference
+from onnx_passes.verify.result import Check, Verdict
+from onnx_passes.verify.snapshot import Snapshot
+from onnx_passes.verify.structure import check_structure
+
+
+@dataclass
+class Run:
+    """What a run left.
+
+    Attributes:
+        model: The result; where the run failed, the last model that was accepted.
+        report: What happened.
+        error: What ended the run early, or made it fail; None where it did not.
+        usable: Whether the model is one that the policy lets out.
+    """
+
+    model: ir.Model
+    report: RunReport
+    error: OnnxPassesError | None = None
+    usable: bool = True
+
+    def raise_for_failure(self) -> None:
+        """Raise what made the run fail.
+
+        Raises:
+            OnnxPassesError: The run failed.
+        """
+        if self.error is not None:
+            raise self.error
+
+
+def run_pipeline(
+    model: ir.Model,
+    config: PipelineConfig,
+    *,
+    name: str = "model",
+    instruments: Sequence[Instrument] = (),
+    notes: Sequence[str] = (),
+) -> Run:
+    """Run the passes of a pipeline over a model, each checked before the next one runs.
+
+    Args:
+        model: The model; passes may change it in place.
+        config: The pipeline.
+        name: What the report calls the model.
+        instruments: Who looks on.
+        notes: Sentences for the report.
+
+    Returns:
+        The result. A failed check or pass does not raise: see ``Run.error``.
+
+    Raises:
+        ConfigError: The pipeline names something that does not exist.
+        ReferenceDataError: The reference data does not fit the model.
+        EngineError: An engine cannot run the original model.
+    """
+    pipeline = resolve(config)
+    report = RunReport(
+        model=name,
+        output=None,
+        pipeline=format_pipeline(pipeline),
+        verify=config.verify.enabled,
+        versions=versions(),
+        machine=machine(),
+        notes=list(notes),
+        started=datetime.now().astimezone().isoformat(timespec="seconds"),
+        planned=len(pipeline.passes),
+    )
+    start = time.perf_counter()
+    watchers = [*instruments, *_own_instruments(config)]
+    with search_path(config.folder):
+        run = _run(model, config, pipeline, report, watchers)
+    report.seconds = time.perf_counter() - start
+    report.exit_code = _exit_code(run, strict=config.strict)
+    if run.error is not None:
+        report.error = report.error or f"{type(run.error).__name__}: {run.error}"
+    for watcher in watchers:
+        watcher.finish(report, run.model)
+    return run
+
+
+def _run(
+    model: ir.Model,
+    config: PipelineConfig,
+    pipeline: ResolvedPipeline,
+    report: RunReport,
+    watchers: Sequence[Instrument],
+) -> Run:
+    original = Snapshot(model)
+    report.before = summarize(model)
+    gate = _gate(original, config, report) if config.verify.enabled else None
+    for watcher in watchers:
+        watcher.start(report, model)
+    rewrites = Rewrites(limit=config.limits.rewrites)
+    manager = PassManager(model, config, report, gate, watchers, rewrites)
+    error: OnnxPassesError | None = None
+    try:
+        manager.run(pipeline.steps)
+    except Stopped as stopped:
+        error = stopped.cause
+        failed = next((p for p in report.passes if p.action == "stopped"), None)
+        report.error = failed.error if failed is not None else None
+        manager.model = manager.snapshot.restore()
+    report.after = summarize(manager.model)
+    if gate is not None and error is None:
+        changed = report.before.hash != report.after.hash
+        moments = ("each", "checkpoint", "end") if changed else ()
+        report.final = gate.against_original(manager.model, moments)
+        failures = [c for c in report.final if c.verdict is Verdict.FAILED]
+        if failures:
+            error = VerificationError(
+                f"the result is too far from the original: {_say(failures)}"
+            )
+        report.notes += [n for n in gate.baseline.notes if n not in report.notes]
+    report.not_verified = _not_verified(report)
+    usable = error is None
+    if usable and any(p.action == "warned" for p in report.passes):
+        error = VerificationError("a check failed, and the policy is to go on")
+    return Run(manager.model, report, error, usable)
+
+
+def _gate(original: Snapshot, config: PipelineConfig, report: RunReport) -> Gate:
+    model = original.model
+    reference = load_reference(config.reference.model_dump(), model, config.folder or Path())
+    given = bool(reference.samples)
+    if not given:
+        reference = _generated(model, config, reference)
+    baseline = establish(model, reference.samples, resolve_engines(config), given=given)
+    faults = frozenset(check_structure(model))
+    report.notes += [f"the original: {fault}" for fault in sorted(faults)]
+    report.notes += baseline.notes
+    report.reference = ReferenceReport(
+        source=reference.source,
+        samples=len(baseline.samples),
+        inputs=describe_feeds(baseline.samples[0]) if baseline.samples else {},
+    )
+    report.engines = [
+        EngineReport(b.engine.name, b.when, b.engine.describe(), b.fallback_for)
+        for b in baseline.benches
+    ]
+    labels = reference.expected
+    gate = Gate(config.verify, baseline, original, labels, faults)
+    gate.check_original()
+    return gate
+
+
+def _generated(model: ir.Model, config: PipelineConfig, given: Reference) -> Reference:
+    settings = config.reference
+    options = {} if settings.samples is None else {"samples": settings.samples}
+    samples = generate(
+        model, seed=settings.seed, ranges=settings.ranges, dims=settings.dims, **options
+    )
+    return Reference(samples, given.expected, f"generated (seed {settings.seed})")
+
+
+def _own_instruments(config: PipelineConfig) -> list[Instrument]:
+    folder = config.folder or Path()
+    found: list[Instrument] = []
+    which = config.dump_after
+    if which != "none":
+        dumped = which if isinstance(which, str) else list(which)
+        found.append(Dump(dumped, folder / config.dump_dir))
+    logging = config.logging
+    if logging.checkpoint or logging.keep_intermediates:
+        found.append(SeedLogging(logging.checkpoint, logging.keep_intermediates, folder))
+    return found
+
+
+def _not_verified(report: RunReport) -> list[str]:
+    if not report.verify:
+        changed = [p.name for p in report.passes if p.changed]
+        return [f"verification is off: {', '.join(changed)} not verified"] if changed else []
+    found: list[str] = []
+    for done in report.passes:
+        if done.action == "rolled back":
+            continue
+        reasons = [
+            f"{check.reason} ({check.engine})" if check.engine else str(check.reason)
+            for check in done.checks
+            if check.verdict is Verdict.NOT_VERIFIED
+        ]
+        found += [f"{done.name}: {reason}" for reason in dict.fromkeys(reasons)]
+    found += [
+        f"the result: {check.reason} ({check.engine})"
+        for check in report.final
+        if check.verdict is Verdict.NOT_VERIFIED
+    ]
+    return found
+
+
+def _say(checks: Sequence[Check]) -> str:
+    return "; ".join(f"{c.reason} on {c.engine}" for c in checks)
+
+
+def _exit_code(run: Run, *, strict: bool) -> int:
+    if run.error is not None:
+        return run.error.exit_code
+    return 4 if strict and run.report.not_verified else 0
