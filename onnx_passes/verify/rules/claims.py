@@ -56,9 +56,16 @@ class Claim:
         assumptions = [*self.defined, *self.semantics.facts]
         if mode == FloatMode.FINITE:
             assumptions += self._finite()
-        return refute(
+        answer = refute(
             negation, assumptions, milliseconds=milliseconds, prefer=self._easy(mode)
         )
+        if answer.holds and assumptions and self._is_vacuous(assumptions, milliseconds):
+            return Answer(None, reason="the graph before is defined for no input")
+        return answer
+
+    def _is_vacuous(self, assumptions: Sequence[Scalar], milliseconds: int) -> bool:
+        anything = [z3().BoolVal(True)]
+        return refute(anything, assumptions, milliseconds=milliseconds).holds is True
 
     def close(self, milliseconds: int) -> str | None:
         """Return how close reals are, where rounded constants explain what they differ by.

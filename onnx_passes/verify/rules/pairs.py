@@ -8,7 +8,7 @@ from functools import cached_property
 
 import numpy as np
 import onnx_ir as ir
-from onnx_ir.passes.common import ShapeInferencePass
+from onnx_ir.passes.common import InlinePass, ShapeInferencePass
 
 from onnx_passes.errors import ModelError
 from onnx_passes.verify.rules.arithmetic import is_float, is_integer
@@ -136,6 +136,9 @@ def free_inputs(model: ir.Model) -> list[ir.Value]:
 
 def _typed(model: ir.Model, *, trusted: bool) -> ir.Model:
     copy = model.clone()
+    if copy.functions:
+        # What a function computes is its body, and a rewrite may have changed that.
+        InlinePass()(copy)
     if not trusted:
         # A rewrite inherits the declared shapes of what it replaces, right or wrong.
         for output in copy.graph.outputs:

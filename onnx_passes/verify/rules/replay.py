@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 import onnx_ir as ir
@@ -11,6 +12,7 @@ from onnx_passes.verify.rules.arithmetic import is_float
 from onnx_passes.verify.rules.proof import Counterexample
 from onnx_passes.verify.rules.running import Array, Failure, Feeds, Runner, engine_name
 from onnx_passes.verify.rules.symbolic import concrete_shape
+from onnx_passes.verify.rules.widening import is_half, widened, widened_array
 
 # Over the reals a counterexample must stand clear of rounding: this share of the largest
 # value is far above what a kernel loses on tensors of a few elements.
@@ -24,6 +26,10 @@ class Replayer:
     def __init__(self, before: ir.Model, after: ir.Model) -> None:
         """Prepare two models with the same inputs and outputs."""
         self._runner = Runner((before, after))
+        # The engine computes half precision in single, or not at all: there z3's finding may
+        # show in single precision only.
+        half = is_half(before) or is_half(after)
+        self._wide = Runner((widened(before), widened(after))) if half else None
         self.outputs = [str(o.name) for o in before.graph.outputs]
         self.inputs = list(before.graph.inputs)
 
@@ -35,11 +41,12 @@ class Replayer:
             real: Whether a difference must be clear of rounding and both sides finite;
                 else floats are compared bit for bit, NaN equal to NaN and -0 to 0.
         """
-        return self._first([feeds], real)
+        return self._first(self._runner, [feeds], real) or self._first_wide([feeds], real)
 
     def search(self, count: int, *, real: bool, seed: int = 0) -> Counterexample | None:
         """Try ``count`` random inputs and return the first counterexample."""
-        return self._first(samples(self.inputs, count, special=not real, seed=seed), real)
+        feeds = list(samples(self.inputs, count, special=not real, seed=seed))
+        return self._first(self._runner, feeds, real) or self._first_wide(feeds, real)
 
     def runs(self, feeds: Feeds) -> str | None:
         """Return why the graph before the rewrite does not run, or None where it does."""
@@ -47,8 +54,19 @@ class Replayer:
             return before.message if isinstance(before, Failure) else None
         return None
 
-    def _first(self, candidates: Iterable[Feeds], real: bool) -> Counterexample | None:
-        for feeds, before, after in self._runner.run(candidates):
+    def _first_wide(self, candidates: Sequence[Feeds], real: bool) -> Counterexample | None:
+        if self._wide is None:
+            return None
+        wide = [{k: widened_array(v) for k, v in feeds.items()} for feeds in candidates]
+        found = self._first(self._wide, wide, real)
+        if found is None:
+            return None
+        return replace(found, reason=f"replayed in single precision, {found.reason}")
+
+    def _first(
+        self, runner: Runner, candidates: Sequence[Feeds], real: bool
+    ) -> Counterexample | None:
+        for feeds, before, after in runner.run(candidates):
             if isinstance(before, Failure):
                 continue
             expected = dict(zip(self.outputs, before, strict=True))

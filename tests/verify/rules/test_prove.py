@@ -279,3 +279,31 @@ def test_proofs_repeat():
     first, second = (prove_rule(relu_of_relu()) for _ in range(2))
     strip = [(j.outcome, j.coverage, j.mode, j.method) for j in first.judgements]
     assert strip == [(j.outcome, j.coverage, j.mode, j.method) for j in second.judgements]
+
+
+def test_a_graph_that_is_defined_nowhere_proves_nothing(graph):
+    one = "one = Constant<value_float=1.0>()"
+    never = f"a = Mul(x, x) {one} b = Add(a, one) c = Neg(b) o = Sqrt(c)"
+    real = prove_pair(graph(*X, never), graph(*X, "o = Sin(x)"))[Arithmetic.REAL]
+    assert real.outcome == Outcome.UNDECIDED
+    assert "defined for no input" in real.reason
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_half_precision_is_replayed_in_single_where_the_engine_lacks_it(graph, dtype):
+    signature = (f"{dtype}[3] x", f"{dtype}[3] o")
+    right = prove_pair(
+        graph(*signature, "a = Neg(x) o = Neg(a)"), graph(*signature, "o = Identity(x)")
+    )
+    assert right.contract == Equality()
+    wrong = prove_pair(graph(*signature, "o = Neg(x)"), graph(*signature, "o = Identity(x)"))
+    assert wrong.outcome == Outcome.REFUTED
+
+
+def test_functions_count_for_their_bodies():
+    text = """<ir_version: 10, opset_import: ["" : 18, "own" : 1]>
+        g (float[3] x) => (float[3] o) {{ o = own.f(x) }}
+        <domain: "own", opset_import: ["" : 18]> f (a) => (b) {{ b = {body} }}"""
+    relu, absolute = (ir.from_onnx_text(text.format(body=b)) for b in ("Relu(a)", "Abs(a)"))
+    assert prove_pair(relu, relu).outcome == Outcome.PROVED
+    assert prove_pair(relu, absolute).outcome == Outcome.REFUTED
