@@ -92,7 +92,8 @@ def test_a_branch_that_contradicts_its_reader_stays_in_its_if():
     text = """<ir_version: 10, opset_import: ["" : 20]>
     m (float[N] x) => (float[?] y, float[N] z) <bool c = {1}, float a = {0}, float d = {1}>
     { r = If(c) <then_branch = g () => (float[?] t) { t = Constant<value_floats = [3.0]>() },
-                 else_branch = h () => (float[?] e) { e = Constant<value_floats : floats = []>() }>
+                 else_branch = h () => (float[?] e)
+                   { e = Constant<value_floats : floats = []>() }>
       y = Range(a, r, d)
       z = If(c) <then_branch = g2 () => (float[N] t2) { t2 = Exp(x) },
                  else_branch = h2 () => (float[N] e2) { e2 = Neg(x) }> }"""

@@ -1,0 +1,208 @@
+import onnx
+import onnx_ir as ir
+import pytest
+
+from onnx_passes.errors import PassError
+from onnx_passes.passes.inline.inline_functions import InlineFunctions
+
+HEADER = '<ir_version: 10, opset_import: ["" : 20, "l" : 1]> m '
+
+
+def function(text, imports='"" : 20, "l" : 1'):
+    return f'<domain: "l", opset_import: [{imports}]> {text}\n'
+
+
+def operators(graph):
+    return [node.op_type for node in graph]
+
+
+@pytest.mark.parametrize(
+    ("graph", "functions", "after"),
+    [
+        pytest.param(
+            "(float[N] x) => (float[N] y) { t = l.F(x) y = l.F(t) }",
+            function("F (a) => (b) { c = Exp(a) b = Neg(c) }"),
+            "(float[N] x) => (float[N] y) { c = Exp(x) t = Neg(c) d = Exp(t) y = Neg(d) }",
+            id="twice",
+        ),
+        pytest.param(
+            "(float[N] x) => (float[N] y) { y = l.G(x) }",
+            function("G (a) => (b) { c = l.F(a) b = l.F(c) }")
+            + function("F (a) => (b) { b = Exp(a) }"),
+            "(float[N] x) => (float[N] y) { t = Exp(x) y = Exp(t) }",
+            id="nested",
+        ),
+        pytest.param(
+            "(float[N] x) => (float[N] y, float[N] z) { y = l.F<k = 2.0>(x) z = l.F(x) }",
+            function("F<k : float = 3.0>(a) => (b) { b = Elu<alpha : float = @k>(a) }"),
+            """(float[N] x) => (float[N] y, float[N] z)
+            { y = Elu<alpha = 2.0>(x) z = Elu<alpha = 3.0>(x) }""",
+            id="attribute-of-the-call-and-default",
+        ),
+        pytest.param(
+            "(float[N] x) => (float[N] y) { y = l.F(x) }",
+            function("F<k>(a) => (b) { b = Elu<alpha : float = @k>(a) }"),
+            "(float[N] x) => (float[N] y) { y = Elu(x) }",
+            id="attribute-without-value-is-left-out",
+        ),
+        pytest.param(
+            "(float[N] x) => (float[N] y) { y = l.G<k = 2.0>(x) }",
+            function("G<k>(a) => (b) { b = l.F<j : float = @k>(a) }")
+            + function("F<j>(a) => (b) { b = Elu<alpha : float = @j>(a) }"),
+            "(float[N] x) => (float[N] y) { y = Elu<alpha = 2.0>(x) }",
+            id="attribute-handed-on",
+        ),
+        pytest.param(
+            "(float[N] x) => (float[N] y) { y = l.F(x) }",
+            function("F (a, lo, hi) => (b) { b = Clip(a, lo, hi) }"),
+            "(float[N] x) => (float[N] y) { y = Clip(x) }",
+            id="inputs-that-the-call-leaves-out",
+        ),
+        pytest.param(
+            "(bool c, float[N] x) => (float[N] y) { y = l.F(c, x) }",
+            function(
+                """F (c, a) => (b) { b = If(c) <
+                then_branch = g () => (float[N] t) { t = Exp(a) },
+                else_branch = h () => (float[N] e) { e = Neg(a) }> }"""
+            ),
+            """(bool c, float[N] x) => (float[N] y) { y = If(c) <
+            then_branch = g () => (float[N] t) { t = Exp(x) },
+            else_branch = h () => (float[N] e) { e = Neg(x) }> }""",
+            id="subgraph-that-captures-an-input",
+        ),
+        pytest.param(
+            """(bool c, float[N] x) => (float[N] y) { y = If(c) <
+            then_branch = g () => (float[N] t) { t = l.F(x) },
+            else_branch = h () => (float[N] e) { e = l.F(x) }> }""",
+            function("F (a) => (b) { b = Exp(a) }"),
+            """(bool c, float[N] x) => (float[N] y) { y = If(c) <
+            then_branch = g () => (float[N] t) { t = Exp(x) },
+            else_branch = h () => (float[N] e) { e = Exp(x) }> }""",
+            id="calls-in-branches",
+        ),
+    ],
+)
+def test_bodies_take_the_place_of_calls(graph, functions, after, rewrites):
+    model = rewrites(InlineFunctions(), HEADER + graph + functions, HEADER + after)
+    assert not model.functions
+
+
+def test_an_input_that_the_function_returns_keeps_an_identity():
+    model = ir.from_onnx_text(
+        HEADER
+        + "(float[N] x) => (float[N] y, float[N] z) { y, z = l.F(x) }"
+        + function("F (a) => (a, b) { b = Exp(a) }")
+    )
+    assert InlineFunctions()(model).modified
+    assert sorted(operators(model.graph)) == ["Exp", "Identity"]
+    assert [value.name for value in model.graph.outputs] == ["y", "z"]
+
+
+def test_overloads_are_told_apart(rewrites):
+    overloads = "".join(
+        f'<domain: "l", overload: "{name}", opset_import: ["" : 20]> '
+        f"F (a) => (b) {{ b = {op}(a) }}"
+        for name, op in (("one", "Exp"), ("two", "Neg"))
+    )
+    model = rewrites(
+        InlineFunctions(),
+        HEADER + "(float[N] x) => (float[N] y) { y = l.F:two(x) }" + overloads,
+    )
+    assert operators(model.graph) == ["Neg"]
+    assert [key[2] for key in model.functions] == ["one"]  # nobody called it before either
+
+
+def test_another_opset_version_is_no_obstacle_if_it_means_the_same_operators(rewrites):
+    rewrites(
+        InlineFunctions(),
+        HEADER
+        + "(float[N] x) => (float[N] y) { y = l.F(x) }"
+        + function("F (a) => (b) { b = Exp(a) }", '"" : 18'),
+        HEADER + "(float[N] x) => (float[N] y) { y = Exp(x) }",
+    )
+
+
+def test_a_call_that_means_another_version_of_an_operator_stays():
+    model = ir.from_onnx_text(
+        HEADER
+        + "(float[2,3] x) => (float[2] y) { y = l.F(x) }"
+        + function("F (a) => (b) { b = ReduceMax<axes = [1], keepdims = 0>(a) }", '"" : 17')
+    )
+    pass_ = InlineFunctions()
+    assert not pass_(model).modified
+    assert "ReduceMax of version 17" in pass_.context.notes[0]
+
+
+def test_a_domain_that_only_the_function_imports_is_imported(rewrites):
+    model = rewrites(
+        InlineFunctions(),
+        HEADER
+        + "(float[N] x) => (float[N] y) { y = l.F(x) }"
+        + function("F (a) => (b) { b = ai.onnx.ml.Binarizer(a) }", '"ai.onnx.ml" : 3'),
+    )
+    assert model.opset_imports["ai.onnx.ml"] == 3
+
+
+def test_excluded_functions_stay():
+    model = ir.from_onnx_text(
+        HEADER
+        + "(float[N] x) => (float[N] y) { y = l.G(x) }"
+        + function("G (a) => (b) { c = l.F(a) b = l.H(c) }")
+        + function("F (a) => (b) { b = Exp(a) }")
+        + function("H (a) => (b) { b = Neg(a) }")
+    )
+    assert InlineFunctions(exclude=("l::F",))(model).modified
+    assert operators(model.graph) == ["F", "Neg"]
+    assert [key[1] for key in model.functions] == ["F"]
+
+
+def test_recursion_is_an_error_that_names_the_cycle():
+    model = ir.from_onnx_text(
+        HEADER
+        + "(float[N] x) => (float[N] y) { y = l.G(x) }"
+        + function("G (a) => (b) { b = l.F(a) }")
+        + function("F (a) => (b) { b = l.G(a) }")
+    )
+    with pytest.raises(PassError, match=r"l::\w -> l::\w -> l::\w"):
+        InlineFunctions()(model)
+
+
+def test_metadata_of_the_call_goes_to_the_body():
+    model = ir.from_onnx_text(
+        HEADER
+        + "(float[N] x) => (float[N] y) { y = l.F(x) }"
+        + function("F (a) => (b) { c = Exp(a) b = Neg(c) }")
+    )
+    model.graph[0].metadata_props["layer"] = "3"
+    InlineFunctions()(model)
+    assert [node.metadata_props["layer"] for node in model.graph] == ["3", "3"]
+
+
+def test_dims_that_the_user_declared_on_an_output_stay():
+    model = ir.from_onnx_text(
+        HEADER
+        + "(float[2] x) => (float[size] y) { y = l.F(x) }"
+        + function("F (a) => (b) { b = Exp(a) }")
+    )
+    InlineFunctions()(model)
+    assert [str(d) for d in model.graph.outputs[0].shape] == ["size"]
+
+
+def test_names_of_a_body_avoid_those_around_the_call():
+    model = ir.from_onnx_text(
+        HEADER
+        + "(float[N] x) => (float[N] y) { c = Abs(x) t = l.F(c) y = Add(t, c) }"
+        + function("F (a) => (b) { c = Exp(a) b = Neg(c) }")
+    )
+    InlineFunctions()(model)
+    assert [node.outputs[0].name for node in model.graph] == ["c", "c_1", "t", "y"]
+    onnx.checker.check_model(ir.to_proto(model), full_check=True)
+
+
+def test_leaves_alone(leaves_alone):
+    leaves_alone(
+        InlineFunctions(),
+        HEADER
+        + "(float[N] x) => (float[N] y) { y = Exp(x) }"
+        + function("F (a) => (b) { b = Exp(a) }"),
+    )
