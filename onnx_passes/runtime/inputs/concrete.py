@@ -10,9 +10,12 @@ import onnx.inliner
 import onnx.shape_inference
 import onnx_ir as ir
 
+from onnx_passes.runtime.base import Array
 from onnx_passes.runtime.inputs.dims import size_of
-from onnx_passes.runtime.inputs.use import Shape, static_shape
+from onnx_passes.runtime.inputs.use import Shape, constant_of, static_shape
 from onnx_passes.runtime.weightless import split_weights
+
+_WINDOWED = frozenset({"Conv", "MaxPool", "AveragePool", "LpPool", "ConvTranspose"})
 
 
 def skeleton(model: ir.Model) -> onnx.ModelProto:
@@ -57,11 +60,27 @@ def concretize(
 
 
 def _fits(node: ir.Node) -> bool:
-    """Whether a Reshape keeps the number of elements, which shape inference does not check."""
-    if node.op_type != "Reshape" or node.domain:
+    """Whether sizes add up where shape inference does not check that they do."""
+    before = [static_shape(value) for value in node.inputs]
+    after = [static_shape(value) for value in node.outputs]
+    if node.op_type == "Reshape" and not node.domain and before[0]:
+        return _reshapes(before[0], after[0], constant_of(node.inputs[1]))
+    if node.op_type in _WINDOWED and not node.domain and all(before[0] or ()):
+        return all(size > 0 for shape in after for size in shape or ())
+    return True
+
+
+def _reshapes(before: Shape, after: Shape | None, wanted: Array | None) -> bool:
+    if after is not None:
+        return math.prod(before) == math.prod(after)
+    if wanted is None:
         return True
-    before, after = static_shape(node.inputs[0]), static_shape(node.outputs[0])
-    return before is None or after is None or math.prod(before) == math.prod(after)
+    sizes = [
+        before[axis] if size == 0 and axis < len(before) else int(size)
+        for axis, size in enumerate(wanted)
+    ]
+    known = math.prod(size for size in sizes if size >= 0)
+    return known > 0 and math.prod(before) % known == 0
 
 
 def _fix(type_proto: onnx.TypeProto, shape: Shape | None, sizes: Mapping[str, int]) -> None:

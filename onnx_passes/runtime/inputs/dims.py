@@ -16,6 +16,10 @@ Dims = Mapping[str, Sequence[int] | int]
 
 # Where pictures enter, halving five times must leave something.
 _SPATIAL = (64, 96, 128, 160)
+_SPATIAL_UNIT = 32
+_CHANNELS = (1, 3, 4)
+# Windows of 7 and 8, patches of 14 and 16, and frames of sound.
+_SCALES = (7, 8, 16, 256, 4096)
 _BATCH = (2, 3, 4, 6)
 _OTHER = (5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43)
 # The elements of a sequence may differ in rank, so that it seldom declares one.
@@ -70,7 +74,6 @@ def symbols_of(inputs: Sequence[ir.Value], model: ir.Model) -> Symbols:
             symbols.shapes[value.name] = (_ELEMENTS,)
             continue
         dims: list[int | str] = []
-        rank = len(value.shape)
         for axis, dim in enumerate(value.shape):
             if isinstance(dim, int):
                 dims.append(dim)
@@ -79,8 +82,7 @@ def symbols_of(inputs: Sequence[ir.Value], model: ir.Model) -> Symbols:
             if dim.value is None:
                 symbols.unnamed.add(name)
             dims.append(name)
-            is_picture = has_pictures and rank >= 4 and axis >= 2
-            kind = "spatial" if is_picture else _kind(name, axis, rank)
+            kind = _kind(name, axis, value.shape, has_pictures=has_pictures)
             for atom in _atoms(name):
                 symbols.kinds.setdefault(atom, kind)
         symbols.shapes[value.name] = tuple(dims)
@@ -94,9 +96,13 @@ def _atoms(name: str) -> Sequence[str]:
         return [name]
 
 
-def _kind(name: str, axis: int, rank: int) -> str:
+def _kind(name: str, axis: int, shape: ir.Shape, *, has_pictures: bool) -> str:
+    if has_pictures and len(shape) >= 4:
+        channels_last = shape[-1] in _CHANNELS and shape[1] not in _CHANNELS
+        if 0 < axis < len(shape) - 1 if channels_last else axis > 1:
+            return "spatial"
     lowered = name.lower()
-    if "batch" in lowered or lowered in ("n", "b") or (axis == 0 and rank >= 2):
+    if "batch" in lowered or lowered in ("n", "b") or (axis == 0 and len(shape) >= 2):
         return "batch"
     return "other"
 
@@ -109,11 +115,13 @@ class Plan:
         merged: Dimensions with the size of another.
         equal: Dimensions that all have one size.
         ones: Dimensions of size 1.
+        scale: What sizes other than those of a batch are multiplied by.
     """
 
     merged: Mapping[str, str] = field(default_factory=dict)
     equal: frozenset[str] = frozenset()
     ones: frozenset[str] = frozenset()
+    scale: int = 1
 
     def sizes(self, symbols: Symbols, dims: Dims, sample: int) -> dict[str, int]:
         """Return a size for every dynamic dimension.
@@ -131,6 +139,11 @@ class Plan:
         sizes = _distinct(symbols, sample)
         sizes |= dict.fromkeys(self.equal, _EQUAL[sample % len(_EQUAL)])
         sizes |= dict.fromkeys(self.ones, 1)
+        if self.scale > 1:
+            pictured = _of_kind(symbols.kinds, "spatial")
+            sizes |= dict.fromkeys(pictured, _SPATIAL_UNIT * (sample + 1))
+            others = _of_kind(symbols.kinds, "other")
+            sizes |= {name: sizes[name] * self.scale for name in others | pictured}
         sizes |= given
         sizes |= {
             name: sizes[other] for name, other in self.merged.items() if name not in given
@@ -152,6 +165,7 @@ def plans(symbols: Symbols) -> Iterator[Plan]:
     yield Plan(equal=frozenset(symbols.unnamed - _of_kind(kinds, "spatial")))
     yield Plan(ones=_of_kind(kinds, "batch"))
     yield Plan(equal=_of_kind(kinds, "other"))
+    yield from (Plan(scale=scale) for scale in _SCALES)
     yield Plan(equal=frozenset(kinds))
     yield Plan(ones=frozenset(kinds))
 

@@ -119,6 +119,29 @@ def test_pictures_are_large_enough_for_what_halves_them(parse):
     assert all(sample["a0"].shape[2] != sample["a0"].shape[3] for sample in feeds)
 
 
+def test_sounds_are_long_enough_for_their_windows(parse):
+    text = """g (float[batch, 1, samples] x) => (float[a, b, c] y) {
+        z = AveragePool<kernel_shape = [400], strides = [160]>(x)
+        y = MaxPool<kernel_shape = [8]>(z) }"""
+    model = parse(text)
+    assert all(outputs["y"].size for outputs in run_all(model, generate(model)))
+
+
+def test_pictures_may_have_channels_last(parse):
+    text = """g (float[N, H, W, 3] x) => (float[a, b, c, d] y) {
+        z = Transpose<perm = [0, 3, 1, 2]>(x)  y = MaxPool<kernel_shape = [9, 9]>(z) }"""
+    for feeds in generate(parse(text)):
+        assert min(feeds["x"].shape[1:3]) >= 32
+
+
+def test_windows_divide_the_picture(parse):
+    text = """g (float[N, 3, H, W] x) => (float[a, b, c, d, e, f] y) {
+        s = Constant<value_ints = [0, 0, -1, 7, 32, 7]>()
+        p = MaxPool<kernel_shape = [1, 1]>(x)  y = Reshape(p, s) }"""
+    model = parse(text)
+    run_all(model, generate(model))
+
+
 def test_inputs_with_an_initializer_are_left_to_it(parse):
     model = parse("g (float[2] x, float[2] w) => (float[2] y) { y = Add(x, w) }")
     model.graph.inputs[1].const_value = ir.tensor(np.float32([1, 2]))
