@@ -1,0 +1,42 @@
+"""``onnx-passes config``: pipeline files."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+
+@click.group("config", no_args_is_help=True)
+def command() -> None:
+    """Check a pipeline file, or print the JSON Schema of all of them."""
+
+
+@command.command("check")
+@click.argument("file")
+@click.option("-s", "--set", "overrides", multiple=True, metavar="KEY=VALUE")
+@click.option("--debug", is_flag=True, hidden=True)
+def check(file: str, overrides: tuple[str, ...], debug: bool) -> None:
+    """Check FILE (or a shipped pipeline), and print the pipeline that it stands for."""
+    del debug
+    from onnx_passes.config.engines import resolve_engines
+    from onnx_passes.config.load import load_config
+    from onnx_passes.config.resolve import format_pipeline, resolve
+
+    config = load_config(file, overrides)
+    pipeline = resolve(config)
+    resolve_engines(config)
+    click.echo(format_pipeline(pipeline))
+
+
+@command.command("schema")
+@click.option("-c", "--config", help="Pipeline file whose passes are offered as well.")
+@click.option("--debug", is_flag=True, hidden=True)
+def schema(config: str | None, debug: bool) -> None:
+    """Print the JSON Schema of pipeline files, so that editors complete them."""
+    del debug
+    from onnx_passes.cli.passes import import_from
+    from onnx_passes.config.json_schema import json_schema
+
+    import_from(config)
+    click.echo(json.dumps(json_schema(), indent=2))

@@ -1,0 +1,19 @@
+"""``onnx-passes explain``: everything about a pass."""
+
+from __future__ import annotations
+
+import click
+
+
+@click.command("explain")
+@click.argument("name", metavar="PASS")
+@click.option("-c", "--config", help="Pipeline file whose imports are known as well.")
+@click.option("--debug", is_flag=True, hidden=True)
+def command(name: str, config: str | None, debug: bool) -> None:
+    """Explain a PASS, or each pass of a group: docstring, options, contract."""
+    del debug
+    from onnx_passes.cli.passes import explanation, import_from
+    from onnx_passes.passes.registry import lookup
+
+    import_from(config)
+    click.echo("\n\n".join(explanation(cls) for cls in lookup(name)))

@@ -1,0 +1,42 @@
+"""``onnx-passes list``: the passes by group."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import click
+
+
+@click.command("list")
+@click.argument("words", nargs=-1, metavar="[WORD]...")
+@click.option("-c", "--config", help="Pipeline file whose imports are listed as well.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("--debug", is_flag=True, hidden=True)
+def command(words: tuple[str, ...], config: str | None, as_json: bool, debug: bool) -> None:
+    """List the passes: group, contract, what they do. With WORDs, those that hold them all."""
+    del debug
+    from onnx_passes.cli.passes import described, import_from
+
+    import_from(config)
+    rows = [
+        row
+        for row in described()
+        if all(word.lower() in " ".join(map(str, row.values())).lower() for word in words)
+    ]
+    if as_json:
+        click.echo(json.dumps(rows, indent=2))
+        return
+    if not rows:
+        click.echo("no pass matches", err=True)
+        raise click.exceptions.Exit(2)
+    for group in dict.fromkeys(row["group"] for row in rows):
+        click.secho(group, bold=True)
+        _table([row for row in rows if row["group"] == group])
+
+
+def _table(rows: list[dict[str, Any]]) -> None:
+    name = max(len(row["name"]) for row in rows)
+    contract = max(len(row["contract"]) for row in rows)
+    for row in rows:
+        click.echo(f"  {row['name']:<{name}}  {row['contract']:<{contract}}  {row['summary']}")

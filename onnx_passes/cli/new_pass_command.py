@@ -1,0 +1,57 @@
+"""``onnx-passes new-pass``: a pass and its test from a template."""
+
+from __future__ import annotations
+
+import re
+from importlib import resources
+from pathlib import Path
+from string import Template
+
+import click
+
+
+@click.command("new-pass")
+@click.argument("name")
+@click.option(
+    "-d",
+    "--directory",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=Path(),
+    help="Where the two files go. Default: here.",
+)
+@click.option("--debug", is_flag=True, hidden=True)
+def command(name: str, directory: Path, debug: bool) -> None:
+    """Write NAME (merge-relus, say) as a pass that runs, and a test that passes."""
+    del debug
+    from onnx_passes.errors import UsageError
+    from onnx_passes.passes.registry import all_passes
+
+    if not re.fullmatch(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", name):
+        raise UsageError(
+            f"{name!r} is no pass name", help="write words with dashes, such as merge-relus"
+        )
+    if any(cls.name == name for cls in all_passes()):
+        raise UsageError(
+            f"there is a pass {name!r} already", help=f"onnx-passes explain {name}"
+        )
+    words = name.split("-")
+    values = {
+        "cls": "".join(word.capitalize() for word in words),
+        "module": "_".join(words),
+        "summary": " ".join(words).capitalize() + ".",
+    }
+    files = {
+        directory / f"{values['module']}.py": "pass.py.txt",
+        directory / f"test_{values['module']}.py": "test.py.txt",
+    }
+    for path in files:
+        if path.exists():
+            raise UsageError(f"{path} exists already", help="choose another name or directory")
+    templates = resources.files("onnx_passes.cli") / "templates"
+    directory.mkdir(parents=True, exist_ok=True)
+    for path, template in files.items():
+        text = (templates / template).read_text(encoding="utf-8")
+        path.write_text(Template(text).substitute(values), encoding="utf-8")
+        click.echo(f"wrote {path}")
+    click.echo(f"try:   python -m pytest test_{values['module']}.py")
+    click.echo(f"use:   imports: [{values['module']}]   passes: [{name}]")

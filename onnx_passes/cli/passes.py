@@ -1,0 +1,94 @@
+"""What the command line and the documentation say of a pass."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+from onnx_passes.passes.base import Pass
+
+
+def import_from(config: str | None) -> None:
+    """Import what a pipeline file names, so that its passes are known as well."""
+    if config is not None:
+        from onnx_passes.config.imports import import_modules
+        from onnx_passes.config.load import load_config
+
+        import_modules(load_config(config))
+
+
+def described() -> list[dict[str, Any]]:
+    """Return name, group, contract and summary of every pass, by group."""
+    from onnx_passes.passes.registry import all_passes
+
+    rows = [
+        {
+            "name": cls.name,
+            "group": home(cls),
+            "contract": contract(cls),
+            "summary": summary(cls),
+        }
+        for cls in all_passes()
+    ]
+    return sorted(rows, key=lambda row: (row["group"], row["name"]))
+
+
+def home(cls: type[Pass]) -> str:
+    """Return the folder that a pass lives in; the module of a user's pass."""
+    package, _, rest = cls.__module__.partition("onnx_passes.passes.")
+    return rest.rpartition(".")[0] or rest if not package else cls.__module__
+
+
+def contract(cls: type[Pass]) -> str:
+    """Return what a pass promises, as text."""
+    from onnx_passes.passes.base import Analysis
+
+    declared = ", ".join(map(str, cls.contracts()))
+    return declared or ("reads only" if issubclass(cls, Analysis) else "none declared")
+
+
+def summary(cls: type[Pass]) -> str:
+    """Return the first line of the docstring."""
+    return (inspect.getdoc(cls) or "").partition("\n")[0] if cls.__doc__ else ""
+
+
+def groups_of(cls: type[Pass]) -> list[str]:
+    """Return the groups that a pass is registered in."""
+    from onnx_passes.passes.registry import groups
+
+    return [name for name, members in groups().items() if cls in members]
+
+
+def option_rows(cls: type[Pass]) -> list[tuple[str, str, str]]:
+    """Return name, type and default of every option."""
+    from onnx_passes.passes.options import option_fields
+
+    rows = []
+    for name, field in option_fields(cls).items():
+        kind = getattr(field.annotation, "__name__", None) or str(field.annotation)
+        if "[" in str(field.annotation) or "|" in str(field.annotation):
+            kind = str(field.annotation).replace("typing.", "")
+        default = "required" if field.is_required() else repr(field.default)
+        rows.append((name, kind, default))
+    return rows
+
+
+def explanation(cls: type[Pass]) -> str:
+    """Return all there is to know of a pass, as text."""
+    lines = [f"{cls.name}  ({contract(cls)})", ""]
+    lines += [inspect.getdoc(cls) or "It has no docstring.", ""]
+    rows = option_rows(cls)
+    if rows:
+        lines += ["Options:", *(f"  {n}: {kind} = {default}" for n, kind, default in rows), ""]
+    relations = {
+        "Requires": ", ".join(cls.required_passes),
+        "Preserves": cls.preserves
+        if isinstance(cls.preserves, str)
+        else ", ".join(cls.preserves),
+        "Followed by": ", ".join(cls.followed_by),
+        "May change of the interface": ", ".join(sorted(cls.interface_changes)),
+        "Groups": ", ".join(groups_of(cls)),
+        "Class": f"{cls.__module__}.{cls.__qualname__}",
+    }
+    lines += [f"{label}: {value}" for label, value in relations.items() if value]
+    return "\n".join(lines)
