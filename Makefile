@@ -39,3 +39,9 @@ slow: $(STAMP)  ## the tests that take minutes
 
 clean:  ## remove the environment and what was built
 	rm -rf .venv out build dist .mypy_cache .ruff_cache .pytest_cache
+
+docs: $(STAMP)  ## write the generated pages
+	$(BIN)/python docs/generate.py
+
+bench: $(STAMP)  ## measure; prints the tables of docs/benchmarks.md
+	$(BIN)/python -m benchmarks

@@ -123,7 +123,8 @@ def test_rewrites_inside_functions_but_not_around_referred_attributes():
     model = parse(
         """m (float[2] x) => (float[2] y) { y = local.f<alpha=0.5>(x) }
         <domain: "local", opset_import: ["" : 20]> f<alpha>(x) => (y) {
-            a = Identity(x)  b = LeakyRelu<alpha: float = @alpha>(a)  c = Relu(b)  y = Relu(c) }"""
+            a = Identity(x)  b = LeakyRelu<alpha: float = @alpha>(a)
+            c = Relu(b)  y = Relu(c) }"""
     )
     read = RewriteRule(
         lambda op, x: op.Relu(op.LeakyRelu(x, _outputs=["t"])),

@@ -1,0 +1,103 @@
+"""Write a page for every pass of the library: ``make docs``, or ``--check`` in a test."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from pathlib import Path
+
+from onnx_passes.cli.passes import contract, groups_of, home, option_rows, summary
+from onnx_passes.passes.base import Pass
+from onnx_passes.passes.registry import all_passes
+
+FOLDER = Path(__file__).parent / "passes"
+
+
+def library() -> list[type[Pass]]:
+    """Return the passes that come with the package."""
+    return [cls for cls in all_passes() if cls.__module__.startswith("onnx_passes.")]
+
+
+def page(cls: type[Pass]) -> str:
+    """Return the page of one pass."""
+    body = (inspect.getdoc(cls) or "").partition("Attributes:\n")[0].rstrip()
+    for heading in ("Before:", "After:", "Sound because", "Leaves alone:", "Finds:", "Adds:"):
+        body = body.replace(f"\n{heading}", f"\n**{heading}**")
+    body = body.replace("\n**After:**", "  \n**After:**").replace("``", "`")
+    lines = [f"# {cls.name}", "", body, "", f"Contract: **{contract(cls)}**", ""]
+    rows = option_rows(cls)
+    if rows:
+        described = _described(cls)
+        lines += ["| option | type | default | |", "|---|---|---|---|"]
+        lines += [
+            f"| `{n}` | `{kind}` | `{default}` | {described.get(n, '')} |"
+            for n, kind, default in rows
+        ]
+        lines.append("")
+    facts = {
+        "Requires": [f"[{n}]({n}.md)" for n in cls.required_passes],
+        "Groups": [f"`{n}`" for n in groups_of(cls)],
+        "May change of the interface": sorted(cls.interface_changes),
+    }
+    lines += [f"{label}: {', '.join(values)}\n" for label, values in facts.items() if values]
+    source = cls.__module__.replace(".", "/") + ".py"
+    return "\n".join([*lines, f"Source: [`{source}`](../../{source})", ""])
+
+
+def index() -> str:
+    """Return the page that lists them all."""
+    lines = ["# Passes", "", "Made by `make docs` from the passes' docstrings.", ""]
+    passes = sorted(library(), key=lambda cls: (home(cls), cls.name))
+    for group in dict.fromkeys(map(home, passes)):
+        lines += [f"## {group}", "", "| pass | contract | |", "|---|---|---|"]
+        lines += [
+            f"| [{cls.name}]({cls.name}.md) | {contract(cls)} | {summary(cls)} |"
+            for cls in passes
+            if home(cls) == group
+        ]
+        lines.append("")
+    return "\n".join(lines)
+
+
+def pages() -> dict[Path, str]:
+    """Return every page by its path."""
+    return {FOLDER / "README.md": index()} | {
+        FOLDER / f"{cls.name}.md": page(cls) for cls in library()
+    }
+
+
+def _described(cls: type[Pass]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    name = ""
+    text = (inspect.getdoc(cls) or "").partition("Attributes:\n")[2]
+    for line in text.splitlines():
+        if line.startswith("    ") and not line.startswith("     "):
+            name, _, rest = line.strip().partition(": ")
+            found[name] = rest
+        elif line.startswith("     ") and name:
+            found[name] += " " + line.strip()
+        elif line.strip():
+            break
+    return found
+
+
+def main() -> int:
+    """Write the pages, or with ``--check`` say which are out of date."""
+    wanted = pages()
+    stale = [p for p, text in wanted.items() if not p.exists() or p.read_text("utf-8") != text]
+    stale += [p for p in FOLDER.glob("*.md") if p not in wanted]
+    if "--check" in sys.argv:
+        for path in stale:
+            print(f"out of date: docs/passes/{path.name} (run `make docs`)")
+        return int(bool(stale))
+    FOLDER.mkdir(exist_ok=True)
+    for path in stale:
+        path.unlink(missing_ok=True)
+        if path in wanted:
+            path.write_text(wanted[path], "utf-8")
+    print(f"{len(wanted)} pages, {len(stale)} written")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,55 @@
+"""What every pass of the library owes its user."""
+
+import inspect
+from pathlib import Path
+
+import pytest
+
+from onnx_passes.passes.base import Analysis, Annotation
+from onnx_passes.passes.naming import pipeline_name
+from onnx_passes.passes.registry import all_passes
+
+ROOT = Path(__file__).parents[2]
+LIBRARY = [cls for cls in all_passes() if cls.__module__.startswith("onnx_passes.passes.")]
+
+
+@pytest.fixture(params=LIBRARY, ids=lambda cls: cls.name)
+def cls(request):
+    return request.param
+
+
+def test_the_library_is_found():
+    assert len(LIBRARY) >= 15
+
+
+def test_module_class_and_pipeline_name_agree(cls):
+    module = cls.__module__.rpartition(".")[2]
+    assert cls.name == pipeline_name(cls.__name__) == module.replace("_", "-")
+
+
+def test_declares_a_contract(cls):
+    assert issubclass(cls, Analysis) or cls.contracts()
+
+
+def test_docstring_has_the_headings(cls):
+    text = inspect.getdoc(cls) or ""
+    summary, _, rest = text.partition("\n")
+    assert summary.endswith(".")
+    wanted = ["Before:", "After:", "Sound because", "Leaves alone:"]
+    if issubclass(cls, Analysis):
+        wanted = ["Finds:"]
+    elif issubclass(cls, Annotation) and "Before:" not in rest:
+        wanted = ["Adds:"]
+    missing = [heading for heading in wanted if heading not in rest]
+    assert not missing
+
+
+def test_has_a_test_beside_its_mirror(cls):
+    parts = cls.__module__.split(".")[1:]
+    path = ROOT.joinpath("tests", *parts[:-1], f"test_{parts[-1]}.py")
+    assert path.is_file(), f"write {path.relative_to(ROOT)}"
+
+
+def test_has_a_page_in_the_docs(cls):
+    page = ROOT / "docs" / "passes" / f"{cls.name}.md"
+    assert page.is_file(), "run `make docs`"

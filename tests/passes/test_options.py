@@ -1,0 +1,54 @@
+from typing import ClassVar, Literal
+
+import pytest
+
+from onnx_passes.errors import OptionError
+from onnx_passes.passes.base import Transformation
+from onnx_passes.passes.options import MIB, Size, option_fields, validate_options
+
+
+class Configurable(Transformation):
+    limit: Size = 1 * MIB
+    mode: Literal["fast", "slow"] = "fast"
+    version: int
+    not_an_option: ClassVar[int] = 3
+
+    def call(self, model):
+        raise AssertionError
+
+
+def test_fields_are_options_and_class_variables_are_not():
+    assert list(option_fields(Configurable)) == ["limit", "mode", "version"]
+
+
+def test_options_become_attributes_of_the_pass():
+    pass_ = Configurable(version=3, limit="2 MiB")
+    assert (pass_.version, pass_.limit, pass_.mode) == (3, 2 * MIB, "fast")
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [("64", 64), ("64 KiB", 65536), ("1.5 GB", 1_500_000_000), ("2mb", 2000000)],
+)
+def test_sizes(text, size):
+    assert validate_options(Configurable, {"version": 1, "limit": text})["limit"] == size
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"version": 1, "limt": 3}, "has no option 'limt'"),
+        ({"version": "three"}, "option 'version'"),
+        ({"version": 1, "mode": "medium"}, "option 'mode'"),
+        ({"version": 1, "limit": "7 bananas"}, "a size is a number with an optional unit"),
+        ({}, "option 'version': field required"),
+    ],
+)
+def test_wrong_options_are_named(options, message):
+    with pytest.raises(OptionError, match=message):
+        Configurable(**options)
+
+
+def test_a_misspelt_option_is_answered_with_the_right_one():
+    with pytest.raises(OptionError, match="did you mean 'limit'"):
+        Configurable(version=1, limt=3)
