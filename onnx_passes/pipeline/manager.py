@@ -246,6 +246,7 @@ class PassManager:
             report.verdict = Verdict.NOT_VERIFIED
             return
         report.checks = self.gate.check(pass_, before, self.model, change, step.tolerance)
+        report.verify_seconds = sum(check.seconds for check in report.checks)
         report.verdict = Checks(tuple(report.checks)).verdict
         if report.verdict is not Verdict.FAILED:
             self.gate.accept()

@@ -182,7 +182,7 @@ def _check_rows(
     where = f" on {glyphs.name(check.engine)} ({check.scope})" if check.engine else ""
     sample = f", sample {check.sample}" if check.sample is not None else ""
     yield "check", f"{check.kind}{where}{sample}"
-    if check.reason:
+    if check.reason and output is None:
         yield "reason", glyphs.name(check.reason)
     for metric in check.metrics:
         if not metric.passed:
@@ -193,7 +193,7 @@ def _check_rows(
         return
     place = f" at [{', '.join(map(str, output.worst))}]" if output.worst is not None else ""
     yield "output", glyphs.name(output.output) + place
-    if output.reason and output.reason != check.reason:
+    if output.reason and output.expected is None:
         yield "because", glyphs.name(output.reason)
     if output.expected is not None:
         yield "expected", glyphs.name(output.expected)
