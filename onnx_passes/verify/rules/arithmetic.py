@@ -36,14 +36,15 @@ class Semantics(abc.ABC):
     Attributes:
         expands: Whether operators that are compositions over the reals (Sigmoid, Softmax,
             ...) may be expanded; False where the rounding of each step would matter.
-        defined: Conditions under which everything evaluated so far is defined.
+        defined: Terms evaluated so far that are not defined everywhere, each with the
+            condition under which it is.
         facts: Axioms about uninterpreted functions that were applied so far.
     """
 
     expands: bool = True
 
     def __init__(self) -> None:
-        self.defined: list[Scalar] = []
+        self.defined: list[tuple[Scalar, Scalar]] = []
         self.facts: list[Scalar] = []
 
     @abc.abstractmethod
@@ -200,17 +201,18 @@ class Z3Semantics(Semantics):
         if result is None:
             raise Unsupported(f"{name} on integers")
         if name in ("div", "mod", "fmod"):
-            self._defined_division(signed, *args)
+            self._defined_division(result, signed, *args)
         return result
 
-    def _defined_division(self, signed: bool, x: Scalar, y: Scalar) -> None:
+    def _defined_division(self, result: Scalar, signed: bool, x: Scalar, y: Scalar) -> None:
         solver = z3()
         zero = solver.BitVecVal(0, x.size())
-        self.defined.append(y != zero)
+        self.defined.append((result, y != zero))
         if signed:
             least = solver.BitVecVal(1 << (x.size() - 1), x.size())
             minus_one = solver.BitVecVal(-1, x.size())
-            self.defined.append(solver.Not(solver.And(x == least, y == minus_one)))
+            overflows = solver.And(x == least, y == minus_one)
+            self.defined.append((result, solver.Not(overflows)))
 
     def cast(self, scalar: Scalar, source: ir.DataType, target: ir.DataType) -> Scalar:
         solver = z3()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -175,9 +175,9 @@ def claim(pair: Pair, semantics: Semantics, argument: ScalarArgument | None = No
         unknowns(pair.inputs, semantics) if argument is None else argument.unknowns(semantics)
     )
     before = evaluate(pair.before.graph, feeds, semantics)
-    defined, semantics.defined = semantics.defined, []
+    defined, semantics.defined = _conditions(semantics, before.values()), []
     after = evaluate(pair.after.graph, feeds, semantics)
-    obligations, semantics.defined = semantics.defined, []
+    obligations, semantics.defined = _conditions(semantics, after.values()), []
     if not isinstance(semantics, IeeeSemantics) and _chooses(pair):
         # A branch not taken need not be defined. Division by zero is then some function of
         # its operands, as z3 has it, and equality must hold whatever that function is.
@@ -194,6 +194,20 @@ def claim(pair: Pair, semantics: Semantics, argument: ScalarArgument | None = No
         else:
             sides.append((left, right))
     return Claim(pair, semantics, feeds, sides, defined, obligations, mismatch)
+
+
+def _conditions(semantics: Semantics, outputs: Iterable[Tensor]) -> list[Scalar]:
+    """Return when the terms that reach an output are defined; others do not matter."""
+    if not semantics.defined:
+        return []
+    pending: list[Scalar] = [s for tensor in outputs for s in tensor.data.flat]
+    reached: set[int] = set()
+    while pending:
+        term = pending.pop()
+        if term.get_id() not in reached:
+            reached.add(term.get_id())
+            pending.extend(term.children())
+    return [condition for term, condition in semantics.defined if term.get_id() in reached]
 
 
 def _chooses(pair: Pair) -> bool:

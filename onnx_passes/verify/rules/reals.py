@@ -51,17 +51,18 @@ class RealSemantics(Z3Semantics):
         zero = z3().RealVal(0)
         match name, *args:
             case "div", x, y:
-                self.defined.append(y != zero)
+                self.defined.append((x / y, y != zero))
                 return x / y
             case "sqrt", x:
-                self.defined.append(x >= zero)
                 root = self.function("Sqrt", dtype, x)
+                self.defined.append((root, x >= zero))
                 self.facts.append(z3().Implies(x >= zero, root >= zero))
                 self.facts.append(z3().Implies(x >= zero, root * root == x))
                 return root
             case "log", x:
-                self.defined.append(x > zero)
-                return self.function("Log", dtype, x)
+                logarithm = self.function("Log", dtype, x)
+                self.defined.append((logarithm, x > zero))
+                return logarithm
             case "exp", x:
                 power = self.function("Exp", dtype, x)
                 self.facts.append(power > zero)
@@ -70,8 +71,9 @@ class RealSemantics(Z3Semantics):
             case "pow", x, y:
                 return self._power(dtype, x, y)
             case (("fmod" | "mod"), x, y):
-                self.defined.append(y != zero)
-                return self.function(name, dtype, x, y)
+                remainder = self.function(name, dtype, x, y)
+                self.defined.append((remainder, y != zero))
+                return remainder
         return None
 
     def _power(self, dtype: ir.DataType, x: Scalar, y: Scalar) -> Scalar:
@@ -88,8 +90,9 @@ class RealSemantics(Z3Semantics):
                 return result
             return self.apply("div", dtype, z3().RealVal(1), result)
         # Defined for every exponent where the base is positive; elsewhere it depends.
-        self.defined.append(x > z3().RealVal(0))
-        return self.function("Pow", dtype, x, y)
+        power = self.function("Pow", dtype, x, y)
+        self.defined.append((power, x > z3().RealVal(0)))
+        return power
 
     def float_cast(self, scalar: Scalar, source: ir.DataType, target: ir.DataType) -> Scalar:
         floats = (source.is_floating_point(), target.is_floating_point())

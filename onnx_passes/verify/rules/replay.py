@@ -49,9 +49,10 @@ class Replayer:
         return self._first(self._runner, feeds, real) or self._first_wide(feeds, real)
 
     def runs(self, feeds: Feeds) -> str | None:
-        """Return why the graph before the rewrite does not run, or None where it does."""
-        for _, before, _ in self._runner.run([feeds]):
-            return before.message if isinstance(before, Failure) else None
+        """Return why one of the graphs does not run, or None where both do."""
+        for _, *results in self._runner.run([feeds]):
+            failures = [r.message for r in results if isinstance(r, Failure)]
+            return failures[0] if failures else None
         return None
 
     def _first_wide(self, candidates: Sequence[Feeds], real: bool) -> Counterexample | None:

@@ -5,7 +5,14 @@ from onnxscript.rewriter import RewriteRule
 
 from onnx_passes.contracts import Equality, Tolerance
 from onnx_passes.errors import ModelError
-from onnx_passes.verify.rules import Arithmetic, FloatMode, Outcome, prove_pair, prove_rule
+from onnx_passes.verify.rules import (
+    Arithmetic,
+    Effort,
+    FloatMode,
+    Outcome,
+    prove_pair,
+    prove_rule,
+)
 
 pytest.importorskip("z3")
 
@@ -307,3 +314,9 @@ def test_functions_count_for_their_bodies():
     relu, absolute = (ir.from_onnx_text(text.format(body=b)) for b in ("Relu(a)", "Abs(a)"))
     assert prove_pair(relu, relu).outcome == Outcome.PROVED
     assert prove_pair(relu, absolute).outcome == Outcome.REFUTED
+
+
+def test_a_dead_node_does_not_narrow_the_domain(graph):
+    before = "a = LeakyRelu<alpha=0.5>(x) dead = Sqrt(a) o = Neg(a)"
+    proof = prove_pair(graph(*X, before), graph(*X, "o = Neg(x)"), effort=Effort(samples=0))
+    assert proof[Arithmetic.REAL].outcome == Outcome.REFUTED
