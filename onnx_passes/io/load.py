@@ -9,9 +9,15 @@ import onnx
 import onnx_ir as ir
 
 from onnx_passes.errors import ModelError
+from onnx_passes.io.causes import root_cause
 from onnx_passes.io.contents import all_graphs, all_tensors
+from onnx_passes.io.convert import convert
+from onnx_passes.io.data_rules import check_data
+from onnx_passes.io.fidelity import lost, split
 from onnx_passes.io.formats import parse
 from onnx_passes.io.order import label, topological_order
+from onnx_passes.io.rules import check_rules
+from onnx_passes.io.slots import replaced
 
 
 @dataclass(frozen=True)
@@ -41,43 +47,76 @@ def load_model(path: str | Path) -> LoadedModel:
         The model, with notes on what was changed to represent it.
 
     Raises:
-        ModelError: The file is missing, damaged, no ONNX model, breaks the rules of a graph, or
-            holds what cannot be represented; or external data is missing, too short, or
-            outside of the model's folder.
+        ModelError: The file is missing, damaged or no ONNX model; the model breaks the rules
+            of a graph or holds what cannot be represented; or external data are missing,
+            too short, or outside of the model's folder.
     """
     path = Path(path)
     proto = parse(path)
-    notes: list[str] = []
+    notes = convert(proto, path)
+    check_rules(proto, path)
+    external = check_data(proto, path)
     model = _deserialize(proto, path)
     folder = path.absolute().parent
-    external: dict[Path, None] = {}
     for tensor in all_tensors(model):
         if isinstance(tensor, ir.ExternalTensor):
             tensor.base_dir = folder
-            external[folder / tensor.location] = None
-    notes.extend(_sort(model))
-    return LoadedModel(model, path, notes, tuple(external))
+    notes += _check_kept(proto, model, path)
+    notes += _sort(model, path)
+    return LoadedModel(model, path, notes, external)
 
 
 def _deserialize(proto: onnx.ModelProto, path: Path) -> ir.Model:
     try:
-        return ir.from_proto(proto)
-    except Exception as error:
+        model = ir.from_proto(proto)
+        for function in proto.functions:
+            # onnx-ir 1.1 reads the types of values inside a function, not of its inputs.
+            noted = {info.name: info for info in function.value_info}
+            for value in model.functions[
+                function.domain, function.name, function.overload
+            ].inputs:
+                if value.name in noted:
+                    ir.serde.deserialize_value_info_proto(noted[value.name], value)
+    except (ir.serde.SerdeError, ValueError, TypeError, KeyError) as error:
         raise ModelError(
-            f"the model cannot be represented: {error}",
+            f"the model cannot be represented: {root_cause(error)}",
             where=str(path),
-            help="check the model with onnx.checker.check_model",
+            help="correct the model where it is made; onnx.checker.check_model says more",
         ) from error
+    return model
 
 
-def _sort(model: ir.Model) -> list[str]:
+def _check_kept(proto: onnx.ModelProto, model: ir.Model, path: Path) -> list[str]:
+    """Compare with the model as it would be written again.
+
+    Initializers are left out: their protobufs are kept as they are.
+    """
+    stand_in = ir.tensor([0])
+    with replaced(model, lambda tensor, initializer: stand_in if initializer else tensor):
+        back = ir.to_proto(model)
+    grave, remarks = split(lost(proto, back, skip=frozenset({"initializer"})))
+    if grave:
+        more = f" and {len(grave) - 3} more" if len(grave) > 3 else ""
+        raise ModelError(
+            f"the model cannot be represented without loss: {', '.join(grave[:3])}{more}",
+            where=str(path),
+            help="remove this from the model, if it is not needed",
+        )
+    return [f"not kept: {loss}" for loss in remarks]
+
+
+def _sort(model: ir.Model, path: Path) -> list[str]:
     """Put producers first in every graph, and say which nodes were late."""
     notes = []
     for graph in all_graphs(model):
-        nodes, order = list(graph), topological_order(graph)
+        try:
+            nodes, order = list(graph), topological_order(graph)
+        except ModelError as error:
+            error.where = f"{path}: graph '{graph.name}'" if graph.name else str(path)
+            raise
         if order != nodes:
             late = next(a for a, b in zip(nodes, order, strict=True) if a is not b)
-            notes.append(f"nodes were out of order, from '{label(late)}' on; sorted")
+            notes.append(f"nodes were out of order, from '{label(late)}' on; they were sorted")
             graph.remove(nodes)
             graph.extend(order)
     return notes

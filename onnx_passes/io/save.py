@@ -1,24 +1,26 @@
-"""Write a model to a file so that neither it nor what was there before is ever half there."""
+"""Write a model so that neither it nor what was there before is ever half there."""
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 
-import onnx
 import onnx_ir as ir
 
 from onnx_passes.errors import ModelError
 from onnx_passes.io.atomic import pending
-from onnx_passes.io.contents import all_graphs, all_tensors
-from onnx_passes.io.formats import LIMIT, form_of
+from onnx_passes.io.causes import root_cause
+from onnx_passes.io.contents import all_tensors
+from onnx_passes.io.datafile import superseded, write_data
+from onnx_passes.io.formats import LIMIT, Form, form_of
 from onnx_passes.io.load import LoadedModel
-from onnx_passes.io.tensors import tensor_buffer
+from onnx_passes.io.render import inlined, render
+from onnx_passes.io.slots import Choice, replaced
 
-_CHUNK = 1 << 24
+# Room for the graph itself in a file whose weights fill the rest.
+_MARGIN = 1 << 26
 
 
 def save_model(
@@ -29,135 +31,114 @@ def save_model(
     size_threshold: int = 1024,
     source: LoadedModel | None = None,
 ) -> list[Path]:
-    """Write a model; what was at the path before stays complete until the new one is.
+    """Write a model; what was at the path stays complete until the new one is.
 
-    Weights outside of the file go to one data file beside it, whose name ends in a hash of its
-    content: a model and its data file always belong together, even if saving is interrupted.
+    Weights outside of the model's file go to one data file beside it, whose name holds a hash
+    of its content: ``model.onnx.<hash>.data``. So a model and its data file belong together
+    even if saving is interrupted, and saving over the model that the weights are mapped from
+    does no harm. A data file that the model written over was alone to name is removed.
 
     Args:
         model: The model; it is not changed.
-        path: Where to; missing folders are created. The extension says the form.
-        external_data: ``keep``: weights go to a data file if those of the source do.
+        path: Where to; missing folders are created. The extension says the form; forms other
+            than ``.onnx`` hold all weights themselves.
+        external_data: ``keep``: weights go to a data file if those of the source do. Above
+            2 GiB they always do.
         size_threshold: Weights of fewer bytes stay inside.
         source: What the model was loaded from; without it, ``keep`` looks at the weights.
 
     Returns:
-        The files written.
+        The files written, the model last.
 
     Raises:
-        ModelError: The files cannot be written, or the form cannot hold the model.
+        ModelError: The files cannot be written, weights cannot be read, or the form cannot
+            hold the model.
     """
     path = Path(path)
-    form = form_of(path) or "binary"
-    outside = form == "binary" and _wants_data_file(model, external_data, source)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        written: list[Path] = []
-        chosen: dict[int, ir.TensorProtocol] = {}
-        if outside:
-            chosen = _write_data(model, path, size_threshold, written)
-        with _replaced(model, chosen):
-            proto = ir.to_proto(model)
-        with pending(path) as file:
-            if form == "text":
-                file.stream.write(onnx.printer.to_text(proto).encode())
-            elif form == "binary":
-                file.stream.write(proto.SerializeToString(deterministic=True))
-            else:
-                onnx.save_model(proto, file.stream, format=form)
-            file.publish(path)
-    except OSError as error:
+    if path.exists() and not path.is_file():
         raise ModelError(
-            f"the model cannot be written: {error.strerror}",
+            "there is something at the path that is no file",
             where=str(path),
-            help="choose a file in a folder that you may write to",
-        ) from error
-    return [*written, path]
+            help="give the path of a file, such as model.onnx",
+        )
+    form = form_of(path) or "binary"
+    outside = _wants_data_file(model, external_data, source, form, path)
+    in_use = {Path(t.path) for t in all_tensors(model) if isinstance(t, ir.ExternalTensor)}
+    if source is not None:
+        in_use.update(source.external)
+    old = superseded(path) - in_use
+    data_file: Path | None = None
+    with _os_errors(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if outside:
+            with write_data(model, path, size_threshold) as (data_file, choose):
+                _publish(model, path, form, choose)
+        else:
+            _publish(model, path, form, inlined)
+        for file in old - {data_file}:
+            file.unlink(missing_ok=True)
+    return [data_file, path] if data_file is not None else [path]
 
 
 def to_text(model: ir.Model) -> str:
-    """Print a model in ONNX text, weights included."""
-    with _replaced(model, {}):
-        return str(onnx.printer.to_text(ir.to_proto(model)))
+    """Print a model in ONNX text, complete with its weights.
+
+    Remarks that the syntax has no place for are counted in a comment at the top.
+
+    Raises:
+        ModelError: ONNX text cannot hold the model, or weights cannot be read.
+    """
+    with replaced(model, inlined):
+        return render(ir.to_proto(model), "text", "").decode()
 
 
-def _wants_data_file(model: ir.Model, wish: str, source: LoadedModel | None) -> bool:
+def _publish(model: ir.Model, path: Path, form: Form, choose: Choice) -> None:
+    try:
+        with replaced(model, choose):
+            proto = ir.to_proto(model)
+    except (ir.serde.SerdeError, ValueError, TypeError) as error:
+        cause = root_cause(error)
+        if isinstance(cause, ModelError | OSError):
+            raise cause from error
+        raise ModelError(
+            f"the model cannot be written: {cause}",
+            where=str(path),
+            help="check what the last pass put into the model",
+        ) from error
+    with pending(path) as file:
+        file.stream.write(render(proto, form, str(path)))
+        file.publish(path)
+
+
+@contextmanager
+def _os_errors(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise ModelError(
+            f"the model cannot be written: {error.strerror or error}",
+            where=str(error.filename or path),
+            help="choose a file in a folder that you may write to, with room for it",
+        ) from error
+
+
+def _wants_data_file(
+    model: ir.Model, wish: str, source: LoadedModel | None, form: Form, path: Path
+) -> bool:
     tensors = list(all_tensors(model))
-    if wish == "external" or sum(tensor.nbytes for tensor in tensors) > LIMIT - (1 << 26):
+    size = sum(tensor.nbytes for tensor in tensors if tensor.dtype != ir.DataType.STRING)
+    if form != "binary":
+        if size > LIMIT:
+            raise ModelError(
+                f"{size} bytes of weights are too many for one file of this form",
+                where=str(path),
+                help="give the file the extension .onnx",
+            )
+        return False
+    if wish == "external" or size > LIMIT - _MARGIN:
         return True
     if wish == "inline":
         return False
     if source is not None:
         return bool(source.external)
     return any(isinstance(tensor, ir.ExternalTensor) for tensor in tensors)
-
-
-def _write_data(
-    model: ir.Model, path: Path, threshold: int, written: list[Path]
-) -> dict[int, ir.TensorProtocol]:
-    content, places = hashlib.sha256(), []
-    with pending(path) as file:
-        offset = 0
-        for tensor in _initializers(model):
-            if tensor.nbytes < threshold or tensor.dtype == ir.DataType.STRING:
-                continue
-            data = tensor_buffer(tensor)
-            for start in range(0, len(data), _CHUNK):
-                chunk = data[start : start + _CHUNK]
-                content.update(chunk)
-                file.stream.write(chunk)
-            places.append((tensor, offset))
-            offset += len(data)
-        if not places:
-            return {}
-        name = f"{path.name}.{content.hexdigest()[:16]}.data"
-        file.publish(path.with_name(name))
-    written.append(path.with_name(name))
-    return {
-        id(tensor): ir.ExternalTensor(
-            name,
-            offset,
-            tensor.nbytes,
-            tensor.dtype,
-            shape=ir.Shape(tensor.shape),
-            name=tensor.name or "",
-            doc_string=tensor.doc_string,
-            metadata_props=dict(tensor.metadata_props),
-        )
-        for tensor, offset in places
-    }
-
-
-def _initializers(model: ir.Model) -> Iterator[ir.TensorProtocol]:
-    seen: set[int] = set()
-    for graph in all_graphs(model):
-        for value in graph.initializers.values():
-            if value.const_value is not None and id(value.const_value) not in seen:
-                seen.add(id(value.const_value))
-                yield value.const_value
-
-
-@contextmanager
-def _replaced(model: ir.Model, chosen: dict[int, ir.TensorProtocol]) -> Iterator[None]:
-    """Swap tensors while the model is serialised: those chosen, and those of other files."""
-    values = [v for graph in all_graphs(model) for v in graph.initializers.values()]
-    before = [value.const_value for value in values]
-    try:
-        for value, tensor in zip(values, before, strict=True):
-            if tensor is None:
-                continue
-            if id(tensor) in chosen:
-                value.const_value = chosen[id(tensor)]
-            elif isinstance(tensor, ir.ExternalTensor):
-                value.const_value = ir.Tensor(
-                    tensor.numpy(),
-                    dtype=tensor.dtype,
-                    shape=ir.Shape(tensor.shape),
-                    name=tensor.name,
-                    doc_string=tensor.doc_string,
-                    metadata_props=dict(tensor.metadata_props),
-                )
-        yield
-    finally:
-        for value, tensor in zip(values, before, strict=True):
-            value.const_value = tensor

@@ -12,13 +12,13 @@ from onnx_passes.errors import ModelError
 
 
 def array_buffer(array: np.ndarray[Any, np.dtype[Any]]) -> memoryview:
-    """View an array's elements as little-endian bytes in row-major order; copy only if needed."""
+    """View an array's elements as little-endian bytes in row-major order."""
     if array.dtype.byteorder == ">" or (
         array.dtype.byteorder == "=" and sys.byteorder == "big" and array.dtype.itemsize > 1
     ):
         array = array.astype(array.dtype.newbyteorder("<"))
     # memoryview() knows no bfloat16 or float8; uint8 is always allowed.
-    return memoryview(np.ascontiguousarray(array).reshape(-1).view(np.uint8))
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
 
 
 def tensor_buffer(tensor: ir.TensorProtocol) -> memoryview:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping
 
 import onnx_ir as ir
 
@@ -59,9 +60,8 @@ def _imports(imports: dict[str, int], used: set[str]) -> Key:
     return tuple(sorted(item for item in imports.items() if item[0] in used))
 
 
-def _by_name(attributes: dict[str, ir.Attr] | ir.Node) -> list[ir.Attr]:
-    mapping = attributes.attributes if isinstance(attributes, ir.Node) else attributes
-    return [mapping[name] for name in sorted(mapping)]
+def _by_name(attributes: Mapping[str, ir.Attr]) -> list[ir.Attr]:
+    return [attributes[name] for name in sorted(attributes)]
 
 
 class GraphHasher:
@@ -131,7 +131,7 @@ class GraphHasher:
         return self.values[value]
 
     def _hash_node(self, node: ir.Node) -> None:
-        attributes = tuple((a.name, self._attribute(node, a)) for a in _by_name(node))
+        attributes = tuple((a.name, self._attribute(node, a)) for a in _by_name(node.attributes))
         inputs = [self._value(value) for value in node.inputs]
         while inputs and inputs[-1] is None:
             inputs.pop()

@@ -1,0 +1,176 @@
+"""Weights in a file of their own beside the model, named by their content."""
+
+from __future__ import annotations
+
+import hashlib
+import mmap
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import onnx
+import onnx_ir as ir
+from google.protobuf.message import DecodeError
+
+from onnx_passes.errors import ModelError
+from onnx_passes.io.atomic import pending
+from onnx_passes.io.contents import all_graphs, all_tensors
+from onnx_passes.io.formats import LIMIT
+from onnx_passes.io.protos import all_tensors as all_tensor_protos
+from onnx_passes.io.render import inlined
+from onnx_passes.io.slots import Choice
+from onnx_passes.io.tensors import tensor_buffer
+
+_CHUNK = 1 << 24
+
+
+@contextmanager
+def write_data(
+    model: ir.Model, path: Path, threshold: int
+) -> Iterator[tuple[Path | None, Choice]]:
+    """Write a model's large tensors beside it, one after the other.
+
+    Args:
+        model: The model; it is not changed.
+        path: Where the model will be.
+        threshold: Tensors of fewer bytes stay in the model.
+
+    Yields:
+        The data file, None if no tensor is large, and what to write for each tensor. If the
+        block fails, a data file that was not there before is removed.
+    """
+    content = hashlib.sha256()
+    offsets: dict[int, int] = {}
+    end = 0
+    with pending(path) as file:
+        for tensor in _large(model, threshold):
+            offsets[id(tensor)] = end
+            for chunk in _chunks(tensor):
+                content.update(chunk)
+                file.stream.write(chunk)
+                end += len(chunk)
+        if not offsets:
+            yield None, inlined
+            return
+        data_file = path.with_name(f"{path.name}.{content.hexdigest()[:16]}.data")
+        known = data_file.exists()
+        file.publish(data_file)
+
+    def choose(tensor: ir.TensorProtocol, initializer: bool) -> ir.TensorProtocol:
+        if id(tensor) not in offsets:
+            return inlined(tensor, initializer)
+        return ir.ExternalTensor(
+            data_file.name,
+            offsets[id(tensor)],
+            tensor.nbytes,
+            tensor.dtype,
+            shape=ir.Shape(tensor.shape.numpy()),
+            name=tensor.name or "",
+            doc_string=tensor.doc_string,
+            metadata_props=dict(tensor.metadata_props),
+        )
+
+    try:
+        yield data_file, choose
+    except BaseException:
+        if not known:
+            data_file.unlink(missing_ok=True)
+        raise
+
+
+def superseded(path: Path) -> set[Path]:
+    """List the data files that belong to the model at a path alone.
+
+    They are those that a save has named after it, that it uses, and that no other model in
+    the folder uses.
+    """
+    pattern = re.compile(re.escape(path.name) + r"\.[0-9a-f]{16}\.data")
+    try:
+        beside = list(path.parent.iterdir())
+        found = {file for file in beside if pattern.fullmatch(file.name)}
+        if not found:
+            return set()
+        model = onnx.ModelProto.FromString(path.read_bytes())
+    except (OSError, DecodeError):
+        return set()
+    used = {
+        path.with_name(entry.value)
+        for _, tensor in all_tensor_protos(model)
+        for entry in tensor.external_data
+        if entry.key == "location"
+    }
+    others = [file for file in beside if file.suffix == ".onnx" and file != path]
+    return {
+        file for file in found & used if not any(_mentions(other, file) for other in others)
+    }
+
+
+def _mentions(model: Path, file: Path) -> bool:
+    try:
+        with open(model, "rb") as stream:
+            size = os.fstat(stream.fileno()).st_size
+            with mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as data:
+                return size > 0 and data.find(file.name.encode()) >= 0
+    except (OSError, ValueError):
+        # What cannot be looked into may need the file.
+        return not model.is_file() or model.stat().st_size > 0
+
+
+def _large(model: ir.Model, threshold: int) -> list[ir.TensorProtocol]:
+    """List the tensors to write: initializers, and others if they are external already.
+
+    Tensors in attributes stay there unless the model would pass protobuf's limit, because
+    fewer tools read them from elsewhere.
+    """
+    constants = {
+        id(value.const_value)
+        for graph in all_graphs(model)
+        for value in graph.initializers.values()
+    }
+    tensors = [
+        tensor
+        for tensor in all_tensors(model)
+        if tensor.dtype != ir.DataType.STRING and tensor.nbytes >= threshold
+    ]
+    rest = sum(tensor.nbytes for tensor in tensors if id(tensor) not in constants)
+    return [
+        tensor
+        for tensor in tensors
+        if id(tensor) in constants
+        or isinstance(tensor, ir.ExternalTensor)
+        or rest > LIMIT // 2
+    ]
+
+
+def _chunks(tensor: ir.TensorProtocol) -> Iterator[bytes | memoryview]:
+    if isinstance(tensor, ir.ExternalTensor) and tensor.raw is None:
+        # Mapped pages count as memory used, and nobody has asked for these.
+        yield from _chunks_of_file(tensor)
+        return
+    data = tensor_buffer(tensor)
+    for start in range(0, len(data), _CHUNK):
+        yield data[start : start + _CHUNK]
+
+
+def _chunks_of_file(tensor: ir.ExternalTensor) -> Iterator[bytes]:
+    left = tensor.nbytes
+    try:
+        with open(tensor.path, "rb") as stream:
+            stream.seek(tensor.offset or 0)
+            while left and (chunk := stream.read(min(left, _CHUNK))):
+                left -= len(chunk)
+                yield chunk
+    except OSError as error:
+        raise ModelError(
+            f"the data of tensor {tensor.name!r} cannot be read: {error.strerror}",
+            where=tensor.path,
+            help="check that the model's data files are complete and beside the model",
+        ) from error
+    if left:
+        raise ModelError(
+            f"the data of tensor {tensor.name!r} end {left} bytes too early",
+            where=tensor.path,
+            help="check that the model's data files are complete and beside the model",
+        )

@@ -1,0 +1,71 @@
+"""The bytes of a model in each form."""
+
+from __future__ import annotations
+
+import onnx
+import onnx_ir as ir
+from google.protobuf.message import EncodeError
+
+from onnx_passes.errors import ModelError
+from onnx_passes.io.fidelity import lost, split
+from onnx_passes.io.formats import Form
+
+
+def inlined(tensor: ir.TensorProtocol, initializer: bool) -> ir.TensorProtocol:
+    """Give an external tensor as one that is written with its data."""
+    if not isinstance(tensor, ir.ExternalTensor):
+        return tensor
+    return ir.LazyTensor(
+        lambda: ir.Tensor(tensor.numpy(), dtype=tensor.dtype, shape=ir.Shape(tensor.shape)),
+        dtype=tensor.dtype,
+        shape=ir.Shape(tensor.shape),
+        cache=False,
+        name=tensor.name,
+        doc_string=tensor.doc_string,
+        metadata_props=dict(tensor.metadata_props),
+    )
+
+
+def render(model: onnx.ModelProto, form: Form, where: str) -> bytes:
+    """Serialise a model, always to the same bytes.
+
+    Raises:
+        ModelError: The form cannot hold the model.
+    """
+    try:
+        if form == "binary":
+            return bytes(model.SerializeToString(deterministic=True))
+        if form == "text":
+            return _text(model, where)
+        return bytes(onnx.serialization.registry.get(form).serialize_proto(model))
+    except (EncodeError, ValueError) as error:
+        raise ModelError(
+            f"the model cannot be written in this form: {error}",
+            where=where,
+            help="save it as .onnx with external data",
+        ) from error
+
+
+def _text(model: onnx.ModelProto, where: str) -> bytes:
+    """Print a model, and read it again to know that nothing but remarks is gone."""
+    text = onnx.printer.to_text(model)
+    try:
+        grave, remarks = split(lost(model, onnx.parser.parse_model(text)))
+    except (onnx.parser.ParseError, RuntimeError, IndexError, ValueError) as error:
+        raise ModelError(
+            f"ONNX text has no words for something in this model: {error}",
+            where=where,
+            help="save it as .onnx, .textproto or .json",
+        ) from error
+    if grave:
+        raise ModelError(
+            f"ONNX text has no words for something in this model: {', '.join(grave[:3])}",
+            where=where,
+            help="save it as .onnx, .textproto or .json",
+        )
+    if remarks:
+        note = (
+            f"# {len(remarks)} remarks are left out (doc strings, metadata): save as .onnx\n"
+        )
+        text = note + text
+    return text.encode()
