@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 STYLES = {"good": "green", "bad": "bold red", "warn": "yellow", "plain": "dim"}
 
 _BOLD = {True: "bold", False: ""}
-_MOST_CULPRITS = 5
+_MOST_CULPRITS, _MOST_NODES = 5, 8
 _LONGEST_NAME = 400
 _VERDICT = 15  # columns kept for the verdict: "structure kept", "within 4.1e-6"
 
@@ -50,11 +50,10 @@ class Glyphs:
 
     def name(self, text: str) -> str:
         """Return a name from the model so that it can do no harm and fits on one line."""
-        shown = one_line(text, self.encoding)
-        if len(shown) <= _LONGEST_NAME:
-            return shown
-        half = _LONGEST_NAME // 2
-        return f"{shown[:half]} {self.ellipsis} {shown[-half:]}"
+        if len(text) > _LONGEST_NAME:
+            half = _LONGEST_NAME // 2
+            text = f"{text[:half]} {self.ellipsis} {text[-half:]}"
+        return one_line(text, self.encoding)
 
     def step(self, before: object, after: object) -> str:
         """Return what changed, or what stayed."""
@@ -121,7 +120,10 @@ def _wrapped(text: Text, width: int, indent: int = 4) -> list[Text]:
 
 def rewrite_text(rewrite: RewriteSummary, glyphs: Glyphs) -> str:
     """Return an application as ``#31 MergeClips: Clip(..) -> y => Clip(..) -> y``."""
-    old, new = (glyphs.name("; ".join(side)) for side in (rewrite.nodes, rewrite.new_nodes))
+    old, new = (
+        "; ".join(node for _, node in _node_rows("", side, glyphs))
+        for side in (rewrite.nodes, rewrite.new_nodes)
+    )
     return f"#{rewrite.number} {glyphs.name(rewrite.rule)}: {old} => {new or 'nothing'}"
 
 
@@ -159,8 +161,8 @@ def failure_rows(done: PassReport, glyphs: Glyphs) -> list[tuple[str, str]]:
     culprits = summary.blamed(done)
     for rewrite in culprits[:_MOST_CULPRITS]:
         rows.append(("rewrite", f"#{rewrite.number} {glyphs.name(rewrite.rule)}"))
-        rows += [("before", glyphs.name(node)) for node in rewrite.nodes]
-        rows += [("after", glyphs.name(node)) for node in rewrite.new_nodes or ["nothing"]]
+        rows += _node_rows("before", rewrite.nodes, glyphs)
+        rows += _node_rows("after", rewrite.new_nodes or ["nothing"], glyphs)
     if len(culprits) > _MOST_CULPRITS:
         rows.append(("", f"and {len(culprits) - _MOST_CULPRITS} more"))
     if done.rewrites and not culprits:
@@ -174,6 +176,13 @@ def failure_rows(done: PassReport, glyphs: Glyphs) -> list[tuple[str, str]]:
     if done.reproducer:
         rows.append(("reproduce", f"python repro.py in {glyphs.name(done.reproducer)}"))
     return rows
+
+
+def _node_rows(label: str, nodes: list[str], glyphs: Glyphs) -> Iterator[tuple[str, str]]:
+    for node in nodes[:_MOST_NODES]:
+        yield label, glyphs.name(node)
+    if len(nodes) > _MOST_NODES:
+        yield label, f"and {plural(len(nodes) - _MOST_NODES, 'node')} more"
 
 
 def _check_rows(

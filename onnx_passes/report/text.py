@@ -21,9 +21,11 @@ def printable(text: str, encoding: str = "utf-8") -> str:
         text: Any text.
         encoding: What the reader's side can show; the rest is escaped too.
     """
-    shown = "".join(
-        char.encode("unicode_escape").decode() if _hides(char) else char for char in text
-    )
+    shown = text
+    if not text.isprintable():
+        shown = "".join(
+            char.encode("unicode_escape").decode() if _hides(char) else char for char in text
+        )
     return shown.encode(encoding, "backslashreplace").decode(encoding)
 
 

@@ -1,0 +1,77 @@
+"""Reports as one self-contained HTML page: no scripts, no network, nothing to trust.
+
+The page is built as a tree (:mod:`onnx_passes.report.page.markup`), so names from a model stay
+text; its content security policy forbids scripts, requests and styles other than its own.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import os
+from importlib import resources
+
+from onnx_passes.report import summary
+from onnx_passes.report.files import write_text
+from onnx_passes.report.model import RunReport
+from onnx_passes.report.page import figures, overview, passes, tables
+from onnx_passes.report.page.markup import Element, render, tag
+
+
+def to_html(report: RunReport) -> str:
+    """Return a run as a page for a browser, of some megabytes at most.
+
+    Long lists are cut, failures last, and say how much is left out.
+    """
+    style = resources.files("onnx_passes.report").joinpath("templates/report.css").read_text()
+    return "<!DOCTYPE html>\n" + render(_page(report, style)) + "\n"
+
+
+def write_html(report: RunReport, path: str | os.PathLike[str]) -> None:
+    """Write a run as one HTML file.
+
+    Raises:
+        UsageError: The file cannot be written.
+    """
+    write_text(to_html(report), path)
+
+
+def _page(report: RunReport, style: str) -> Element:
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    policy = (
+        f"default-src 'none'; style-src 'sha256-{digest}'; img-src data:; base-uri 'none'; "
+        "form-action 'none'"
+    )
+    sheet = tag("style")
+    sheet.text = style
+    verdict = summary.outcome(report).head
+    return tag(
+        "html",
+        tag(
+            "head",
+            tag("meta", charset="utf-8"),
+            tag("meta", http_equiv="Content-Security-Policy", content=policy),
+            tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
+            tag("meta", name="color-scheme", content="light dark"),
+            tag("link", rel="icon", href="data:,"),
+            tag("title", f"{verdict}: {report.model[:200]}"),
+            sheet,
+        ),
+        tag(
+            "body",
+            tag("a", "Skip to the passes", href="#passes", class_="skip"),
+            overview.hero(report),
+            tag(
+                "main",
+                list(overview.failures(report)),
+                overview.warnings(report),
+                overview.tiles(report),
+                tag("section", list(figures.figures(report)), class_="figures"),
+                passes.passes(report),
+                tables.end_result(report),
+                tables.engines(report),
+                tables.background(report),
+            ),
+        ),
+        lang="en",
+    )

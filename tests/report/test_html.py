@@ -1,0 +1,214 @@
+import base64
+import hashlib
+import re
+from html.parser import HTMLParser
+
+import pytest
+
+from onnx_passes.report.html import to_html, write_html
+from onnx_passes.report.summary import outcome, verdict_words
+from onnx_passes.verify.result import Check, Verdict
+
+VOID = {"meta", "link", "input", "br"}
+
+
+class Page(HTMLParser):
+    """A page as a browser sees it: tags in order, balanced, with the text between them."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.tags, self.attributes, self.texts, self.stack = [], [], [], []
+        self.feed(text)
+        self.close()
+        assert self.stack == []
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        self.attributes.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.stack.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.stack.pop() == tag
+
+    def handle_data(self, data):
+        self.texts.append(data)
+
+    @property
+    def text(self):
+        return " ".join(self.texts)
+
+    def values(self, name):
+        return [found[name] for _, found in self.attributes if name in found]
+
+
+def test_every_report_is_a_balanced_page_with_its_verdict_and_passes(any_report):
+    any_report.passes = any_report.passes[:50]
+    page = Page(to_html(any_report))
+    assert outcome(any_report).head in page.text
+    assert page.tags.count("h1") == 1
+    for done in any_report.passes:
+        assert f"pass-{done.index}" in page.values("id")
+        assert verdict_words(done).head in page.text
+    assert len(set(page.values("id"))) == len(page.values("id"))
+    for link in page.values("href"):
+        assert link == "data:," or link.removeprefix("#") in [*page.values("id"), "passes"]
+
+
+def test_the_page_needs_nothing_but_itself(any_report):
+    text = to_html(any_report)
+    page = Page(text)
+    assert not {"script", "img", "iframe", "object", "form", "base"} & set(page.tags)
+    assert page.tags.count("link") == 1
+    names = {name for _, found in page.attributes for name in found}
+    assert not {n for n in names if n.startswith("on") or n in ("src", "style", "srcset")}
+    style = text.partition("<style>")[2].partition("</style>")[0]
+    assert "@import" not in style
+    assert "url(" not in style
+
+
+def test_the_policy_allows_this_style_sheet_and_no_other(sample):
+    text = to_html(sample("hostile"))
+    style = text.partition("<style>")[2].partition("</style>")[0]
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    policy = next(v for v in Page(text).values("content") if "default-src" in v)
+    assert f"style-src 'sha256-{digest}'" in policy
+    assert "default-src 'none'" in policy
+
+
+def test_names_from_an_enemy_are_text(sample):
+    text = to_html(sample("hostile"))
+    page = Page(text)
+    assert "script" not in page.tags
+    assert "<script>alert(1)</script>" in page.text
+    for char in "\x1b\x00\u202e":
+        assert char not in text
+
+
+def test_what_was_not_verified_stands_before_the_numbers(sample):
+    text = to_html(sample("partly"))
+    assert text.index("fold-batch-normalization on tensorrt (fp16)") < text.index('"tiles"')
+    off = to_html(sample("unverified"))
+    assert off.index("Nothing that these passes did was checked") < off.index('"tiles"')
+    assert "Verification was switched off by --no-verify" in off
+    assert 'id="not-verified"' not in to_html(sample("resnet50"))
+
+
+def test_a_pass_without_a_verdict_is_listed_though_nobody_wrote_a_sentence(sample):
+    report = sample("resnet50")
+    report.passes[7].verdict = Verdict.NOT_VERIFIED
+    text = to_html(report)
+    section = text[text.index('id="not-verified"') :].partition("</section>")[0]
+    assert "merge-relus" in section
+    assert 'href="#pass-7"' in section
+
+
+def test_a_failure_is_told_in_full_at_the_top(sample):
+    text = to_html(sample("broken"))
+    top = text[: text.index('"tiles"')]
+    told = Page(text).text
+    assert "PostconditionError: Post-condition for pass 'BreakAdds' failed" in top
+    for part in [
+        "#58 BreakAdds",
+        "Add(bn2, bn2) -&gt; add2",
+        "at [0, 463]",
+        "12.25",
+        "21.5625",
+    ]:
+        assert part in top
+    assert "python repro.py in out/reproducer-6-break-adds" in told
+
+
+def test_a_run_that_failed_outside_its_passes_says_so(sample):
+    assert "model.onnx is not an ONNX model" in Page(to_html(sample("unreadable"))).text
+
+
+def test_each_figure_has_its_data(sample):
+    text = Page(to_html(sample("resnet50"))).text
+    for title in ["Error against limit", "Along the pipeline", "Time by pass", "Operators"]:
+        assert title in text
+    assert "53 → 45" in text  # Relu
+    assert "8.8e-6, 34 % of the limit" in text
+    assert "4 more passes kept every output bit for bit" in text
+    assert "Error budget spent" in text
+
+
+def test_each_engine_has_its_verdict_and_versions(sample):
+    report = sample("partly")
+    report.engines[2].fallback_for = "onnxruntime, which lacks Einsum for float64"
+    text = Page(to_html(report)).text
+    assert "version 1.31.1, provider CPU, optimization all, threads 2" in text
+    assert "2 could not be run" in text
+    assert "Stands in for onnxruntime, which lacks Einsum for float64" in text
+    assert "onnx-ir" in text
+    assert "x86_64, 2 cores" in text
+
+
+def test_a_verdict_is_never_colour_alone(any_report):
+    text = to_html(any_report)
+    badges = re.findall(
+        r'<span class="verdict (\w+)"><span class="sign" [^>]*>(.)</span>', text
+    )
+    assert len(badges) == text.count('class="verdict ')
+    signs = {"good": "✓", "bad": "✗", "warn": "!", "plain": "·"}
+    assert all(signs[tone] == sign for tone, sign in badges)
+
+
+def test_the_page_works_by_keyboard_and_without_scripts(sample):
+    page = Page(to_html(sample("resnet50")))
+    assert page.tags.count("details") >= 12
+    assert page.tags.count("summary") == page.tags.count("details")
+    assert "Skip to the passes" in page.text
+    assert {"light dark", "width=device-width, initial-scale=1"} <= set(page.values("content"))
+
+
+def test_a_huge_run_is_cut_with_the_counts_stated(sample):
+    text = to_html(sample("huge"))
+    assert len(text) < 5_000_000
+    assert "7,000 rewrites are left out here" in text
+    assert "Of 1,000, the slowest are shown" in text
+
+
+def test_the_cut_keeps_failures(sample, build):
+    report = sample("huge")
+    report.passes = report.passes * 3
+    for index, done in enumerate(report.passes):
+        report.passes[index] = build.passed(index, done.name, (9, 8), [build.equal()])
+    report.passes[2999] = build.break_adds(index=2999)
+    text = to_html(report)
+    assert 'id="pass-2999"' in text
+    assert "1,000 passes are left out here" in text
+
+
+def test_one_enormous_name_or_pass_does_not_make_an_enormous_page(sample):
+    report = sample("broken")
+    bad = report.passes[-1]
+    bad.rewrites[2].nodes = ["x" * 1_000_000] * 500
+    bad.rewrites[3].rule = "r" * 1_000_000
+    bad.checks *= 1000
+    report.not_verified = ["no engine"] * 100_000
+    text = to_html(report)
+    assert len(text) < 500_000
+    assert "and 99,950 more" in text
+    assert "and 492 nodes more" in text
+
+
+def test_a_failed_check_is_shown_though_many_passed(sample, build):
+    report = sample("resnet50")
+    failed = Check("tolerance", Verdict.FAILED, "late engine", reason="crashed at the end")
+    report.passes[2].checks = [build.equal()] * 100 + [failed]
+    text = Page(to_html(report)).text
+    assert "crashed at the end" in text
+    assert "and 71 checks more" in text
+
+
+def test_the_page_is_written_as_utf8(sample, tmp_path):
+    write_html(sample("resnet50"), tmp_path / "run.html")
+    assert (tmp_path / "run.html").read_bytes().decode("utf-8").startswith("<!DOCTYPE html>")
+
+
+@pytest.mark.parametrize("missing", ["before", "after", "reference"])
+def test_a_report_that_lacks_a_part_still_makes_a_page(sample, missing):
+    report = sample("resnet50")
+    setattr(report, missing, None)
+    Page(to_html(report))
