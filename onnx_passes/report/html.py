@@ -44,6 +44,7 @@ def _page(report: RunReport, style: str) -> Element:
     )
     sheet = tag("style")
     sheet.text = style
+    drawn = list(figures.figures(report))
     verdict = summary.outcome(report).head
     return tag(
         "html",
@@ -66,7 +67,7 @@ def _page(report: RunReport, style: str) -> Element:
                 list(overview.failures(report)),
                 overview.warnings(report),
                 overview.tiles(report),
-                tag("section", list(figures.figures(report)), class_="figures"),
+                tag("section", drawn, class_="figures") if drawn else None,
                 passes.passes(report),
                 tables.end_result(report),
                 tables.engines(report),

@@ -96,7 +96,7 @@ def outcome(report: RunReport) -> Words:
         said = f"not verified: {' and '.join(missing)}" if missing else "see what is missing"
         return Words(head, "warn", "; ".join(filter(None, [said, aside])))
     if not any(p.changed for p in report.passes):
-        return Words("VERIFIED", "good", aside or "no pass changed the model")
+        return Words("UNCHANGED", "good", aside or "no pass changed the model")
     return Words("VERIFIED", "good", aside)
 
 

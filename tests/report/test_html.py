@@ -138,7 +138,7 @@ def test_each_engine_has_its_verdict_and_versions(sample):
     report.engines[2].fallback_for = "onnxruntime, which lacks Einsum for float64"
     text = Page(to_html(report)).text
     assert "version 1.31.1, provider CPU, optimization all, threads 2" in text
-    assert "2 could not be run" in text
+    assert "2\u00a0could not be run" in text
     assert "Stands in for onnxruntime, which lacks Einsum for float64" in text
     assert "onnx-ir" in text
     assert "x86_64, 2 cores" in text

@@ -19,7 +19,7 @@ from onnx_passes.verify.result import Check, MetricCheck, Verdict
     ("name", "head"),
     [
         ("resnet50", "VERIFIED"),
-        ("empty", "VERIFIED"),
+        ("empty", "UNCHANGED"),
         ("broken", "FAILED"),
         ("unreadable", "FAILED"),
         ("unverified", "NOT VERIFIED"),

@@ -44,7 +44,7 @@ def _engine(name: str, tally: summary.EngineTally, engine: EngineReport | None) 
     return [
         (named(name), instead),
         badge(tally.words),
-        ", ".join(f"{n:,} {what}" for n, what in counts if n),
+        ", ".join(f"{n:,}\u00a0{what}" for n, what in counts if n),
         "" if tally.max_abs is None else bound(tally.max_abs),
         noise,
         "; ".join(filter(None, [told, when]))[:1000],
