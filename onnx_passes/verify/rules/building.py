@@ -10,6 +10,7 @@ import onnx
 import onnx_ir as ir
 from onnxscript.rewriter import RewriteRule
 
+from onnx_passes.verify.rules.attributes import attribute_value
 from onnx_passes.verify.rules.call import Tensor, scalars
 from onnx_passes.verify.rules.operands import Chooser, Operand, Shape
 from onnx_passes.verify.rules.shapes import ShapeSemantics
@@ -214,7 +215,7 @@ class Builder:
                 given[name] = fixed
                 continue
             if attribute.name not in self._attributes:
-                chosen = self._choose.attribute(op_type, name, rank)
+                chosen = attribute_value(self._choose, op_type, name, rank)
                 self._attributes[attribute.name] = chosen
             if self._attributes[attribute.name] is not None:
                 given[name] = self._attributes[attribute.name]
@@ -228,7 +229,7 @@ class Builder:
         for name, attribute in {} if schema is None else dict(schema.attributes).items():
             if name in given or not (attribute.required or self._choose.rng.random() < 0.15):
                 continue
-            value = self._choose.attribute(op_type, name, rank)
+            value = attribute_value(self._choose, op_type, name, rank)
             if value is not None:
                 extra[name] = value
         return extra

@@ -29,7 +29,8 @@ class Effort:
     """How much the prover spends.
 
     Attributes:
-        milliseconds: Time limit of one query to z3.
+        milliseconds: Limit of one query to z3, counted in its own steps so that verdicts
+            are the same on every machine.
         samples: Random inputs run on the engine before anything is proved.
         points: Random points in the finite field.
         templates: Models that a rule is proved on; those beyond are only run.

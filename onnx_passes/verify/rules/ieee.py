@@ -9,7 +9,8 @@ from typing import Any
 
 import onnx_ir as ir
 
-from onnx_passes.verify.rules.arithmetic import Scalar, Z3Semantics, is_float
+from onnx_passes.verify.rules.arithmetic import Scalar, is_float
+from onnx_passes.verify.rules.bitvectors import Z3Semantics
 from onnx_passes.verify.rules.solver import z3
 
 

@@ -1,4 +1,4 @@
-"""Plausible operands and attributes for a node, given what is known of its other inputs.
+"""Plausible operands for a node, given what is known of its other inputs.
 
 A guide for the template search, not a specification: what does not fit is thrown away when
 the template is evaluated.
@@ -12,14 +12,12 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-import onnx
 import onnx_ir as ir
 
 Shape: TypeAlias = tuple[int, ...]
 
 # Sizes of 3 and more, so that a rule which forgets to fold an axis shows itself.
 SHAPES: tuple[Shape, ...] = ((2, 3), (3,), (2, 3, 4), (3, 4), (), (1, 3), (3, 1))
-TARGETS = (ir.DataType.FLOAT, ir.DataType.FLOAT16, ir.DataType.INT32, ir.DataType.INT64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,22 +103,6 @@ class Chooser:
         if shape:
             options += [shape[-1:], (1,) * len(shape), (*shape[:-1], 1), (2, *shape)]
         return tuple(self.pick(options))
-
-    def attribute(self, op_type: str, name: str, rank: int) -> Any:
-        """Return a value for an attribute, or None where none is known to fit."""
-        special = _ATTRIBUTES.get(name)
-        if special is not None:
-            return special(self, op_type, rank)
-        try:
-            kind = onnx.defs.get_schema(op_type).attributes[name].type
-        except (onnx.defs.SchemaError, KeyError):
-            return None
-        types = onnx.defs.OpSchema.AttrType
-        if kind == types.FLOAT:
-            return float(self.pick(self.numbers))
-        if kind == types.INT:
-            return int(self.pick((0, 1)))
-        return None
 
 
 def _first(known: Sequence[Shape | None], default: Shape) -> Shape:
@@ -280,29 +262,4 @@ _OPERANDS: dict[str, _Rule] = {
     "Split": _split,
     "LayerNormalization": _norm,
     "RMSNormalization": _norm,
-}
-
-
-def _fill(c: Chooser, *_: Any) -> ir.TensorProtocol:
-    return ir.tensor(np.full(1, c.pick(c.numbers)).astype(c.dtype.numpy()))
-
-
-def _perm(c: Chooser, _: str, rank: int) -> list[int]:
-    return [int(i) for i in c.rng.permutation(rank)]
-
-
-_ATTRIBUTES: dict[str, Callable[[Chooser, str, int], Any]] = {
-    "perm": _perm,
-    "value": _fill,
-    "axis": lambda c, _, rank: int(c.pick((*range(max(rank, 1)), -1))),
-    "axes": lambda c, _, rank: [int(c.pick(range(max(rank, 1))))],
-    "to": lambda c, _, rank: int(c.pick(TARGETS)),
-    "keepdims": lambda c, _, rank: int(c.pick((0, 1))),
-    "direction": lambda c, _, rank: c.pick(("LEFT", "RIGHT")),
-    "epsilon": lambda c, _, rank: float(c.pick((1e-5, 1e-3))),
-    "alpha": lambda c, _, rank: float(c.pick((0.5, 0.2, 1.0, *c.numbers))),
-    "pads": lambda c, _, rank: [int(c.pick((0, 1)))] * max(2 * (rank - 2), 0),
-    "strides": lambda c, _, rank: [int(c.pick((1, 2)))] * max(rank - 2, 0),
-    "kernel_shape": lambda c, _, rank: [2] * max(rank - 2, 0),
-    "num_outputs": lambda c, _, rank: 2,
 }

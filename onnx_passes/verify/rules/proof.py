@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -75,6 +76,21 @@ class Counterexample:
     engine: str
     reason: str
 
+    def as_dict(self) -> dict[str, Any]:
+        """Return the counterexample as JSON has it: tensors by type, shape, elements."""
+        sides = {"feeds": self.feeds, "expected": self.expected, "actual": self.actual}
+        return {
+            **{k: {name: _plain(a) for name, a in side.items()} for k, side in sides.items()},
+            "engine": self.engine,
+            "reason": self.reason,
+        }
+
+
+def _plain(array: npt.NDArray[np.generic]) -> dict[str, Any]:
+    # JSON has no NaN and no infinity, so that elements are written as text.
+    elements = [str(x) for x in array.reshape(-1)]
+    return {"dtype": str(array.dtype), "shape": list(array.shape), "elements": elements}
+
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
@@ -102,6 +118,30 @@ class Judgement:
     reason: str = ""
     counterexample: Counterexample | None = None
     seconds: float = 0.0
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the judgement as JSON has it; seconds are left out, as they do not repeat."""
+        covered = self.coverage
+        coverage = (
+            None
+            if covered is None
+            else {
+                "everywhere": covered.everywhere,
+                "text": covered.text,
+                "conditions": list(covered.conditions),
+            }
+        )
+        found = self.counterexample
+        return {
+            "arithmetic": str(self.arithmetic),
+            "outcome": str(self.outcome),
+            "method": self.method,
+            "mode": None if self.mode is None else str(self.mode),
+            "formats": list(self.formats),
+            "coverage": coverage,
+            "reason": self.reason,
+            "counterexample": None if found is None else found.as_dict(),
+        }
 
     def __str__(self) -> str:
         parts = [f"{self.arithmetic}: {self.outcome}"]
@@ -144,6 +184,18 @@ class Proof:
 
     def __getitem__(self, arithmetic: Arithmetic) -> Judgement:
         return next(j for j in self.judgements if j.arithmetic == arithmetic)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the proof as JSON has it; equal proofs give equal dictionaries."""
+        contract = self.contract
+        return {
+            "outcome": str(self.outcome),
+            "contract": None if contract is None else str(contract),
+            "judgements": [j.as_dict() for j in self.judgements],
+            "templates": self.templates,
+            "versions": dict(self.versions),
+            "notes": list(self.notes),
+        }
 
     @property
     def outcome(self) -> Outcome:

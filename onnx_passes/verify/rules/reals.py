@@ -8,7 +8,8 @@ from typing import Any
 
 import onnx_ir as ir
 
-from onnx_passes.verify.rules.arithmetic import Scalar, Unsupported, Z3Semantics
+from onnx_passes.verify.rules.arithmetic import Scalar, Unsupported
+from onnx_passes.verify.rules.bitvectors import Z3Semantics
 from onnx_passes.verify.rules.solver import z3
 
 

@@ -11,6 +11,8 @@ from typing import Any
 from onnx_passes.errors import UsageError
 
 GAVE_UP = "z3 gave up"
+STEPS = 5000
+_BACKSTOP = 20
 
 
 @functools.cache
@@ -75,7 +77,8 @@ def refute(
     Args:
         negation: Formulas, each of which would break the claim.
         assumptions: What may be taken for granted.
-        milliseconds: Time limit of each of the two queries.
+        milliseconds: Limit of each query, in the solver's own steps, of which it makes
+            about ``STEPS`` in a millisecond: a verdict must not depend on the machine.
         prefer: Further constraints tried first, for a model that is easier to replay; they
             cannot make a broken claim look valid, because the query is put again without.
     """
@@ -85,21 +88,27 @@ def refute(
         return Answer(True)
     solver = solver_module.Solver()
     milliseconds = max(1, milliseconds)  # z3 takes 0 for no limit at all
-    solver.set("timeout", milliseconds)
     solver.set("random_seed", 0)
+    _limit(solver, milliseconds)
     solver.add(*assumptions)
     solver.add(solver_module.Or(*formulas) if len(formulas) > 1 else formulas[0])
     if prefer:
         solver.push()
-        solver.set("timeout", max(50, milliseconds // 4))
+        _limit(solver, max(50, milliseconds // 4))
         solver.add(*prefer)
         if solver.check() == solver_module.sat:
             return Answer(False, solver.model())
         solver.pop()
-        solver.set("timeout", milliseconds)
+        _limit(solver, milliseconds)
     result = solver.check()
     if result == solver_module.unsat:
         return Answer(True)
     if result == solver_module.sat:
         return Answer(False, solver.model())
     return Answer(None, reason=f"{GAVE_UP} ({solver.reason_unknown()})")
+
+
+def _limit(solver: Any, milliseconds: int) -> None:
+    solver.set("rlimit", milliseconds * STEPS)
+    # Only for what the solver does not count as steps.
+    solver.set("timeout", milliseconds * _BACKSTOP)

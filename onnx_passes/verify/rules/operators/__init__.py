@@ -5,6 +5,7 @@ Importing this package fills ``onnx_passes.verify.rules.call.OPERATORS``.
 
 from onnx_passes.verify.rules.operators import (
     activations,
+    indexing,
     linear,
     neural,
     pointwise,
@@ -12,4 +13,12 @@ from onnx_passes.verify.rules.operators import (
     structural,
 )
 
-__all__ = ["activations", "linear", "neural", "pointwise", "reduction", "structural"]
+__all__ = [
+    "activations",
+    "indexing",
+    "linear",
+    "neural",
+    "pointwise",
+    "reduction",
+    "structural",
+]
