@@ -12,6 +12,7 @@ from onnx_passes.report.page.overview import share
 from onnx_passes.report.text import bound, duration, number, plural, size
 
 _MOST_ROWS = 20
+_SHORTEST = 0.001  # seconds of verification worth a word
 
 
 def figures(report: RunReport) -> Iterator[Element]:
@@ -115,7 +116,7 @@ def _times(report: RunReport) -> Element | None:
             p.name,
             [(p.pass_seconds, "first"), (p.verify_seconds, "second")],
             f"{duration(p.pass_seconds)} + {duration(p.verify_seconds)}"
-            if p.verify_seconds
+            if p.verify_seconds >= _SHORTEST
             else duration(p.pass_seconds),
             f"#pass-{p.index}",
         )

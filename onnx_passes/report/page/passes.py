@@ -221,7 +221,7 @@ def _output(output: OutputCheck, told: str) -> list[Element | str]:
     parts.append(
         f"; {output.mismatched:,} of {output.size:,} outside the limit ({limits(output)})"
     )
-    if output.reason and output.reason not in told:
+    if output.reason and output.expected is None and output.reason not in told:
         parts.append(f" ({output.reason[:400]})")
     return parts
 
