@@ -182,6 +182,13 @@ class Verify(Section):
     negative_zero: bool = Field(
         default=False, description="Whether -0 and 0 are different under equality."
     )
+    memory_limit: Annotated[
+        Size, Field(ge=0), WithJsonSchema({"type": ["integer", "string"]})
+    ] = Field(
+        default=1 << 30,
+        description="Memory for recorded values, by which regions are checked; beyond it they "
+        "go to disk.",
+    )
 
 
 class Reference(Section):

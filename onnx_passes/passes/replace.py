@@ -156,9 +156,11 @@ def replace(container: Container, root: ir.Node, delta: Any, namer: Namer) -> To
             # Readers keep the name that they know, and so does the user of a graph output.
             namer.values.discard(str(standing.name))
             before.name, standing.name = namer.value("replaced"), before.name
-        if standing.type is None:
+        # What is declared of a graph output is its user's, whatever is known of the value.
+        declared = before.is_graph_output()
+        if before.type is not None and (declared or standing.type is None):
             standing.type = before.type
-        if standing.shape is None and before.shape is not None:
+        if before.shape is not None and (declared or standing.shape is None):
             standing.shape = before.shape.copy()
         outputs.append(standing)
     container.insert_after(root, new_nodes)

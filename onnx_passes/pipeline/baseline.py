@@ -26,6 +26,7 @@ class Bench:
         fallback_for: Why it stands in for the engine asked for, as a sentence.
         original: Outputs of the original model, by sample.
         accepted: Outputs of the last model that was accepted, by sample.
+        stale: Whether a later model was accepted without a run of the whole.
     """
 
     engine: Engine
@@ -33,6 +34,7 @@ class Bench:
     fallback_for: str | None = None
     original: list[Outputs] = field(default_factory=list)
     accepted: list[Outputs] = field(default_factory=list)
+    stale: bool = False
 
     def run(self, model: ir.Model, samples: Sequence[Feeds]) -> list[Outputs]:
         """Return the outputs of ``model`` for every sample."""

@@ -14,6 +14,7 @@ from onnx_passes.errors import EngineError, ReferenceDataError
 from onnx_passes.passes.base import Pass
 from onnx_passes.pipeline import measure
 from onnx_passes.pipeline.baseline import Baseline, Bench
+from onnx_passes.pipeline.regional import Regional
 from onnx_passes.runtime.base import Feeds, Outputs
 from onnx_passes.runtime.inputs import generate
 from onnx_passes.verify.compare import compare
@@ -42,6 +43,7 @@ class Gate:
     labels: Sequence[Outputs] | None = None
     faults: frozenset[str] = frozenset()
     _pending: dict[int, list[Outputs]] = field(default_factory=dict)
+    _regions: dict[int, Regional] = field(default_factory=dict)
 
     def check(
         self,
@@ -65,10 +67,60 @@ class Gate:
             return [*checks, Check("equality", Verdict.PASSED, reason=reason)]
         if pass_.interface_changes and interface_of(model) != old:
             self._follow_interface(before.model, model)
+            self._regions.clear()
         for index, bench in enumerate(self.baseline.benches):
             if bench.when == "each":
-                checks += self.numbers(index, bench, model, pass_.contracts(), override)
+                found = self._regional(index, bench, before.model, model, pass_, override)
+                if found is None:
+                    found = self._whole(index, bench, before.model, model, pass_, override)
+                checks += found
         return checks
+
+    def _regional(
+        self,
+        index: int,
+        bench: Bench,
+        before: ir.Model,
+        model: ir.Model,
+        pass_: Pass,
+        override: OutputTolerance | None,
+    ) -> list[Check] | None:
+        """Check the region that changed, where that is enough and asked for."""
+        contracts = pass_.contracts()
+        promises = [c for c in contracts if isinstance(c, Equality | Tolerance)]
+        if (
+            self.settings.scope == "model"
+            or not promises
+            or len(promises) < len(contracts)
+            or self.baseline.unstable
+            or not self.baseline.samples
+        ):
+            return None
+        region = self._regions.setdefault(index, Regional(self.settings.memory_limit))
+        return region.check(
+            bench,
+            self.baseline.samples,
+            before,
+            model,
+            promises,
+            lambda contract: self._tolerance(contract, override),
+        )
+
+    def _whole(
+        self,
+        index: int,
+        bench: Bench,
+        before: ir.Model,
+        model: ir.Model,
+        pass_: Pass,
+        override: OutputTolerance | None,
+    ) -> list[Check]:
+        """Check the whole model, against a run of the one before where that is missing."""
+        if index in self._regions:
+            self._regions[index].forget()
+        if bench.stale:
+            bench.accepted, bench.stale = bench.run(before, self.baseline.samples), False
+        return self.numbers(index, bench, model, pass_.contracts(), override)
 
     def structure(self, model: ir.Model) -> Check:
         """Ask whether the model is valid, apart from what was wrong with it before."""
@@ -122,8 +174,13 @@ class Gate:
 
     def accept(self) -> None:
         """Make the model checked last the one that the next pass is held against."""
-        for index, produced in self._pending.items():
-            self.baseline.benches[index].accepted = produced
+        for region in self._regions.values():
+            region.accept()
+        for index, bench in enumerate(self.baseline.benches):
+            if index in self._pending:
+                bench.accepted, bench.stale = self._pending[index], False
+            elif bench.when == "each":
+                bench.stale = True
         self._pending.clear()
 
     def against_original(self, model: ir.Model, moments: Sequence[str]) -> list[Check]:
@@ -207,7 +264,7 @@ class Gate:
                 negative_zero=self.settings.negative_zero,
             )
             for result in results:
-                if _worse(result, worst.get(result.output)):
+                if measure.worse(result, worst.get(result.output)):
                     worst[result.output] = result
             if failed is None and not all(result.passed for result in results):
                 failed = sample
@@ -279,9 +336,3 @@ class Gate:
         for bench in self.baseline.benches:
             bench.original = bench.run(self.original.model, samples)
             bench.accepted = bench.run(before, samples)
-
-
-def _worse(new: OutputCheck, old: OutputCheck | None) -> bool:
-    if old is None or old.passed != new.passed:
-        return old is None or old.passed
-    return (new.max_abs or 0.0) > (old.max_abs or 0.0)

@@ -24,6 +24,13 @@ def mismatch(kind: str, outputs: Mapping[str, OutputCheck], sample: int) -> str:
     return f"{worst.output} {says}{others}: {_detail(worst)}, in sample {sample}"
 
 
+def worse(new: OutputCheck, old: OutputCheck | None) -> bool:
+    """Whether ``new`` tells more of a failure than ``old``, or is farther off."""
+    if old is None or old.passed != new.passed:
+        return old is None or old.passed
+    return (new.max_abs or 0.0) > (old.max_abs or 0.0)
+
+
 def _detail(output: OutputCheck) -> str:
     if output.worst is None:
         return output.reason or "it differs"

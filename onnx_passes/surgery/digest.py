@@ -64,7 +64,7 @@ def string_data(tensor: ir.TensorProtocol) -> list[bytes]:
 
 def is_frozen(tensor: ir.TensorProtocol) -> bool:
     """Whether nobody can write to a tensor's content without turning a flag back."""
-    if isinstance(tensor, ir.ExternalTensor):
+    if isinstance(tensor, ir.ExternalTensor | ir.TensorProtoTensor):
         return True
     raw = tensor.raw
     return isinstance(raw, np.ndarray) and not raw.flags.writeable

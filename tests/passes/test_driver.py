@@ -204,3 +204,10 @@ def test_looks_again_only_near_a_change():
     )
     rewrite(model, [DROP_IDENTITY, spy])
     assert len(seen) < 50 + 10
+
+
+def test_an_output_that_becomes_an_inner_value_keeps_its_declared_shape():
+    model = parse("m (float[N] x) => (float[N] y) { a = Relu(x) y = Identity(a) }")
+    model.graph.node(0).outputs[0].shape = ir.Shape(["unk__0"])
+    rewrite(model, [DROP_IDENTITY])
+    assert str(model.graph.outputs[0].shape) == "[N]"

@@ -1,0 +1,161 @@
+"""Check only what a pass changed, on recorded values: the gate at the price of a few nodes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+import onnx_ir as ir
+
+from onnx_passes.contracts import Contract, Equality, Tolerance
+from onnx_passes.errors import EngineError
+from onnx_passes.pipeline import measure
+from onnx_passes.pipeline.baseline import Bench
+from onnx_passes.runtime.base import Feeds, Outputs
+from onnx_passes.verify.compare import compare
+from onnx_passes.verify.recording import Recording, exposed, value_names
+from onnx_passes.verify.region import Region, changed_region, region_model
+from onnx_passes.verify.result import Check, OutputCheck, Verdict
+
+Resolve = Callable[[Tolerance], tuple[Tolerance, dict[str, Tolerance]]]
+
+
+@dataclass
+class Regional:
+    """Region checks of one engine.
+
+    Attributes:
+        memory_limit: Bytes of recorded values kept in memory; more goes to disk.
+        recordings: Values of the last accepted model by sample; None before it was run.
+        usable: Whether the engine can record this model at all.
+    """
+
+    memory_limit: int
+    recordings: list[Recording] | None = None
+    usable: bool = True
+    _learned: list[Outputs] = field(default_factory=list)
+    _names: set[str] = field(default_factory=set)
+
+    def check(
+        self,
+        bench: Bench,
+        samples: Sequence[Feeds],
+        before: ir.Model,
+        model: ir.Model,
+        contracts: Sequence[Contract],
+        resolve: Resolve,
+    ) -> list[Check] | None:
+        """Check the changed region of a model against the model before it.
+
+        Returns:
+            The checks, one for each contract; None where only a run of the whole model tells:
+            values cannot be matched or recorded, or a promise of equality is not kept locally.
+        """
+        start = time.perf_counter()
+        self._learned = []
+        region = changed_region(before, model)
+        if region is None or not self.record(bench, before, samples):
+            return None
+        self._names = set(value_names(model))
+        outputs = self._run(bench, model, region)
+        if outputs is None:
+            return None
+        checks = [self._judge(bench, region, outputs, c, resolve) for c in contracts]
+        if any(isinstance(c, Equality) for c in contracts) and any(
+            check.verdict is Verdict.FAILED for check in checks
+        ):
+            return None
+        inner = set(region.frontier)
+        # What is downstream was computed from the old frontier, so that is what stays.
+        self._learned = [{k: v for k, v in o.items() if k not in inner} for o in outputs]
+        return [replace(checks[0], seconds=time.perf_counter() - start), *checks[1:]]
+
+    def record(self, bench: Bench, model: ir.Model, samples: Sequence[Feeds]) -> bool:
+        """Run a model once with every value as an output, unless that was done."""
+        if self.recordings is not None or not self.usable:
+            return self.usable
+        try:
+            with bench.engine.prepare(exposed(model)) as session:
+                self.recordings = []
+                for feeds in samples:
+                    recording = Recording(self.memory_limit // max(len(samples), 1))
+                    recording.update(feeds)
+                    recording.update(session.run(feeds))
+                    self.recordings.append(recording)
+        except EngineError:
+            # Values that cannot be outputs (sequences of unknown type, for one).
+            self.recordings, self.usable = None, False
+        return self.usable
+
+    def accept(self) -> None:
+        """Take the values of the model checked last for those of the accepted one."""
+        for recording, values in zip(self.recordings or [], self._learned, strict=False):
+            recording.update(values)
+            recording.keep(self._names)
+
+    def forget(self) -> None:
+        """Drop all values: the next check records anew."""
+        self.recordings, self._learned = None, []
+
+    def _run(self, bench: Bench, model: ir.Model, region: Region) -> list[Outputs] | None:
+        """Run the region on each sample; None where a value that it needs is no tensor."""
+        assert self.recordings is not None
+        if not region.nodes:
+            return [{} for _ in self.recordings]
+        needed = {*region.boundary, *region.frontier}
+        if any(not needed <= recording.keys() for recording in self.recordings):
+            return None
+        try:
+            part = region_model(model, region, self.recordings[0])
+            with bench.engine.prepare(part) as session:
+                return [
+                    session.run({name: recording[name] for name in region.boundary})
+                    for recording in self.recordings
+                ]
+        except EngineError:
+            return None
+
+    def _judge(
+        self,
+        bench: Bench,
+        region: Region,
+        outputs: Sequence[Outputs],
+        contract: Contract,
+        resolve: Resolve,
+    ) -> Check:
+        kind = str(contract).partition("(")[0]
+        if not region.frontier:
+            reason = "nothing that reaches an output is computed differently"
+            return Check(kind, Verdict.PASSED, bench.engine.name, "region", reason)
+        limit: Equality | Tolerance = Equality()
+        overrides: dict[str, Tolerance] = {}
+        if isinstance(contract, Tolerance):
+            limit, overrides = resolve(contract)
+        worst: dict[str, OutputCheck] = {}
+        failed: int | None = None
+        for sample, produced in enumerate(outputs):
+            assert self.recordings is not None
+            recording = self.recordings[sample]
+            results = compare(
+                {name: recording[name] for name in region.frontier},
+                {name: produced[name] for name in region.frontier},
+                limit,
+                overrides=overrides,
+                scale_by_max=True,
+                negative_zero=True,
+            )
+            for result in results:
+                if measure.worse(result, worst.get(result.output)):
+                    worst[result.output] = result
+            if failed is None and not all(result.passed for result in results):
+                failed = sample
+        return Check(
+            kind,
+            Verdict.PASSED if failed is None else Verdict.FAILED,
+            bench.engine.name,
+            "region",
+            reason=None if failed is None else measure.mismatch(kind, worst, failed),
+            sample=failed,
+            outputs=tuple(worst.values()),
+        )

@@ -1,0 +1,95 @@
+"""Values recorded while a model ran: what regions are fed with and held against."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+import numpy as np
+import onnx_ir as ir
+
+from onnx_passes.passes.constants import is_constant
+from onnx_passes.runtime.base import Array, Data
+
+
+class Recording(Mapping[str, Array]):
+    """Arrays by name, in memory up to a limit, beyond it in files that are memory-mapped.
+
+    Args:
+        limit: Bytes kept in memory.
+    """
+
+    def __init__(self, limit: int) -> None:
+        """Start empty."""
+        self._limit = limit
+        self._held = 0
+        self._arrays: dict[str, Array] = {}
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._files = 0
+
+    def __getitem__(self, name: str) -> Array:
+        return self._arrays[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._arrays)
+
+    def __len__(self) -> int:
+        return len(self._arrays)
+
+    @property
+    def spilled(self) -> int:
+        """Number of arrays that went to disk."""
+        return self._files
+
+    def update(self, values: Mapping[str, Data]) -> None:
+        """Record tensors; other kinds of data are left out."""
+        for name, value in values.items():
+            self._arrays.pop(name, None)
+            if isinstance(value, np.ndarray):
+                self._arrays[name] = self._place(value)
+        self._held = sum(a.nbytes for a in self._arrays.values() if not _mapped(a))
+
+    def keep(self, names: Iterable[str]) -> None:
+        """Forget all but these names."""
+        wanted = set(names)
+        self._arrays = {k: v for k, v in self._arrays.items() if k in wanted}
+        self._held = sum(a.nbytes for a in self._arrays.values() if not _mapped(a))
+
+    def _place(self, array: Array) -> Array:
+        # Objects (strings) cannot be mapped, and custom dtypes come back as plain bytes.
+        plain = array.dtype.kind in "biufc" and array.nbytes > 0
+        if self._held + array.nbytes <= self._limit or not plain:
+            self._held += array.nbytes
+            return array
+        if self._folder is None:
+            self._folder = tempfile.TemporaryDirectory(prefix="onnx-passes-")
+        path = Path(self._folder.name, f"{self._files}.npy")
+        self._files += 1
+        np.save(path, array, allow_pickle=False)
+        mapped: Array = np.load(path, mmap_mode="r", allow_pickle=False)
+        return mapped
+
+
+def _mapped(array: Array) -> bool:
+    return isinstance(array, np.memmap)
+
+
+def exposed(model: ir.Model) -> ir.Model:
+    """Return a copy of a model whose outputs are all values of its main graph."""
+    copy = model.clone()
+    graph = copy.graph
+    known = set(graph.outputs)
+    graph.outputs.extend(
+        value
+        for node in graph
+        for value in node.outputs
+        if value.name and value not in known and not is_constant(value)
+    )
+    return copy
+
+
+def value_names(model: ir.Model) -> list[str]:
+    """Return the names of the inputs and of all values of the main graph."""
+    names = [str(v.name) for v in model.graph.inputs]
+    return names + [str(v.name) for node in model.graph for v in node.outputs if v.name]
