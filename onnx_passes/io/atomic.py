@@ -17,6 +17,10 @@ class Pending:
         """Remember the two."""
         self.temporary, self.stream = temporary, stream
 
+    def write(self, data: bytes | memoryview) -> None:
+        """Add to the content."""
+        self.stream.write(data)
+
     def publish(self, path: Path) -> None:
         """Flush to the disk and move into place, over any file that is there.
 
@@ -49,11 +53,10 @@ def pending(path: Path) -> Iterator[Pending]:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Make a rename last through a power cut, where the system knows how."""
-    if os.name != "posix":
-        return
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+    """Make a rename last through a power cut, where the file system knows how."""
+    with suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import mmap
-import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -49,20 +48,29 @@ def write_data(
             offsets[id(tensor)] = end
             for chunk in _chunks(tensor):
                 content.update(chunk)
-                file.stream.write(chunk)
+                file.write(chunk)
                 end += len(chunk)
         if not offsets:
             yield None, inlined
             return
         data_file = path.with_name(f"{path.name}.{content.hexdigest()[:16]}.data")
         known = data_file.exists()
-        file.publish(data_file)
+        try:
+            file.publish(data_file)
+            yield data_file, _choice(data_file.name, offsets)
+        except BaseException:
+            # An interrupt may come when the model is in place already.
+            if not known and not _mentions(path, data_file):
+                data_file.unlink(missing_ok=True)
+            raise
 
+
+def _choice(name: str, offsets: dict[int, int]) -> Choice:
     def choose(tensor: ir.TensorProtocol, initializer: bool) -> ir.TensorProtocol:
         if id(tensor) not in offsets:
             return inlined(tensor, initializer)
         return ir.ExternalTensor(
-            data_file.name,
+            name,
             offsets[id(tensor)],
             tensor.nbytes,
             tensor.dtype,
@@ -72,12 +80,7 @@ def write_data(
             metadata_props=dict(tensor.metadata_props),
         )
 
-    try:
-        yield data_file, choose
-    except BaseException:
-        if not known:
-            data_file.unlink(missing_ok=True)
-        raise
+    return choose
 
 
 def superseded(path: Path) -> set[Path]:
@@ -109,13 +112,14 @@ def superseded(path: Path) -> set[Path]:
 
 def _mentions(model: Path, file: Path) -> bool:
     try:
-        with open(model, "rb") as stream:
-            size = os.fstat(stream.fileno()).st_size
-            with mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as data:
-                return size > 0 and data.find(file.name.encode()) >= 0
+        with (
+            open(model, "rb") as stream,
+            mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as data,
+        ):
+            return data.find(file.name.encode()) >= 0
     except (OSError, ValueError):
         # What cannot be looked into may need the file.
-        return not model.is_file() or model.stat().st_size > 0
+        return model.exists() and (not model.is_file() or model.stat().st_size > 0)
 
 
 def _large(model: ir.Model, threshold: int) -> list[ir.TensorProtocol]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,7 +18,7 @@ from onnx_passes.io.data_rules import check_data
 from onnx_passes.io.fidelity import lost, split
 from onnx_passes.io.formats import parse
 from onnx_passes.io.order import label, topological_order
-from onnx_passes.io.rules import check_rules
+from onnx_passes.io.rules import check_header, check_rules
 from onnx_passes.io.slots import replaced
 
 
@@ -53,10 +55,12 @@ def load_model(path: str | Path) -> LoadedModel:
     """
     path = Path(path)
     proto = parse(path)
+    check_header(proto, path)
     notes = convert(proto, path)
     check_rules(proto, path)
     external = check_data(proto, path)
-    model = _deserialize(proto, path)
+    with _own_errors(path):
+        model = _deserialize(proto)
     folder = path.absolute().parent
     for tensor in all_tensors(model):
         if isinstance(tensor, ir.ExternalTensor):
@@ -66,23 +70,27 @@ def load_model(path: str | Path) -> LoadedModel:
     return LoadedModel(model, path, notes, external)
 
 
-def _deserialize(proto: onnx.ModelProto, path: Path) -> ir.Model:
+@contextmanager
+def _own_errors(path: Path) -> Iterator[None]:
     try:
-        model = ir.from_proto(proto)
-        for function in proto.functions:
-            # onnx-ir 1.1 reads the types of values inside a function, not of its inputs.
-            noted = {info.name: info for info in function.value_info}
-            for value in model.functions[
-                function.domain, function.name, function.overload
-            ].inputs:
-                if value.name in noted:
-                    ir.serde.deserialize_value_info_proto(noted[value.name], value)
+        yield
     except (ir.serde.SerdeError, ValueError, TypeError, KeyError) as error:
         raise ModelError(
             f"the model cannot be represented: {root_cause(error)}",
             where=str(path),
             help="correct the model where it is made; onnx.checker.check_model says more",
         ) from error
+
+
+def _deserialize(proto: onnx.ModelProto) -> ir.Model:
+    model = ir.from_proto(proto)
+    for function in proto.functions:
+        # onnx-ir 1.1 reads the types of values inside a function, not of its inputs.
+        noted = {info.name: info for info in function.value_info}
+        own = model.functions[function.domain, function.name, function.overload]
+        for value in own.inputs:
+            if value.name in noted:
+                ir.serde.deserialize_value_info_proto(noted[value.name], value)
     return model
 
 
@@ -92,7 +100,10 @@ def _check_kept(proto: onnx.ModelProto, model: ir.Model, path: Path) -> list[str
     Initializers are left out: their protobufs are kept as they are.
     """
     stand_in = ir.tensor([0])
-    with replaced(model, lambda tensor, initializer: stand_in if initializer else tensor):
+    with (
+        _own_errors(path),
+        replaced(model, lambda tensor, initializer: stand_in if initializer else tensor),
+    ):
         back = ir.to_proto(model)
     grave, remarks = split(lost(proto, back, skip=frozenset({"initializer"})))
     if grave:

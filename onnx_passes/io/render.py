@@ -48,8 +48,8 @@ def render(model: onnx.ModelProto, form: Form, where: str) -> bytes:
 
 def _text(model: onnx.ModelProto, where: str) -> bytes:
     """Print a model, and read it again to know that nothing but remarks is gone."""
-    text = onnx.printer.to_text(model)
     try:
+        text = onnx.printer.to_text(model)
         grave, remarks = split(lost(model, onnx.parser.parse_model(text)))
     except (onnx.parser.ParseError, RuntimeError, IndexError, ValueError) as error:
         raise ModelError(
@@ -64,8 +64,7 @@ def _text(model: onnx.ModelProto, where: str) -> bytes:
             help="save it as .onnx, .textproto or .json",
         )
     if remarks:
-        note = (
-            f"# {len(remarks)} remarks are left out (doc strings, metadata): save as .onnx\n"
+        text = (
+            f"# without {len(remarks)} doc strings or other remarks; .onnx keeps them\n{text}"
         )
-        text = note + text
     return text.encode()

@@ -20,8 +20,6 @@ def check_rules(model: onnx.ModelProto, path: Path) -> None:
     Raises:
         ModelError: Says what is wrong, in which graph and at which node.
     """
-    _check_header(model, path)
-    _check_opsets(model.opset_import, "the model", path)
     for identifier, count in Counter(
         (f.domain, f.name, f.overload) for f in model.functions
     ).items():
@@ -31,7 +29,6 @@ def check_rules(model: onnx.ModelProto, path: Path) -> None:
             )
     for function in model.functions:
         place = f"function '{function.domain}::{function.name}'"
-        _check_opsets(function.opset_import, place, path)
         _check_body(function, place, [], path)
     _check_body(model.graph, f"graph '{model.graph.name}'", [], path)
     for place, _, attribute in all_attributes(model):
@@ -45,7 +42,12 @@ def _refuse(
     return ModelError(message, where=f"{path}: {place}" if place else str(path), help=help)
 
 
-def _check_header(model: onnx.ModelProto, path: Path) -> None:
+def check_header(model: onnx.ModelProto, path: Path) -> None:
+    """Refuse what only looks like a model, and versions that cannot be told or read.
+
+    Raises:
+        ModelError: Says what is missing or wrong.
+    """
     help = "check that the file is complete, or export the model again"
     if not model.HasField("graph"):
         raise _refuse("the file is no ONNX model: it has no graph", path, help=help)
@@ -66,6 +68,10 @@ def _check_header(model: onnx.ModelProto, path: Path) -> None:
             path,
             help="remove training_info, or export the model for inference",
         )
+    _check_opsets(model.opset_import, "the model", path)
+    for function in model.functions:
+        place = f"function '{function.domain}::{function.name}'"
+        _check_opsets(function.opset_import, place, path)
 
 
 def _check_opsets(imports: Iterable[onnx.OperatorSetIdProto], place: str, path: Path) -> None:

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 
+import onnx
 import onnx_ir as ir
 
 from onnx_passes.errors import ModelError
@@ -16,6 +17,7 @@ from onnx_passes.io.contents import all_tensors
 from onnx_passes.io.datafile import superseded, write_data
 from onnx_passes.io.formats import LIMIT, Form, form_of
 from onnx_passes.io.load import LoadedModel
+from onnx_passes.io.protos import all_tensors as all_tensor_protos
 from onnx_passes.io.render import inlined, render
 from onnx_passes.io.slots import Choice, replaced
 
@@ -55,12 +57,13 @@ def save_model(
             hold the model.
     """
     path = Path(path)
-    if path.exists() and not path.is_file():
-        raise ModelError(
-            "there is something at the path that is no file",
-            where=str(path),
-            help="give the path of a file, such as model.onnx",
-        )
+    with _os_errors(path):
+        if "\0" in str(path) or (path.exists() and not path.is_file()):
+            raise ModelError(
+                "the path is not that of a file",
+                where=str(path),
+                help="give the path of a file, such as model.onnx",
+            )
     form = form_of(path) or "binary"
     outside = _wants_data_file(model, external_data, source, form, path)
     in_use = {Path(t.path) for t in all_tensors(model) if isinstance(t, ir.ExternalTensor)}
@@ -88,11 +91,17 @@ def to_text(model: ir.Model) -> str:
     Raises:
         ModelError: ONNX text cannot hold the model, or weights cannot be read.
     """
-    with replaced(model, inlined):
-        return render(ir.to_proto(model), "text", "").decode()
+    return render(_serialise(model, inlined, "text"), "text", "text").decode()
 
 
 def _publish(model: ir.Model, path: Path, form: Form, choose: Choice) -> None:
+    proto = _serialise(model, choose, str(path))
+    with pending(path) as file:
+        file.write(render(proto, form, str(path)))
+        file.publish(path)
+
+
+def _serialise(model: ir.Model, choose: Choice, where: str) -> onnx.ModelProto:
     try:
         with replaced(model, choose):
             proto = ir.to_proto(model)
@@ -102,12 +111,17 @@ def _publish(model: ir.Model, path: Path, form: Form, choose: Choice) -> None:
             raise cause from error
         raise ModelError(
             f"the model cannot be written: {cause}",
-            where=str(path),
+            where=where,
             help="check what the last pass put into the model",
         ) from error
-    with pending(path) as file:
-        file.stream.write(render(proto, form, str(path)))
-        file.publish(path)
+    for _, tensor in all_tensor_protos(proto):
+        # onnx-ir 1.1 writes a tensor's metadata twice if it was read from a protobuf.
+        entries = {entry.key: entry.value for entry in tensor.metadata_props}
+        if len(entries) < len(tensor.metadata_props):
+            tensor.ClearField("metadata_props")
+            for key, value in entries.items():
+                tensor.metadata_props.add(key=key, value=value)
+    return proto
 
 
 @contextmanager
