@@ -52,7 +52,8 @@ class EngineUse:
 
 
 DEFAULT_ENGINES = (
-    EngineUse("onnxruntime", {"optimization": "none"}, "each"),
+    # Packing weights ahead selects other kernels, and costs more than the one run it is for.
+    EngineUse("onnxruntime", {"optimization": "none", "prepacking": False}, "each"),
     EngineUse("onnxruntime", {"optimization": "all"}, "end"),
 )
 

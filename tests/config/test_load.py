@@ -62,7 +62,7 @@ def test_the_defaults_verify_with_both_ends_of_onnxruntime():
     config = default_config()
     assert config.verify.enabled
     assert config.engines == (
-        EngineUse("onnxruntime", {"optimization": "none"}, "each"),
+        EngineUse("onnxruntime", {"optimization": "none", "prepacking": False}, "each"),
         EngineUse("onnxruntime", {"optimization": "all"}, "end"),
     )
     assert config.passes == ()

@@ -210,7 +210,7 @@ def test_a_value_that_no_text_stands_for():
 
 def test_the_default_engines():
     first, last = resolve_engines(default_config())
-    assert (first.engine.name, first.when) == ("onnxruntime", "each")
+    assert (first.engine.optimization, first.when) == ("none", "each")
     assert (last.engine.name, last.when) == ("onnxruntime[optimization=all]", "end")
 
 

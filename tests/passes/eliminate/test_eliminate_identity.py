@@ -78,7 +78,6 @@ def test_leaves_alone(text, leaves_alone):
     leaves_alone(EliminateIdentity(), text)
 
 
-@pytest.mark.xfail(reason="the driver's replace() lets the replacement keep its own shape")
 def test_dims_that_the_user_declared_on_an_output_stay():
     model = ir.from_onnx_text(
         """<ir_version: 10, opset_import: ["" : 20]>
