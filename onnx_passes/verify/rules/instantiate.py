@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 
 import numpy as np
@@ -27,7 +26,6 @@ def instances(
     *,
     limit: int = 24,
     attempts: int = 600,
-    seconds: float = 6.0,
     seed: int = 0,
 ) -> Iterator[ir.Model]:
     """Yield models on which ``rule`` fires.
@@ -36,15 +34,13 @@ def instances(
         rule: The rule; its pattern is walked, and its check decides.
         limit: How many models at most, all unlike one another in types or shapes.
         attempts: How many random models are tried.
-        seconds: When to give up.
         seed: Of the choices.
     """
     rng = np.random.default_rng(seed)
     numbers = literals(rule)
     seen: set[str] = set()
-    deadline = time.monotonic() + seconds
     for attempt in range(attempts):
-        if len(seen) >= limit or time.monotonic() > deadline:
+        if len(seen) >= limit:
             return
         # The common type first: most rules are about it, and others may be refused.
         dtype = _TYPES[attempt % len(_TYPES)]
@@ -53,9 +49,14 @@ def instances(
         except (CannotInstantiate, Unsupported, OverflowError):
             continue
         key = _signature(model)
-        if key not in seen and _fires(rule, model) and _runs(model):
-            seen.add(key)
-            yield model
+        if key in seen:
+            continue
+        # A rule may refuse to make an output of an input; behind a further node it need not.
+        for candidate in (model, _followed(model)):
+            if candidate is not None and _fires(rule, candidate) and _runs(candidate):
+                seen.add(key)
+                yield candidate
+                break
 
 
 def _signature(model: ir.Model) -> str:
@@ -66,6 +67,28 @@ def _signature(model: ir.Model) -> str:
         f"{n.op_type}{sorted(str(a) for a in n.attributes.values())}" for n in model.graph
     )
     return ";".join((*(f"{v.dtype}{v.shape}" for v in values), *numbers, *nodes))
+
+
+def _followed(model: ir.Model) -> ir.Model | None:
+    """Return a copy whose outputs are negated, which loses nothing but NaN's sign."""
+    copy = model.clone()
+    for index, output in enumerate(list(copy.graph.outputs)):
+        dtype = output.dtype
+        if dtype == ir.DataType.BOOL:
+            negation = ir.node("Not", [output])
+        elif dtype is not None and dtype.is_signed():
+            negation = ir.node("Neg", [output])
+        else:
+            return None
+        copy.graph.append(negation)
+        fresh = negation.outputs[0]
+        fresh.name, fresh.type, fresh.shape = (
+            f"{output.name}_negated",
+            output.type,
+            output.shape,
+        )
+        copy.graph.outputs[index] = fresh
+    return copy
 
 
 def _fires(rule: RewriteRule, model: ir.Model) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import onnx_ir as ir
 from onnxscript.rewriter import RewriteRule
 
-from onnx_passes.errors import ModelError
+from onnx_passes.errors import ModelError, PassError
 from onnx_passes.verify.rules import solver
 from onnx_passes.verify.rules.applying import RuleLike, apply_rule, rules_of
 from onnx_passes.verify.rules.exact import Effort, judge_exact
@@ -102,6 +102,8 @@ def _on_template(
 ) -> Proof | None:
     try:
         after = apply_rule(rule, template)
+    except PassError as error:
+        return _undecided(error.message)
     except Exception as error:  # the rule is anyone's code
         return _undecided(f"the rule raised {type(error).__name__}: {error}")
     if after is None:

@@ -12,7 +12,7 @@ from onnx_passes.errors import UsageError
 
 GAVE_UP = "z3 gave up"
 STEPS = 5000
-_BACKSTOP = 20
+_BACKSTOP = 4
 
 
 @functools.cache

@@ -47,6 +47,7 @@ def widened(model: ir.Model) -> ir.Model:
 
 def _widen_value(value: ir.Value) -> None:
     if value.dtype in _HALF:
-        value.dtype = ir.DataType.FLOAT
+        # A clone shares the type's object, so that it must be replaced, not changed.
+        value.type = ir.TensorType(ir.DataType.FLOAT)
     if value.const_value is not None and value.const_value.dtype in _HALF:
         value.const_value = ir.tensor(widened_array(value.const_value.numpy()))

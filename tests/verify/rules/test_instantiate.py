@@ -53,6 +53,13 @@ def test_inputs_that_the_pattern_leaves_open_are_given():
     assert prove_rule(successive_clip_rule).outcome == Outcome.REFUTED
 
 
+def test_a_rule_whose_result_is_an_input_fires_too():
+    rule = RewriteRule(lambda op, x: op.Identity(x), lambda op, x: x, name="drop")
+    proof = prove_rule(rule)
+    assert proof.templates
+    assert proof.outcome == Outcome.PROVED
+
+
 def test_instances_repeat_for_a_seed():
     rule = RewriteRule(lambda op, x: op.Neg(op.Neg(x)), lambda op, x: op.Identity(x))
     first, second = (
