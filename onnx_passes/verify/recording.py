@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 import tempfile
+import weakref
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
@@ -25,7 +27,7 @@ class Recording(Mapping[str, Array]):
         self._limit = limit
         self._held = 0
         self._arrays: dict[str, Array] = {}
-        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._folder: Path | None = None
         self._files = 0
 
     def __getitem__(self, name: str) -> Array:
@@ -63,8 +65,9 @@ class Recording(Mapping[str, Array]):
             self._held += array.nbytes
             return array
         if self._folder is None:
-            self._folder = tempfile.TemporaryDirectory(prefix="onnx-passes-")
-        path = Path(self._folder.name, f"{self._files}.npy")
+            self._folder = Path(tempfile.mkdtemp(prefix="onnx-passes-"))
+            weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
+        path = self._folder / f"{self._files}.npy"
         self._files += 1
         np.save(path, array, allow_pickle=False)
         mapped: Array = np.load(path, mmap_mode="r", allow_pickle=False)

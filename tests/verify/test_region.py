@@ -1,0 +1,80 @@
+import numpy as np
+import onnx_ir as ir
+import pytest
+
+from onnx_passes.passes.eliminate.eliminate_identity import EliminateIdentity
+from onnx_passes.passes.folding.lift_constants import LiftConstants
+from onnx_passes.runtime.ort import OnnxRuntimeEngine
+from onnx_passes.testing import parse
+from onnx_passes.verify.recording import Recording, exposed
+from onnx_passes.verify.region import changed_region, region_model
+
+TEXT = """(float[2,N] x) => (float[2,N] y) {
+    a = Relu(x)  i = Identity(a)  c = Constant<value = float {2}>()
+    b = Mul(i, c)  d = Exp(b)  y = Neg(d) }"""
+
+
+def pair(change):
+    before, after = parse(TEXT), parse(TEXT)
+    change(after)
+    return before, after
+
+
+def test_nothing_changed_is_an_empty_region():
+    region = changed_region(*pair(lambda model: None))
+    assert (region.nodes, region.boundary, region.frontier) == ((), (), ())
+
+
+def test_the_reader_of_an_eliminated_value_is_the_region():
+    region = changed_region(*pair(lambda model: EliminateIdentity()(model)))
+    assert [node.op_type for node in region.nodes] == ["Mul"]
+    assert (region.boundary, region.frontier) == (("a",), ("b",))
+
+
+def test_where_a_constant_is_stored_does_not_matter():
+    assert changed_region(*pair(lambda model: LiftConstants()(model))).nodes == ()
+
+
+def test_a_changed_weight_makes_its_reader_new():
+    def change(model):
+        LiftConstants()(model)
+        (weight,) = model.graph.initializers.values()
+        weight.const_value = ir.tensor(np.float32(3), name=weight.name)
+
+    region = changed_region(*pair(change))
+    assert [node.op_type for node in region.nodes] == ["Mul"]
+
+
+def test_a_change_inside_a_branch_makes_its_if_new():
+    text = """(float[2,N] x, bool c) => (float[2,N] y) {{ s = Exp(x)
+        y = If (c) <then_branch = t () => (float[2,N] p) {{ p = {}(s) }},
+                    else_branch = e () => (float[2,N] q) {{ q = Neg(s) }}> }}"""
+    region = changed_region(parse(text.format("Relu")), parse(text.format("Abs")))
+    assert [node.op_type for node in region.nodes] == ["If"]
+    assert set(region.boundary) == {"c", "s"}
+
+
+def test_other_opset_imports_leave_it_to_the_whole_model():
+    def change(model):
+        model.opset_imports[""] = 21
+
+    assert changed_region(*pair(change)) is None
+
+
+@pytest.mark.parametrize(("factor", "equal"), [(2.0, True), (2.5, False)])
+def test_the_region_runs_on_recorded_values(factor, equal):
+    def change(model):
+        EliminateIdentity()(model)
+        (constant,) = (n for n in model.graph if n.op_type == "Constant")
+        constant.attributes["value"] = ir.AttrTensor("value", ir.tensor(np.float32(factor)))
+
+    before, after = pair(change)
+    feeds = {"x": np.ones((2, 3), np.float32)}
+    engine = OnnxRuntimeEngine()
+    recording = Recording(1 << 20)
+    with engine.prepare(exposed(before)) as session:
+        recording.update(session.run(feeds))
+    region = changed_region(before, after)
+    with engine.prepare(region_model(after, region, recording)) as session:
+        outputs = session.run({name: recording[name] for name in region.boundary})
+    assert np.array_equal(outputs["b"], recording["b"]) is equal
