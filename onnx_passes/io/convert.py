@@ -45,6 +45,7 @@ def convert(model: onnx.ModelProto, path: Path) -> list[str]:
         *_type_attributes(model),
         *_make_initializers_dense(model, path),
         *_make_constants_dense(model, path),
+        *_drop_shapes_of_no_type(model),
         *_drop_idle_annotations(model),
     ]
 
@@ -160,6 +161,23 @@ def _spell_out(sparse: onnx.SparseTensorProto) -> np.ndarray[Any, np.dtype[Any]]
     return dense.reshape(shape)
 
 
+def _drop_shapes_of_no_type(model: onnx.ModelProto) -> list[str]:
+    """Drop types that have a shape but no element type: onnx-ir cannot write them."""
+    count = 0
+    for _, body in all_bodies(model):
+        infos = list(body.value_info)
+        if isinstance(body, onnx.GraphProto):
+            infos += [*body.input, *body.output]
+        for info in infos:
+            kind = info.type.WhichOneof("value")
+            if kind in ("tensor_type", "sparse_tensor_type") and not getattr(
+                info.type, kind
+            ).HasField("elem_type"):
+                info.ClearField("type")
+                count += 1
+    return [f"{count} shapes without an element type were dropped"] if count else []
+
+
 def _drop_idle_annotations(model: onnx.ModelProto) -> list[str]:
     """Drop types and quantization notes of values that are not there: they say nothing."""
     dropped: Counter[str] = Counter()
@@ -174,6 +192,9 @@ def _drop_idle_annotations(model: onnx.ModelProto) -> list[str]:
         seen: set[str] = set()
         for index in range(len(body.value_info) - 1, -1, -1):
             name = body.value_info[index].name
+            if len(body.value_info[index].ListFields()) < 2:
+                del body.value_info[index]  # nothing but a name
+                continue
             # Before IR version 10, this is where types inside functions are noted.
             inside = body is model.graph and name.rpartition("/")[0] in functions
             if name in seen or (name not in made and not inside):

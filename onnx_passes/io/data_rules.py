@@ -107,7 +107,7 @@ def _check_external(
     tensor: onnx.TensorProto, folder: Path, where: str, files: dict[Path, int]
 ) -> None:
     entries = {entry.key: entry.value for entry in tensor.external_data}
-    location = entries.get("location", "")
+    location = str(entries.get("location", ""))  # bytes, if it is not UTF-8
     where = f"{where}, external data '{location}'"
     if not location or "\0" in location:
         raise ModelError("external data have no file name", where=where, help=_COPY)

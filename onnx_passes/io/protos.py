@@ -11,7 +11,9 @@ def place_of(node: onnx.NodeProto) -> str:
     """Name a node for people: by its name, else by what it makes."""
     if node.name:
         return f"node '{node.name}' ({node.op_type})"
-    return f"node '{node.op_type} -> {', '.join(filter(None, node.output))}'"
+    # Names that are not UTF-8 are bytes here.
+    made = ", ".join(str(name) for name in node.output if name)
+    return f"node '{node.op_type} -> {made}'"
 
 
 def graphs_of(attributes: Sequence[onnx.AttributeProto]) -> Iterator[onnx.GraphProto]:

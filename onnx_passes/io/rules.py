@@ -158,6 +158,14 @@ def _check_attribute(place: str, attribute: onnx.AttributeProto, path: Path) -> 
     known = onnx.AttributeProto.AttributeType.values()
     if attribute.type not in known or attribute.type == onnx.AttributeProto.UNDEFINED:
         raise _refuse("the attribute has no type", path, place)
+    # Scalars may be left out: the third version of protobuf does not write zeros.
+    field = {
+        onnx.AttributeProto.TENSOR: "t",
+        onnx.AttributeProto.GRAPH: "g",
+        onnx.AttributeProto.TYPE_PROTO: "tp",
+    }.get(attribute.type)
+    if field and not attribute.HasField(field):
+        raise _refuse("the attribute has no value", path, place)
     for text in attribute.strings:
         try:
             text.decode()

@@ -96,3 +96,11 @@ def test_types_inside_functions_of_old_ir_versions_are_kept(write):
     loaded = load_model(write(proto))
     assert loaded.notes == []
     assert loaded.model.functions["my", "f", ""].graph.node(0).outputs[0].shape == [2]
+
+
+def test_shapes_without_an_element_type_are_dropped_with_a_note(write, proto):
+    proto.graph.value_info.add(name="z").type.tensor_type.shape.dim.add(dim_value=4)
+    proto.graph.output[0].type.tensor_type.ClearField("elem_type")
+    loaded = load_model(write(proto))
+    assert loaded.notes == ["2 shapes without an element type were dropped"]
+    assert loaded.model.graph.outputs[0].shape is None

@@ -55,12 +55,6 @@ def test_fields_that_onnx_does_not_know_are_not_dropped_silently(refused, proto)
     assert "field 4000" in refused(proto).message
 
 
-def test_shapes_without_an_element_type_are_dropped_with_a_note(write, proto):
-    proto.graph.value_info.add(name="z").type.tensor_type.shape.dim.add(dim_value=4)
-    notes = load_model(write(proto)).notes
-    assert notes == ["not kept: graph.value_info[z].type"]
-
-
 def test_a_loss_in_onnx_ir_is_refused(refused, proto, monkeypatch):
     original = ir.to_proto
 

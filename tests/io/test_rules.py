@@ -144,6 +144,10 @@ def test_attributes_without_type_or_text(refused, proto):
     attribute.type = onnx.AttributeProto.STRINGS
     attribute.strings.append(b"\xff")
     assert "UTF-8" in refused(proto).message
+    attribute.ClearField("strings")
+    for kind in ("TENSOR", "GRAPH", "TYPE_PROTO"):
+        attribute.type = onnx.AttributeProto.AttributeType.Value(kind)
+        assert "no value" in refused(proto).message
 
 
 def test_a_string_attribute_of_any_bytes_is_kept(write, proto, caplog):
