@@ -11,9 +11,9 @@ gives the option ``size_limit``, checked and converted by pydantic, in YAML
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Mapping
-from functools import cache
+from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, get_origin, get_type_hints
+from weakref import WeakKeyDictionary
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError, create_model
 from pydantic.fields import FieldInfo
@@ -46,11 +46,18 @@ class _Options(BaseModel):
     model_config = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
 
 
-@cache
-def option_model(cls: Hashable) -> type[BaseModel]:
+_MODELS: WeakKeyDictionary[type[Any], type[BaseModel]] = WeakKeyDictionary()
+
+
+def option_model(cls: type[Any]) -> type[BaseModel]:
     """Return the pydantic model of the options of a pass class."""
+    if cls not in _MODELS:
+        _MODELS[cls] = _make_model(cls)
+    return _MODELS[cls]
+
+
+def _make_model(cls: type[Any]) -> type[BaseModel]:
     fields: dict[str, Any] = {}
-    assert isinstance(cls, type)
     for name, hint in get_type_hints(cls, include_extras=True).items():
         if name.startswith("_") or hint is ClassVar or get_origin(hint) is ClassVar:
             continue

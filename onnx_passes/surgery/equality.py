@@ -40,7 +40,7 @@ def _canonical(model: ir.Model) -> ir.Model:
                 constant = ir.Value(
                     name=value.name,
                     type=ir.TensorType(tensor.dtype),
-                    shape=ir.Shape(tensor.shape),
+                    shape=ir.Shape(tensor.numpy().shape),
                     const_value=tensor,
                 )
                 value.replace_all_uses_with(constant)

@@ -1,6 +1,6 @@
 """The part of a model that a pass changed, as a model of its own.
 
-Values are matched by name. A node is *kept* if the model before had one with the same operator,
+Values are matched by name. A node is *kept* if the model before had one of the same operator,
 attributes, input names and output names (constants are matched by content, so that it does
 not matter where they are stored); the others are *new*. If every value on the frontier
 (computed by a new node, read by a kept one or an output) is equal, bit for bit, to the value
