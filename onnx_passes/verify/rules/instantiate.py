@@ -18,6 +18,7 @@ from onnx_passes.verify.rules.replay import Replayer, samples
 _TYPES = (
     *(ir.DataType.FLOAT,) * 4,
     *(ir.DataType.INT32, ir.DataType.INT64, ir.DataType.BOOL, ir.DataType.UINT8),
+    *(ir.DataType.DOUBLE, ir.DataType.FLOAT16),
 )
 
 

@@ -81,9 +81,13 @@ def prove_rule(
     idle = 0
     for single in rules_of(rule):
         found = instances(single, seed=effort.seed) if given is None else given
+        kinds: set[frozenset[ir.DataType | None]] = set()
         for count, template in enumerate(found):
-            # Past the first few, templates only serve to break the rule.
-            proof = _on_template(single, template, effort, screen=count >= effort.templates)
+            kind = frozenset(v.dtype for v in template.graph.inputs)
+            # Past the first few of known types, templates only serve to break the rule.
+            screen = count >= effort.templates and kind in kinds
+            kinds.add(kind)
+            proof = _on_template(single, template, effort, screen=screen)
             if proof is None:
                 idle += 1
                 continue
