@@ -183,6 +183,13 @@ class Gate:
                 bench.stale = True
         self._pending.clear()
 
+    def distrust(self) -> None:
+        """Take a model that failed for the one that the next pass is held against."""
+        self._pending.clear()
+        self._regions.clear()
+        for bench in self.baseline.benches:
+            bench.stale = True
+
     def against_original(self, model: ir.Model, moments: Sequence[str]) -> list[Check]:
         """Hold a whole model against the original, on the engines of the given moments."""
         checks: list[Check] = []

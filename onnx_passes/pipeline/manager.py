@@ -257,7 +257,7 @@ class PassManager:
         error = VerificationError(message, where=step.where)
         self._fail(pass_, step, report, before, error, _failed(pass_, message))
         if report.action == "warned":
-            self.gate.accept()
+            self.gate.distrust()
 
     def _blame(
         self,

@@ -41,10 +41,12 @@ def changed_region(before: ir.Model, after: ir.Model) -> Region | None:
 
     Returns:
         The region; None where values cannot be matched by name, so that only the whole model
-        tells: other opset imports or functions, an output that is no node's.
+        tells: other opset imports, functions or defaults of inputs, an output of no node.
     """
-    if dict(before.opset_imports) != dict(after.opset_imports) or not _functions(
-        before, after
+    if (
+        dict(before.opset_imports) != dict(after.opset_imports)
+        or _defaults(before) != _defaults(after)
+        or not _functions(before, after)
     ):
         return None
     known = {_node_key(node) for node in before.graph}
@@ -116,6 +118,15 @@ def region_model(model: ir.Model, region: Region, values: Mapping[str, Array]) -
     )
     functions = list(whole.functions.values())
     return ir.Model(body, ir_version=model.ir_version, functions=functions)
+
+
+def _defaults(model: ir.Model) -> dict[str, bytes]:
+    """Return the digests of the initializers that callers may override, by name."""
+    return {
+        str(value.name): tensor_digest(value.const_value)
+        for value in model.graph.inputs
+        if value.const_value is not None
+    }
 
 
 def _functions(before: ir.Model, after: ir.Model) -> bool:

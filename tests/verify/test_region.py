@@ -78,3 +78,10 @@ def test_the_region_runs_on_recorded_values(factor, equal):
     with engine.prepare(region_model(after, region, recording)) as session:
         outputs = session.run({name: recording[name] for name in region.boundary})
     assert np.array_equal(outputs["b"], recording["b"]) is equal
+
+
+def test_another_default_of_an_input_leaves_it_to_the_whole_model():
+    text = (
+        "(float[2] x, float[2] w) => (float[2] y) <float[2] w = {{1, {}}}> {{ y = Mul(x, w) }}"
+    )
+    assert changed_region(parse(text.format(2)), parse(text.format(3))) is None
