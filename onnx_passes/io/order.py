@@ -18,7 +18,7 @@ def captured_values(node: ir.Node) -> Iterator[ir.Value]:
     roots = list(subgraphs_of(node))
     if not roots:
         return
-    graphs = {graph for root in roots for graph in graphs_within(root)}
+    graphs = dict.fromkeys(graph for root in roots for graph in graphs_within(root))
     for graph in graphs:
         for used in (value for inner in graph for value in inner.inputs):
             if used is not None and used.graph not in graphs:

@@ -131,7 +131,9 @@ class GraphHasher:
         return self.values[value]
 
     def _hash_node(self, node: ir.Node) -> None:
-        attributes = tuple((a.name, self._attribute(node, a)) for a in _by_name(node.attributes))
+        attributes = tuple(
+            (a.name, self._attribute(node, a)) for a in _by_name(node.attributes)
+        )
         inputs = [self._value(value) for value in node.inputs]
         while inputs and inputs[-1] is None:
             inputs.pop()
