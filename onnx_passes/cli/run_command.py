@@ -13,7 +13,28 @@ if TYPE_CHECKING:
     from onnx_passes.report.model import RunReport
 
 
-@click.command("run", no_args_is_help=True)
+# click keeps the lines of a paragraph that begins with a backspace.
+HELP = """\
+Run a pipeline over MODEL, then the PASSes, and check each before the next one runs.
+
+Without -o the result is printed as ONNX text.
+
+\b
+Exit codes:
+  0  all verified
+  1  a verification failed
+  2  bad usage or config
+  3  the model cannot be read, or the engine cannot run it
+  4  something could not be verified, and --strict was given
+
+\b
+Examples:
+  onnx-passes -c optimize -o out.onnx model.onnx
+  onnx-passes -o out.onnx model.onnx 'fold-constants{size_limit=1MiB}' eliminate-identity
+"""
+
+
+@click.command("run", help=HELP, no_args_is_help=True)
 @click.argument("model", type=click.Path(path_type=Path))
 @click.argument("passes", nargs=-1, metavar="[PASS]...")
 @click.option("-c", "--config", help="Pipeline file, or the name of a shipped one.")
@@ -56,20 +77,7 @@ def command(
     quiet: bool,
     debug: bool,
 ) -> None:
-    r"""Run a pipeline over MODEL, then the PASSes, and check each before the next one runs.
-
-    Without -o the result is printed as ONNX text.
-
-    \b
-    Exit codes: 0 all verified; 1 a verification failed; 2 bad usage or config;
-    3 the model cannot be read or the engine cannot run it; 4 with --strict,
-    something could not be verified.
-
-    \b
-    Examples:
-      onnx-passes -c optimize -o out.onnx model.onnx
-      onnx-passes -o out.onnx model.onnx 'fold-constants{size_limit=1MiB}' eliminate-identity
-    """
+    """Run a pipeline over MODEL, and write the result and the reports."""
     del debug  # read by the program itself
     from onnx_passes.cli.console import Announcer
     from onnx_passes.config.load import default_config, load_config
