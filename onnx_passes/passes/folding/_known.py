@@ -147,6 +147,9 @@ def _shape(facts: Knowledge, node: ir.Node) -> Known | None:
 
 def _size(facts: Knowledge, node: ir.Node) -> Known | None:
     value = node.inputs[0]
+    known = facts.of(value)
+    if known is not None:
+        return Known((len(known.elements),), 0, ir.DataType.INT64)
     if value is None or value.shape is None:
         return None
     sizes = [d for d in value.shape if isinstance(d, int)]

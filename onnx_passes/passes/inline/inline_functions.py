@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable
 from graphlib import CycleError, TopologicalSorter
 from typing import Any, ClassVar
@@ -12,8 +11,8 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.errors import PassError
-from onnx_passes.passes._support.edit import discard, supersede
-from onnx_passes.passes._support.scopes import nodes_within, own_values
+from onnx_passes.passes._support.calls import inline_call, names_within
+from onnx_passes.passes._support.scopes import nodes_within
 from onnx_passes.passes.base import Transformation
 from onnx_passes.surgery.walk import graphs_within
 
@@ -71,9 +70,7 @@ class InlineFunctions(Transformation):
         ]
         if not calls:
             return set()
-        names = Counter(
-            str(v.name) for graph in graphs_within(root) for v in own_values(graph) if v.name
-        )
+        names = names_within(root)
         inlined = set()
         for graph, node in calls:
             key = node.op_identifier()
@@ -86,7 +83,7 @@ class InlineFunctions(Transformation):
                 continue
             for domain in _domains(function):
                 imports.setdefault(domain, function.opset_imports.get(domain, 1))
-            _inline(graph, node, function, names)
+            inline_call(graph, node, function, names)
             inlined.add(key)
         return inlined
 
@@ -159,78 +156,3 @@ def _is_same_version(node: ir.Node, a: int, b: int) -> bool:
     except onnx.defs.SchemaError:
         return False
     return len(versions) == 1
-
-
-def _inline(
-    graph: ir.Graph, call: ir.Node, function: ir.Function, names: Counter[str]
-) -> None:
-    body = function.clone().graph
-    results = list(body.outputs)
-    body.outputs.clear()
-    given = dict(zip(body.inputs, call.inputs, strict=False))
-    for formal in list(body.inputs):
-        actual = given.get(formal)
-        for user, index in formal.uses():
-            user.replace_input_with(index, actual)
-    for inner in (n for outer in body for n in nodes_within(outer)):
-        _resolve_attributes(inner, call, function)
-        for key, text in call.metadata_props.items():
-            inner.metadata_props.setdefault(key, text)
-    formals = set(body.inputs)
-    for value in (v for part in list(graphs_within(body)) for v in own_values(part)):
-        if value.name and value not in formals:
-            value.name = _free(value.name, names)
-    nodes = list(body)
-    for value in (v for node in nodes for v in node.outputs):
-        # What the function notes of its values need not hold for this call.
-        value.type = value.shape = None
-    body.remove(nodes)
-    graph.insert_before(call, nodes)
-    for old, new in zip(call.outputs, results, strict=False):
-        actual = given.get(new, new)
-        assert actual is not None, "an obstacle otherwise"
-        fresh = actual.producer() in nodes and not actual.is_graph_output()
-        if fresh and not old.is_graph_output() and old.name:
-            # Readers go on reading the name that they know.
-            names[str(actual.name)] -= 1
-            name, old.name = old.name, None
-            actual.name = name
-            actual.type, actual.shape = old.type, old.shape
-        supersede(old, actual, names)
-    names.subtract(str(v.name) for v in call.outputs if v.name)
-    discard(call)
-
-
-def _free(wish: str, names: Counter[str]) -> str:
-    name, count = wish, 0
-    while names[name] > 0:
-        count += 1
-        name = f"{wish}_{count}"
-    names[name] += 1
-    return name
-
-
-def _resolve_attributes(node: ir.Node, call: ir.Node, function: ir.Function) -> None:
-    for name, attribute in list(node.attributes.items()):
-        if not attribute.is_ref():
-            continue
-        wanted = str(attribute.ref_attr_name)
-        found = call.attributes.get(wanted) or function.attributes.get(wanted)
-        if found is not None and found.is_ref():
-            referred = str(found.ref_attr_name)
-            node.attributes[name] = ir.RefAttr(name, referred, found.type)
-        elif found is not None and found.value is not None:
-            node.attributes[name] = ir.Attr(name, found.type, _copy(found))
-        else:
-            del node.attributes[name]
-
-
-def _copy(attribute: ir.Attr) -> Any:
-    """Return a value that may be held by another node too."""
-    match attribute.type:
-        case ir.AttributeType.GRAPH:
-            return attribute.as_graph().clone(allow_outer_scope_values=True)
-        case ir.AttributeType.GRAPHS:
-            return [g.clone(allow_outer_scope_values=True) for g in attribute.as_graphs()]
-        case _:
-            return attribute.value

@@ -11,7 +11,6 @@ def test_default_becomes_a_constant(rewrites):
         RemoveInitializersFromInputs(),
         "(float[2] w, float[2] x) => (float[2] y) <float[2] w = {1, 2}> { y = Add(x, w) }",
         "(float[2] x) => (float[2] y) <float[2] w = {1, 2}> { y = Add(x, w) }",
-        same_interface=False,
     )
     assert list(model.graph.initializers) == ["w"]
     assert "inputs" in RemoveInitializersFromInputs.interface_changes

@@ -72,7 +72,6 @@ def test_bits_of_narrow_types_are_kept(rewrites):
         LiftConstants(),
         """() => (float[2] y)
         { w = Constant<value = bfloat16[2] {1, 2}>() y = Cast<to = 1>(w) }""",
-        feeds={},
     )
     (tensor,) = model.graph.initializers.tensors()
     assert tensor.dtype is ir.DataType.BFLOAT16

@@ -1,0 +1,166 @@
+"""Convert a model to another version of the ONNX operators."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from functools import partial
+from typing import Any, ClassVar
+
+import onnx
+import onnx_ir as ir
+
+from onnx_passes import passes
+from onnx_passes.errors import PassError
+from onnx_passes.passes._support.calls import inline_call, names_within
+from onnx_passes.passes._support.scopes import nodes_within, roots
+from onnx_passes.passes.base import Transformation
+from onnx_passes.passes.convert._bodies import body_of
+from onnx_passes.passes.convert._conform import conform, schema_of
+from onnx_passes.passes.convert._constants import constant_value
+from onnx_passes.passes.convert._down import DOWN
+from onnx_passes.passes.convert._edit import CannotConvertError, Edit
+from onnx_passes.passes.convert._legacy import LEGACY
+from onnx_passes.passes.convert._up import UP
+from onnx_passes.passes.replace import Namer
+
+SHOWN = 5
+"""Number of obstacles that an error lists."""
+
+
+@passes.verify.tolerance
+@passes.register()
+class ConvertOpset(Transformation):
+    """Convert a model to another version of the ONNX operators.
+
+    Before: opset 12, ``y = Unsqueeze <axes = [0]> (x)``
+    After:  opset 13, ``a = Constant <value_ints = [0]> ()  y = Unsqueeze (x, a)``
+
+    Up or down, in subgraphs and functions too, node by node: names, weights, metadata and
+    operators of other domains stay as they are. An operator that an older opset lacks is
+    replaced by the function that ONNX defines it by, if there is one. Every node is compared
+    with its new schema afterwards. The IR version is raised as the opset demands.
+
+    Sound because where a new version changes what an operator means, the node is rewritten;
+    all other changes only add types, attributes with the old behaviour as default, or inputs
+    and outputs that may be left out. The contract is a tolerance since engines compute the
+    versions of one operator with different kernels.
+
+    Leaves alone: nodes whose operator is the same in both opsets. A node without an equivalent
+    is an error that says why; then the model stays as it was.
+
+    Attributes:
+        version: The opset wanted.
+    """
+
+    requires: ClassVar[Any] = ("topological-sort", "shape-inference")
+
+    version: int
+
+    def call(self, model: ir.Model) -> ir.passes.PassResult:
+        """Convert every graph and function.
+
+        Raises:
+            PassError: There is no such opset, or nodes have no equivalent in it.
+        """
+        newest = onnx.defs.onnx_opset_version()
+        if not 1 <= self.version <= newest:
+            raise PassError(
+                f"convert-opset: there is no opset {self.version}",
+                help=f"the installed onnx knows opsets 1 to {newest}",
+            )
+        if all(imports.get("", self.version) == self.version for _, imports in roots(model)):
+            return ir.passes.PassResult(model, modified=False)
+        # On a copy first: an obstacle must not leave the model half converted.
+        obstacles = _convert(model.clone(), self.version)
+        if obstacles:
+            shown = [f"  {text}" for text in obstacles[:SHOWN]]
+            more = len(obstacles) - len(shown)
+            shown += [f"  and {more} more"] if more else []
+            nodes = "1 node has" if len(obstacles) == 1 else f"{len(obstacles)} nodes have"
+            raise PassError(
+                f"convert-opset: {nodes} no equivalent in opset {self.version}",
+                where="\n".join(shown),
+                help="choose another version, or replace these nodes first",
+            )
+        _convert(model, self.version)
+        return ir.passes.PassResult(model, modified=True)
+
+
+def _convert(model: ir.Model, version: int) -> list[str]:
+    """Convert a model, and return what is in the way."""
+    namer = Namer(model)
+    obstacles = []
+    for root, imports in roots(model):
+        source = imports.get("")
+        if source is None or source == version:
+            continue
+        reached = {**imports, "": version}
+        names = names_within(root)
+        nodes = [inner for node in list(root) for inner in nodes_within(node)]
+        for node in nodes:
+            label = f"{node.op_type} {node.name or node.outputs[0].name!r}"
+            pending = [(node, source)]
+            try:
+                while pending:
+                    current, since = pending.pop()
+                    if current.domain or current.op_identifier() in model.functions:
+                        continue
+                    edit = Edit(current, namer, partial(constant_value, model, reached))
+                    # What is added comes first, as it computes what the others read.
+                    pending.extend(reversed(_convert_node(edit, since, version, names)))
+            except CannotConvertError as error:
+                obstacles.append(f"{label}: {error}")
+        imports[""] = version
+    model.ir_version = max(model.ir_version, _ir_version(model.opset_imports))
+    return obstacles
+
+
+def _convert_node(
+    edit: Edit, since: int, version: int, names: Counter[str]
+) -> list[tuple[ir.Node, int]]:
+    """Convert one node, and return the nodes added, with the opsets that they are of."""
+    node = edit.node
+    before = schema_of(node, since)
+    if before is not None and before == schema_of(node, version):
+        return []
+    if version > since:
+        borders = range(since + 1, version + 1)
+        steps = [(UP if border > 7 else LEGACY, border, border) for border in borders]
+    else:
+        steps = [(DOWN, border, border - 1) for border in range(since, version, -1)]
+    added: list[tuple[ir.Node, int]] = []
+    for adapters, border, reached in steps:
+        adapter = adapters.find(node.op_type, border)
+        if adapter is not None:
+            adapter(edit)
+            added.extend((new, reached) for new in edit.added)
+            edit.added.clear()
+    after = schema_of(node, version)
+    if after is None:
+        return added + _expand(node, since, version, names)
+    conform(node, before, after)
+    node.version = None
+    return added
+
+
+def _expand(
+    node: ir.Node, since: int, version: int, names: Counter[str]
+) -> list[tuple[ir.Node, int]]:
+    """Put the definition of an operator in the place of a node, with its opset."""
+    found = body_of(node, since) if version < since else None
+    graph = node.graph
+    if found is None or graph is None:
+        raise CannotConvertError(f"opset {version} has no such operator")
+    body, opset = found
+    nodes = inline_call(graph, node, body, names)
+    return [(inner, opset) for outer in nodes for inner in nodes_within(outer)]
+
+
+def _ir_version(imports: Mapping[str, int]) -> int:
+    known = [
+        onnx.helper.make_opsetid(domain, version)
+        for domain, version in imports.items()
+        if domain == ""
+    ]
+    return int(onnx.helper.find_min_ir_version_for(known, ignore_unknown=True))
