@@ -159,12 +159,12 @@ def _check_attribute(place: str, attribute: onnx.AttributeProto, path: Path) -> 
     if attribute.type not in known or attribute.type == onnx.AttributeProto.UNDEFINED:
         raise _refuse("the attribute has no type", path, place)
     # Scalars may be left out: the third version of protobuf does not write zeros.
-    field = {
-        onnx.AttributeProto.TENSOR: "t",
-        onnx.AttributeProto.GRAPH: "g",
-        onnx.AttributeProto.TYPE_PROTO: "tp",
-    }.get(attribute.type)
-    if field and not attribute.HasField(field):
+    empty = {
+        onnx.AttributeProto.TENSOR: not attribute.HasField("t"),
+        onnx.AttributeProto.GRAPH: not (attribute.g.node or attribute.g.output),
+        onnx.AttributeProto.TYPE_PROTO: attribute.tp.WhichOneof("value") is None,
+    }
+    if empty.get(attribute.type):
         raise _refuse("the attribute has no value", path, place)
     for text in attribute.strings:
         try:
