@@ -9,7 +9,7 @@ import onnx_ir as ir
 
 from onnx_passes.config.engines import EngineStep
 from onnx_passes.contracts import Equality
-from onnx_passes.errors import EngineError, UnsupportedModelError
+from onnx_passes.errors import EngineError, EngineUnavailableError, UnsupportedModelError
 from onnx_passes.passes._support.randomness import Determinism
 from onnx_passes.runtime.base import Engine, Feeds, Outputs
 from onnx_passes.runtime.reference import ReferenceEngine
@@ -64,8 +64,8 @@ def establish(
 ) -> Baseline:
     """Run the original model once on every engine.
 
-    An engine that lacks something the model needs is replaced by onnx's reference evaluator,
-    and the baseline says so.
+    An engine that cannot run it is replaced by onnx's reference evaluator if that can, and the
+    baseline says so.
 
     Args:
         model: The original.
@@ -74,20 +74,21 @@ def establish(
         given: Whether the user gave the samples; one that does not run is then an error.
 
     Raises:
-        EngineError: An engine cannot run the original.
+        EngineError: Neither the engine nor the reference evaluator can run the original.
+        EngineUnavailableError: An engine is not on this machine: nothing stands in for it.
     """
     baseline = Baseline([], list(samples))
     for step in engines:
         bench = Bench(step.engine, step.when)
         try:
             _first_run(bench, model, baseline, given=given)
-        except UnsupportedModelError as error:
+        except EngineUnavailableError:
+            raise
+        except EngineError as error:
             reason = f"{bench.engine.name} cannot run the original: {error.message}"
             bench = Bench(ReferenceEngine(), step.when, fallback_for=reason)
-            if any(
-                b.engine == bench.engine and b.when == bench.when for b in baseline.benches
-            ):
-                continue
+            if any(b.engine == bench.engine for b in baseline.benches):
+                continue  # it checks each pass already, and so the end
             try:
                 _first_run(bench, model, baseline, given=given)
             except EngineError:

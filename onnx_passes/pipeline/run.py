@@ -61,6 +61,7 @@ def run_pipeline(
     config: PipelineConfig,
     *,
     name: str = "model",
+    reference: Reference | None = None,
     instruments: Sequence[Instrument] = (),
     notes: Sequence[str] = (),
 ) -> Run:
@@ -70,6 +71,7 @@ def run_pipeline(
         model: The model; passes may change it in place.
         config: The pipeline.
         name: What the report calls the model.
+        reference: Reference data, in place of what the pipeline names or generates.
         instruments: Who looks on.
         notes: Sentences for the report.
 
@@ -96,7 +98,7 @@ def run_pipeline(
     start = time.perf_counter()
     watchers = [*instruments, *_own_instruments(config)]
     with search_path(config.folder):
-        run = _run(model, config, pipeline, report, watchers)
+        run = _run(model, config, pipeline, report, watchers, reference)
     report.seconds = time.perf_counter() - start
     report.exit_code = _exit_code(run, strict=config.strict)
     if run.error is not None:
@@ -112,10 +114,11 @@ def _run(
     pipeline: ResolvedPipeline,
     report: RunReport,
     watchers: Sequence[Instrument],
+    reference: Reference | None,
 ) -> Run:
     original = Snapshot(model)
     report.before = summarize(model)
-    gate = _gate(original, config, report) if config.verify.enabled else None
+    gate = _gate(original, config, report, reference) if config.verify.enabled else None
     for watcher in watchers:
         watcher.start(report, model)
     rewrites = Rewrites(limit=config.limits.rewrites)
@@ -146,9 +149,16 @@ def _run(
     return Run(manager.model, report, error, usable)
 
 
-def _gate(original: Snapshot, config: PipelineConfig, report: RunReport) -> Gate:
+def _gate(
+    original: Snapshot,
+    config: PipelineConfig,
+    report: RunReport,
+    reference: Reference | None,
+) -> Gate:
     model = original.model
-    reference = load_reference(config.reference.model_dump(), model, config.folder or Path())
+    if reference is None:
+        spec = config.reference.model_dump()
+        reference = load_reference(spec, model, config.folder or Path())
     given = bool(reference.samples)
     if not given:
         reference = _generated(model, config, reference)

@@ -1,0 +1,153 @@
+"""Every backend test model of the onnx package through the shipped pipelines.
+
+None may end with a changed result, a lost or renamed input or output, an invalid file, a
+refusal or a crash, and each must be verified in the run, on its own reference inputs. What no
+engine runs even before the first pass is counted with its reason; it goes through unverified,
+and is held to all but the numbers.
+"""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import onnx
+import onnx_ir as ir
+import pytest
+
+from onnx_passes.config.load import config_from_data, load_config
+from onnx_passes.config.schema import PipelineConfig
+from onnx_passes.contracts import Equality, Tolerance
+from onnx_passes.errors import EngineError, OnnxPassesError
+from onnx_passes.io.load import load_model
+from onnx_passes.io.save import save_model
+from onnx_passes.pipeline.run import Run, run_pipeline
+from onnx_passes.runtime.base import Engine, Outputs
+from onnx_passes.runtime.ort import OnnxRuntimeEngine
+from onnx_passes.runtime.reference import ReferenceEngine
+from onnx_passes.surgery.walk import all_nodes
+from onnx_passes.verify.compare import compare
+from onnx_passes.verify.interface import compare_interfaces, interface_of
+from onnx_passes.verify.reference import Reference
+from tests.corpus.backend_models import BackendModel, ids, load, shard
+
+SHARDS = 24
+RANDOM = {"Bernoulli", "Dropout", "Multinomial", "RandomUniformLike", "RandomNormalLike"}
+PIPELINES = {
+    "cleanup": (lambda: load_config("cleanup"), Equality()),
+    "fold-constants": (
+        lambda: config_from_data({"passes": ["shape-inference", "fold-constants"]}),
+        Tolerance(1e-4, 1e-5),
+    ),
+    "optimize": (lambda: load_config("optimize"), Tolerance(1e-4, 1e-5)),
+}
+
+
+def test_nothing_is_left_out():
+    assert onnx.__version__ != "1.23.2" or len(ids()) == 2033
+    assert sorted(i for n in range(SHARDS) for i in shard(n, SHARDS)) == sorted(ids())
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("number", range(SHARDS))
+@pytest.mark.parametrize(
+    "pipeline",
+    ["cleanup", "fold-constants", pytest.param("optimize", marks=pytest.mark.slow)],
+)
+def test_no_model_is_changed_refused_or_broken(pipeline, number, tmp_path, corpus_log):
+    logging.getLogger("onnx_ir").setLevel(logging.ERROR)
+    make, contract = PIPELINES[pipeline]
+    config = make()
+    faults = []
+    for model_id in shard(number, SHARDS):
+        outcome, fault = examine(load(model_id), config, contract, tmp_path)
+        corpus_log(pipeline, outcome, model_id)
+        if fault:
+            faults.append(f"{model_id}: {fault}")
+    assert not faults, "\n".join(faults)
+
+
+def examine(
+    case: BackendModel, config: PipelineConfig, contract: Equality | Tolerance, folder: Path
+) -> tuple[str, str | None]:
+    """Run one model through a pipeline; return what became of it, and what was wrong."""
+    source, target = folder / "model.onnx", folder / "result.onnx"
+    source.write_bytes(case.model.SerializeToString())
+    try:
+        loaded = load_model(source)
+        original = loaded.model.clone()
+        run, reason = verified_run(loaded.model, case, config)
+        if run.error is not None:
+            return "failed", str(run.report.error)
+        save_model(run.model, target, source=loaded)
+        result = load_model(target).model
+        onnx.checker.check_model(target)
+    except OnnxPassesError as error:
+        return "refused", f"{type(error).__name__}: {error}"
+    changes = compare_interfaces(interface_of(original), interface_of(result))
+    if changes:
+        return "interface", "; ".join(changes)
+    if reason is not None:
+        return f"not run before: {reason}", None
+    engine: Engine = OnnxRuntimeEngine(prepacking=False)
+    if any(e.fallback_for for e in run.report.engines):
+        engine = ReferenceEngine()
+    if is_random(engine, original, case):
+        return "random: another result each time", None
+    if run.report.not_verified:
+        return "not verified", str(run.report.not_verified)
+    wrong = differences(engine, original, result, case, contract)
+    standing = "onnxruntime" if isinstance(engine, OnnxRuntimeEngine) else "reference"
+    return f"verified on {standing}", wrong
+
+
+def verified_run(
+    model: ir.Model, case: BackendModel, config: PipelineConfig
+) -> tuple[Run, str | None]:
+    """Run verified on the case's own inputs; unverified where no engine runs the original."""
+    untouched = model.clone()
+    samples = [feeds for feeds, _ in case.samples]
+    reference = Reference(samples, None, "onnx") if samples else None
+    try:
+        return run_pipeline(model, config, name=case.id, reference=reference), None
+    except EngineError as error:
+        quiet = config.model_copy(
+            update={"verify": config.verify.model_copy(update={"enabled": False})}
+        )
+        return run_pipeline(untouched, quiet, name=case.id), error.message.splitlines()[0]
+
+
+def is_random(engine: Engine, model: ir.Model, case: BackendModel) -> bool:
+    """Whether two runs of the original differ, so that there is nothing to compare with."""
+    if not any(node.op_type in RANDOM for node in all_nodes(model)):
+        return False
+    runs = [outputs(engine, model, case) for _ in range(5)]
+    return any(
+        not check.passed
+        for again in runs[1:]
+        for a, b in zip(runs[0], again, strict=True)
+        for check in compare(a, b, Equality())
+    )
+
+
+def outputs(engine: Engine, model: ir.Model, case: BackendModel) -> list[Outputs]:
+    with engine.prepare(model) as session:
+        return [session.run(feeds) for feeds, _ in case.samples]
+
+
+def differences(
+    engine: Engine,
+    original: ir.Model,
+    result: ir.Model,
+    case: BackendModel,
+    contract: Equality | Tolerance,
+) -> str | None:
+    """Run both anew, apart from the gate, and hold the saved result to the contract."""
+    pairs = zip(outputs(engine, original, case), outputs(engine, result, case), strict=True)
+    wrong = [
+        f"{check.output}: {check.reason}"
+        for before, after in pairs
+        for check in compare(before, after, contract)
+        if not check.passed
+    ]
+    return "; ".join(wrong) or None
