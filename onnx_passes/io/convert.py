@@ -40,6 +40,7 @@ def convert(model: onnx.ModelProto, path: Path) -> list[str]:
     Raises:
         ModelError: Something has no equal that onnx-ir can hold.
     """
+    _trim_outputs(model)
     return [
         *_name_default_domain(model),
         *_type_attributes(model),
@@ -48,6 +49,14 @@ def convert(model: onnx.ModelProto, path: Path) -> list[str]:
         *_drop_shapes_of_no_type(model),
         *_drop_idle_annotations(model),
     ]
+
+
+def _trim_outputs(model: onnx.ModelProto) -> None:
+    """Cut outputs left out at the end of a node's list: they mean the same as none."""
+    for _, body in all_bodies(model):
+        for node in body.node:
+            while node.output and not node.output[-1]:
+                del node.output[-1]
 
 
 def _name_default_domain(model: onnx.ModelProto) -> list[str]:

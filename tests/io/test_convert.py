@@ -104,3 +104,20 @@ def test_shapes_without_an_element_type_are_dropped_with_a_note(write, proto):
     loaded = load_model(write(proto))
     assert loaded.notes == ["2 shapes without an element type were dropped"]
     assert loaded.model.graph.outputs[0].shape is None
+
+
+def test_outputs_left_out_at_the_end_are_none_and_others_stay(write, proto):
+    node = proto.graph.node[0]
+    del node.output[:]
+    node.output.extend(["", "z", "", ""])
+    loaded = load_model(write(proto))
+    assert [value.name for value in loaded.model.graph.node(0).outputs] == ["", "z"]
+    assert loaded.notes == []
+
+
+def test_metadata_that_is_there_twice_is_noted(write, proto):
+    proto.metadata_props.add(key="k", value="1")
+    proto.metadata_props.add(key="k", value="2")
+    loaded = load_model(write(proto))
+    assert loaded.notes == ["not kept: metadata_props[0].value"]
+    assert loaded.model.metadata_props == {"k": "2"}
