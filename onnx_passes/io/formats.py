@@ -110,6 +110,12 @@ def _binary(data: bytes, path: Path) -> onnx.ModelProto:
         model = onnx.ModelProto()
         model.ParseFromString(data)
     except DecodeError as error:
+        if _guess(data) != "binary":
+            raise ModelError(
+                "the file is text, though its extension is that of a binary model",
+                where=str(path),
+                help="give ONNX text the extension .onnxtxt, JSON .json",
+            ) from error
         raise ModelError(
             "the file is no ONNX model, or damaged: protobuf cannot decode it",
             where=str(path),

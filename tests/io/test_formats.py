@@ -59,6 +59,8 @@ def test_every_form_is_read_by_extension_or_content(write, proto, name, render):
         (b"", "empty", "complete"),
         (b"\xff\xfe\xfd rubbish", "damaged", "export"),
         (b"\x08\x0a", "no graph", "complete"),
+        (TEXT.encode(), "is text", ".onnxtxt"),
+        (b"<html>404 not found</html>", "is text", ".onnxtxt"),
     ],
 )
 def test_what_is_no_model_is_called_what_it_is(refused, content, says, advice):
