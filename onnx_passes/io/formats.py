@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import re
 from pathlib import Path
 from typing import Literal
@@ -98,6 +99,11 @@ def _read(path: Path) -> bytes:
 def _guess(data: bytes) -> Form:
     """Tell the form from the content: a binary model begins with a control character."""
     start = data[:4096].lstrip()
+    try:
+        # Incremental: the cut may be inside a character.
+        codecs.getincrementaldecoder("utf-8")().decode(start)
+    except UnicodeDecodeError:
+        return "binary"
     if any(byte < 32 and byte not in b"\t\n\r" for byte in start):
         return "binary"
     if start.startswith(b"{"):
