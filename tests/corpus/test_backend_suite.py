@@ -37,9 +37,9 @@ PIPELINES = {
     "cleanup": (lambda: load_config("cleanup"), Equality()),
     "fold-constants": (
         lambda: config_from_data({"passes": ["shape-inference", "fold-constants"]}),
-        Tolerance(1e-4, 1e-5),
+        Tolerance(),
     ),
-    "optimize": (lambda: load_config("optimize"), Tolerance(1e-4, 1e-5)),
+    "optimize": (lambda: load_config("optimize"), Tolerance()),
 }
 
 

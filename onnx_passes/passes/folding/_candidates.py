@@ -9,7 +9,12 @@ import onnx_ir as ir
 from onnx_passes.passes._support.randomness import Determinism
 from onnx_passes.passes._support.scopes import nodes_within
 from onnx_passes.passes._support.tensors import constant_of, constant_tensor
-from onnx_passes.surgery.walk import captured_values, topological_order
+from onnx_passes.surgery.walk import (
+    all_nodes,
+    captured_values,
+    subgraphs_of,
+    topological_order,
+)
 
 EXPANDING = frozenset(
     {
@@ -35,8 +40,39 @@ MEMORY = 1 << 28
 """Bytes up to which a value may be computed, if it is not kept."""
 
 
+def held_by_range(model: ir.Model) -> set[ir.Node]:
+    """List the nodes behind an If that a Range reads, unless it is seen to be a scalar.
+
+    ONNX Runtime runs a Range whose bounds have one element and rank 1, which the standard does
+    not allow, as long as it cannot see the rank beforehand: constants would show it.
+    """
+    held: set[ir.Node] = set()
+    bounds = [v for n in all_nodes(model) if n.op_type == "Range" for v in n.inputs]
+    pending = [
+        v.producer()
+        for v in bounds
+        if v is not None and (v.shape is None or len(v.shape) > 0) and _is_if(v.producer())
+    ]
+    while pending:
+        node = pending.pop()
+        if node is None or node in held:
+            continue
+        held.add(node)
+        read = [*node.inputs, *(v for branch in subgraphs_of(node) for v in branch.outputs)]
+        pending.extend(value.producer() for value in read if value is not None)
+    return held
+
+
+def _is_if(node: ir.Node | None) -> bool:
+    return node is not None and node.op_type == "If" and node.domain == ""
+
+
 def constant_nodes(
-    graph: ir.Graph, imports: Mapping[str, int], deterministic: Determinism, never: set[str]
+    graph: ir.Graph,
+    imports: Mapping[str, int],
+    deterministic: Determinism,
+    never: set[str],
+    held: set[ir.Node],
 ) -> list[ir.Node]:
     """List the nodes of a graph that depend on constants only, in topological order.
 
@@ -45,10 +81,11 @@ def constant_nodes(
         imports: The opset imports around it.
         deterministic: Tells which nodes draw random numbers.
         never: Operators that are not folded.
+        held: Nodes that are not folded.
     """
     found: dict[ir.Node, None] = {}
     for node in topological_order(graph):
-        if constant_tensor(node) is not None or node.op_type in never:
+        if constant_tensor(node) is not None or node.op_type in never or node in held:
             continue
         sources = [*(v for v in node.inputs if v is not None), *captured_values(node)]
         if not sources or not all(v.producer() in found or _is_constant(v) for v in sources):

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.passes.folding._known import Element, Knowledge, dimension
+from onnx_passes.passes._support.known import Element, Knowledge, dimension
 
 
 def constant_target(node: ir.Node, facts: Knowledge) -> ir.TensorProtocol | None:

@@ -9,15 +9,15 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.passes._support.ir_version import require_free_initializers
+from onnx_passes.passes._support.known import Knowledge
 from onnx_passes.passes._support.randomness import Determinism
 from onnx_passes.passes._support.scopes import annotated_names, roots
 from onnx_passes.passes.annotation.shape_inference import try_infer_shapes
 from onnx_passes.passes.base import Transformation
-from onnx_passes.passes.folding._candidates import constant_nodes
+from onnx_passes.passes.folding._candidates import constant_nodes, held_by_range
 from onnx_passes.passes.folding._evaluate import Evaluation
 from onnx_passes.passes.folding._fold import Budget, fold
 from onnx_passes.passes.folding._install import discard_unread, install
-from onnx_passes.passes.folding._known import Knowledge
 from onnx_passes.passes.folding._targets import constant_target
 from onnx_passes.passes.options import MIB, Size
 from onnx_passes.passes.replace import Namer
@@ -86,11 +86,11 @@ class FoldConstants(Transformation):
     def _fold_nodes(self, model: ir.Model) -> int:
         never = {"Loop"} if self.fold_dequantize else {"Loop", "DequantizeLinear"}
         deterministic, named = Determinism(model), annotated_names(model)
-        folded = 0
+        folded, held = 0, held_by_range(model)
         for root, imports in roots(model):
             in_function = root is not model.graph
             for graph in list(graphs_within(root)):
-                nodes = constant_nodes(graph, imports, deterministic, never)
+                nodes = constant_nodes(graph, imports, deterministic, never, held)
                 if not nodes:
                     continue
                 evaluation = Evaluation(model, imports)
@@ -106,20 +106,23 @@ class FoldConstants(Transformation):
     def _fold_shapes(self, model: ir.Model) -> int:
         """Replace what is known of shape arithmetic, outside of functions."""
         facts = Knowledge(model.graph.opset_imports)
-        namer = Namer(model)
+        namer, held = Namer(model), held_by_range(model)
         return sum(
-            _fold_shapes_of(graph, facts, namer) for graph in list(graphs_within(model.graph))
+            _fold_shapes_of(graph, facts, namer, held)
+            for graph in list(graphs_within(model.graph))
         )
 
 
-def _fold_shapes_of(graph: ir.Graph, facts: Knowledge, namer: Namer) -> int:
+def _fold_shapes_of(
+    graph: ir.Graph, facts: Knowledge, namer: Namer, held: set[ir.Node]
+) -> int:
     folded = 0
     known: dict[ir.Node, ir.TensorProtocol] = {}
     nodes = topological_order(graph)
     for node in nodes:
         found = facts.visit(node)
         tensor = found.tensor() if found is not None else None
-        if tensor is not None and node.op_type != "Identity":
+        if tensor is not None and node.op_type != "Identity" and node not in held:
             known[node] = tensor
     for node in nodes:
         target = constant_target(node, facts)

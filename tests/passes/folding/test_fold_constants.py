@@ -458,3 +458,18 @@ def test_what_a_quantization_annotation_names_stays():
     model = ir.from_proto(proto)
     assert FoldConstants()(model).modified
     assert "s" in model.graph.initializers
+
+
+def test_a_range_whose_bound_has_rank_one_still_loads_on_onnxruntime():
+    """As in onnx's AffineGrid expansions: constants would show ONNX Runtime the rank."""
+    model = ir.from_onnx_text(
+        """<ir_version: 10, opset_import: ["" : 20]>
+        m (int64[1] n) => (int64[K] y) {
+        zero = Constant<value_int = 0>()  one = Constant<value_int = 1>()
+        two = Add(one, one)  c = Greater(two, zero)
+        limit = If (c) <then_branch = t () => (a) { a = Identity(n) },
+                        else_branch = e () => (b) { b = Neg(n) }>
+        y = Range(zero, limit, one) }"""
+    )
+    FoldConstants()(model)
+    assert [n.op_type for n in model.graph if n.op_type == "Greater"]
