@@ -117,6 +117,14 @@ def _dumps(value: object) -> object:
     raise wrong("none, changed, all, or a list of passes")
 
 
+def _reproducers(value: object) -> object:
+    if value is False:
+        return ""
+    if isinstance(value, str) and value:
+        return value
+    raise wrong("a folder, or false")
+
+
 class PipelineConfig(Section):
     """A pipeline file."""
 
@@ -176,6 +184,13 @@ class PipelineConfig(Section):
     )
     dump_dir: str = Field(
         default="onnx-passes-dump", min_length=1, description="Folder that those models go to."
+    )
+    reproducers: Annotated[
+        str, BeforeValidator(_reproducers, json_schema_input_type=str | Literal[False])
+    ] = Field(
+        default="onnx-passes-failures",
+        description="Folder, from the working folder, that gets a reproducer of each failed "
+        "check; false for none.",
     )
     save: Save = Field(default_factory=Save, description="How the result is written.")
     extra: dict[str, Any] = Field(

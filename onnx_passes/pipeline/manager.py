@@ -15,13 +15,14 @@ from onnx_passes.config.steps import Repeat
 from onnx_passes.errors import FixpointError, OnnxPassesError, PassError, VerificationError
 from onnx_passes.passes.base import ALL, Pass
 from onnx_passes.passes.compose import MAX_ROUNDS, ComposePass
-from onnx_passes.passes.context import PassContext, Rewrites
+from onnx_passes.passes.context import Application, PassContext, Rewrites
 from onnx_passes.passes.options import validate_options
 from onnx_passes.passes.registry import collect
 from onnx_passes.pipeline.culprit import find_culprit
 from onnx_passes.pipeline.execute import complaint, execute
 from onnx_passes.pipeline.gate import Gate
 from onnx_passes.pipeline.instruments import Instrument
+from onnx_passes.pipeline.reproduce import Failure, reproduce
 from onnx_passes.pipeline.summary import rewrite_summary
 from onnx_passes.report.model import PassReport, RunReport
 from onnx_passes.surgery.walk import node_count, weight_bytes
@@ -252,10 +253,13 @@ class PassManager:
             self.gate.accept()
             return
         message = _reason(report.checks)
+        culprit = None
         if first is not None:
-            self._blame(pass_, step, report, before, first, change)
+            culprit = self._blame(pass_, step, report, before, first, change)
+        report.error = _failed(pass_, message)
+        self._reproduce(step, report, before, first, culprit)
         error = VerificationError(message, where=step.where)
-        self._fail(pass_, step, report, before, error, _failed(pass_, message))
+        self._fail(pass_, step, report, before, error, report.error)
         if report.action == "warned":
             self.gate.distrust()
 
@@ -267,7 +271,7 @@ class PassManager:
         before: Snapshot,
         first: int,
         change: Change,
-    ) -> None:
+    ) -> Application | None:
         gate, applied = self.gate, self.rewrites.applied[first:]
         assert gate is not None
 
@@ -281,6 +285,34 @@ class PassManager:
         culprit = find_culprit(make, before.restore, applied, fails)
         if culprit is not None:
             report.culprits = [culprit.number]
+        return culprit
+
+    def _reproduce(
+        self,
+        step: PassStep,
+        report: PassReport,
+        before: Snapshot,
+        first: int | None,
+        culprit: Application | None,
+    ) -> None:
+        """Leave a folder that repeats the failure, where it is wanted and can be written."""
+        if not self.config.reproducers or self.gate is None:
+            return
+        applied = [] if first is None else self.rewrites.applied[first:]
+
+        def make() -> Pass:
+            return step.make(self.plain, dict(self.state))
+
+        failure = Failure(step, make, report, before, self.model, applied, culprit)
+        try:
+            folder = reproduce(failure, self.gate, self.config, self.report)
+        except OnnxPassesError as error:
+            report.notes.append(f"no reproducer: {error.message}")
+        except Exception as error:
+            # It explains a failure that is already certain, and must not replace it.
+            report.notes.append(f"no reproducer: {type(error).__name__}: {error}")
+        else:
+            report.reproducer = str(folder)
 
     def _fail(
         self,

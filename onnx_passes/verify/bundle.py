@@ -1,0 +1,158 @@
+"""A folder that repeats a failure anywhere: two models, one sample, and a script."""
+
+from __future__ import annotations
+
+import filecmp
+import json
+import os
+import secrets
+import shutil
+import zipfile
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from onnx_passes.errors import UsageError
+from onnx_passes.io.save import save_model
+from onnx_passes.runtime.base import Array, Feeds
+from onnx_passes.surgery.walk import weight_bytes
+
+LIMIT = 1 << 30
+"""Largest size in bytes of the weights of one model of a bundle."""
+
+_SCRIPT = "repro.py"
+_CONTENT = ("before.onnx", "after.onnx", "inputs.npz", "check.json")
+_EPOCH = (1980, 1, 1, 0, 0, 0)
+# Bits are packed in these types, so that raw bytes are not elements.
+_PACKED = ("int4", "uint4", "int2", "uint2", "float4_e2m1fn")
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """What a folder is written from.
+
+    Attributes:
+        before: The model that is right.
+        after: The model that is not.
+        inputs: One sample for both, by input name.
+        limits: Relative and absolute tolerance by output name; outputs that are not named must
+            be equal.
+        scaled: Whether relative tolerances refer to the largest element of a tensor.
+        signed_zeros: Whether equality tells -0 from 0.
+        optimization: ONNX Runtime's level for both: "none", "basic", "extended" or "all".
+        prepacking: Whether its kernels may copy weights into layouts of their own.
+        threads: Its number of threads within a node.
+        pipeline: A pipeline file that runs the pass alone.
+        readme: What happened, in Markdown.
+    """
+
+    before: ir.Model
+    after: ir.Model
+    inputs: Feeds
+    limits: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    scaled: bool = False
+    signed_zeros: bool = False
+    optimization: str = "none"
+    prepacking: bool = True
+    threads: int = 1
+    pipeline: str = ""
+    readme: str = ""
+
+
+def write_bundle(bundle: Bundle, folder: Path) -> Path:
+    """Write a bundle; the folder appears complete or not at all.
+
+    A folder of the same name that holds another failure stays: the new one gets a number.
+
+    Args:
+        bundle: What to write.
+        folder: Where to; missing parents are created.
+
+    Returns:
+        The folder written.
+
+    Raises:
+        UsageError: The folder cannot be written, or a sample or model has no form as a file.
+        ModelError: A model cannot be written.
+    """
+    _check(bundle)
+    scratch = folder.with_name(f".{folder.name}.{secrets.token_hex(6)}.tmp")
+    try:
+        scratch.mkdir(parents=True)
+        _fill(bundle, scratch)
+        return _publish(scratch, folder)
+    except OSError as error:
+        raise UsageError(
+            f"cannot write the reproducer {folder}: {error.strerror or error}",
+            help="give a folder that you may write to as 'reproducers', or false for none",
+        ) from error
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _check(bundle: Bundle) -> None:
+    size = max(weight_bytes(bundle.before), weight_bytes(bundle.after))
+    if size > LIMIT:
+        raise UsageError(
+            f"the smallest models that show the fault have {size / 1e9:.1f} GB of weights",
+            help="only models below 1 GiB are copied; --dump-after writes the model itself",
+        )
+    for name, value in bundle.inputs.items():
+        if not isinstance(value, np.ndarray) or value.dtype.name in _PACKED:
+            kind = value.dtype.name if isinstance(value, np.ndarray) else type(value).__name__
+            raise UsageError(f"the input {name!r} is a {kind}, which .npz files do not hold")
+
+
+def _fill(bundle: Bundle, folder: Path) -> None:
+    save_model(bundle.before, folder / "before.onnx", external_data="inline")
+    save_model(bundle.after, folder / "after.onnx", external_data="inline")
+    _write_npz(bundle.inputs, folder / "inputs.npz")
+    settings = {
+        "optimization": bundle.optimization,
+        "prepacking": bundle.prepacking,
+        "threads": bundle.threads,
+        "scaled": bundle.scaled,
+        "signed_zeros": bundle.signed_zeros,
+        "limits": {name: list(pair) for name, pair in bundle.limits.items()},
+    }
+    (folder / "check.json").write_text(json.dumps(settings, indent=1) + "\n", "utf-8")
+    (folder / "pipeline.yaml").write_text(bundle.pipeline, "utf-8")
+    (folder / "README.md").write_text(bundle.readme, "utf-8")
+    shutil.copyfile(Path(__file__).with_name(_SCRIPT), folder / _SCRIPT)
+
+
+def _write_npz(arrays: Mapping[str, Any], path: Path) -> None:
+    """Write arrays under any names, the same bytes each time; ``np.savez`` does neither."""
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, array in arrays.items():
+            entry = zipfile.ZipInfo(f"{name}.npy", _EPOCH)
+            with archive.open(entry, "w", force_zip64=True) as stream:
+                np.lib.format.write_array(stream, _storable(array), allow_pickle=False)
+
+
+def _storable(array: Array) -> Array:
+    return array.astype(np.str_) if array.dtype.kind == "O" else np.asarray(array)
+
+
+def _publish(scratch: Path, folder: Path) -> Path:
+    """Rename into place: over the same failure, beside another one."""
+    number = 1
+    while True:
+        target = folder if number == 1 else folder.with_name(f"{folder.name}-{number}")
+        if target.is_dir() and _same(scratch, target):
+            shutil.rmtree(target, ignore_errors=True)
+        with suppress(FileExistsError, NotADirectoryError):
+            if not os.path.lexists(target):
+                os.rename(scratch, target)
+                return target
+        number += 1
+
+
+def _same(one: Path, other: Path) -> bool:
+    equal, _, _ = filecmp.cmpfiles(one, other, _CONTENT, shallow=False)
+    return len(equal) == len(_CONTENT)

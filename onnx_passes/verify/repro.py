@@ -1,0 +1,169 @@
+"""Run before.onnx and after.onnx on inputs.npz, and print where their outputs differ.
+
+Exit code 1: they still differ. 0: they agree. 2: before.onnx itself does not run here.
+Needs onnx, onnxruntime and numpy, and nothing else.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime as ort
+
+HERE = Path(__file__).resolve().parent
+Feeds = dict[str, Any]
+
+
+def main() -> int:
+    """Compare the two models; return the exit code."""
+    check = json.loads((HERE / "check.json").read_text("utf-8"))
+    inputs = np.load(HERE / "inputs.npz", allow_pickle=False)
+    feeds = {name: inputs[name] for name in inputs.files}
+    print(f"onnxruntime {ort.__version__}, optimization {check['optimization']}")
+    try:
+        expected = run("before.onnx", feeds, check)
+    except Exception as error:
+        print(f"before.onnx does not run: {error}")
+        return 2
+    try:
+        actual = run("after.onnx", feeds, check)
+    except Exception as error:
+        print(f"after.onnx does not run: {error}")
+        return 1
+    faults = []
+    if list(expected) != list(actual):
+        faults.append(f"the outputs are {list(actual)}, expected {list(expected)}")
+    for name in [n for n in expected if n in actual]:
+        faults += [
+            f"{name}{fault}" for fault in compare(name, expected[name], actual[name], check)
+        ]
+    print("\n".join(faults) if faults else "the outputs agree")
+    return 1 if faults else 0
+
+
+def run(file: str, feeds: Feeds, check: dict[str, Any]) -> Feeds:
+    """Return the outputs of a model by name."""
+    model = onnx.load(HERE / file)
+    types = {v.name: v.type.tensor_type.elem_type for v in model.graph.input}
+    widen(model)
+    options = ort.SessionOptions()
+    levels = {
+        "none": ort.GraphOptimizationLevel.ORT_DISABLE_ALL,
+        "basic": ort.GraphOptimizationLevel.ORT_ENABLE_BASIC,
+        "extended": ort.GraphOptimizationLevel.ORT_ENABLE_EXTENDED,
+        "all": ort.GraphOptimizationLevel.ORT_ENABLE_ALL,
+    }
+    options.graph_optimization_level = levels[check["optimization"]]
+    options.intra_op_num_threads = check["threads"]
+    options.log_severity_level = 4
+    prepacking = "0" if check["prepacking"] else "1"
+    options.add_session_config_entry("session.disable_prepacking", prepacking)
+    session = ort.InferenceSession(
+        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+    )
+    wanted = {value.name for value in session.get_inputs()}
+    given = {n: feed(a, types.get(n, 0)) for n, a in feeds.items() if n in wanted}
+    names = [value.name for value in session.get_outputs()]
+    return dict(zip(names, session.run(names, given), strict=True))
+
+
+def feed(array: Any, element_type: int) -> Any:
+    """Return an array as onnxruntime takes it; types that numpy lacks come as raw bytes."""
+    if array.dtype.kind == "U":
+        return array.astype(object)
+    if array.dtype.kind != "V":
+        return array
+    raw = array.view(np.dtype(f"u{array.dtype.itemsize}"))
+    return ort.OrtValue.ortvalue_from_numpy_with_onnx_type(raw, element_type)
+
+
+def widen(model: Any) -> None:
+    """Cast outputs of types that numpy lacks to float, which holds them exactly."""
+    plain = {onnx.TensorProto.FLOAT, onnx.TensorProto.FLOAT16, onnx.TensorProto.DOUBLE}
+    for value in model.graph.output:
+        kind = value.type.tensor_type.elem_type
+        name = onnx.TensorProto.DataType.Name(kind)
+        if kind in plain or not name.startswith(("BFLOAT", "FLOAT")):
+            continue
+        inner = value.name + ".narrow"
+        for node in model.graph.node:
+            node.output[:] = [inner if n == value.name else n for n in node.output]
+            rename(node, value.name, inner)
+        float32 = onnx.TensorProto.FLOAT
+        model.graph.node.append(
+            onnx.helper.make_node("Cast", [inner], [value.name], to=float32)
+        )
+        value.type.tensor_type.elem_type = float32
+
+
+def rename(node: Any, old: str, new: str) -> None:
+    """Rename a value where a node, or a graph inside of it, reads it."""
+    node.input[:] = [new if n == old else n for n in node.input]
+    for attribute in node.attribute:
+        for graph in (attribute.g, *attribute.graphs):
+            for inner in graph.node:
+                rename(inner, old, new)
+
+
+def compare(name: str, old: Any, new: Any, check: dict[str, Any]) -> list[str]:
+    """Say in what two values differ, a sentence each."""
+    if isinstance(old, list) and isinstance(new, list):
+        if len(old) != len(new):
+            return [f" has {len(new)} elements, expected {len(old)}"]
+        return [
+            f"[{i}]{fault}"
+            for i, pair in enumerate(zip(old, new, strict=True))
+            for fault in compare(name, *pair, check)
+        ]
+    if not isinstance(old, np.ndarray) or not isinstance(new, np.ndarray):
+        return [] if type(old) is type(new) else [f" is {new}, expected {old}"]
+    if old.dtype != new.dtype or old.shape != new.shape:
+        return [f" is {new.dtype}{list(new.shape)}, expected {old.dtype}{list(old.shape)}"]
+    rtol, atol = check["limits"].get(name, [0.0, 0.0])
+    wrong = differing(old, new, rtol, atol, check)
+    if not wrong.any():
+        return []
+    if old.dtype.kind in "biufc":
+        with np.errstate(all="ignore"):
+            error = np.abs(new.astype(np.complex128) - old.astype(np.complex128))
+        error = np.where(wrong, np.where(np.isnan(error), np.inf, error), -1)
+    else:
+        error = wrong.astype(float)
+    worst = np.unravel_index(int(np.argmax(error)), old.shape)
+    place = ", ".join(str(int(i)) for i in worst)
+    return [
+        f": {int(wrong.sum())} of {old.size} elements differ, the worst at [{place}]: "
+        f"before {old[worst]}, after {new[worst]} (rtol {rtol:g}, atol {atol:g})"
+    ]
+
+
+def differing(old: Any, new: Any, rtol: float, atol: float, check: dict[str, Any]) -> Any:
+    """Return which elements differ by more than ``atol + rtol * |old|``."""
+    if old.dtype.kind not in "fc":
+        if rtol == atol == 0 or old.dtype.kind not in "iu":
+            return old != new
+        old, new = old.astype(np.float64), new.astype(np.float64)
+    both_nan = np.isnan(old) & np.isnan(new)
+    equal = (old == new) | both_nan
+    if rtol == atol == 0:
+        if check["signed_zeros"] and old.dtype.kind == "f":
+            equal &= (np.signbit(old) == np.signbit(new)) | both_nan
+        return ~equal
+    finite = np.isfinite(old) & np.isfinite(new)
+    wide = np.complex128 if old.dtype.kind == "c" else np.float64
+    a, b = old.astype(wide), new.astype(wide)
+    size = np.abs(np.where(np.isfinite(old), a, 0))
+    if check["scaled"]:
+        size = size.max(initial=0.0)
+    with np.errstate(all="ignore"):
+        near = finite & (np.abs(b - a) <= atol + rtol * size)
+    return ~(equal | near)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,169 @@
+"""What a failed check leaves behind: the guilty rewrite alone, wherever it can be cut out."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+import pytest
+import yaml
+
+from onnx_passes import passes
+from onnx_passes.config.load import default_config, load_config
+from onnx_passes.passes.base import RewriteRulePass, Transformation
+from onnx_passes.pipeline.run import run_pipeline
+
+HEAD = '<ir_version: 10, opset_import: ["": 21]> g '
+CHAIN = (
+    "(float[2, 3] x) => (float[2, 3] y) <float c = {3}, float[3] w = {1, 2, 3}> "
+    "{ a = Neg(x) b = Add(a, w) d = Add(b, c) e = Exp(d) y = Add(e, w) }"
+)
+
+
+@passes.verify.equality
+@passes.register()
+class ReproHalfWrong(Transformation, RewriteRulePass):
+    """Swap the operands of every addition, and lose one of them where it is a scalar."""
+
+    def pattern(self, op, x, y):
+        return op.Add(x, y)
+
+    def check(self, _, x, y):
+        return y.const_value is not None
+
+    def rewrite(self, op, x, y):
+        return op.Sum(x, x) if y.const_value.shape.rank() == 0 else op.Sum(y, x)
+
+
+@passes.verify.tolerance(rtol=1e-3)
+@passes.register()
+class ReproDropNeg(Transformation):
+    """Replace every Neg by an Abs, with no rule that could be bisected."""
+
+    def call(self, model):
+        for node in model.graph:
+            if node.op_type == "Neg":
+                node.op_type = "Abs"
+        return ir.passes.PassResult(model, True)
+
+
+@passes.verify.equality
+@passes.register()
+class ReproInvalid(Transformation):
+    """Leave a model that no engine can load."""
+
+    def call(self, model):
+        for node in model.graph:
+            if node.op_type == "Neg":
+                node.op_type = "NoSuchOperator"
+        return ir.passes.PassResult(model, True)
+
+
+def run(folder, steps, *overrides, text=CHAIN):
+    given = [f"reproducers={folder}", "on_failure=rollback", *overrides]
+    model = ir.from_proto(onnx.parser.parse_model(HEAD + text))
+    return run_pipeline(model, default_config(given, steps)).report
+
+
+def repro(folder):
+    script = [sys.executable, "-I", f"{folder}/repro.py"]
+    return subprocess.run(script, capture_output=True, text=True)
+
+
+def operators(path):
+    return [node.op_type for node in onnx.load(path).graph.node]
+
+
+def test_only_the_guilty_rewrite_is_cut_out_with_its_values(tmp_path):
+    (done,) = run(tmp_path, ["repro-half-wrong"]).passes
+    assert len(done.rewrites) == 3
+    assert done.culprits == [2]
+    folder = tmp_path / "model-0000-repro-half-wrong"
+    assert done.reproducer == str(folder)
+    assert operators(folder / "before.onnx") == ["Add"]
+    assert operators(folder / "after.onnx") == ["Sum"]
+    assert list(np.load(folder / "inputs.npz")) == ["b"]
+    (constant,) = onnx.load(folder / "before.onnx").graph.initializer
+    assert constant.name == "c"
+    shown = repro(folder)
+    assert shown.returncode == 1, shown.stderr
+    assert shown.stdout.splitlines()[1].startswith("d: 6 of 6 elements differ")
+    told = (folder / "README.md").read_text()
+    assert "- d = Add(b, c)" in told
+    assert "+ d = Sum(b, b)" in told
+    assert f"onnx {onnx.__version__}" in told
+
+
+def test_repro_ends_well_once_the_fault_is_gone(tmp_path):
+    (done,) = run(tmp_path, ["repro-half-wrong"]).passes
+    before = onnx.load(f"{done.reproducer}/before.onnx")
+    onnx.save(before, f"{done.reproducer}/after.onnx")
+    assert repro(done.reproducer).returncode == 0
+
+
+def test_its_pipeline_fails_the_same_pass_again(tmp_path):
+    (done,) = run(tmp_path, ["repro-half-wrong"]).passes
+    config = load_config(f"{done.reproducer}/pipeline.yaml")
+    again = run_pipeline(ir.load(f"{done.reproducer}/before.onnx"), config)
+    assert again.report.exit_code == 1
+    assert again.report.passes[0].name == "repro-half-wrong"
+    assert again.report.passes[0].reproducer is None
+
+
+def test_a_pass_without_rules_is_cut_by_what_it_changed(tmp_path):
+    (done,) = run(tmp_path, ["repro-drop-neg"]).passes
+    assert operators(f"{done.reproducer}/before.onnx") == ["Neg"]
+    assert operators(f"{done.reproducer}/after.onnx") == ["Abs"]
+    shown = repro(done.reproducer)
+    assert shown.returncode == 1
+    assert "rtol 0.001" in shown.stdout
+
+
+def test_a_model_that_does_not_load_is_left_whole(tmp_path):
+    (done,) = run(tmp_path, ["repro-invalid"]).passes
+    assert done.reproducer is not None, done.notes
+    shown = repro(done.reproducer)
+    assert shown.returncode == 1
+    assert "after.onnx does not run" in shown.stdout
+
+
+def test_the_first_sample_that_fails_is_the_one_left(tmp_path):
+    fine, wrong = np.zeros((2, 3), np.float32), np.full((2, 3), 2, np.float32)
+    for index, array in enumerate((fine, wrong)):
+        part = tmp_path / "data" / f"test_data_set_{index}"
+        part.mkdir(parents=True)
+        proto = onnx.numpy_helper.from_array(array, "x")
+        (part / "input_0.pb").write_bytes(proto.SerializeToString())
+    given = f"reference={{inputs: {tmp_path}/data}}"
+    (done,) = run(tmp_path / "out", ["repro-drop-neg"], given).passes
+    assert np.array_equal(np.load(f"{done.reproducer}/inputs.npz")["x"], wrong)
+
+
+def test_none_is_left_where_none_is_wanted_or_nothing_failed(tmp_path):
+    assert run("false", ["repro-drop-neg"]).passes[0].reproducer is None
+    assert run(tmp_path / "f", ["eliminate-identity"]).passes[0].reproducer is None
+    assert not (tmp_path / "f").exists()
+
+
+def test_a_folder_that_cannot_be_written_is_a_note_and_the_failure_stays(tmp_path):
+    (tmp_path / "file").write_text("")
+    (done,) = run(tmp_path / "file", ["repro-drop-neg"]).passes
+    assert done.reproducer is None
+    assert done.action == "rolled back"
+    assert any("no reproducer: cannot write" in note for note in done.notes)
+
+
+def test_the_pipeline_left_is_one_pass_with_its_options(tmp_path):
+    (done,) = run(tmp_path, ["repro-drop-neg"]).passes
+    data = yaml.safe_load(Path(f"{done.reproducer}/pipeline.yaml").read_text())
+    assert data["passes"] == ["repro-drop-neg"]
+
+
+@pytest.mark.parametrize("given", ["true", "3", "''"])
+def test_the_key_takes_a_folder_or_false(given):
+    from onnx_passes.errors import ConfigError
+
+    with pytest.raises(ConfigError, match="a folder, or false"):
+        default_config([f"reproducers={given}"], ["repro-drop-neg"])

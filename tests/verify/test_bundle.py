@@ -1,0 +1,151 @@
+"""Bundles: what is written runs with the script beside it, and tells the truth."""
+
+import subprocess
+import sys
+
+import ml_dtypes
+import numpy as np
+import onnx
+import onnx_ir as ir
+import pytest
+
+from onnx_passes.errors import UsageError
+from onnx_passes.verify import bundle as module
+from onnx_passes.verify.bundle import Bundle, write_bundle
+
+
+def model(body, inputs="float[N] x", outputs="float[N] y"):
+    text = f'<ir_version: 10, opset_import: ["": 21]> g ({inputs}) => ({outputs}) {{ {body} }}'
+    return ir.from_proto(onnx.parser.parse_model(text))
+
+
+def bundle(before="y = Add(x, x)", after="y = Mul(x, x)", feeds=None, **more):
+    types = {key: more.pop(key) for key in ("inputs", "outputs") if key in more}
+    feeds = {"x": np.float32([2, 3])} if feeds is None else feeds
+    return Bundle(model(before, **types), model(after, **types), feeds, **more)
+
+
+def repro(folder):
+    # Isolated, and from elsewhere: the folder alone has to be enough.
+    return subprocess.run(
+        [sys.executable, "-I", folder / "repro.py"], capture_output=True, text=True, cwd="/"
+    )
+
+
+def test_models_that_differ_are_exit_code_1_with_the_worst_element(tmp_path):
+    run = repro(write_bundle(bundle(), tmp_path / "b"))
+    assert run.returncode == 1, run.stderr
+    assert "y: 1 of 2 elements differ, the worst at [1]: before 6.0, after 9.0" in run.stdout
+
+
+def test_models_that_agree_are_exit_code_0(tmp_path):
+    run = repro(write_bundle(bundle(after="y = Sum(x, x)"), tmp_path / "b"))
+    assert (run.returncode, run.stderr) == (0, "")
+    assert "the outputs agree" in run.stdout
+
+
+@pytest.mark.parametrize(("atol", "code"), [(3.5, 0), (2.5, 1)])
+def test_tolerances_are_kept(tmp_path, atol, code):
+    folder = write_bundle(bundle(limits={"y": (0.0, atol)}), tmp_path / "b")
+    assert repro(folder).returncode == code
+
+
+def test_relative_tolerance_of_an_inner_tensor_refers_to_its_largest_element(tmp_path):
+    given = {
+        "before": "y = Identity(x)",
+        "after": "c = Constant<value_floats = [0.0, 1.0]>() y = Sub(x, c)",
+        "feeds": {"x": np.float32([1000, 1])},
+        "limits": {"y": (1e-2, 0.0)},
+    }
+    assert repro(write_bundle(bundle(**given), tmp_path / "own")).returncode == 1
+    assert repro(write_bundle(bundle(**given, scaled=True), tmp_path / "max")).returncode == 0
+
+
+def test_nan_equals_nan_and_zeros_differ_only_on_request(tmp_path):
+    feeds = {"x": np.float32([np.nan, 0])}
+    given = {"before": "y = Abs(x)", "after": "z = Abs(x) y = Neg(z)", "feeds": feeds}
+    assert repro(write_bundle(bundle(**given), tmp_path / "a")).returncode == 0
+    folder = write_bundle(bundle(**given, signed_zeros=True), tmp_path / "b")
+    assert repro(folder).returncode == 1
+
+
+def test_a_model_that_does_not_load_still_differs(tmp_path):
+    run = repro(write_bundle(bundle(after="y = NoSuchOperator(x)"), tmp_path / "b"))
+    assert run.returncode == 1
+    assert "after.onnx does not run" in run.stdout
+
+
+def test_another_shape_is_told_and_never_broadcast(tmp_path):
+    after = "c = Constant<value_ints = [1, -1]>() y = Reshape(x, c)"
+    run = repro(
+        write_bundle(bundle("y = Identity(x)", after, outputs="float y"), tmp_path / "b")
+    )
+    assert run.returncode == 1
+    assert "y is float32[1, 2], expected float32[2]" in run.stdout
+
+
+@pytest.mark.parametrize("name", ["file", "/a/b.c", "ü"])
+def test_inputs_of_any_name_come_back(tmp_path, name):
+    proto = onnx.helper.make_model(
+        onnx.helper.make_graph(
+            [onnx.helper.make_node("Neg", [name], ["y"])],
+            "g",
+            [onnx.helper.make_tensor_value_info(name, 1, ["N"])],
+            [onnx.helper.make_tensor_value_info("y", 1, ["N"])],
+        ),
+        opset_imports=[onnx.helper.make_opsetid("", 21)],
+        ir_version=10,
+    )
+    one = ir.from_proto(proto)
+    run = repro(write_bundle(Bundle(one, one, {name: np.ones(2, np.float32)}), tmp_path / "b"))
+    assert (run.returncode, run.stderr) == (0, "")
+
+
+def test_types_that_numpy_lacks_and_strings_are_run(tmp_path):
+    sixteen = {"inputs": "bfloat16[N] x", "outputs": "bfloat16[N] y"}
+    feeds = {"x": np.array([2, 3], ml_dtypes.bfloat16)}
+    given = {"before": "y = Add(x, x)", "after": "z = Add(x, x) y = Add(z, x)"}
+    casts = {
+        key: f"w = Cast<to = 1>(x) {body.replace('x', 'w').replace('y =', 'v =')} "
+        "y = Cast<to = 16>(v)"
+        for key, body in given.items()
+    }
+    run = repro(write_bundle(bundle(**casts, feeds=feeds, **sixteen), tmp_path / "bf16"))
+    assert run.returncode == 1, run.stdout + run.stderr
+    assert "before 6.0, after 9.0" in run.stdout
+    text = {"inputs": "string[N] x", "outputs": "string[N] y"}
+    feeds = {"x": np.array(["a", "bc"], object)}
+    same = bundle("y = Identity(x)", "y = Identity(x)", feeds, **text)
+    run = repro(write_bundle(same, tmp_path / "text"))
+    assert (run.returncode, run.stderr) == (0, "")
+
+
+def test_the_same_failure_takes_its_place_and_another_stays(tmp_path):
+    first = write_bundle(bundle(), tmp_path / "b")
+    (first / "README.md").write_text("old")
+    assert write_bundle(bundle(readme="new"), tmp_path / "b") == first
+    assert (first / "README.md").read_text() == "new"
+    other = write_bundle(bundle(after="y = Sub(x, x)"), tmp_path / "b")
+    assert other.name == "b-2"
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["b", "b-2"]
+
+
+def test_what_npz_files_do_not_hold_is_refused_with_its_name(tmp_path):
+    with pytest.raises(UsageError, match="'x' is a list"):
+        write_bundle(bundle(feeds={"x": [np.ones(1)]}), tmp_path / "b")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_models_too_large_to_copy_are_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "LIMIT", 4)
+    head = '<ir_version: 10, opset_import: ["": 21]> g (float[2] x) => (float[2] y)'
+    text = head + " <float[2] c = {1, 2}> { y = Add(x, c) }"
+    large = ir.from_proto(onnx.parser.parse_model(text))
+    with pytest.raises(UsageError, match="weights"):
+        write_bundle(Bundle(large, large, {}), tmp_path / "b")
+
+
+def test_a_folder_that_cannot_be_written_is_told_and_nothing_is_left(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UsageError, match="cannot write the reproducer"):
+        write_bundle(bundle(), tmp_path / "file" / "b")
