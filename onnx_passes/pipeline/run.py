@@ -143,6 +143,11 @@ def _run(
             )
         report.notes += [n for n in gate.baseline.notes if n not in report.notes]
     report.not_verified = _not_verified(report)
+    if gate is not None and any(p.changed for p in report.passes):
+        report.not_verified += [
+            f"output {name!r}: the original gives another result each time"
+            for name in sorted(gate.baseline.unstable)
+        ]
     usable = error is None
     if usable and any(p.action == "warned" for p in report.passes):
         error = VerificationError("a check failed, and the policy is to go on")
