@@ -119,16 +119,17 @@ def command(
                 )
                 report.output = str(output)
         finally:
-            _write(report, json_path, html_path, junit_path)
+            write_reports(report, json_path, html_path, junit_path)
         announcer.close(report)
     if run.usable and output is None:
         click.echo(to_text(run.model))
     raise click.exceptions.Exit(report.exit_code)
 
 
-def _write(
+def write_reports(
     report: RunReport, json_path: Path | None, html_path: Path | None, junit_path: Path | None
 ) -> None:
+    """Write a report in the forms asked for."""
     if json_path is not None:
         from onnx_passes.report.json import write_json
 

@@ -1,0 +1,101 @@
+"""``onnx-passes report``: a saved run, shown again, and judged by other thresholds."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from onnx_passes.errors import UsageError
+
+HELP = """\
+Show a RUN that 'onnx-passes run --json RUN' saved; no model is run.
+
+With --rtol, --atol or --metric its verdicts are what these thresholds make of the
+saved numbers; what the numbers do not decide is reported as not verified.
+
+\b
+Exit codes:
+  as the run's own, after the thresholds are applied
+
+\b
+Examples:
+  onnx-passes report run.json --html run.html
+  onnx-passes report run.json --rtol 1e-3 --metric accuracy=0.97:1
+"""
+
+
+@click.command("report", help=HELP, no_args_is_help=True)
+@click.argument("run", type=click.Path(path_type=Path), required=False)
+@click.option("--rtol", type=float, help="Relative tolerance of float outputs.")
+@click.option("--atol", type=float, help="Absolute tolerance of float outputs.")
+@click.option(
+    "--metric", "ranges", multiple=True, metavar="NAME=LOW:HIGH", help="Range of a metric."
+)
+@click.option("--json", "json_path", type=click.Path(path_type=Path), help="Write the report.")
+@click.option(
+    "--html", "html_path", type=click.Path(path_type=Path), help="Write it as a page."
+)
+@click.option(
+    "--junit", "junit_path", type=click.Path(path_type=Path), help="Write it for a CI system."
+)
+@click.option("--schema", is_flag=True, help="Print the JSON Schema of saved runs, and end.")
+@click.option("-v", "--verbose", count=True, help="Tell more: each check, each output.")
+@click.option("-q", "--quiet", is_flag=True, help="Tell errors only.")
+@click.option("--debug", is_flag=True, help="Show Python's traceback of an error.")
+def command(
+    run: Path | None,
+    rtol: float | None,
+    atol: float | None,
+    ranges: Sequence[str],
+    json_path: Path | None,
+    html_path: Path | None,
+    junit_path: Path | None,
+    schema: bool,
+    verbose: int,
+    quiet: bool,
+    debug: bool,
+) -> None:
+    """Show a saved run, and write it in other forms."""
+    del debug  # read by the program itself
+    from onnx_passes.cli.run_command import write_reports
+    from onnx_passes.report.console import ConsoleReporter
+    from onnx_passes.report.json import json_schema, read_json
+    from onnx_passes.report.threshold import reapply
+
+    if schema:
+        click.echo(json.dumps(json_schema(), indent=2))
+        return
+    if run is None:
+        raise UsageError(
+            "which run? No file was given",
+            help="give one that 'onnx-passes run --json FILE' wrote",
+        )
+    report = read_json(run)
+    metrics = dict(map(_range, ranges))
+    if rtol is not None or atol is not None or metrics:
+        report = reapply(report, rtol, atol, metrics)
+    with ConsoleReporter(sys.stdout, verbosity=-1 if quiet else verbose) as reporter:
+        reporter.replay(report)
+    write_reports(report, json_path, html_path, junit_path)
+    raise click.exceptions.Exit(report.exit_code)
+
+
+def _range(text: str) -> tuple[str, tuple[float, float]]:
+    name, equals, span = text.partition("=")
+    low, colon, high = span.partition(":")
+    try:
+        # An end that is left out is open.
+        bounds = float(low or -math.inf), float(high or math.inf)
+    except ValueError:
+        bounds = (math.nan, math.nan)
+    if not (name and equals and colon) or any(map(math.isnan, bounds)):
+        raise UsageError(
+            f"--metric {text!r} is no range of a metric",
+            help="write NAME=LOW:HIGH, such as accuracy=0.97:1, or NAME=LOW: for no upper end",
+        )
+    return name, bounds

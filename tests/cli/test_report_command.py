@@ -1,0 +1,90 @@
+"""``onnx-passes report``: what a saved run says, without running anything."""
+
+import json
+
+import onnx
+import pytest
+from click.testing import CliRunner
+
+from onnx_passes.cli.main import program
+from onnx_passes.errors import ConfigError, OnnxPassesError, UnknownMetricError, UsageError
+
+MODEL = (
+    '<ir_version: 10, opset_import: ["": 21]> g (float[2, 3] x) => (float[2, 3] y) '
+    "<float[1] c = {2}> { a = Identity(x) y = Mul(a, c) }"
+)
+
+
+def invoke(*args):
+    result = CliRunner().invoke(program, [str(a) for a in args])
+    if isinstance(result.exception, OnnxPassesError):
+        raise result.exception
+    return result
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("report")
+    onnx.save(onnx.parser.parse_model(MODEL), folder / "m.onnx")
+    args = ["-o", folder / "o.onnx", "--json", folder / "run.json", folder / "m.onnx"]
+    limits = ["-s", "verify.metrics.rmse=[0, 1]"]
+    result = invoke("run", *limits, *args, "eliminate-identity")
+    assert result.exit_code == 0, result.output
+    return folder / "run.json"
+
+
+def test_the_table_of_the_run_is_printed(saved):
+    result = invoke("report", saved)
+    assert result.exit_code == 0
+    assert "eliminate-identity" in result.stdout
+    assert "m.onnx" in result.stdout
+
+
+def test_other_forms_are_written(saved, tmp_path):
+    paths = [tmp_path / f"r.{kind}" for kind in ("html", "xml", "json")]
+    options = zip(("--html", "--junit", "--json"), paths, strict=True)
+    invoke("report", saved, *[a for pair in options for a in pair])
+    html, junit, copy = (path.read_text() for path in paths)
+    assert html.startswith("<!DOCTYPE html>")
+    assert "<testcase" in junit
+    assert json.loads(copy) == json.loads(saved.read_text())
+
+
+def test_a_metric_that_falls_out_of_its_range_fails_the_run(saved):
+    assert invoke("report", saved, "--metric", "rmse=:0.5").exit_code == 0
+    result = invoke("report", saved, "--metric", "rmse=0.5:1")
+    assert result.exit_code == 1
+    assert "FAILED" in result.stdout
+
+
+def test_thresholds_are_told(saved):
+    result = invoke("report", saved, "--rtol", "1e-3")
+    assert "Thresholds were applied again to a saved run: rtol 0.001" in result.stdout
+
+
+def test_a_run_that_failed_ends_as_it_did(saved, tmp_path):
+    data = json.loads(saved.read_text())
+    data["exit_code"] = 4
+    (tmp_path / "r.json").write_text(json.dumps(data))
+    assert invoke("report", tmp_path / "r.json", "-q").exit_code == 4
+
+
+def test_the_schema_needs_no_run(saved):
+    schema = json.loads(invoke("report", "--schema").stdout)
+    assert schema["properties"].keys() == json.loads(saved.read_text()).keys()
+    assert schema["properties"]["schema_version"] == {"const": 1}
+
+
+@pytest.mark.parametrize("text", ["rmse", "rmse=1", "=0:1", "rmse=a:b", "rmse=nan:1"])
+def test_a_range_that_is_none_is_refused_with_its_form(saved, text):
+    with pytest.raises(UsageError, match="no range of a metric"):
+        invoke("report", saved, "--metric", text)
+
+
+def test_what_was_not_measured_or_is_no_report_is_refused(saved, tmp_path):
+    with pytest.raises(UnknownMetricError, match="did not measure"):
+        invoke("report", saved, "--metric", "accuracy=0:1")
+    with pytest.raises(ConfigError, match="cannot read the report"):
+        invoke("report", tmp_path / "none.json")
+    with pytest.raises(UsageError, match="No file was given"):
+        invoke("report", "-q")
