@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 
 import onnx
 import onnx_ir as ir
@@ -27,29 +28,20 @@ def merge_dim(declared: Dim, inferred: Dim) -> Dim:
     return inferred
 
 
-def merge(value: ir.Value, found: onnx.TypeProto) -> bool:
-    """Add an inferred type and shape to a value.
-
-    Returns:
-        Whether that says more than, or something else than, before.
-    """
-    type_and_shape = ir.serde.deserialize_type_proto_for_type(found)
+def merge(value: ir.Value, found: onnx.TypeProto) -> None:
+    """Add an inferred type and shape to a value."""
+    type_ = ir.serde.deserialize_type_proto_for_type(found)
     shape = ir.serde.deserialize_type_proto_for_shape(found)
-    modified = False
-    if value.type is None and type_and_shape is not None:
-        value.type = type_and_shape
-        modified = True
-    if shape is None or (value.type is not None and value.type != type_and_shape):
-        return modified
-    if value.shape is None or len(value.shape) != len(shape):
-        # A rank that contradicts the declared one is a declaration that nothing relies on.
-        merged = shape if value.shape is None else None
-    else:
-        merged = ir.Shape([merge_dim(d, i) for d, i in zip(value.shape, shape, strict=True)])
-    if merged is None or merged == value.shape:
-        return modified
-    value.shape = merged
-    return True
+    if value.type is None:
+        value.type = type_
+    if shape is None or value.type != type_:
+        return
+    if value.shape is None:
+        value.shape = shape
+    elif len(value.shape) == len(shape):
+        dims = [merge_dim(d, i) for d, i in zip(value.shape, shape, strict=True)]
+        if dims != list(value.shape):
+            value.shape = ir.Shape(dims)
 
 
 def inferred_types(
@@ -71,41 +63,42 @@ def inferred_types(
                     yield from inferred_types(inner, inner_proto)
 
 
-def number_names(types: Iterable[onnx.TypeProto], declared: set[str]) -> None:
+def number_names(values: Sequence[ir.Value], taken: AbstractSet[str]) -> None:
     """Number the names that inference invented for unknown dimensions as they appear.
 
     Its own numbers depend on what was annotated before: a second run would not repeat them.
+
+    Args:
+        values: The values annotated, in order.
+        taken: Names that belong to the user.
     """
-    numbers = (f"unk__{n}" for n in itertools.count())
-    names: dict[str, str] = {}
-    for dim in (dim for type_ in types for dim in _dims(type_)):
-        invented = dim.dim_param.startswith("unk__") and dim.dim_param not in declared
-        if invented and dim.dim_param not in names:
-            names[dim.dim_param] = next(name for name in numbers if name not in declared)
-        if invented:
-            dim.dim_param = names[dim.dim_param]
+    numbers = (name for n in itertools.count() if (name := f"unk__{n}") not in taken)
+    invented: dict[str, str] = {}
+    for value in values:
+        dims = list(value.shape or ())
+        for index, dim in enumerate(dims):
+            old = dim.value if isinstance(dim, ir.SymbolicDim) else None
+            if old is not None and old.startswith("unk__") and old not in taken:
+                if old not in invented:
+                    invented[old] = next(numbers)
+                dims[index] = ir.SymbolicDim(invented[old])
+        if value.shape is not None and dims != list(value.shape):
+            value.shape = ir.Shape(dims)
 
 
-def _dims(type_: onnx.TypeProto) -> Iterator[onnx.TensorShapeProto.Dimension]:
-    if type_.HasField("sequence_type"):
-        return _dims(type_.sequence_type.elem_type)
-    if type_.HasField("optional_type"):
-        return _dims(type_.optional_type.elem_type)
-    return iter(type_.tensor_type.shape.dim)
+def dimension_names(values: Iterable[ir.Value]) -> set[str]:
+    """Return the names of dimensions of values."""
+    dims = (dim for value in values for dim in value.shape or ())
+    return {dim.value for dim in dims if isinstance(dim, ir.SymbolicDim) and dim.value}
 
 
-def dimension_names(proto: onnx.GraphProto) -> set[str]:
-    """Return the names of dimensions in a graph and its subgraphs."""
-    infos = (*proto.input, *proto.value_info, *proto.output)
-    names = {dim.dim_param for info in infos for dim in _dims(info.type) if dim.dim_param}
-    for node in proto.node:
-        for attribute in node.attribute:
-            for graph in (attribute.g, *attribute.graphs):
-                names |= dimension_names(graph)
-    return names
-
-
-def forget(proto: onnx.GraphProto, *, numbers: bool, inner: bool = False) -> None:
+def forget(
+    proto: onnx.GraphProto,
+    *,
+    numbers: bool,
+    keep: AbstractSet[str] = frozenset(),
+    inner: bool = False,
+) -> None:
     """Remove what is declared of inner values that inference can find itself.
 
     Inference keeps a declared name; exporters declare one for every value, which hides that
@@ -114,6 +107,7 @@ def forget(proto: onnx.GraphProto, *, numbers: bool, inner: bool = False) -> Non
     Args:
         proto: The graph, changed in place.
         numbers: Whether to remove fixed sizes too, not only names.
+        keep: Names of values about which nothing is removed.
         inner: Whether it is a subgraph.
     """
     unknown = {
@@ -124,11 +118,11 @@ def forget(proto: onnx.GraphProto, *, numbers: bool, inner: bool = False) -> Non
     }
     # The outputs of the main graph are the user's, those of a subgraph are inner values.
     for info in (*proto.value_info, *(proto.output if inner else ())):
-        if info.name not in unknown:
+        if info.name not in unknown and info.name not in keep:
             for dim in info.type.tensor_type.shape.dim:
                 if numbers or dim.HasField("dim_param"):
                     dim.Clear()
     for node in proto.node:
         for attribute in node.attribute:
             for graph in (attribute.g, *attribute.graphs):
-                forget(graph, numbers=numbers, inner=True)
+                forget(graph, numbers=numbers, keep=keep, inner=True)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import onnx
 import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.errors import PassError
 from onnx_passes.passes._support.proto import light_proto
+from onnx_passes.passes._support.scopes import own_values
+from onnx_passes.passes.annotation._refine import refine
 from onnx_passes.passes.annotation._shapes import (
     dimension_names,
     forget,
@@ -16,6 +20,9 @@ from onnx_passes.passes.annotation._shapes import (
     number_names,
 )
 from onnx_passes.passes.base import Annotation
+from onnx_passes.surgery.walk import graphs_within
+
+MAX_ROUNDS = 4
 
 
 @passes.verify.equality
@@ -24,8 +31,9 @@ class ShapeInference(Annotation):
     """Infer types and shapes.
 
     Adds: types and shapes of inner values, in subgraphs too, by onnx's inference with symbolic
-    dimensions; weights are not serialised for it. A declared size stays where inference finds
-    none, a declared name gives way to one that comes from the inputs.
+    dimensions, and by rules of our own for Range and Slice. A declared size stays where
+    inference finds none, a declared name gives way to one that comes from the inputs. Weights
+    are not serialised for it.
 
     Leaves alone: inputs and outputs of the model, whose dimensions belong to the user; the
     bodies of functions, whose types depend on the call; what defaults of inputs that the
@@ -80,18 +88,32 @@ def infer_shapes(
     Raises:
         onnx.shape_inference.InferenceError: Inference fails as a whole.
     """
-    before = light_proto(model, overridable=False)
-    changed = False
+    fixed = {*model.graph.inputs, *model.graph.outputs}
+    inner = [v for v in _inner_values(model) if v not in fixed and not v.is_initializer()]
+    before = [(value.type, value.shape) for value in inner]
+    refined: set[str] = set()
     # First without the declared sizes, since inference gives up on a node that contradicts
-    # them; then with what is left of them where inference knows none.
-    for numbers in (True, False):
-        proto = before if numbers else light_proto(model, overridable=False)
-        forget(proto.graph, numbers=numbers)
+    # them; then with what is left of them, until what it misses adds nothing.
+    for number in range(MAX_ROUNDS):
+        proto = light_proto(model, overridable=False)
+        forget(proto.graph, numbers=number == 0, keep=refined)
         inferred = onnx.shape_inference.infer_shapes(
             proto, check_type=check_type, strict_mode=strict_mode, data_prop=data_prop
         )
-        changed |= _annotate(model, inferred.graph, dimension_names(proto.graph))
-    return changed
+        for value, type_ in inferred_types(model.graph, inferred.graph):
+            if value not in fixed and not value.is_initializer():
+                merge(value, type_)
+        known = len(refined)
+        refined |= refine(model)
+        if number > 0 and len(refined) == known:
+            break
+    number_names(inner, dimension_names(fixed))
+    return before != [(value.type, value.shape) for value in inner]
+
+
+def _inner_values(model: ir.Model) -> Iterator[ir.Value]:
+    for graph in graphs_within(model.graph):
+        yield from own_values(graph)
 
 
 def try_infer_shapes(model: ir.Model) -> bool:
@@ -111,17 +133,6 @@ def contradiction(model: ir.Model) -> str | None:
     except onnx.shape_inference.InferenceError as error:
         return _first_line(error)
     return None
-
-
-def _annotate(model: ir.Model, inferred: onnx.GraphProto, declared: set[str]) -> bool:
-    fixed = {*model.graph.inputs, *model.graph.outputs}
-    found = [
-        (value, type_)
-        for value, type_ in inferred_types(model.graph, inferred)
-        if value not in fixed and not value.is_initializer()
-    ]
-    number_names((type_ for _, type_ in found), declared)
-    return sum(merge(value, type_) for value, type_ in found) > 0
 
 
 def _first_line(error: Exception) -> str:

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 import onnx_ir as ir
 
+from onnx_passes.passes._support.known import Knowledge
 from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.folding._evaluate import Evaluation
-from onnx_passes.passes.folding._known import Knowledge
 
 MAX_NODES = 50
 """Nodes by which attributes and axes are computed at most."""

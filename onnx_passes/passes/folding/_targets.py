@@ -10,11 +10,19 @@ import onnx_ir as ir
 from onnx_passes.passes._support.known import Element, Knowledge, dimension
 
 
-def constant_target(node: ir.Node, facts: Knowledge) -> ir.TensorProtocol | None:
+def constant_target(
+    node: ir.Node, facts: Knowledge, *, nonempty: bool
+) -> ir.TensorProtocol | None:
     """Return a constant that gives a Reshape or Expand the same result as its computed target.
 
     Dynamic dimensions stay dynamic: a Reshape infers one (-1) or copies some (0), an Expand
     keeps some (1).
+
+    Args:
+        node: Any node.
+        facts: What is known of its inputs.
+        nonempty: Whether dynamic dimensions are known to be above 0: engines refuse to infer a
+            dimension beside one that is 0.
     """
     rule = _RULES.get(node.op_type) if node.domain == "" else None
     if rule is None or len(node.inputs) != 2 or node.inputs[0] is None:
@@ -22,11 +30,11 @@ def constant_target(node: ir.Node, facts: Knowledge) -> ir.TensorProtocol | None
     known = facts.of(node.inputs[1])
     if known is None or known.rank != 1 or known.numbers is not None:
         return None
-    target = rule(node, known.elements)
+    target = rule(node, known.elements, nonempty)
     return None if target is None else ir.Tensor(np.array(target, dtype=np.int64))
 
 
-def _reshape(node: ir.Node, target: tuple[Element, ...]) -> list[int] | None:
+def _reshape(node: ir.Node, target: tuple[Element, ...], nonempty: bool) -> list[int] | None:
     data = node.inputs[0]
     assert data is not None, "the caller looks"
     unknown = [i for i, element in enumerate(target) if not isinstance(element, int)]
@@ -38,11 +46,16 @@ def _reshape(node: ir.Node, target: tuple[Element, ...]) -> list[int] | None:
     if data.shape is None or any(i >= len(data.shape) for i in unknown):
         return None
     # A 0 copies the dimension of the same place, which the target says too, empty or not.
-    copies = all(target[i] is not None and target[i] == dimension(data, i) for i in unknown)
-    return [e if isinstance(e, int) else 0 for e in target] if copies else None
+    others = [i for i in unknown if target[i] is None or target[i] != dimension(data, i)]
+    if len(others) > 1 or (others and not (nonempty and all(n > 0 for n in numbers))):
+        return None
+    return [
+        e if isinstance(e, int) else -1 if index in others else 0
+        for index, e in enumerate(target)
+    ]
 
 
-def _expand(node: ir.Node, target: tuple[Element, ...]) -> list[int] | None:
+def _expand(node: ir.Node, target: tuple[Element, ...], nonempty: bool) -> list[int] | None:
     data = node.inputs[0]
     assert data is not None, "the caller looks"
     if data.shape is None:
@@ -61,7 +74,8 @@ def _expand(node: ir.Node, target: tuple[Element, ...]) -> list[int] | None:
     return result if all(number >= 0 for number in result) else None
 
 
-_RULES: dict[str, Callable[[ir.Node, tuple[Element, ...]], list[int] | None]] = {
+_Rule = Callable[[ir.Node, tuple[Element, ...], bool], list[int] | None]
+_RULES: dict[str, _Rule] = {
     "Expand": _expand,
     "Reshape": _reshape,
 }

@@ -56,6 +56,7 @@ class FoldConstants(Transformation):
         growth_limit: Bytes that the model may grow by in all.
         fold_dequantize: Also compute DequantizeLinear.
         shapes: Also follow shape arithmetic.
+        nonempty: Take dynamic dimensions to be above 0, so that more targets become constant.
     """
 
     requires: ClassVar[Any] = ("shape-inference",)
@@ -64,6 +65,7 @@ class FoldConstants(Transformation):
     growth_limit: Size = 4 * MIB
     fold_dequantize: bool = False
     shapes: bool = True
+    nonempty: bool = False
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
         """Fold until nothing is left to fold; what was folded tells more about shapes."""
@@ -108,13 +110,13 @@ class FoldConstants(Transformation):
         facts = Knowledge(model.graph.opset_imports)
         namer, held = Namer(model), held_by_range(model)
         return sum(
-            _fold_shapes_of(graph, facts, namer, held)
+            _fold_shapes_of(graph, facts, namer, held, nonempty=self.nonempty)
             for graph in list(graphs_within(model.graph))
         )
 
 
 def _fold_shapes_of(
-    graph: ir.Graph, facts: Knowledge, namer: Namer, held: set[ir.Node]
+    graph: ir.Graph, facts: Knowledge, namer: Namer, held: set[ir.Node], *, nonempty: bool
 ) -> int:
     folded = 0
     known: dict[ir.Node, ir.TensorProtocol] = {}
@@ -125,7 +127,7 @@ def _fold_shapes_of(
         if tensor is not None and node.op_type != "Identity" and node not in held:
             known[node] = tensor
     for node in nodes:
-        target = constant_target(node, facts)
+        target = constant_target(node, facts, nonempty=nonempty)
         if target is not None:
             _retarget(graph, node, target, namer)
             folded += 1

@@ -88,6 +88,43 @@ def test_a_declared_size_that_cannot_be_inferred_spreads():
     assert (found["t"], found["u"]) == ("[1,5]", "[1,5]")
 
 
+def test_a_range_up_to_a_dimension_has_that_dimension():
+    found = shapes(
+        infer(
+            """(float[B,S] x) => (int64[?] y) { s = Shape(x) one = Constant<value_int = 1>()
+            zero = Constant<value_int = 0>() n = Gather(s, one) r = Range(zero, n, one)
+            y = Neg(r) }"""
+        )
+    )
+    assert found["r"] == "[S]"
+
+
+def test_a_slice_keeps_the_axes_that_it_does_not_cut():
+    """onnx's inference knows nothing of the result if an end is not known."""
+    found = shapes(
+        infer(
+            """(float[B,S] x, float[1,512,M] z) => (float[?,?,?] y) { s = Shape(x)
+            a = Constant<value_ints = [1]>() b = Constant<value_ints = [2]>()
+            n = Slice(s, a, b) o = Constant<value_ints = [0]>()
+            t = Slice(z, o, n, a) y = Neg(t) }"""
+        )
+    )
+    assert found["t"].startswith("[1,unk__")
+    assert found["t"].endswith(",M]")
+
+
+def test_a_slice_of_a_whole_dimension_keeps_its_name():
+    found = shapes(
+        infer(
+            """(float[B,S] x) => (float[?,?] y) { s = Shape(x)
+            a = Constant<value_ints = [1]>() b = Constant<value_ints = [2]>()
+            n = Slice(s, a, b) o = Constant<value_ints = [0]>()
+            t = Slice(x, o, n, a) y = Neg(t) }"""
+        )
+    )
+    assert found["t"] == "[B,S]"
+
+
 def test_looks_into_subgraphs():
     found = shapes(
         infer(

@@ -250,6 +250,23 @@ def test_two_dynamic_dimensions_that_stay_in_place_are_copied(rewrites):
     assert model.graph[0].inputs[1].const_value.numpy().tolist() == [0, 0, 2, 3]
 
 
+MERGED = """(float[B,S,2,6] x) => (float[?,?,?] y) { s = Shape(x)
+  a = Constant<value_ints = [0]>() b = Constant<value_ints = [1]>()
+  c = Constant<value_ints = [2]>() n = Slice(s, a, b) k = Slice(s, b, c)
+  r = Constant<value_ints = [12]>() t = Concat<axis = 0>(n, r, k) y = Reshape(x, t) }"""
+
+
+def test_copying_and_inferring_at_once_would_refuse_an_empty_batch(rewrites):
+    model = ir.from_onnx_text(HEADER + MERGED)
+    ShapeInference()(model)
+    FoldConstants()(model)
+    assert operators(model)[-1] == "Reshape"
+    assert "Concat" in operators(model)
+    model = rewrites(FoldAfterInference(nonempty=True), MERGED)
+    assert operators(model) == ["Reshape"]
+    assert model.graph[0].inputs[1].const_value.numpy().tolist() == [0, 12, -1]
+
+
 def test_the_dimension_may_be_that_of_another_value_of_the_same_name(rewrites):
     model = rewrites(
         FoldAfterInference(),
