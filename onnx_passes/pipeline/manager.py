@@ -205,10 +205,10 @@ class PassManager:
         start = time.perf_counter()
         try:
             change = before.change(self.model)
-        except OnnxPassesError as error:  # a cycle, for one: the model has no hash any more
+        except OnnxPassesError as broken:  # a cycle, for one: the model has no hash any more
             report.changed, report.verdict = True, Verdict.FAILED
-            error.where = error.where or step.where
-            self._fail(pass_, step, report, before, error, _failed(pass_, str(error)))
+            error = VerificationError(broken.message, where=step.where)
+            self._fail(pass_, step, report, before, error, _failed(pass_, broken.message))
             self._finish(pass_, report)
             return False
         report.changed = change is not Change.NONE

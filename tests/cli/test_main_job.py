@@ -1,0 +1,412 @@
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+BREAK = """\
+from onnx_passes import passes
+from onnx_passes.passes.base import RewriteRulePass, Transformation
+
+@passes.verify.equality
+@passes.register()
+class BreakAdds(Transformation, RewriteRulePass):
+    def pattern(self, op, x, y): return op.Add(x, y)
+    def check(self, _, x, y): return x != y
+    def rewrite(self, op, x, y): return op.Add(x, x)
+"""
+
+
+def pass_module(body, decorators="@passes.verify.equality"):
+    """A module with one pass, ``Mine``, whose ``call`` has the given body."""
+    lines = "\n".join(f"        {line}" for line in body.splitlines())
+    return f"""\
+import onnx_ir as ir
+import numpy as np
+from onnx_passes import passes
+from onnx_passes.passes.base import Analysis, Transformation
+
+{decorators}
+@passes.register()
+class Mine(Transformation):
+    def call(self, model):
+{lines}
+"""
+
+
+CHANGE = "model.graph.node(0).op_type = 'Sub'\n"
+DONE = "return ir.passes.PassResult(model, True)"
+
+
+def use(write, module, **config):
+    name = f"module_{abs(hash(module)) % 10**9}"
+    write(f"{name}.py", module)
+    text = {"imports": [name], "passes": ["Mine"], **config}
+    return write("cfg.yaml", json.dumps(text))
+
+
+def operators(path):
+    return [node.op_type for node in onnx.load(path).graph.node]
+
+
+def test_optimises_a_model_and_says_so(cli, model):
+    done = cli("-c", "optimize", "-o", "out.onnx", "-v", model)
+    assert done.code == 0, done.err
+    assert operators("out.onnx") == ["Add", "Relu"]
+    assert "VERIFIED" in done.err
+    assert not done.out
+
+
+def test_is_quiet_in_a_pipe_and_silent_on_request(cli, model):
+    assert len(cli("-c", "cleanup", "-o", "out.onnx", model).err.splitlines()) == 1
+    assert not cli("-c", "cleanup", "-o", "out.onnx", "-q", model).err
+
+
+def test_prints_the_result_as_text_without_output(cli, model):
+    done = cli("-c", "optimize", model)
+    assert "Relu" in done.out
+    assert "Identity" not in done.out
+
+
+def test_passes_on_the_command_line_run_after_those_of_the_config(cli, model):
+    done = cli("-c", "cleanup", "-o", "o.onnx", "--json", "r.json", model, "topological-sort")
+    assert done.code == 0
+    names = [p["name"] for p in json.loads(Path("r.json").read_text())["passes"]]
+    assert names[0] == "model-checker"
+    assert names[-1] == "topological-sort"
+
+
+def test_the_pipeline_of_the_report_reads_back(cli, model):
+    first = "fold-constants{size_limit=2097152}"
+    assert cli("-o", "o.onnx", "--json", "a.json", model, first, "remove-unused").code == 0
+    text = json.loads(Path("a.json").read_text())["pipeline"]
+    assert cli("-o", "o.onnx", "--json", "b.json", model, text).code == 0
+    assert json.loads(Path("b.json").read_text())["pipeline"] == text
+
+
+def test_writes_every_report(cli, model):
+    files = ["--json", "r.json", "--html", "r.html", "--junit", "r.xml"]
+    assert cli("-c", "cleanup", "-o", "o.onnx", *files, model).code == 0
+    assert json.loads(Path("r.json").read_text())["exit_code"] == 0
+    assert "<html" in Path("r.html").read_text()
+    assert "<testsuite" in Path("r.xml").read_text()
+
+
+def test_break_adds_ends_as_documented(cli, model, write):
+    write("break_adds.py", BREAK)
+    config = write("cfg.yaml", "imports: [break_adds]\npasses: [BreakAdds]\n")
+    done = cli("-c", config, "-o", "out.onnx", model)
+    assert done.code == 1
+    lines = done.err.splitlines()
+    assert lines[0] == "PostconditionError: Post-condition for pass 'BreakAdds' failed"
+    assert lines[1].startswith("VerificationError: y not as expected")
+    assert "s = Add(a, b)" in done.err
+    assert "s = Add(a, a)" in done.err
+    assert not Path("out.onnx").exists()
+
+
+@pytest.mark.parametrize(
+    ("policy", "code", "kept"), [("stop", 1, None), ("rollback", 0, "Add"), ("warn", 1, "Sub")]
+)
+def test_policies(cli, model, write, policy, code, kept):
+    config = use(write, pass_module(CHANGE + DONE), on_failure=policy)
+    done = cli("-c", config, "-o", "out.onnx", model, "eliminate-identity")
+    assert done.code == code, done.err
+    assert "y not as expected" in done.err
+    if kept is None:
+        assert not Path("out.onnx").exists()
+    else:
+        assert operators("out.onnx") == [kept, "Relu"]
+
+
+def test_a_failing_run_leaves_the_old_output(cli, model, write):
+    Path("out.onnx").write_text("old")
+    config = use(write, pass_module(CHANGE + DONE))
+    assert cli("-c", config, "-o", "out.onnx", model).code == 1
+    assert Path("out.onnx").read_text() == "old"
+    assert not list(Path().glob("*.tmp*"))
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ("raise KeyError('boom')", "raised KeyError: 'boom'"),
+        ("return None", "should be type PassResult"),
+        ("return model", "should be type PassResult"),
+        (
+            "return ir.passes.PassResult('x', True)",
+            "in place of a model|in-place",
+        ),
+        ("while True: pass", "did not end within 0.5 s"),
+        ("return self.call(model)", "recursed without end"),
+        (CHANGE + "return ir.passes.PassResult(model, False)", "y not as expected"),
+        ("model.graph.outputs.pop()\n" + DONE, "output"),
+        ("model.graph.inputs[0].name = 'other'\n" + DONE, "input"),
+        ("model.graph.outputs[0].dtype = ir.DataType.DOUBLE\n" + DONE, "tensor"),
+        (
+            "model.graph.inputs[0].shape = ir.Shape([1, 2])\n" + DONE,
+            "dimension 0 of input 'a'",
+        ),
+        (
+            "n, m = model.graph.node(0), model.graph.node(2)\n"
+            "n.replace_input_with(0, m.outputs[0])\n" + DONE,
+            "cycle",
+        ),
+        ("model.graph.node(0).op_type = 'NoSuchOp'\n" + DONE, "NoSuchOp"),
+    ],
+    ids=[
+        "raises",
+        "returns-nothing",
+        "returns-the-model",
+        "returns-text",
+        "loops",
+        "recurses",
+        "denies-its-change",
+        "drops-an-output",
+        "renames-an-input",
+        "changes-a-type",
+        "freezes-a-dimension",
+        "makes-a-cycle",
+        "unknown-operator",
+    ],
+)
+def test_a_pass_that_misbehaves(cli, model, write, body, message):
+    before = model.read_bytes()
+    config = use(write, pass_module(body), limits={"pass_seconds": 0.5})
+    done = cli("-c", config, "-o", "out.onnx", model)
+    assert done.code == 1, done.err
+    import re
+
+    assert re.search(message, done.err), done.err
+    assert not Path("out.onnx").exists()
+    assert model.read_bytes() == before
+
+
+def test_an_analysis_may_not_edit(cli, model, write):
+    module = pass_module(CHANGE + DONE).replace(
+        "class Mine(Transformation)", "class Mine(Analysis)"
+    )
+    done = cli("-c", use(write, module), "-o", "out.onnx", model)
+    assert done.code == 1
+    assert "is an analysis and changed the model" in done.err
+
+
+def test_what_declares_no_contract_is_not_verified(cli, model, write):
+    config = use(
+        write,
+        pass_module(
+            "model.graph.node(1).op_type = 'Relu'\n" + DONE,
+            "",
+        ),
+    )
+    assert cli("-c", config, "-o", "out.onnx", model).code == 0
+    done = cli("-c", config, "-o", "out.onnx", "--strict", model)
+    assert done.code == 4
+    assert "declares no contract" in done.err
+
+
+def test_without_verification_the_report_is_loud(cli, model):
+    done = cli("-c", "optimize", "--no-verify", "-o", "out.onnx", model)
+    assert done.code == 0
+    assert "VERIFICATION IS OFF" in done.err
+
+
+def test_an_engine_that_cannot_run_the_original_is_told_apart(cli, tmp_path):
+    text = """<ir_version: 10, opset_import: ["" : 20, "strange" : 1]>
+    main (float[2] a) => (float[2] y) { y = strange.Op(a) }"""
+    path = tmp_path / "strange.onnx"
+    path.write_bytes(onnx.parser.parse_model(text).SerializeToString())
+    done = cli("-c", "cleanup", "-o", "out.onnx", path)
+    assert done.code == 3
+    assert "strange" in done.err
+
+
+def test_the_reference_evaluator_stands_in_and_is_named(cli, tmp_path):
+    text = """<ir_version: 10, opset_import: ["" : 20]>
+    main (bfloat16[2] a) => (bfloat16[2] y) { i = Identity(a) y = Sin(i) }"""
+    path = tmp_path / "bf16.onnx"
+    path.write_bytes(onnx.parser.parse_model(text).SerializeToString())
+    done = cli("-c", "optimize", "-o", "out.onnx", "--json", "r.json", "--strict", path)
+    assert done.code == 0, done.err
+    (engine,) = json.loads(Path("r.json").read_text())["engines"]
+    assert engine["name"] == "reference"
+    assert "cannot run the original" in engine["fallback_for"]
+
+
+def test_metrics_gate_and_labels(cli, model, write):
+    np.save("a.npy", np.zeros((4, 2), np.float32))
+    np.save("b.npy", np.eye(4, 2, dtype=np.float32))
+    np.save("labels.npy", np.array([0, 1, 0, 0]))
+    reference = {"inputs": {"a": "a.npy", "b": "b.npy"}, "outputs": {"y": "labels.npy"}}
+    good = {"reference": reference, "verify": {"metrics": {"accuracy": [0.9, 1]}}}
+    config = write("cfg.yaml", json.dumps({"passes": ["eliminate-identity"], **good}))
+    assert cli("-c", config, "-o", "out.onnx", model).code == 0
+    done = cli("-c", config, "-s", "verify.metrics.accuracy=[1.5,2]", "-o", "out.onnx", model)
+    assert done.code == 2
+    assert "the original itself has accuracy 1" in done.err
+
+
+@pytest.mark.parametrize(
+    ("name", "array", "message"),
+    [
+        ("c", np.zeros((4, 2), np.float32), "'c'"),
+        ("a", np.zeros((4, 2), np.float64), "float64"),
+        ("a", np.zeros((4, 3), np.float32), "3"),
+        ("a", np.full((4, 2), np.nan, np.float32), "NaN"),
+    ],
+    ids=["name", "dtype", "shape", "nan"],
+)
+def test_reference_data_that_does_not_fit(cli, model, write, name, array, message):
+    np.save("x.npy", array)
+    np.save("b.npy", np.zeros((4, 2), np.float32))
+    inputs = {name: "x.npy", "b": "b.npy"}
+    config = {"passes": ["eliminate-identity"], "reference": {"inputs": inputs}}
+    done = cli("-c", write("cfg.yaml", json.dumps(config)), "-o", "out.onnx", model)
+    assert done.code == 2
+    assert message in done.err
+
+
+@pytest.mark.parametrize(
+    ("text", "where"),
+    [
+        ("passes: [fold-constant]", "cfg.yaml:1:10"),
+        ("passes:\n\t- x", "cfg.yaml:2:1"),
+        ("- a\n- b", "cfg.yaml:1:1"),
+        ("pases: []", "cfg.yaml:1:1"),
+        ("passes: [fold-constants: {size_limt: 3}]", "cfg.yaml:1"),
+        ("verify: {metrics: {acuracy: [0, 1]}}", "cfg.yaml:1"),
+        ("imports: [no_such_module]", "cfg.yaml:1:11"),
+    ],
+)
+def test_a_wrong_config_is_told_with_its_place(cli, model, write, text, where):
+    done = cli("-c", write("cfg.yaml", text), "-o", "out.onnx", model)
+    assert done.code == 2
+    assert where in done.err
+    assert "= help:" in done.err
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"", b"hello", b"\x00\xff" * 50, b"\x08\x0a"],
+    ids=["empty", "text", "random", "cut"],
+)
+def test_a_model_that_cannot_be_read(cli, tmp_path, data):
+    path = tmp_path / "bad.onnx"
+    path.write_bytes(data)
+    done = cli("-c", "cleanup", "-o", "out.onnx", path)
+    assert done.code == 3
+    assert "bad.onnx" in done.err
+
+
+def test_output_may_be_the_input(cli, model):
+    assert cli("-c", "optimize", "-o", model, model).code == 0
+    assert operators(model) == ["Add", "Relu"]
+
+
+def test_an_output_that_cannot_be_written(cli, model, tmp_path):
+    (tmp_path / "folder").mkdir()
+    done = cli("-c", "cleanup", "-o", tmp_path / "folder", model)
+    assert done.code in (2, 3)
+    assert "folder" in done.err
+
+
+def test_dumps_the_model_after_passes(cli, model):
+    cli("-c", "cleanup", "-o", "out.onnx", "--dump-after", "changed", model)
+    assert list(Path().rglob("*eliminate-identity.onnx"))
+
+
+def test_stops_after_some_rewrites(cli, model):
+    cli("-o", "out.onnx", "--rewrite-limit", "0", model, "eliminate-identity")
+    assert operators("out.onnx") == ["Add", "Identity", "Relu"]
+
+
+def test_seed_system_passes_and_config_run_unchanged(cli, model, write):
+    write(
+        "seed.py",
+        """\
+import onnx_ir as ir
+import onnx_passes.passes as passes
+from onnx_passes.passes.base import RewriteRulePass
+
+@passes.verify.tolerance
+@passes.register("eliminate")
+class DropIdentity(passes.base.Transformation, RewriteRulePass):
+    def pattern(self, op, x): return op.Identity(x)
+    def check(self, op, x): return self.config["logging"]["verbose"] is False
+    def rewrite(self, op, x): return x
+
+@passes.register("tidy")
+class Tidy(passes.compose.ComposePass, passes.base.Transformation):
+    __passes__ = ["DropIdentity", "cleanup"]
+    __exhaustive__ = True
+""",
+    )
+    np.save("a.npy", np.ones((3, 2), np.float32))
+    np.save("b.npy", np.ones((3, 2), np.float32))
+    config = write(
+        "cfg.yaml",
+        """\
+imports: [seed]
+reference: {inp: [a.npy, b.npy], out: []}
+model_checker: {full_check: true}
+shape_inference: {}
+onnxruntime: {providers: [[CPUExecutionProvider, {}]], full_context_dump: false}
+verify:
+  tolerance: {atol: 1.0e-6}
+  metrics: {max_abs_error: [0.0, 0.01]}
+logging: {verbose: false, checkpoint: false, keep_intermediates: kept}
+exhaustive: false
+""",
+    )
+    done = cli("-c", config, "-o", "out.onnx", model, "Tidy", "shape-inference", "checker")
+    assert done.code == 0, done.err
+    assert operators("out.onnx") == ["Add", "Relu"]
+    assert list(Path("kept").glob("*DropIdentity.onnx"))
+
+
+@pytest.mark.parametrize("delay", [0.05, 0.8, 2.0])
+def test_ctrl_c_leaves_nothing_half_done(tmp_path, model, write, delay):
+    config = use(write, pass_module("import time\ntime.sleep(60)\n" + DONE))
+    command = [sys.executable, "-m", "onnx_passes", "-c", config, "-o", "out.onnx", model]
+    process = subprocess.Popen(
+        [str(word) for word in command], cwd=tmp_path, stderr=subprocess.PIPE, text=True
+    )
+    time.sleep(delay)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=30)
+    assert process.returncode in (130, -signal.SIGINT)
+    assert not (tmp_path / "out.onnx").exists()
+    if delay > 1:
+        assert process.returncode == 130
+        assert "interrupted: nothing was written" in err
+        assert "Traceback" not in err
+
+
+def test_a_reader_that_goes_away_is_no_error_of_ours(tmp_path, model):
+    command = f"{sys.executable} -m onnx_passes -c cleanup {model} | head -c 1"
+    done = subprocess.run(command, shell=True, cwd=tmp_path, capture_output=True, text=True)
+    assert "Traceback" not in done.stderr
+
+
+def test_help_imports_nothing_heavy():
+    code = (
+        "import sys; sys.argv=['onnx-passes','--help']\n"
+        "from onnx_passes.cli import main\n"
+        "try: main()\n"
+        "except SystemExit: pass\n"
+        "heavy={'onnx','onnx_ir','onnxscript','onnxruntime','numpy','pydantic','rich','yaml'}\n"
+        "print(sorted(heavy & set(sys.modules)), file=sys.stderr)"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=environment
+    )
+    assert done.stderr.strip() == "[]"
