@@ -1,0 +1,248 @@
+import numpy as np
+import onnx_ir as ir
+import pytest
+
+from onnx_passes import passes
+from onnx_passes.config.load import config_from_data
+from onnx_passes.passes import registry
+from onnx_passes.passes.base import Analysis, RewriteRulePass, Transformation
+from onnx_passes.pipeline.instruments import Instrument
+from onnx_passes.pipeline.run import run_pipeline
+from onnx_passes.testing import parse
+from onnx_passes.verify.reference import Reference
+from onnx_passes.verify.result import Verdict
+
+CHAIN = (
+    "(float[2] x) => (float[2] y) { a = Identity(x) b = Relu(a) c = Identity(b) y = Relu(c) }"
+)
+runs: list[str] = []
+
+
+@pytest.fixture(autouse=True)
+def _own_registry(monkeypatch):
+    registry.discover()
+    groups = {name: list(members) for name, members in registry._groups.items()}
+    monkeypatch.setattr(registry, "_passes", dict(registry._passes))
+    monkeypatch.setattr(registry, "_groups", groups)
+    for cls in (CountNodes, UsesCount, KeepsCount, Flip, Grow, Tidy, BreakOne):
+        registry.register()(cls)
+    runs.clear()
+
+
+class CountNodes(Analysis):
+    def analyse(self, model):
+        runs.append(f"count {len(model.graph)}")
+        return len(model.graph)
+
+
+@passes.verify.equality
+class UsesCount(Transformation):
+    requires = ("count-nodes",)
+    followed_by = ("remove-unused-nodes",)
+
+    def call(self, model):
+        runs.append(f"saw {self.context.analysis('count-nodes')}")
+        first = model.graph.node(0)
+        if first.op_type != "Identity":
+            return ir.passes.PassResult(model, False)
+        first.outputs[0].replace_all_uses_with(first.inputs[0])
+        return ir.passes.PassResult(model, True)
+
+
+@passes.verify.equality
+class KeepsCount(Transformation):
+    requires = ("count-nodes",)
+    preserves = ("count-nodes",)
+
+    def call(self, model):
+        model.graph.node(0).metadata_props["seen"] = "yes"
+        return ir.passes.PassResult(model, True)
+
+
+@passes.verify.tolerance
+class Flip(Transformation):
+    """Goes back and forth between two graphs that compute the same."""
+
+    def call(self, model):
+        node = model.graph.node(1)
+        node.op_type = "Relu" if node.op_type == "Abs" else "Abs"
+        return ir.passes.PassResult(model, True)
+
+
+@passes.verify.equality
+class Grow(Transformation):
+    def call(self, model):
+        node = model.graph.node(0)
+        extra = ir.Node("", "Identity", [node.inputs[0]])
+        extra.outputs[0].name = f"grown_{len(model.graph)}"
+        model.graph.insert_before(node, extra)
+        node.replace_input_with(0, extra.outputs[0])
+        return ir.passes.PassResult(model, True)
+
+
+@passes.verify.equality
+class Tidy(passes.ComposePass, Transformation):
+    __passes__ = ("eliminate-identity", "remove-unused-nodes")
+    __exhaustive__ = True
+
+
+@passes.verify.equality
+class BreakOne(Transformation, RewriteRulePass):
+    """Right for all but the Relu that computes ``y``."""
+
+    def pattern(self, op, x):
+        return op.Relu(x, _outputs=["out"])
+
+    def check(self, context, x, out):
+        return x.producer() is not None
+
+    def rewrite(self, op, x, out):
+        return op.Neg(x) if out.name == "y" else op.Max(x, op.Constant(value_float=0.0))
+
+
+POSITIVE = Reference([{"x": np.array([1, 2], np.float32)}], None, "positive")
+
+
+def run(*steps, model=None, reference=None, instruments=(), **config):
+    settings = config_from_data({"passes": list(steps), "reproducers": False, **config})
+    model = parse(CHAIN) if model is None else model
+    return run_pipeline(model, settings, reference=reference, instruments=instruments)
+
+
+def names(result):
+    return [done.name for done in result.report.passes]
+
+
+def test_what_is_required_runs_first_and_what_follows_runs_after():
+    result = run("uses-count")
+    assert names(result) == ["count-nodes", "uses-count", "remove-unused-nodes"]
+    assert runs == ["count 4", "saw 4"]
+    assert result.report.exit_code == 0
+
+
+def test_an_analysis_is_kept_until_a_pass_changes_the_model():
+    run("keeps-count", "keeps-count", "uses-count", "uses-count")
+    assert runs == ["count 4", "saw 4", "count 3", "saw 3"]
+
+
+def test_passes_that_require_each_other_are_told(monkeypatch):
+    monkeypatch.setattr(UsesCount, "required_passes", ("keeps-count",))
+    monkeypatch.setattr(KeepsCount, "required_passes", ("uses-count",))
+    result = run("uses-count")
+    assert "uses-count -> keeps-count -> uses-count" in str(result.error)
+
+
+def test_a_fixpoint_ends_when_nothing_changes():
+    result = run({"group": ["eliminate-identity"], "repeat": "fixpoint", "name": "g"})
+    assert [done.group for done in result.report.passes] == ["g#1", "g#2"]
+
+
+def test_a_fixpoint_ends_when_it_comes_back_to_where_it_was():
+    result = run({"group": ["flip"], "repeat": "fixpoint"}, reference=POSITIVE)
+    assert result.error is None
+    assert len(result.report.passes) == 2
+
+
+def test_a_fixpoint_that_grows_names_the_pass_at_fault():
+    result = run({"group": ["topological-sort", "grow"], "repeat": "fixpoint", "limit": 4})
+    assert "still changes the model after 4 rounds: grow" in str(result.error)
+    assert result.report.exit_code == 1
+
+
+def test_a_composed_pass_is_checked_pass_by_pass_then_as_a_whole():
+    result = run("tidy")
+    assert names(result)[-1] == "tidy"
+    assert result.report.passes[-1].verdict is Verdict.PASSED
+    assert [n.op_type for n in result.model.graph] == ["Relu", "Relu"]
+
+
+def test_a_composed_pass_runs_in_anyones_pass_manager():
+    model = parse(CHAIN)
+    assert ir.passes.PassManager([Tidy()])(model).modified
+    assert [n.op_type for n in model.graph] == ["Relu", "Relu"]
+
+
+def test_the_guilty_rewrite_is_found_among_right_ones():
+    model = parse(
+        """(float[2] x) => (float[2] y) {
+        a = Abs(x) b = Relu(a) c = Relu(b) d = Relu(c) y = Relu(d) }"""
+    )
+    result = run("break-one", model=model)
+    (done,) = result.report.passes
+    (culprit,) = done.culprits
+    blamed = done.rewrites[culprit - 1]
+    assert blamed.nodes == ["y = Relu(d)"]
+    assert len(done.rewrites) == 4
+
+
+def test_rollback_restores_bit_for_bit_and_goes_on():
+    before = ir.to_proto(parse(CHAIN)).SerializeToString(deterministic=True)
+    result = run("break-one", on_failure="rollback")
+    assert ir.to_proto(result.model).SerializeToString(deterministic=True) == before
+    assert result.report.exit_code == 0
+    result = run("break-one", "eliminate-identity", on_failure="rollback")
+    assert [d.action for d in result.report.passes] == ["rolled back", "kept"]
+    assert result.report.passes[-1].verdict is Verdict.PASSED
+
+
+def test_after_a_warning_the_next_pass_is_held_against_the_wrong_model():
+    result = run("break-one", "eliminate-identity", on_failure="warn")
+    assert [d.verdict for d in result.report.passes] == [Verdict.FAILED, Verdict.PASSED]
+    assert result.report.exit_code == 1
+    assert result.usable
+
+
+def test_a_checkpoint_holds_the_model_against_the_original():
+    result = run("break-one", "checkpoint", on_failure="warn")
+    assert result.report.passes[-1].verdict is Verdict.FAILED
+    assert run("eliminate-identity", "checkpoint").report.passes[-1].verdict is Verdict.PASSED
+
+
+def test_the_same_contract_is_judged_by_region_and_by_the_whole_model():
+    for scope in ("region", "model"):
+        result = run("eliminate-identity", verify={"scope": scope})
+        (done,) = result.report.passes
+        assert done.checks[-1].scope == scope
+        assert done.verdict is Verdict.PASSED
+
+
+def test_freezing_a_dimension_drops_the_samples_that_no_longer_fit():
+    model = parse("(float[N] x) => (float[N] y) { y = Relu(x) }")
+    result = run({"freeze-dims": {"dims": {"N": 7}}}, "eliminate-identity", model=model)
+    assert result.report.exit_code == 0, result.report.error
+    assert str(result.model.graph.inputs[0].shape) == "[7]"
+
+
+def test_instruments_see_every_pass():
+    seen = []
+
+    class Spy(Instrument):
+        def start(self, report, model):
+            seen.append("start")
+
+        def before_pass(self, pass_, model, report):
+            seen.append(f"before {pass_.name}")
+
+        def after_pass(self, pass_, model, report):
+            seen.append(f"after {pass_.name} {report.verdict}")
+
+        def finish(self, report, model):
+            seen.append("finish")
+
+    run("eliminate-identity", instruments=[Spy()])
+    assert seen == [
+        "start",
+        "before eliminate-identity",
+        "after eliminate-identity passed",
+        "finish",
+    ]
+
+
+def test_random_outputs_are_not_verified_and_the_others_are():
+    model = parse(
+        """(float[4] x) => (float[4] y, float[4] z) {
+        a = Identity(x) y = Relu(a) r = RandomNormalLike(x) z = Add(r, a) }"""
+    )
+    result = run("eliminate-identity", model=model)
+    assert result.report.exit_code == 0
+    assert any("'z'" in sentence for sentence in result.report.not_verified)
