@@ -15,6 +15,7 @@ from onnx_passes.errors import OnnxPassesError
 COMMANDS = {
     "run": "run a pipeline of verified passes over a model (the default)",
     "report": "show a saved run, and judge it by other thresholds",
+    "bisect": "find the first bad pass and rewrite",
     "list": "list the passes",
     "explain": "explain a pass",
     "new-pass": "write a new pass and its test from a template",

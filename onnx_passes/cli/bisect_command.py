@@ -1,0 +1,150 @@
+"""``onnx-passes bisect``: the first bad pass and rewrite of a pipeline."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from onnx_passes.errors import UsageError
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+    from onnx_passes.io.load import LoadedModel
+    from onnx_passes.pipeline.bisect import Finding
+
+HELP = """\
+Find the first bad pass and rewrite of a pipeline over MODEL.
+
+The pipeline runs unchecked. Its result and a logarithmic number of states on the way
+are held against the original: on the reference data of the pipeline, or by --check,
+a command whose exit code is 0 for a good model.
+
+\b
+Exit codes:
+  0  the result is good
+  1  a pass is bad: it is named
+  2  bad usage or config
+  3  the model cannot be read, or the engine cannot run it
+  4  the noise does not allow an answer
+
+\b
+Examples:
+  onnx-passes bisect -c pipeline.yaml model.onnx
+  onnx-passes bisect -c pipeline.yaml model.onnx --check 'python score.py {model}'
+"""
+
+
+@click.command("bisect", help=HELP, no_args_is_help=True)
+@click.argument("model", type=click.Path(path_type=Path))
+@click.argument("passes", nargs=-1, metavar="[PASS]...")
+@click.option("-c", "--config", help="Pipeline file, or the name of a shipped one.")
+@click.option(
+    "-s", "--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Override a key."
+)
+@click.option("--check", metavar="CMD", help="Command that judges the model {model}.")
+@click.option("--debug", is_flag=True, help="Show Python's traceback of an error.")
+def command(
+    model: Path,
+    passes: Sequence[str],
+    config: str | None,
+    overrides: Sequence[str],
+    check: str | None,
+    debug: bool,
+) -> None:
+    """Find the first bad pass and rewrite of a pipeline over MODEL."""
+    del debug  # read by the program itself
+    from onnx_passes.config.load import default_config, load_config
+    from onnx_passes.io.load import load_model
+    from onnx_passes.pipeline.bisect import ByCheck, Judge, bisect, judge_by_score
+
+    extra = list(overrides)
+    settings = load_config(config, extra, passes) if config else default_config(extra, passes)
+    loaded = load_model(model)
+    judge: Judge
+    if check is None:
+        judge = judge_by_score(loaded.model, settings)
+    else:
+        holds = _checker(check, loaded)
+        if not holds(loaded.model):
+            raise UsageError(
+                "the check fails on the original already, so no pass can be to blame",
+                help="--check must end with exit code 0 for a good model",
+            )
+        judge = ByCheck(holds)
+    finding = bisect(loaded.model, settings, judge)
+    for line in _told(finding, by_score=check is None):
+        click.echo(line)
+    raise click.exceptions.Exit({"sound": 0, "found": 1, "undecided": 4}[finding.outcome])
+
+
+def _checker(check: str, source: LoadedModel) -> Callable[[ir.Model], bool]:
+    """Return what writes a model to a scratch folder, and runs the command on it."""
+    from onnx_passes.io.save import save_model
+
+    try:
+        words = shlex.split(check)
+    except ValueError as error:
+        raise UsageError(f"--check {check!r} is no command: {error}") from error
+    if not any("{model}" in word for word in words):
+        raise UsageError(
+            f"--check {check!r} does not say where the model goes",
+            help="write {model} in its place: --check 'python score.py {model}'",
+        )
+
+    def holds(model: ir.Model) -> bool:
+        with tempfile.TemporaryDirectory(prefix="onnx-passes-") as folder:
+            path = Path(folder) / "model.onnx"
+            save_model(model, path, source=source)
+            given = [word.replace("{model}", str(path)) for word in words]
+            try:
+                # Its output would mix with ours; its errors are the user's to see.
+                return not subprocess.run(given, stdout=subprocess.DEVNULL).returncode
+            except OSError as error:
+                raise UsageError(
+                    f"--check cannot be run: {given[0]}: {error.strerror or error}"
+                ) from error
+
+    return holds
+
+
+def _told(finding: Finding, *, by_score: bool) -> list[str]:
+    from onnx_passes.report.text import plural
+
+    work = f"{plural(finding.passes, 'pass')} changed the model"
+    lines = [f"{work}; {plural(finding.runs, 'model')} judged"]
+    noise = f"the noise is {finding.noise:.3g}"
+    done, rewrite = finding.done, finding.rewrite
+    if finding.outcome == "sound":
+        told = f": error {finding.final:.3g}, {noise}" if by_score else ""
+        return [*lines, f"nothing to find: the result is good{told}"]
+    if finding.outcome == "undecided" and done is None:
+        return [
+            *lines,
+            f"no answer: the error of the result is {finding.final:.3g}, and {noise};",
+            "a fault must stand 10 times above the noise to be told from it",
+        ]
+    assert done is not None
+    jump = f"{finding.good:.3g} -> {finding.bad:.3g}"
+    if finding.outcome == "undecided":
+        return [
+            *lines,
+            f"no answer: the error grows little by little, and at no step by 10 times: "
+            f"{jump} at pass {done.index} {done.name}, and {noise}",
+        ]
+    lines.append(f"first bad pass     {done.index} {done.name}")
+    if rewrite is not None:
+        lines.append(f"first bad rewrite  {rewrite.number} {rewrite.rule}")
+        lines += [f"  before           {node}" for node in rewrite.nodes]
+        lines += [f"  after            {node}" for node in rewrite.new_nodes]
+    if by_score:
+        lines.append(f"error              {jump}, {noise}")
+    if rewrite is not None:
+        lines.append(f"last good limit    --rewrite-limit {rewrite.number - 1}")
+    return lines

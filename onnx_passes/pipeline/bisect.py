@@ -1,0 +1,277 @@
+"""The first bad pass and rewrite of a pipeline, found by score, with or without a gate."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import Literal, Protocol
+
+import onnx_ir as ir
+
+from onnx_passes.config.engines import resolve_engines
+from onnx_passes.config.resolve import resolve
+from onnx_passes.config.schema import PipelineConfig
+from onnx_passes.config.sections import Logging
+from onnx_passes.errors import EngineError
+from onnx_passes.passes.base import Pass
+from onnx_passes.pipeline.baseline import Baseline, Bench, establish
+from onnx_passes.pipeline.instruments import Instrument
+from onnx_passes.pipeline.run import run_pipeline
+from onnx_passes.report.model import PassReport, RewriteSummary
+from onnx_passes.runtime.base import Engine
+from onnx_passes.runtime.inputs import generate
+from onnx_passes.runtime.ort import OnnxRuntimeEngine, Optimization
+from onnx_passes.verify.reference import load_reference
+from onnx_passes.verify.score import resolution, score
+from onnx_passes.verify.snapshot import Snapshot
+
+_LEVELS: tuple[Optimization, ...] = ("none", "all")
+
+GAP = 10.0
+"""How far a fault must stand above the noise to be told from it."""
+
+
+class Judge(Protocol):
+    """What says how bad a model is."""
+
+    @property
+    def noise(self) -> float:
+        """Score of what is known to be right."""
+        ...
+
+    def __call__(self, model: ir.Model) -> float:
+        """Return the score of a model: 0 is perfect."""
+        ...
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What a bisection found.
+
+    Attributes:
+        outcome: "found"; "sound" where the result is right; "undecided" where noise does not
+            allow an answer.
+        noise: Score of what is known to be right.
+        final: Score of the result.
+        passes: Number of passes that changed the model.
+        runs: Number of models that were judged.
+        done: The first bad pass.
+        rewrite: Its first bad rewrite; None where it made none that can be told apart.
+        good: Score before it.
+        bad: Score after it.
+    """
+
+    outcome: Literal["found", "sound", "undecided"]
+    noise: float
+    final: float
+    passes: int
+    runs: int
+    done: PassReport | None = None
+    rewrite: RewriteSummary | None = None
+    good: float = 0.0
+    bad: float = 0.0
+
+
+@dataclass
+class ByScore:
+    """Judges by the error of the outputs against those of the original.
+
+    Attributes:
+        original: The original.
+        baseline: Its outputs on the first engine of the pipeline, and the samples.
+    """
+
+    original: ir.Model
+    baseline: Baseline
+    _noise: float | None = None
+
+    @property
+    def noise(self) -> float:
+        """Spread of the original over two runs and the engine's optimization levels."""
+        if self._noise is None:
+            engine = self.baseline.benches[0].engine
+            engines: list[Engine] = [engine]
+            if isinstance(engine, OnnxRuntimeEngine):
+                engines += [replace(engine, optimization=level) for level in _LEVELS]
+            spread = [self._score(other, self.original) for other in engines]
+            expected = self.baseline.benches[0].original
+            self._noise = max(resolution(expected, self.baseline.unstable), *spread)
+        return self._noise
+
+    def __call__(self, model: ir.Model) -> float:
+        """Return the score; a model that does not run is infinitely far off."""
+        try:
+            return self._score(self.baseline.benches[0].engine, model)
+        except EngineError:
+            return math.inf
+
+    def _score(self, engine: Engine, model: ir.Model) -> float:
+        produced = Bench(engine, "each").run(model, self.baseline.samples)
+        expected = self.baseline.benches[0].original
+        return score(expected, produced, self.baseline.unstable)
+
+
+@dataclass
+class ByCheck:
+    """Judges by a predicate, which noise does not touch.
+
+    Attributes:
+        holds: Whether a model is good.
+    """
+
+    holds: Callable[[ir.Model], bool]
+    noise: float = 0.0
+
+    def __call__(self, model: ir.Model) -> float:
+        """Return 0 for a good model, infinity for a bad one."""
+        return 0.0 if self.holds(model) else math.inf
+
+
+def judge_by_score(model: ir.Model, config: PipelineConfig) -> ByScore:
+    """Run the original on the pipeline's reference data and first engine.
+
+    Raises:
+        ConfigError: The pipeline names something that does not exist.
+        ReferenceDataError: The reference data does not fit the model.
+        EngineError: The engine cannot run the model.
+    """
+    resolve(config)  # imports the modules that may register engines
+    settings = config.reference
+    given = load_reference(settings.model_dump(), model, config.folder).samples
+    options = {} if settings.samples is None else {"samples": settings.samples}
+    samples = given or generate(
+        model, seed=settings.seed, ranges=settings.ranges, dims=settings.dims, **options
+    )
+    engines = resolve_engines(config)[:1]
+    return ByScore(model, establish(model, samples, engines, given=bool(given)))
+
+
+def bisect(model: ir.Model, config: PipelineConfig, judge: Judge) -> Finding:
+    """Find the first pass, and in it the first rewrite, after which a model is bad.
+
+    The pipeline runs unchecked, and models are judged in a logarithmic number: those after
+    passes, then those of the pipeline limited to so many rewrites.
+
+    Args:
+        model: The original; it is not changed.
+        config: The pipeline; what it says of verification does not matter.
+        judge: What says how bad a model is.
+
+    Raises:
+        OnnxPassesError: The pipeline is wrong, or a pass raised.
+    """
+    return _Bisection(Snapshot(model), _quiet(config), judge).run()
+
+
+class _Enough(Exception):  # noqa: N818 - control flow, not an error
+    """The pass wanted has run."""
+
+
+@dataclass
+class _States(Instrument):
+    """Keeps the model after each pass, and stops the run after one of them."""
+
+    last: int | None = None
+    models: dict[int, ir.Model] = field(default_factory=dict)
+    reports: dict[int, PassReport] = field(default_factory=dict)
+
+    def after_pass(self, pass_: Pass, model: ir.Model, report: PassReport) -> None:
+        if report.changed:
+            self.models[report.index], self.reports[report.index] = model.clone(), report
+        if report.index == self.last:
+            raise _Enough
+
+
+@dataclass
+class _Bisection:
+    original: Snapshot
+    config: PipelineConfig
+    judge: Judge
+    runs: int = 0
+
+    def run(self) -> Finding:
+        states = _States()
+        run_pipeline(
+            self.original.restore(), self.config, instruments=[states]
+        ).raise_for_failure()
+        order = sorted(states.models)
+        noise = self.judge.noise
+        final = self._score(states.models[order[-1]]) if order else 0.0
+
+        def finding(outcome: Literal["found", "sound", "undecided"]) -> Finding:
+            return Finding(outcome, noise, final, len(order), self.runs)
+
+        if final <= noise:
+            return finding("sound")
+        if final < GAP * noise:
+            return finding("undecided")
+        # Midway between the two in size; a fault beyond all bounds says nothing of the middle.
+        threshold = math.sqrt(noise * min(final, 1.0))
+        index, good, bad = self._first(
+            len(order), lambda n: self._score(states.models[order[n - 1]]), final, threshold
+        )
+        done = states.reports[order[index - 1]]
+        rewrite = None
+        if len(done.rewrites) > 1:
+            number, good, bad = self._rewrite(done, good, bad, threshold)
+            rewrite = done.rewrites[number - 1]
+        elif done.rewrites:
+            rewrite = done.rewrites[0]
+        if bad < GAP * max(good, noise):
+            return replace(finding("undecided"), good=good, bad=bad, done=done)
+        return replace(finding("found"), done=done, rewrite=rewrite, good=good, bad=bad)
+
+    def _first(
+        self, count: int, measure: Callable[[int], float], final: float, threshold: float
+    ) -> tuple[int, float, float]:
+        """Return the least n whose score is above the threshold, with its and the one before.
+
+        The score of 0 is taken for good, and that of ``count`` for ``final``.
+        """
+        low, high, good, bad = 0, count, 0.0, final
+        while high - low > 1:
+            middle = (low + high) // 2
+            found = measure(middle)
+            if found > threshold:
+                high, bad = middle, found
+            else:
+                low, good = middle, found
+        return high, good, bad
+
+    def _rewrite(
+        self, done: PassReport, good: float, bad: float, threshold: float
+    ) -> tuple[int, float, float]:
+        first = done.rewrites[0].number
+        limits = self.config.limits
+        before = good
+
+        def measure(count: int) -> float:
+            limited = limits.model_copy(update={"rewrites": first - 1 + count})
+            config = self.config.model_copy(update={"limits": limited})
+            states = _States(last=done.index)
+            model = self.original.restore()
+            with suppress(_Enough):
+                run_pipeline(model, config, instruments=[states]).raise_for_failure()
+            return self._score(states.models[done.index])
+
+        number, good, bad = self._first(len(done.rewrites), measure, bad, threshold)
+        return number, before if number == 1 else good, bad
+
+    def _score(self, model: ir.Model) -> float:
+        self.runs += 1
+        return self.judge(model)
+
+
+def _quiet(config: PipelineConfig) -> PipelineConfig:
+    """Return a pipeline that checks and writes nothing."""
+    off = config.verify.model_copy(update={"enabled": False})
+    return config.model_copy(
+        update={
+            "verify": off,
+            "reproducers": "",
+            "dump_after": "none",
+            "logging": Logging(),
+        }
+    )
