@@ -158,6 +158,11 @@ class PipelineConfig(Section):
         description="What a failed pass leads to: stop; rollback, to the model before it, and "
         "go on; or warn, and go on with its model.",
     )
+    granularity: Literal["pass", "application"] = Field(
+        default="pass",
+        description="What 'on_failure: rollback' undoes: the whole pass, or only the rewrites "
+        "that are wrong, where what is left of the pass then passes its checks.",
+    )
     strict: bool = Field(
         default=False, description="Whether a run fails if something could not be verified."
     )

@@ -16,6 +16,7 @@ def find_culprit(
     restore: Callable[[], ir.Model],
     applied: Sequence[Application],
     fails: Callable[[ir.Model], bool],
+    skip: frozenset[str] = frozenset(),
 ) -> Application | None:
     """Find the first rewrite after which the check fails, in a logarithmic number of runs.
 
@@ -24,6 +25,7 @@ def find_culprit(
         restore: Returns the model before the pass.
         applied: The rewrites that the pass made, in order.
         fails: Whether a model fails the check that the whole pass failed.
+        skip: Keys of rewrites that the pass did not make.
 
     Returns:
         The rewrite; None where no single one can be named.
@@ -33,7 +35,7 @@ def find_culprit(
 
     def fails_after(count: int) -> bool:
         pass_ = make()
-        pass_.context.rewrites = Rewrites(limit=count)
+        pass_.context.rewrites = Rewrites(limit=count, skip=skip)
         model = pass_(restore()).model
         same = [a.key for a in pass_.context.rewrites.applied] == [
             a.key for a in applied[:count]

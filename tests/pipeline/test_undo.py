@@ -1,0 +1,127 @@
+"""``granularity: application``: only wrong rewrites are undone, and the rest is verified."""
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+import pytest
+
+from onnx_passes import passes
+from onnx_passes.config.load import default_config
+from onnx_passes.passes.base import RewriteRulePass, Transformation
+from onnx_passes.pipeline import undo
+from onnx_passes.pipeline.run import run_pipeline
+from onnx_passes.verify.result import Verdict
+
+HEAD = '<ir_version: 10, opset_import: ["": 21]> g (float[4] x) => (float[4] y) '
+
+
+def chain(*weights):
+    """Build a chain of additions; weights below 0 are those that the pass gets wrong."""
+    given = ", ".join(f"float w{i} = {{{w}}}" for i, w in enumerate(weights))
+    body = " ".join(f"v{i + 1} = Add(v{i}, w{i})" for i in range(len(weights)))
+    end = len(weights)
+    text = f"{HEAD} <{given}> {{ v0 = Neg(x) {body} y = Neg(v{end}) }}"
+    return ir.from_proto(onnx.parser.parse_model(text))
+
+
+@passes.verify.equality
+@passes.register()
+class UndoSum(Transformation, RewriteRulePass):
+    """Write each addition as a sum, and lose weights below 0."""
+
+    def pattern(self, op, x, w):
+        return op.Add(x, w)
+
+    def rewrite(self, op, x, w):
+        return op.Identity(x) if w.const_value.numpy() < 0 else op.Sum(w, x)
+
+
+def run(model, *overrides, steps=("undo-sum",)):
+    given = ["on_failure=rollback", "granularity=application", *overrides]
+    return run_pipeline(model, default_config(given, steps))
+
+
+def operators(model):
+    return [node.op_type for node in model.graph if node.op_type != "Neg"]
+
+
+@pytest.mark.parametrize("scope", ["auto", "model"])
+def test_only_the_wrong_rewrite_is_undone(scope):
+    done = run(chain(1, 2, -3, 4), f"verify.scope={scope}")
+    (report,) = done.report.passes
+    assert operators(done.model) == ["Sum", "Sum", "Add", "Sum"]
+    assert (report.verdict, report.action, report.error) == (Verdict.PASSED, "kept", None)
+    assert [r.number for r in report.rewrites] == [1, 2, 3]
+    assert report.nodes_after == 6
+    assert report.reproducer is not None
+    (note,) = report.notes
+    assert note.startswith(
+        "rewrite 3 (undo-sum: v3 = Add(v2, w2)) was undone: y not as expected"
+    )
+    assert done.report.exit_code == 0
+
+
+def test_several_wrong_rewrites_are_undone_one_after_the_other():
+    done = run(chain(-1, 2, -3, 4, -5))
+    (report,) = done.report.passes
+    assert operators(done.model) == ["Add", "Sum", "Add", "Sum", "Add"]
+    assert [note.rsplit("was undone", 1)[0] for note in report.notes] == [
+        "rewrite 1 (undo-sum: v1 = Add(v0, w0)) ",
+        "rewrite 3 (undo-sum: v3 = Add(v2, w2)) ",
+        "rewrite 5 (undo-sum: v5 = Add(v4, w4)) ",
+    ]
+
+
+def test_a_result_is_what_the_original_computes():
+    model = chain(1, -2, 3)
+    done = run(model.clone())
+    x = np.float32([1, 2, 3, 4])
+
+    def outputs(model):
+        from onnx.reference import ReferenceEvaluator
+
+        return ReferenceEvaluator(ir.to_proto(model)).run(None, {"x": x})[0]
+
+    assert np.array_equal(outputs(done.model), outputs(model))
+
+
+def test_a_pass_of_which_nothing_is_left_is_rolled_back_as_a_whole():
+    done = run(chain(-1, -2))
+    (report,) = done.report.passes
+    assert operators(done.model) == ["Add", "Add"]
+    assert (report.verdict, report.action) == (Verdict.FAILED, "rolled back")
+    assert report.culprits == [1]
+    assert len(report.rewrites) == 2
+
+
+def test_a_wrong_rewrite_is_not_made_again_later_in_the_run():
+    done = run(chain(1, -2), steps=("undo-sum", "undo-sum"))
+    first, second = done.report.passes
+    assert len(first.notes) == 1
+    assert (second.changed, second.rewrites, second.notes) == (False, [], [])
+    assert operators(done.model) == ["Sum", "Add"]
+
+
+def test_too_many_wrong_rewrites_undo_the_pass(monkeypatch):
+    monkeypatch.setattr(undo, "MOST_UNDONE", 2)
+    (report,) = run(chain(-1, -2, -3, 4)).report.passes
+    assert report.action == "rolled back"
+    assert report.culprits == [1]
+
+
+def test_passes_after_it_are_held_against_what_was_kept():
+    done = run(chain(1, -2, 3), steps=("undo-sum", "eliminate-identity", "undo-sum"))
+    assert done.error is None
+    assert [p.verdict for p in done.report.passes][1:] == [Verdict.UNCHANGED] * 2
+
+
+def test_by_default_the_whole_pass_is_undone():
+    done = run(chain(1, -2), "granularity=pass")
+    assert operators(done.model) == ["Add", "Add"]
+    assert done.report.passes[0].action == "rolled back"
+
+
+def test_other_policies_are_as_before():
+    (report,) = run(chain(1, -2), "on_failure=warn").report.passes
+    assert (report.action, report.culprits) == ("warned", [2])
+    assert run(chain(1, -2), "on_failure=stop").report.exit_code == 1
