@@ -1,0 +1,35 @@
+"""``python -m benchmarks [optimize|driver|regions]...``: measure, and print Markdown tables.
+
+Each figure is a median of several runs. A run of the command line is a process of its own, and
+verified and unverified runs take turns, so that a machine that slows down slows both.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+
+from benchmarks import driver, optimize, regions
+from onnx_passes.runtime.environment import machine, versions
+
+SECTIONS: dict[str, Callable[[], list[str]]] = {
+    "optimize": optimize.tables,
+    "regions": regions.tables,
+    "driver": driver.tables,
+}
+
+
+def main() -> None:
+    """Run the sections asked for, or all."""
+    wanted = sys.argv[1:] or list(SECTIONS)
+    unknown = [name for name in wanted if name not in SECTIONS]
+    if unknown:
+        raise SystemExit(f"no section {unknown[0]!r}; there are {', '.join(SECTIONS)}")
+    print(", ".join(f"{key} {value}" for key, value in machine().items()) + "  ")
+    print(", ".join(f"{key} {value}" for key, value in versions().items()))
+    for name in wanted:
+        print("\n" + "\n".join(SECTIONS[name]()), flush=True)
+
+
+if __name__ == "__main__":
+    main()
