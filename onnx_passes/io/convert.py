@@ -12,6 +12,7 @@ import onnx
 from onnx import numpy_helper
 
 from onnx_passes.errors import ModelError
+from onnx_passes.io.branches import hand_out
 from onnx_passes.io.formats import LIMIT
 from onnx_passes.io.protos import all_attributes, all_bodies
 
@@ -48,6 +49,7 @@ def convert(model: onnx.ModelProto, path: Path) -> list[str]:
         *_make_constants_dense(model, path),
         *_drop_shapes_of_no_type(model),
         *_drop_idle_annotations(model),
+        *hand_out(model),
     ]
 
 

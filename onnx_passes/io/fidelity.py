@@ -49,8 +49,10 @@ def lost(
         skip: Names of fields that are not compared.
         place: The path of the message itself.
     """
-    if before.SerializeToString(deterministic=True) == after.SerializeToString(
-        deterministic=True
+    # Weights are not worth serialising at each level on the way down.
+    if not _holds_graphs(before) and (
+        before.SerializeToString(deterministic=True)
+        == after.SerializeToString(deterministic=True)
     ):
         return
     if isinstance(before, onnx.TensorProto):
@@ -81,6 +83,14 @@ def lost(
             and _unset(before, field.name)
         ):
             yield f"{place}.{field.name} (added)"
+
+
+def _holds_graphs(message: Message) -> bool:
+    if isinstance(message, onnx.NodeProto):
+        return any(map(_holds_graphs, message.attribute))
+    if isinstance(message, onnx.AttributeProto):
+        return message.HasField("g") or len(message.graphs) > 0
+    return isinstance(message, onnx.ModelProto | onnx.GraphProto | onnx.FunctionProto)
 
 
 def _unset(message: Message, name: str) -> bool:

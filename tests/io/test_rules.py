@@ -75,11 +75,11 @@ def test_what_a_subgraph_captures_comes_before_its_node(write):
     assert [node.op_type for node in loaded.model.graph] == ["Neg", "If"]
 
 
-def test_names_may_be_shadowed_in_subgraphs_and_outputs_taken_from_outside(write):
+def test_names_may_be_shadowed_in_subgraphs(write):
     text = HEAD + (
         "g (bool c, float x) => (float y) { a = Neg(x) y = If(c) <"
         "then_branch = t () => (float a) { a = Relu(x) },"
-        "else_branch = e () => (float x) { }> }"
+        "else_branch = e () => (float b) { b = Abs(a) }> }"
     )
     assert load_model(write(text, "m.txt")).notes == []
 
