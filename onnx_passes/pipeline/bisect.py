@@ -254,7 +254,9 @@ class _Bisection:
             model = self.original.restore()
             with suppress(_Enough):
                 run_pipeline(model, config, instruments=[states]).raise_for_failure()
-            return self._score(states.models[done.index])
+            if not states.models:
+                return 0.0
+            return self._score(states.models[max(states.models)])
 
         number, good, bad = self._first(len(done.rewrites), measure, bad, threshold)
         return number, before if number == 1 else good, bad

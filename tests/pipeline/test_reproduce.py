@@ -61,6 +61,17 @@ class ReproInvalid(Transformation):
         return ir.passes.PassResult(model, True)
 
 
+@passes.verify.tolerance()
+@passes.register()
+class ReproCreep(Transformation):
+    """Make the weight c a thousandth larger."""
+
+    def call(self, model):
+        c = model.graph.initializers["c"]
+        c.const_value = ir.tensor(np.float32(c.const_value.numpy() * 1.001), name="c")
+        return ir.passes.PassResult(model, True)
+
+
 def run(folder, steps, *overrides, text=CHAIN):
     given = [f"reproducers={folder}", "on_failure=rollback", *overrides]
     model = ir.from_proto(onnx.parser.parse_model(HEAD + text))
@@ -167,3 +178,104 @@ def test_the_key_takes_a_folder_or_false(given):
 
     with pytest.raises(ConfigError, match="a folder, or false"):
         default_config([f"reproducers={given}"], ["repro-drop-neg"])
+
+
+@passes.verify.tolerance()
+@passes.register()
+class ReproDouble(Transformation, RewriteRulePass):
+    """Add a value to itself in place of another."""
+
+    def pattern(self, op, x, y):
+        return op.Add(x, y)
+
+    def check(self, _, x, y):
+        return x is not y
+
+    def rewrite(self, op, x, y):
+        return op.Add(x, x)
+
+
+BRANCHES = (
+    "then_branch = a () => (float[4] p) { p = Add(t, w) }, "
+    "else_branch = b () => (float[4] q) { q = Mul(t, w) }"
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "kept", "inputs"),
+    [
+        (
+            "(float[4] x, bool c) => (float[4] y) <float[4] w = {1, 2, 3, 4}> "
+            f"{{ t = Neg(x) z = If (c) <{BRANCHES}> y = Exp(z) }}",
+            ["If"],
+            ["c", "t"],
+        ),
+        (
+            "(seq(float[4]) x, float[4] z) => (float[4] y) <int64 s = {0}> "
+            "{ t = SequenceAt(x, s) y = Add(t, z) }",
+            ["Add"],
+            ["t", "z"],
+        ),
+        (
+            "(bfloat16[4] x, bfloat16[4] z) => (bfloat16[4] y) { t = Cast<to = 1>(x) "
+            "u = Cast<to = 1>(z) v = Add(t, u) y = Cast<to = 16>(v) }",
+            ["Cast", "Add"],
+            ["z", "t"],
+        ),
+        (
+            "(float[N, M] x) => (float[N, K] y) <int64[2] s = {-1, 1}, float[1] w = {2}> "
+            "{ t = Reshape(x, s) y = Add(t, w) }",
+            ["Add"],
+            ["t"],
+        ),
+        (
+            "() => (float[4] y) <float[4] w = {1, 2, 3, 4}> { t = Neg(w) y = Add(t, w) }",
+            ["Add"],
+            ["t"],
+        ),
+    ],
+    ids=["subgraph", "sequence", "bfloat16", "dynamic", "no-inputs"],
+)
+def test_regions_of_every_kind_are_cut_out(tmp_path, text, kept, inputs):
+    (done,) = run(tmp_path, ["repro-double"], text=text).passes
+    assert operators(f"{done.reproducer}/before.onnx") == kept
+    assert list(np.load(f"{done.reproducer}/inputs.npz")) == inputs
+    shown = repro(done.reproducer)
+    assert shown.returncode == 1, shown.stderr
+
+
+def test_a_fault_in_a_function_is_shown_by_the_whole_models(tmp_path):
+    text = (
+        '<ir_version: 10, opset_import: ["": 21, "f": 1]> g (float[4] x) => (float[4] y) '
+        "<float[4] w = {1, 2, 3, 4}> { t = Neg(x) y = f.foo(t, w) } "
+        '<domain: "f", opset_import: ["": 21]> foo (a, b) => (r) { r = Add(a, b) }'
+    )
+    model = ir.from_proto(onnx.parser.parse_model(text))
+    config = default_config([f"reproducers={tmp_path}"], ["repro-double"])
+    (done,) = run_pipeline(model, config).report.passes
+    assert operators(f"{done.reproducer}/before.onnx") == ["Neg", "foo"]
+    assert repro(done.reproducer).returncode == 1
+    assert "as whole models" in Path(f"{done.reproducer}/README.md").read_text()
+
+
+def test_drift_is_shown_against_the_original(tmp_path):
+    # Each step keeps its tolerance, and the sum of them leaves that of the end.
+    steps = ["repro-creep"] * 3
+    given = [
+        "verify.drift={rtol: 0.0025, atol: 0}",
+        "verify.tolerance={rtol: 0.0015, atol: 0}",
+    ]
+    text = "(float[2] x) => (float[2] y) <float c = {3}> { y = Mul(x, c) }"
+    given += ["verify.scope=model", "on_failure=stop"]
+    report = run(tmp_path, steps, *given, text=text)
+    failed = report.passes[-1]
+    assert [c.kind for c in failed.checks if c.verdict == "failed"] == ["drift"]
+    assert "the whole models" in Path(f"{failed.reproducer}/README.md").read_text()
+    old, new = (
+        onnx.numpy_helper.to_array(
+            onnx.load(f"{failed.reproducer}/{n}.onnx").graph.initializer[0]
+        )
+        for n in ("before", "after")
+    )
+    assert new / old == pytest.approx(1.001**3, rel=1e-5)
+    assert repro(failed.reproducer).returncode == 1
