@@ -11,12 +11,10 @@ from onnx_passes.surgery.digest import (
     Key,
     digest,
     leaf_key,
-    shape_key,
     tensor_digest,
-    type_key,
     value_key,
 )
-from onnx_passes.surgery.walk import all_nodes, topological_order
+from onnx_passes.surgery.walk import graphs_within, topological_order
 
 __all__ = ["canonical_hash", "tensor_digest"]
 
@@ -44,19 +42,19 @@ def canonical_hash(model: ir.Model, *, annotations: bool = True) -> str:
     Raises:
         ModelError: The graph has a cycle, or weights cannot be read.
     """
-    used = {node.domain for node in all_nodes(model)} | {""}
     functions = []
     for identifier, function in model.functions.items():
         body = GraphHasher(annotations=annotations).hash(function.graph, interface=False)
         attributes = tuple((a.name, leaf_key(a)) for a in _by_name(function.attributes))
-        imports = _imports(function.opset_imports, {node.domain for node in function} | {""})
+        imports = _imports(function.opset_imports, function.graph)
         functions.append((identifier, attributes, imports, body))
     graph = GraphHasher(annotations=annotations).hash(model.graph, interface=True)
-    imports = _imports(model.opset_imports, used)
+    imports = _imports(model.opset_imports, model.graph)
     return digest("model", graph, imports, tuple(sorted(functions))).hex()
 
 
-def _imports(imports: dict[str, int], used: set[str]) -> Key:
+def _imports(imports: Mapping[str, int], graph: ir.Graph) -> Key:
+    used = {"", *(node.domain for inner in graphs_within(graph) for node in inner)}
     return tuple(sorted(item for item in imports.items() if item[0] in used))
 
 
@@ -92,7 +90,7 @@ class GraphHasher:
         for node in order:
             self._hash_node(node)
         results = [
-            digest(self._value(out), out.name if interface else None, value_key(out))
+            digest(self._value(out), *self._declared(out, interface=interface))
             for out in graph.outputs
         ]
         uses: defaultdict[ir.Value, list[bytes]] = defaultdict(list)
@@ -113,14 +111,18 @@ class GraphHasher:
     def _hash_sources(self, graph: ir.Graph, *, interface: bool) -> list[ir.Value]:
         inputs, constants = list(graph.inputs), list(graph.initializers.values())
         for index, value in enumerate(inputs):
-            name = value.name if interface else None
-            self.values[value] = digest("input", index, name, value_key(value))
+            declared = self._declared(value, interface=interface)
+            self.values[value] = digest("input", index, *declared)
         for value in constants:
             tensor = value.const_value
             content = tensor_digest(tensor) if tensor is not None else value_key(value)
             # An initializer that is also an input is a default that a caller may override.
             self.values[value] = digest("constant", self.values.get(value), content)
         return list(dict.fromkeys([*inputs, *constants]))
+
+    def _declared(self, value: ir.Value, *, interface: bool) -> Key:
+        noted = interface or self.annotations
+        return (value.name if interface else None, value_key(value) if noted else None)
 
     def _value(self, value: ir.Value | None) -> bytes | None:
         if value is None:
@@ -145,7 +147,7 @@ class GraphHasher:
         for index, value in enumerate(node.outputs):
             # The graph's outputs are part of the interface and hashed with it.
             noted = self.annotations and not value.is_graph_output()
-            notes = (type_key(value.type), shape_key(value.shape)) if noted else None
+            notes = value_key(value) if noted else None
             self.values[value] = digest("result", own, index, notes)
 
     def _attribute(self, node: ir.Node, attribute: ir.Attr) -> Key:

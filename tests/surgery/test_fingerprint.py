@@ -95,6 +95,31 @@ def test_inner_types_count_if_asked_for(model):
     assert canonical_hash(base, annotations=False) == canonical_hash(noted, annotations=False)
 
 
+def test_types_of_what_branches_and_functions_hand_out_are_annotations(model):
+    base = model(BASE, FUNCTION)
+    branch = base.graph.node(2).attributes["then_branch"].as_graph()
+    values = [branch.outputs[0], *(f.inputs[0] for f in base.functions.values())]
+    for value in values:
+        noted, plain = canonical_hash(base), canonical_hash(base, annotations=False)
+        value.shape = ir.Shape(["K", 2])
+        assert canonical_hash(base) != noted
+        assert canonical_hash(base, annotations=False) == plain
+
+
+def test_imports_count_where_they_are_used(model):
+    body = "g (float x) => (float y) { y = my.f(x) }\n"
+    inner = (
+        '<domain: "my", opset_import: ["": 20, "his": 1]> f (i) => (o) { c = Constant<value = '
+        "bool {1}>() o = If(c) <then_branch = t () => (p) { p = his.g(i) }, "
+        "else_branch = e () => (q) { q = Neg(i) }> }"
+    )
+    base = canonical_hash(model(body, inner))
+    assert canonical_hash(model(body, inner.replace('"his": 1', '"his": 2'))) != base
+    outer = model(body, inner)
+    outer.opset_imports["his"] = 7  # nothing in the main graph is his
+    assert canonical_hash(outer) == base
+
+
 def test_metadata_producer_and_storage_do_not_count(model, tmp_path):
     base, other = model(BASE, FUNCTION), model(BASE, FUNCTION)
     other.metadata_props["k"] = "v"
