@@ -15,16 +15,14 @@ from onnx_passes.config.steps import Repeat
 from onnx_passes.errors import FixpointError, OnnxPassesError, PassError, VerificationError
 from onnx_passes.passes.base import ALL, Pass
 from onnx_passes.passes.compose import MAX_ROUNDS, ComposePass
-from onnx_passes.passes.context import Application, PassContext, Rewrites
+from onnx_passes.passes.context import PassContext, Rewrites
 from onnx_passes.passes.options import validate_options
 from onnx_passes.passes.registry import collect
-from onnx_passes.pipeline.culprit import find_culprit
 from onnx_passes.pipeline.execute import complaint, execute
+from onnx_passes.pipeline.failing import FailedCheck
 from onnx_passes.pipeline.gate import Gate
 from onnx_passes.pipeline.instruments import Instrument
-from onnx_passes.pipeline.reproduce import Failure, reproduce
 from onnx_passes.pipeline.summary import rewrite_summary
-from onnx_passes.pipeline.undo import Rest, undo_culprits
 from onnx_passes.report.model import PassReport, RunReport
 from onnx_passes.surgery.walk import node_count, weight_bytes
 from onnx_passes.verify.result import Check, Checks, Verdict
@@ -254,130 +252,30 @@ class PassManager:
             self.gate.accept()
             return
         message = _reason(report.checks)
-        culprit = None
-        if first is not None:
-            culprit = self._blame(pass_, step, report, before, first, change)
         report.error = _failed(pass_, message)
-        self._reproduce(step, report, before, first, culprit)
-        if first is not None and culprit is not None:
-            rest = self._undo(pass_, step, before, first, culprit)
-            if rest is not None:
-                self._keep(rest, report, first, message)
-                return
+        failed = FailedCheck(
+            pass_,
+            step,
+            lambda: step.make(self.plain, dict(self.state)),
+            report,
+            before,
+            self.model,
+            first,
+            self.gate,
+            self.context,
+            self.config,
+            self.report,
+        )
+        rest = failed.undo(failed.explain(change))
+        if rest is not None:
+            failed.tell(rest, message)
+            self.model = rest.model
+            self.gate.accept()
+            return
         error = VerificationError(message, where=step.where)
         self._fail(pass_, step, report, before, error, report.error)
         if report.action == "warned":
             self.gate.distrust()
-
-    def _blame(
-        self,
-        pass_: Pass,
-        step: PassStep,
-        report: PassReport,
-        before: Snapshot,
-        first: int,
-        change: Change,
-    ) -> Application | None:
-        applied = self.rewrites.applied[first:]
-        culprit = self._culprit(pass_, step, before, change, applied, self.rewrites.skip)
-        if culprit is not None:
-            report.culprits = [culprit.number]
-        return culprit
-
-    def _culprit(
-        self,
-        pass_: Pass,
-        step: PassStep,
-        before: Snapshot,
-        change: Change,
-        applied: Sequence[Application],
-        skip: frozenset[str],
-    ) -> Application | None:
-        gate = self.gate
-        assert gate is not None
-
-        def make() -> Pass:
-            return step.make(self.plain, dict(self.state))
-
-        def fails(model: ir.Model) -> bool:
-            checks = gate.check(pass_, before, model, change, step.tolerance)
-            return Checks(tuple(checks)).verdict is Verdict.FAILED
-
-        return find_culprit(make, before.restore, applied, fails, skip)
-
-    def _undo(
-        self,
-        pass_: Pass,
-        step: PassStep,
-        before: Snapshot,
-        first: int,
-        culprit: Application,
-    ) -> Rest | None:
-        """Leave out the wrong rewrites, where the policy says so."""
-        policy = step.on_failure or self.config.on_failure
-        if policy != "rollback" or self.config.granularity != "application":
-            return None
-        gate = self.gate
-        assert gate is not None
-
-        def run() -> ir.Model:
-            again = step.make(self.plain, dict(self.state))
-            again.context = self.context
-            return execute(again, before.restore(), self.config.limits.pass_seconds).model
-
-        def check(model: ir.Model, change: Change) -> list[Check]:
-            return gate.check(pass_, before, model, change, step.tolerance)
-
-        def find(applied: Sequence[Application], skip: frozenset[str]) -> Application | None:
-            return self._culprit(pass_, step, before, Change.COMPUTATION, applied, skip)
-
-        return undo_culprits(before, self.rewrites, first, culprit, run, check, find)
-
-    def _keep(self, rest: Rest, report: PassReport, first: int, message: str) -> None:
-        """Go on with a pass without its wrong rewrites, which has passed its checks."""
-        assert self.gate is not None
-        self.gate.accept()
-        self.model = rest.model
-        report.rewrites = [rewrite_summary(a) for a in self.rewrites.applied[first:]]
-        report.checks, report.culprits, report.error = rest.checks, [], None
-        report.verdict = Checks(tuple(rest.checks)).verdict
-        report.nodes_after = node_count(self.model)
-        report.bytes_after = weight_bytes(self.model)
-        report.notes += [
-            f"rewrite {a.number} ({a.rule}: {'; '.join(a.nodes)}) was undone: {message}"
-            for a in rest.undone[:1]
-        ]
-        report.notes += [
-            f"rewrite {a.number} ({a.rule}: {'; '.join(a.nodes)}) was undone as well"
-            for a in rest.undone[1:]
-        ]
-
-    def _reproduce(
-        self,
-        step: PassStep,
-        report: PassReport,
-        before: Snapshot,
-        first: int | None,
-        culprit: Application | None,
-    ) -> None:
-        """Leave a folder that repeats the failure, where it is wanted and can be written."""
-        if not self.config.reproducers or self.gate is None:
-            return
-        applied = [] if first is None else self.rewrites.applied[first:]
-
-        def make() -> Pass:
-            return step.make(self.plain, dict(self.state))
-
-        failure = Failure(step, make, report, before, self.model, applied, culprit)
-        try:
-            folder = reproduce(failure, self.gate, self.config, self.report)
-        except OnnxPassesError as error:
-            report.notes.append(f"no reproducer: {error.message}")
-        except Exception as error:
-            # It explains a failure that is already certain, and must not replace it.
-            report.notes.append(f"no reproducer: {type(error).__name__}: {error}")
-        else:
-            report.reproducer = str(folder)
 
     def _fail(
         self,

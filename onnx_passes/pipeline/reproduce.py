@@ -42,6 +42,7 @@ class Failure:
         after: The model that it made.
         applied: The rewrites that it made.
         culprit: The one that is to blame, where that is known.
+        skip: Keys of rewrites that it was not to make.
     """
 
     step: PassStep
@@ -51,6 +52,7 @@ class Failure:
     after: ir.Model
     applied: Sequence[Application]
     culprit: Application | None
+    skip: frozenset[str] = frozenset()
 
     @property
     def check(self) -> Check:
@@ -139,7 +141,7 @@ def _prefixes(failure: Failure) -> Iterator[tuple[tuple[ir.Model, ir.Model], str
 
 def _limited(failure: Failure, count: int) -> ir.Model:
     pass_ = failure.make()
-    pass_.context.rewrites = Rewrites(limit=count)
+    pass_.context.rewrites = Rewrites(limit=count, skip=failure.skip)
     model = pass_(failure.before.restore()).model
     keys = [a.key for a in pass_.context.rewrites.applied]
     if keys != [a.key for a in failure.applied[:count]]:
