@@ -12,15 +12,25 @@ from onnx_passes.passes._support.scopes import nodes_within, own_values
 from onnx_passes.surgery.walk import graphs_within
 
 
-def names_within(root: ir.Graph) -> Counter[str]:
-    """Count the values of each name in a graph and its subgraphs."""
-    return Counter(
-        str(v.name) for graph in graphs_within(root) for v in own_values(graph) if v.name
-    )
+class Names:
+    """How often each name is used.
+
+    Attributes:
+        values: Counts by name of a value.
+        nodes: Counts by name of a node: ONNX Runtime refuses nodes of one name.
+    """
+
+    def __init__(self, *graphs: ir.Graph) -> None:
+        """Count the names in graphs; subgraphs are given too."""
+        self.values: Counter[str] = Counter()
+        self.nodes: Counter[str] = Counter()
+        for graph in graphs:
+            self.values.update(str(v.name) for v in own_values(graph) if v.name)
+            self.nodes.update(node.name for node in graph if node.name)
 
 
 def inline_call(
-    graph: ir.Graph, call: ir.Node, function: ir.Function, names: Counter[str]
+    graph: ir.Graph, call: ir.Node, function: ir.Function, names: Names
 ) -> list[ir.Node]:
     """Put the body of a function in the place of a call.
 
@@ -28,7 +38,7 @@ def inline_call(
         graph: The graph of the call.
         call: The node; it has no more inputs and outputs than the function.
         function: The function; it stays as it is.
-        names: Count of values by name around the call; kept up to date.
+        names: The names around the call; kept up to date.
 
     Returns:
         The nodes put in.
@@ -42,13 +52,14 @@ def inline_call(
         for user, index in formal.uses():
             user.replace_input_with(index, actual)
     for inner in (n for outer in body for n in nodes_within(outer)):
+        inner.name = free(inner.name, names.nodes) if inner.name else inner.name
         _resolve_attributes(inner, call, function)
         for key, text in call.metadata_props.items():
             inner.metadata_props.setdefault(key, text)
     formals = set(body.inputs)
     for value in (v for part in list(graphs_within(body)) for v in own_values(part)):
         if value.name and value not in formals:
-            value.name = _free(value.name, names)
+            value.name = free(value.name, names.values)
     nodes = list(body)
     for value in (v for node in nodes for v in node.outputs):
         # What the function notes of its values need not hold for this call.
@@ -61,17 +72,19 @@ def inline_call(
         fresh = actual.producer() in nodes and not actual.is_graph_output()
         if fresh and not old.is_graph_output() and old.name:
             # Readers go on reading the name that they know.
-            names[str(actual.name)] -= 1
+            names.values[str(actual.name)] -= 1
             name, old.name = old.name, None
             actual.name = name
             actual.type, actual.shape = old.type, old.shape
-        supersede(old, actual, names)
-    names.subtract(str(v.name) for v in call.outputs if v.name)
+        supersede(old, actual, names.values)
+    names.values.subtract(str(v.name) for v in call.outputs if v.name)
+    names.nodes.subtract([call.name] if call.name else [])
     discard(call)
     return nodes
 
 
-def _free(wish: str, names: Counter[str]) -> str:
+def free(wish: str, names: Counter[str]) -> str:
+    """Return a name that is not used yet, and count it."""
     name, count = wish, 0
     while names[name] > 0:
         count += 1

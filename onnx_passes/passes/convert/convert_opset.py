@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from functools import partial
 from typing import Any, ClassVar
@@ -12,7 +11,7 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.errors import PassError
-from onnx_passes.passes._support.calls import inline_call, names_within
+from onnx_passes.passes._support.calls import Names, inline_call
 from onnx_passes.passes._support.scopes import nodes_within, roots
 from onnx_passes.passes.base import Transformation
 from onnx_passes.passes.convert._bodies import body_of
@@ -23,6 +22,7 @@ from onnx_passes.passes.convert._edit import CannotConvertError, Edit
 from onnx_passes.passes.convert._legacy import LEGACY
 from onnx_passes.passes.convert._up import UP
 from onnx_passes.passes.replace import Namer
+from onnx_passes.surgery.walk import graphs_within
 
 SHOWN = 5
 """Number of obstacles that an error lists."""
@@ -96,7 +96,7 @@ def _convert(model: ir.Model, version: int) -> list[str]:
         if source is None or source == version:
             continue
         reached = {**imports, "": version}
-        names = names_within(root)
+        names = Names(*graphs_within(root))
         nodes = [inner for node in list(root) for inner in nodes_within(node)]
         for node in nodes:
             label = f"{node.op_type} {node.name or node.outputs[0].name!r}"
@@ -117,7 +117,7 @@ def _convert(model: ir.Model, version: int) -> list[str]:
 
 
 def _convert_node(
-    edit: Edit, since: int, version: int, names: Counter[str]
+    edit: Edit, since: int, version: int, names: Names
 ) -> list[tuple[ir.Node, int]]:
     """Convert one node, and return the nodes added, with the opsets that they are of."""
     node = edit.node
@@ -145,7 +145,7 @@ def _convert_node(
 
 
 def _expand(
-    node: ir.Node, since: int, version: int, names: Counter[str]
+    node: ir.Node, since: int, version: int, names: Names
 ) -> list[tuple[ir.Node, int]]:
     """Put the definition of an operator in the place of a node, with its opset."""
     found = body_of(node, since) if version < since else None

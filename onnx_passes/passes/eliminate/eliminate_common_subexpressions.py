@@ -39,13 +39,22 @@ class EliminateCommonSubexpressions(Transformation):
     """
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
-        """Sweep the graphs in order, subgraphs where their node stands."""
+        """Sweep the graphs in order, subgraphs where their node stands, until all differ.
+
+        A second sweep finds what an Identity that the first put in is equal to.
+        """
         self._deterministic = Determinism(model)
         self._names = name_counts(model)
+        modified = False
+        while self._sweep_all(model):
+            modified = True
+        return ir.passes.PassResult(model, modified=modified)
+
+    def _sweep_all(self, model: ir.Model) -> int:
         self._removed = 0
         for graph, imports in roots(model):
             self._sweep(graph, {}, imports)
-        return ir.passes.PassResult(model, modified=self._removed > 0)
+        return self._removed
 
     def _sweep(
         self, graph: ir.Graph, outer: Mapping[Key, ir.Node], imports: Mapping[str, int]

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Set as AbstractSet
 from typing import Any, ClassVar
 
 import onnx_ir as ir
 
 from onnx_passes import passes
+from onnx_passes.passes._support.calls import Names, free
 from onnx_passes.passes._support.edit import discard, supersede
 from onnx_passes.passes._support.ir_version import require_free_initializers
-from onnx_passes.passes._support.scopes import name_counts, own_values, roots
+from onnx_passes.passes._support.scopes import own_values, roots
 from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.annotation.shape_inference import contradiction
 from onnx_passes.passes.base import Transformation
-from onnx_passes.passes.replace import Namer
-from onnx_passes.surgery.walk import all_nodes, graphs_within, subgraphs_of
+from onnx_passes.surgery.walk import all_graphs, all_nodes, graphs_within, subgraphs_of
 
 
 @passes.verify.equality
@@ -72,8 +73,7 @@ class InlineConstantIf(Transformation):
 class _Inliner:
     def __init__(self, model: ir.Model) -> None:
         self._model = model
-        self._namer = Namer(model)
-        self._names = name_counts(model)
+        self._names = Names(*all_graphs(model))
 
     def run(self, refused: AbstractSet[str], limit: int | None = None) -> list[str]:
         """Inline Ifs but those refused; both are known by the name of the first output."""
@@ -106,15 +106,15 @@ class _Inliner:
     ) -> None:
         branch, other = branches
         for dead in graphs_within(other):
-            self._names.subtract(v.name for v in own_values(dead) if v.name)
+            self._names.values.subtract(v.name for v in own_values(dead) if v.name)
+            self._names.nodes.subtract(n.name for n in dead if n.name)
         results = list(branch.outputs)
         branch.outputs.clear()
         for value in own_values(branch):
-            if value.name and self._names[value.name] > 1:
-                self._names.subtract([value.name])
-                value.name = self._namer.value(value.name)
-                self._names.update([value.name])
+            value.name = _unique(value.name, self._names.values)
         nodes = list(branch)
+        for moved in nodes:
+            moved.name = _unique(moved.name, self._names.nodes)
         branch.remove(nodes)
         constants = list(branch.initializers.values())
         branch.initializers.clear()
@@ -126,9 +126,17 @@ class _Inliner:
                 graph.initializers.add(value)
         graph.insert_before(node, nodes)
         for old, new in zip(node.outputs, results, strict=True):
-            supersede(old, new, self._names)
-        self._names.subtract(v.name for v in node.outputs if v.name)
+            supersede(old, new, self._names.values)
+        self._names.values.subtract(v.name for v in node.outputs if v.name)
         discard(node)
+
+
+def _unique(name: str | None, names: Counter[str]) -> str | None:
+    """Return a name that nothing else has; the same one if it is so already."""
+    if not name or names[name] == 1:
+        return name
+    names[name] -= 1
+    return free(name, names)
 
 
 def _branches(node: ir.Node) -> tuple[ir.Graph, ir.Graph] | None:

@@ -11,7 +11,7 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.errors import PassError
-from onnx_passes.passes._support.calls import inline_call, names_within
+from onnx_passes.passes._support.calls import Names, inline_call
 from onnx_passes.passes._support.scopes import nodes_within
 from onnx_passes.passes.base import Transformation
 from onnx_passes.surgery.walk import graphs_within
@@ -70,7 +70,7 @@ class InlineFunctions(Transformation):
         ]
         if not calls:
             return set()
-        names = names_within(root)
+        names = Names(*graphs_within(root))
         inlined = set()
         for graph, node in calls:
             key = node.op_identifier()

@@ -35,6 +35,13 @@ from onnx_passes.passes.eliminate.eliminate_common_subexpressions import (
             id="both-are-outputs",
         ),
         pytest.param(
+            """(float[N] x) => (float[N] y, float[N] z, float[N] v)
+            { y = Neg(x) z = Neg(x) t = Identity(y) v = Exp(t) }""",
+            """(float[N] x) => (float[N] y, float[N] z, float[N] v)
+            { y = Neg(x) z = Identity(y) v = Exp(z) }""",
+            id="an-identity-put-in-meets-another",
+        ),
+        pytest.param(
             "(float[N] x) => (float[N] y, float[N] z) { a = Exp(x) y = Exp(x) z = Neg(a) }",
             "(float[N] x) => (float[N] y, float[N] z) { y = Exp(x) z = Neg(y) }",
             id="the-second-is-an-output",

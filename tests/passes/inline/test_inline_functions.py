@@ -1,5 +1,6 @@
 import onnx
 import onnx_ir as ir
+import onnxruntime as ort
 import pytest
 
 from onnx_passes.errors import PassError
@@ -197,6 +198,19 @@ def test_names_of_a_body_avoid_those_around_the_call():
     InlineFunctions()(model)
     assert [node.outputs[0].name for node in model.graph] == ["c", "c_1", "t", "y"]
     onnx.checker.check_model(ir.to_proto(model), full_check=True)
+
+
+def test_nodes_get_names_of_their_own():
+    """ONNX Runtime refuses a graph with two nodes of one name."""
+    model = ir.from_onnx_text(
+        HEADER
+        + "(float[N] x) => (float[N] y) { [a] t = l.F(x) y = l.F(t) }"
+        + function("F (a) => (b) { [a] c = Exp(a) b = Neg(c) }")
+    )
+    InlineFunctions()(model)
+    names = [node.name for node in model.graph if node.name]
+    assert len(set(names)) == len(names)
+    ort.InferenceSession(ir.to_proto(model).SerializeToString())
 
 
 def test_leaves_alone(leaves_alone):
