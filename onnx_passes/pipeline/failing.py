@@ -1,4 +1,4 @@
-"""What follows a failed check: the guilty rewrite, a reproducer, and what is left of a pass."""
+"""What follows a failed check: who is guilty, a reproducer, and what is left of the pass."""
 
 from __future__ import annotations
 
