@@ -16,6 +16,7 @@ COMMANDS = {
     "run": "run a pipeline of verified passes over a model (the default)",
     "report": "show a saved run, and judge it by other thresholds",
     "bisect": "find the first bad pass and rewrite",
+    "certify": "test and prove rewrite rules on their own",
     "list": "list the passes",
     "explain": "explain a pass",
     "new-pass": "write a new pass and its test from a template",

@@ -1,0 +1,264 @@
+"""``onnx-passes certify``: every rewrite rule verified on its own."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from onnx_passes.errors import OnnxPassesError, UsageError, VerificationError
+
+if TYPE_CHECKING:
+    from onnx_passes.passes.base import Pass
+
+CERTIFICATES = "certificates"
+
+
+class Seconds(click.ParamType[float]):
+    """A duration: ``10``, ``10s``, ``2m``."""
+
+    name = "time"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        match = re.fullmatch(r"(\d+(?:\.\d+)?)(ms|s|m)?", str(value))
+        if match is None or float(match[1]) == 0:
+            self.fail(f"{value!r} is no time; write 10s or 2m", param, ctx)
+        return float(match[1]) * {"ms": 0.001, "m": 60.0}.get(match[2], 1.0)
+
+
+@dataclass(frozen=True)
+class Target:
+    """One thing to certify.
+
+    Attributes:
+        name: As the user named it.
+        subject: ``module:object``.
+        rules: Number of its rules; None where it is no rewrite rule.
+        cls: The class of the pass; None for rules from outside.
+        problem: Why it cannot be certified.
+    """
+
+    name: str
+    subject: str
+    rules: int | None
+    cls: type[Pass] | None = None
+    problem: str = ""
+
+
+@click.command("certify")
+@click.argument("passes", nargs=-1, metavar="[PASS]...")
+@click.option("--rules", multiple=True, metavar="MODULE:OBJECT", help="Rules from anywhere.")
+@click.option(
+    "--level",
+    type=click.Choice(["test", "prove", "all"]),
+    default="all",
+    show_default=True,
+    help="Property test, proof (needs z3), or both.",
+)
+@click.option("--time", type=Seconds(), default="10s", show_default=True, help="A rule.")
+@click.option("-j", "jobs", type=click.IntRange(1), default=1, help="Rules at a time.")
+@click.option("--json", "json_file", type=click.Path(path_type=Path), help="Write verdicts.")
+@click.option("--seed", type=click.IntRange(0), default=0, help="Of all choices.")
+@click.option("--write", is_flag=True, help="Write the certificates of passes.")
+@click.option("--check", is_flag=True, help="Only check that certificates are fresh.")
+@click.option(
+    "--certificates",
+    "folder",
+    type=click.Path(path_type=Path),
+    default=CERTIFICATES,
+    show_default=True,
+    help="Folder of certificates.",
+)
+@click.option(
+    "--reproducers",
+    type=click.Path(path_type=Path),
+    default="reproducers",
+    show_default=True,
+    help="Folder that refutations are written under.",
+)
+@click.option("--debug", is_flag=True, hidden=True)
+def command(
+    passes: tuple[str, ...],
+    rules: tuple[str, ...],
+    level: str,
+    time: float,
+    jobs: int,
+    json_file: Path | None,
+    seed: int,
+    write: bool,
+    check: bool,
+    folder: Path,
+    reproducers: Path,
+    debug: bool,
+) -> None:
+    """Test and prove rewrite rules on their own, without a model.
+
+    Without PASS and --rules, all registered passes. Exit code 1: a rule is refuted, or keeps
+    less than its pass declares; 4: one could not be judged.
+    """
+    del debug
+    targets = [*_passes(passes, everything=not passes and not rules), *map(_outside, rules)]
+    if check:
+        _check(targets, folder)
+        return
+    work = [
+        _job(target, index, level, time, seed, reproducers)
+        for target in targets
+        for index in range(target.rules or 0)
+    ]
+    results = iter(_certified(work, jobs))
+    rows = []
+    for target in targets:
+        found = [next(results) for _ in range(target.rules or 0)]
+        rows.append(_show(target, found))
+        if write and target.cls is not None and found:
+            _write(target, found, {"seed": seed, "seconds": time, "level": level}, folder)
+    if json_file is not None:
+        _save(json_file, rows)
+    verdicts = [rule for row in rows for rule in row["rules"]]
+    if any(r["verdict"] == "refuted" or r.get("disagrees") for r in verdicts):
+        raise click.exceptions.Exit(1)
+    if any(t.problem for t in targets):
+        raise click.exceptions.Exit(2)
+    if any(r["verdict"] in ("undecided", "never fired") for r in verdicts):
+        raise click.exceptions.Exit(4)
+
+
+def _passes(names: Sequence[str], *, everything: bool) -> list[Target]:
+    from onnx_passes.passes.base import RewriteRulePass, RewriteRuleSetPass
+    from onnx_passes.passes.registry import all_passes, collect
+    from onnx_passes.verify.rules.applying import rules_of
+
+    targets = []
+    for cls in dict.fromkeys(all_passes() if everything else collect(names)):
+        subject = f"{cls.__module__}:{cls.__qualname__}"
+        if not issubclass(cls, RewriteRulePass | RewriteRuleSetPass):
+            targets.append(Target(cls.name, subject, None, cls))
+            continue
+        try:
+            count = len(rules_of(cls))
+        except Exception as error:
+            problem = f"cannot be made without options: {error}"
+            targets.append(Target(cls.name, subject, 0, cls, problem))
+            continue
+        targets.append(Target(cls.name, subject, count, cls))
+    return targets
+
+
+def _outside(subject: str) -> Target:
+    from onnx_passes.verify.rules.applying import rules_of
+    from onnx_passes.verify.rules.fuzz_child import resolve
+
+    try:
+        return Target(subject, subject, len(rules_of(resolve(subject))))
+    except OnnxPassesError as error:
+        return Target(subject, subject, 0, problem=str(error))
+
+
+def _job(target: Target, index: int, level: str, time: float, seed: int, to: Path) -> Any:
+    from onnx_passes.verify.rules.fuzz_child import Job
+
+    name = re.sub(r"[^\w.-]+", "-", target.name)
+    folder = str((to / f"{name}-{index}").absolute())
+    return Job(target.subject, index, level, time, seed, folder)
+
+
+def _certified(work: Sequence[Any], jobs: int) -> list[dict[str, Any]]:
+    from onnx_passes.verify.rules.fuzz_child import certify_apart
+
+    with (
+        ThreadPoolExecutor(jobs) as pool,
+        click.progressbar(
+            length=len(work), label="certifying", file=click.get_text_stream("stderr")
+        ) as bar,
+    ):
+        done = []
+        for result in pool.map(certify_apart, work):
+            done.append(result)
+            bar.update(1)
+        return done
+
+
+def _show(target: Target, results: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    click.secho(target.name, bold=True)
+    if target.problem:
+        click.echo(f"  not run: {target.problem}")
+    elif target.rules is None:
+        click.echo("  not a rewrite rule: not certified")
+    for result in results:
+        click.echo(f"  {result['rule']}: {_line(result)}")
+        if "counterexample" in result:
+            click.echo("    " + result["counterexample"].replace("\n", "\n    "))
+        if "folder" in result:
+            click.echo(f"    python {result['folder']}/repro.py")
+    reason = target.problem or ("not a rewrite rule" if target.rules is None else "")
+    return {"name": target.name, "not_run": reason, "rules": list(results)}
+
+
+def _line(result: dict[str, Any]) -> str:
+    parts = [result["verdict"]]
+    tested = result.get("tested")
+    if tested:
+        parts.append(
+            f"{tested['models']} models, {tested['firings']} firings, "
+            f"types {' '.join(tested['dtypes']) or 'none'}"
+        )
+    proof = result.get("proof")
+    if proof:
+        covered = [
+            f"{j['arithmetic']} for {j['coverage']['text']}"
+            for j in proof["judgements"]
+            if j["outcome"] == "proved" and j["coverage"]
+        ]
+        parts += [f"proved: {c}" for c in covered]
+    if result["reason"]:
+        parts.append(result["reason"])
+    if result["contract"]:
+        parts.append(f"supports {result['contract']}")
+    if result.get("declared"):
+        verb = "CONTRADICTS the declared" if result["disagrees"] else "declared"
+        parts.append(f"{verb} {result['declared']}")
+    return "; ".join(parts)
+
+
+def _write(
+    target: Target, results: Sequence[dict[str, Any]], bounds: dict[str, Any], folder: Path
+) -> None:
+    from onnx_passes.verify.rules.certificate import certificate, write_certificate
+
+    assert target.cls is not None
+    path = write_certificate(certificate(target.cls, target.name, results, bounds), folder)
+    click.echo(f"  wrote {path}")
+
+
+def _check(targets: Sequence[Target], folder: Path) -> None:
+    from onnx_passes.verify.rules.certificate import check_certificate
+
+    faults = []
+    for target in targets:
+        if target.cls is None:
+            raise UsageError("--check is for passes; rules from outside have no certificate")
+        if target.rules is None:
+            continue
+        try:
+            check_certificate(target.cls, target.name, folder)
+            click.echo(f"{target.name}: fresh")
+        except VerificationError as error:
+            faults.append(str(error))
+    if faults:
+        raise VerificationError("\n".join(faults))
+
+
+def _save(path: Path, rows: list[dict[str, Any]]) -> None:
+    try:
+        path.write_text(json.dumps(rows, indent=1) + "\n", "utf-8")
+    except OSError as error:
+        raise UsageError(f"cannot write {path}: {error.strerror or error}") from error

@@ -1,0 +1,121 @@
+"""Certificates: what was found of a pass's rules, kept until their source changes."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from onnx_passes.errors import UsageError, VerificationError
+
+FORMAT = 1
+RENEW = "onnx-passes certify {name} --write"
+
+
+def source_hash(cls: type[Any]) -> str:
+    """Return the SHA-256 of the file that defines a class, whatever its line ends.
+
+    The whole file, since a rule's guard may call functions beside it.
+
+    Raises:
+        UsageError: The class has no source file.
+    """
+    try:
+        path = Path(inspect.getfile(cls))
+        text = path.read_text("utf-8")
+    except (TypeError, OSError) as error:
+        raise UsageError(f"{cls.__name__} has no source file to certify: {error}") from None
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def certificate(
+    cls: type[Any], name: str, results: Sequence[Mapping[str, Any]], bounds: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the certificate of a pass as plain data.
+
+    Args:
+        cls: The class of the pass.
+        name: Its name.
+        results: The verdict of each of its rules.
+        bounds: Seed and limits that the verdicts were found with.
+    """
+    content = {
+        "format": FORMAT,
+        "name": name,
+        "subject": f"{cls.__module__}:{cls.__qualname__}",
+        "source": source_hash(cls),
+        "bounds": dict(bounds),
+        "versions": versions(),
+        # Where a refutation was written is of this machine.
+        "rules": [{k: v for k, v in r.items() if k != "folder"} for r in results],
+    }
+    return {**content, "digest": _digest(content)}
+
+
+def versions() -> dict[str, str]:
+    """Return the versions that a verdict may depend on."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    found = {}
+    for package in ("onnx", "onnx-ir", "onnxscript", "onnxruntime", "z3-solver", "numpy"):
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            found[package] = "not installed"
+    return found
+
+
+def write_certificate(content: Mapping[str, Any], folder: Path) -> Path:
+    """Write a certificate as ``NAME.json``, and return the path.
+
+    Raises:
+        UsageError: The folder cannot be written.
+    """
+    path = folder / f"{content['name']}.json"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(content, indent=1, sort_keys=True) + "\n", "utf-8")
+    except OSError as error:
+        raise UsageError(f"cannot write {path}: {error.strerror or error}") from error
+    return path
+
+
+def check_certificate(cls: type[Any], name: str, folder: Path) -> dict[str, Any]:
+    """Return the certificate of a pass if it is whole, fresh and not a refutation.
+
+    Raises:
+        VerificationError: It is missing, unreadable, was edited, is of another source, or says
+            that a rule is refuted or keeps less than its pass declares.
+    """
+    path = folder / f"{name}.json"
+    renew = f"run: {RENEW.format(name=name)}"
+    try:
+        content = json.loads(path.read_text("utf-8"))
+    except FileNotFoundError:
+        raise VerificationError(f"{name} has no certificate {path}", help=renew) from None
+    except (OSError, ValueError) as error:
+        raise VerificationError(f"cannot read {path}: {error}", help=renew) from None
+    if not isinstance(content, dict) or content.get("format") != FORMAT:
+        raise VerificationError(f"{path} is no certificate of format {FORMAT}", help=renew)
+    claimed = content.pop("digest", None)
+    if claimed != _digest(content):
+        raise VerificationError(f"{path} was edited by hand: its digest differs", help=renew)
+    if content["name"] != name or content["source"] != source_hash(cls):
+        raise VerificationError(
+            f"the source of {name} has changed since it was certified", help=renew
+        )
+    for rule in content["rules"]:
+        if rule["verdict"] == "refuted" or rule.get("disagrees"):
+            raise VerificationError(
+                f"{name} is certified to be wrong: {rule['rule']}: {rule['reason']}",
+                help="repair the rule, then " + renew,
+            )
+    return {**content, "digest": claimed}
+
+
+def _digest(content: Mapping[str, Any]) -> str:
+    plain = json.dumps(content, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(plain.encode()).hexdigest()

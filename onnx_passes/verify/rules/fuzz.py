@@ -1,0 +1,134 @@
+"""The property test of a rule: many models, the rule as it stands, both sides on an engine."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+
+from onnxscript.rewriter import RewriteRule
+
+from onnx_passes.contracts import Contract, Equality, Tolerance
+from onnx_passes.verify.rules.fuzz_check import Examiner, Fault
+from onnx_passes.verify.rules.fuzz_shrink import shrunk
+from onnx_passes.verify.rules.generate import Candidate, candidates
+from onnx_passes.verify.rules.replay import samples
+from onnx_passes.verify.rules.running import Feeds
+
+MODELS, ATTEMPTS, SAMPLES = 120, 1200, 6
+
+
+@dataclass
+class Tested:
+    """What the property test of one rule found.
+
+    Attributes:
+        models: Models on which the rule fired and that the engine ran.
+        firings: Applications of the rule, of which one model may see several.
+        runs: Inputs that both sides were run on.
+        attempts: Models tried.
+        dtypes: Models by element type.
+        kinds: Models by surrounding.
+        opsets: Models by opset of the main domain.
+        fault: The first thing that breaks every contract, shrunk; None where there is none.
+        inexact: The first difference in bits that a tolerance allows, shrunk.
+        out_of_time: Whether the time ended before the models did; only then does a second
+            run with the same seed not repeat the first.
+        seed: Of all choices.
+    """
+
+    models: int = 0
+    firings: int = 0
+    runs: int = 0
+    attempts: int = 0
+    dtypes: Counter[str] = field(default_factory=Counter)
+    kinds: Counter[str] = field(default_factory=Counter)
+    opsets: Counter[int] = field(default_factory=Counter)
+    fault: Fault | None = None
+    inexact: Fault | None = None
+    out_of_time: bool = False
+    seed: int = 0
+
+    @property
+    def verdict(self) -> str:
+        """Return "tested", "refuted" or "never fired"."""
+        if self.fault is not None:
+            return "refuted"
+        return "tested" if self.models else "never fired"
+
+    @property
+    def contract(self) -> Contract | None:
+        """The strongest contract that no model contradicts; None where there is none."""
+        if self.verdict != "tested":
+            return None
+        return Equality() if self.inexact is None else Tolerance()
+
+
+def fuzz_rule(
+    rule: RewriteRule,
+    *,
+    seconds: float = 10.0,
+    seed: int = 0,
+    models: int = MODELS,
+    allowed: frozenset[str] = frozenset(),
+) -> Tested:
+    """Test a rule on models built from its pattern.
+
+    Ends at ``models`` models, which repeats for a seed, or after ``seconds``, which does not.
+    A rule may crash the engine: run it in a child process (``fuzz_child``) where that matters.
+
+    Args:
+        rule: The rule; its own check and rewrite run, by the project's driver.
+        seconds: Wall time at most; the shrinking of what is found comes on top.
+        seed: Of all choices.
+        models: Models on which it fired, at most.
+        allowed: Parts of the interface that the rule may change.
+    """
+    end = time.monotonic() + seconds
+    tested = Tested(seed=seed)
+    examiner = Examiner(rule, allowed)
+    for group in candidates(rule, attempts=ATTEMPTS, seed=seed):
+        tested.attempts += 1
+        for candidate in _firing(examiner, group):
+            if time.monotonic() > end:
+                tested.out_of_time = True
+                return tested
+            _judge(examiner, candidate, tested)
+            if tested.fault is not None or tested.models >= models:
+                return tested
+        if time.monotonic() > end:
+            tested.out_of_time = True
+            return tested
+    return tested
+
+
+def _firing(examiner: Examiner, group: list[Candidate]) -> list[Candidate]:
+    if not any(examiner.fires(c.model) for c in group[:2]):
+        return []
+    return [c for c in group if examiner.fires(c.model)]
+
+
+def _judge(examiner: Examiner, candidate: Candidate, tested: Tested) -> None:
+    feeds = feeds_of(candidate, tested.seed + tested.attempts)
+    trial = examiner.examine(candidate.model, candidate.kind, feeds)
+    if not trial.sound or not trial.fired:
+        return
+    tested.models += 1
+    tested.firings += trial.fired
+    tested.runs += trial.runs
+    tested.dtypes[candidate.dtype] += 1
+    tested.kinds[candidate.kind] += 1
+    tested.opsets[candidate.model.graph.opset_imports[""]] += 1
+    if trial.fault is not None:
+        tested.fault = shrunk(examiner, trial.fault, feeds)
+    elif trial.inexact is not None and tested.inexact is None:
+        tested.inexact = shrunk(examiner, trial.inexact, feeds)
+
+
+def feeds_of(candidate: Candidate, seed: int) -> list[Feeds]:
+    """Return inputs: exact ones first, then some with special values among them."""
+    half = SAMPLES // 2
+    return [
+        *samples(candidate.ports, half, special=False, seed=seed),
+        *samples(candidate.ports, SAMPLES - half, special=True, seed=seed + 1),
+    ]

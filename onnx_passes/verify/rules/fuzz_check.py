@@ -1,0 +1,159 @@
+"""Apply a rule to one model, and look for something that it broke."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import onnx_ir as ir
+from onnxscript.rewriter import RewriteRule
+
+from onnx_passes.errors import PassError
+from onnx_passes.passes.context import Rewrites
+from onnx_passes.passes.driver import rewrite
+from onnx_passes.surgery.text import canonical_lines
+from onnx_passes.verify.interface import compare_interfaces, interface_of
+from onnx_passes.verify.rules.applying import apply_rule
+from onnx_passes.verify.rules.proof import Counterexample
+from onnx_passes.verify.rules.replay import Replayer
+from onnx_passes.verify.rules.running import Feeds
+from onnx_passes.verify.structure import check_structure
+
+
+@dataclass(frozen=True, eq=False)
+class Fault:
+    """What a rule broke, with all it takes to see it.
+
+    Attributes:
+        reason: What is wrong, in one sentence.
+        kind: The surrounding that the model was built with.
+        before: The model that the rule was applied to.
+        after: What the rule made of it; None where it made nothing.
+        found: Inputs and outputs, where the values differ.
+        breaks: "values" for any contract, "bits" for equality alone, "model" where the result
+            is no valid model, "engine" where the rule itself fails.
+    """
+
+    reason: str
+    kind: str
+    before: ir.Model
+    after: ir.Model | None = None
+    found: Counterexample | None = None
+    breaks: str = "values"
+
+    def text(self) -> str:
+        """Return both models as text, with the tensors that tell them apart."""
+        lines = [f"{self.reason} ({self.kind})", "before:", *_indented(self.before)]
+        if self.after is not None:
+            lines += ["after:", *_indented(self.after)]
+        if self.found is not None:
+            sides = {
+                "input": self.found.feeds,
+                "expected": self.found.expected,
+                "actual": self.found.actual,
+            }
+            lines += [
+                f"{word} {name} = {array.dtype}{list(array.shape)} {array.tolist()}"
+                for word, side in sides.items()
+                for name, array in side.items()
+            ]
+        return "\n".join(lines)
+
+
+def _indented(model: ir.Model) -> list[str]:
+    return [f"  {line}" for line in canonical_lines(model)]
+
+
+@dataclass
+class Trial:
+    """What one model showed.
+
+    Attributes:
+        fired: How often the rule was applied.
+        runs: How many inputs both models were run on.
+        fault: What breaks every contract.
+        inexact: What breaks equality, and no tolerance.
+        sound: Whether the model could be judged at all.
+    """
+
+    fired: int = 0
+    runs: int = 0
+    fault: Fault | None = None
+    inexact: Fault | None = None
+    sound: bool = True
+
+
+@dataclass
+class Examiner:
+    """Applies one rule to models.
+
+    Attributes:
+        rule: The rule.
+        allowed: The parts of the interface that its pass declares to change.
+    """
+
+    rule: RewriteRule
+    allowed: frozenset[str] = field(default=frozenset())
+
+    def fires(self, model: ir.Model) -> bool:
+        """Whether the rule changes the model, or raises on it."""
+        try:
+            return apply_rule(self.rule, model) is not None
+        except Exception:
+            return True  # judged by ``examine``, which says what was raised
+
+    def examine(self, model: ir.Model, kind: str, feeds: Sequence[Feeds]) -> Trial:
+        """Apply the rule until it rests; check structure, interface and values."""
+        trial = Trial()
+        if check_structure(model):
+            trial.sound = False
+            return trial
+        try:
+            after = self._applied(model, trial)
+        except PassError as error:
+            trial.fired = 1
+            trial.fault = Fault(error.message, kind, model, breaks="engine")
+            return trial
+        except Exception as error:
+            trial.fired = 1
+            reason = f"the rule raised {type(error).__name__}: {error}"
+            trial.fault = Fault(reason, kind, model, breaks="engine")
+            return trial
+        if after is None:
+            return trial
+        faults = check_structure(after) or compare_interfaces(
+            interface_of(model), interface_of(after), self.allowed
+        )
+        replayer = Replayer(model, after)
+        if replayer.runs(feeds[0]) is not None and not _before_runs(model, feeds[0]):
+            trial.sound = False
+            return trial
+        if faults:
+            trial.fault = Fault(faults[0], kind, model, after, breaks="model")
+            return trial
+        for sample in feeds:
+            trial.runs += 1
+            found = replayer.compare(sample, real=False)
+            if found is None:
+                continue
+            clear = replayer.compare(sample, real=True)
+            if clear is not None:
+                trial.fault = Fault(clear.reason, kind, model, after, clear)
+                return trial
+            trial.inexact = trial.inexact or Fault(
+                found.reason, kind, model, after, found, breaks="bits"
+            )
+        return trial
+
+    def _applied(self, model: ir.Model, trial: Trial) -> ir.Model | None:
+        if self.rule.as_function:
+            after = apply_rule(self.rule, model)
+            trial.fired = int(after is not None)
+            return after
+        copy = model.clone()
+        trial.fired = len(rewrite(copy, [self.rule], Rewrites()))
+        return copy if trial.fired else None
+
+
+def _before_runs(model: ir.Model, feeds: Feeds) -> bool:
+    return Replayer(model, model).runs(feeds) is None

@@ -1,0 +1,140 @@
+"""Certify one rule in a process of its own: what it crashes, hangs or eats is a verdict."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from onnx_passes.errors import UsageError
+
+GRACE = 60.0
+"""Seconds on top of the time asked for: imports, shrinking, the last model."""
+_GIB = 1 << 30
+
+
+@dataclass(frozen=True)
+class Job:
+    """What one child does.
+
+    Attributes:
+        subject: ``module:object``, where the rule or set of rules is found.
+        index: Which rule of the subject.
+        level: "test", "prove" or "all".
+        seconds: For the property test.
+        seed: Of all choices.
+        folder: Where a refutation is written to; None for nowhere.
+        memory: Address space in bytes.
+        models: Models on which the rule fires, at most.
+        grace: Seconds beyond ``seconds`` after which the child is ended.
+    """
+
+    subject: str
+    index: int = 0
+    level: str = "all"
+    seconds: float = 10.0
+    seed: int = 0
+    folder: str | None = None
+    memory: int = 8 * _GIB
+    models: int = 120
+    grace: float = GRACE
+
+
+def resolve(subject: str) -> Any:
+    """Return the object that ``module:object`` names; the current folder is searched as well.
+
+    Raises:
+        UsageError: It is not of that form, or the module or object is not there.
+    """
+    import importlib
+
+    module_name, _, path = subject.partition(":")
+    if not module_name or not path:
+        raise UsageError(f"{subject!r} is not of the form module:object")
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
+    try:
+        found: Any = importlib.import_module(module_name)
+    except Exception as error:
+        raise UsageError(
+            f"the module {module_name!r} does not import: {type(error).__name__}: {error}",
+            help="run from the folder that holds it, or install it",
+        ) from error
+    for part in path.split("."):
+        if not hasattr(found, part):
+            raise UsageError(f"the module {module_name!r} has no object {path!r}")
+        found = getattr(found, part)
+    return found
+
+
+def certify_apart(job: Job) -> dict[str, Any]:
+    """Run a job in a child process, and return its verdict as plain data.
+
+    Never raises for what the rule does: a child that dies, hangs or fails gives the verdict
+    "refuted" (a crash) or "undecided" (limits), with the reason.
+    """
+    command = [sys.executable, "-m", "onnx_passes.verify.rules.fuzz_child"]
+    child = subprocess.Popen(
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        out, err = child.communicate(json.dumps(asdict(job)), job.seconds + job.grace)
+    except subprocess.TimeoutExpired:
+        return _ended(
+            job, "undecided", f"it did not end in {job.seconds + job.grace:g} seconds"
+        )
+    finally:
+        # Its own group: an engine that the child started ends with it.
+        with suppress(ProcessLookupError):
+            os.killpg(child.pid, signal.SIGKILL)
+        child.communicate()
+    if child.returncode == 0:
+        result: dict[str, Any] = json.loads(out.splitlines()[-1])
+        return result
+    if child.returncode < 0:
+        name = signal.Signals(-child.returncode).name
+        return _ended(job, "refuted", f"the process died of {name}")
+    if "MemoryError" in err or "bad_alloc" in err:
+        return _ended(job, "undecided", f"it needs over {job.memory / _GIB:g} GiB of memory")
+    last = (err.strip().splitlines() or ["no message"])[-1]
+    return _ended(job, "undecided", f"the process failed: {last}")
+
+
+def _ended(job: Job, verdict: str, reason: str) -> dict[str, Any]:
+    name = f"{job.subject}[{job.index}]"
+    return {"rule": name, "verdict": verdict, "reason": reason, "contract": None}
+
+
+def _work(job: Job) -> dict[str, Any]:
+    from onnx_passes.verify.rules.applying import rules_of
+    from onnx_passes.verify.rules.fuzz_verdict import verdict_of
+
+    subject = resolve(job.subject)
+    return verdict_of(subject, rules_of(subject)[job.index], job)
+
+
+def _main() -> None:
+    import logging
+    import resource
+
+    job = Job(**json.loads(sys.stdin.read()))
+    resource.setrlimit(resource.RLIMIT_AS, (job.memory, job.memory))
+    # Rules may print: the answer goes where stdout was, all else to stderr.
+    answer = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    logging.getLogger("onnx_ir").setLevel(logging.CRITICAL)
+    print(json.dumps(_work(job)), file=answer, flush=True)
+
+
+if __name__ == "__main__":
+    _main()

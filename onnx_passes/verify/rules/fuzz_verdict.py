@@ -1,0 +1,149 @@
+"""One verdict of the property test and the proof of a rule, as plain data."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from onnx_ir import DataType
+from onnxscript.rewriter import RewriteRule
+
+from onnx_passes.contracts import Equality, Tolerance, contracts_of
+from onnx_passes.errors import UsageError
+from onnx_passes.passes.patterns import rule_name
+from onnx_passes.verify.rules.fuzz import Tested, fuzz_rule
+from onnx_passes.verify.rules.fuzz_check import Fault
+from onnx_passes.verify.rules.widening import widened
+
+if TYPE_CHECKING:
+    from onnx_passes.verify.rules.fuzz_child import Job
+    from onnx_passes.verify.rules.proof import Proof
+
+
+def verdict_of(subject: Any, rule: RewriteRule, job: Job) -> dict[str, Any]:
+    """Test and prove one rule as ``job`` asks, and say what follows.
+
+    Returns:
+        Names, the verdict ("proved", "tested", "refuted", "never fired", "undecided"), its
+        reason, contracts derived and declared, whether they disagree, and the evidence.
+    """
+    cls = subject if isinstance(subject, type) else type(subject)
+    allowed = frozenset(getattr(cls, "interface_changes", ()))
+    declared = next(
+        (c for c in contracts_of(cls) if isinstance(c, Equality | Tolerance)), None
+    )
+    tested = proof = None
+    if job.level != "prove":
+        tested = fuzz_rule(
+            rule, seconds=job.seconds, seed=job.seed, models=job.models, allowed=allowed
+        )
+    unproved = ""
+    if job.level != "test":
+        proof, unproved = _proof(rule, job)
+    verdict, reason = _verdict(tested, proof, unproved)
+    contract = _contract(tested, proof, verdict)
+    disagrees = verdict == "refuted" or (
+        isinstance(declared, Equality) and _inexact(tested, proof)
+    )
+    result = {
+        "rule": rule_name(rule),
+        "verdict": verdict,
+        "reason": reason,
+        "contract": None if contract is None else str(contract),
+        "declared": None if declared is None else str(declared),
+        "disagrees": disagrees,
+        "tested": None if tested is None else _tested(tested),
+        "proof": None if proof is None else proof.as_dict(),
+    }
+    fault = None if tested is None else tested.fault or (tested.inexact if disagrees else None)
+    if fault is not None:
+        result["counterexample"] = fault.text()
+        if job.folder is not None and fault.after is not None and fault.found is not None:
+            result["folder"] = str(_written(fault, declared, Path(job.folder)))
+    return result
+
+
+def _proof(rule: RewriteRule, job: Job) -> tuple[Proof | None, str]:
+    from onnx_passes.verify.rules import Effort, prove_rule
+
+    try:
+        return prove_rule(rule, effort=Effort(seed=job.seed)), ""
+    except UsageError as error:
+        return None, f"not proved: {error.message}"
+
+
+def _verdict(tested: Tested | None, proof: Proof | None, unproved: str) -> tuple[str, str]:
+    if tested is not None and tested.fault is not None:
+        return "refuted", tested.fault.reason
+    if proof is not None and proof.outcome == "refuted":
+        found = proof.counterexample
+        return "refuted", "" if found is None else found.reason
+    if proof is not None and proof.outcome == "proved":
+        return "proved", ""
+    reasons = [] if proof is None else [j.reason for j in proof.judgements if j.reason]
+    reason = unproved or next(iter(reasons), "")
+    if tested is not None:
+        return tested.verdict, reason
+    return "undecided", reason
+
+
+def _contract(
+    tested: Tested | None, proof: Proof | None, verdict: str
+) -> Equality | Tolerance | None:
+    """Return the weaker of what the two levels support, where both say something."""
+    if verdict not in ("proved", "tested"):
+        return None
+    of_test = None if tested is None else tested.contract
+    of_proof = None if proof is None else proof.contract
+    said = [c for c in (of_test, of_proof) if isinstance(c, Equality | Tolerance)]
+    return next((c for c in said if isinstance(c, Tolerance)), said[0] if said else None)
+
+
+def _inexact(tested: Tested | None, proof: Proof | None) -> bool:
+    if tested is not None and tested.inexact is not None:
+        return True
+    found = None if proof is None else proof.counterexample
+    return found is not None
+
+
+def _tested(tested: Tested) -> dict[str, Any]:
+    return {
+        "models": tested.models,
+        "firings": tested.firings,
+        "runs": tested.runs,
+        "attempts": tested.attempts,
+        "dtypes": dict(sorted(tested.dtypes.items())),
+        "surroundings": dict(sorted(tested.kinds.items())),
+        "opsets": {str(k): n for k, n in sorted(tested.opsets.items())},
+        "out_of_time": tested.out_of_time,
+    }
+
+
+def _written(fault: Fault, declared: Equality | Tolerance | None, folder: Path) -> Path:
+    from onnx_passes.verify.bundle import Bundle, write_bundle
+    from onnx_passes.verify.compare import default_tolerance
+
+    assert fault.after is not None
+    assert fault.found is not None
+    limits = {}
+    if fault.breaks == "values":
+        for name, array in fault.found.expected.items():
+            if array.dtype.kind == "f":
+                limits[name] = default_tolerance(array.dtype)
+    readme = f"# A rewrite rule that is wrong\n\nDeclared: {declared}\n\n{fault.text()}\n"
+    before, after = fault.before, fault.after
+    if _single(fault):
+        # Half precision may show its fault in single precision only: so must the script.
+        before, after = widened(before), widened(after)
+    bundle = Bundle(before, after, fault.found.feeds, limits, readme=readme)
+    return write_bundle(bundle, folder)
+
+
+def _single(fault: Fault) -> bool:
+    """Whether the counterexample was found in single precision instead of the model's own."""
+    assert fault.found is not None
+    types = {v.name: v.dtype for v in fault.before.graph.inputs}
+    return any(
+        array.dtype == "float32" and types.get(name) in (DataType.FLOAT16, DataType.BFLOAT16)
+        for name, array in fault.found.feeds.items()
+    )

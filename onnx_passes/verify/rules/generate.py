@@ -1,0 +1,91 @@
+"""Models for the property test of a rule: hostile surroundings for what its pattern builds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import onnx_ir as ir
+from onnx.shape_inference import InferenceError
+from onnxscript.rewriter import RewriteRule
+
+from onnx_passes.verify.rules.arithmetic import Unsupported
+from onnx_passes.verify.rules.building import Builder, CannotInstantiate
+from onnx_passes.verify.rules.generate_variants import VARIANTS, followed
+from onnx_passes.verify.rules.literals import literals
+from onnx_passes.verify.rules.operands import Chooser, Shape
+
+_T = ir.DataType
+TYPES = (
+    *(_T.FLOAT, _T.FLOAT, _T.INT64, _T.FLOAT, _T.BOOL, _T.FLOAT16, _T.FLOAT, _T.INT32),
+    *(_T.DOUBLE, _T.UINT8, _T.FLOAT, _T.BFLOAT16, _T.INT8, _T.UINT32, _T.INT16, _T.UINT64),
+)
+"""Element types in the order in which they are tried."""
+
+_EDGES: tuple[Shape, ...] = ((1,), (0,), (0, 3), (2, 1, 3), (1, 1), ())
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A model in which the pattern occurs; whether the rule fires is the rule's to say.
+
+    Attributes:
+        kind: "plain" or the surrounding, such as "inside an If".
+        model: The model.
+        ports: Its inputs with concrete shapes, which those of the model need not have.
+        dtype: The element type it was built for.
+    """
+
+    kind: str
+    model: ir.Model
+    ports: tuple[ir.Value, ...]
+    dtype: str
+
+
+class EdgeChooser(Chooser):
+    """Choices that include what authors forget: rank 0, size 1 and empty tensors."""
+
+    def shape(self) -> Shape:
+        """Return a shape of data, one in four of them an edge case."""
+        if len(self._shapes) > 1 and self.rng.random() < 0.25:
+            return tuple(self.pick(_EDGES))
+        return super().shape()
+
+
+def probed(numbers: list[float]) -> list[float]:
+    """Return the numbers a guard compares with, most often, and those just beside them."""
+    beside = [m for n in numbers for m in (n * 0.9, n * 1.1, n - 1.0, n + 1.0)]
+    return [*(numbers * 3), *dict.fromkeys(m for m in beside if m not in numbers)]
+
+
+def candidates(rule: RewriteRule, *, attempts: int, seed: int) -> Iterator[list[Candidate]]:
+    """Yield groups of candidates: the pattern alone, then in each of the surroundings.
+
+    A caller that sees none of the first two of a group fire need not look at the others.
+
+    Args:
+        rule: The rule whose pattern is walked.
+        attempts: How many random models are tried.
+        seed: Of the choices.
+    """
+    rng = np.random.default_rng(seed)
+    numbers = probed(literals(rule))
+    for attempt in range(attempts):
+        dtype = TYPES[attempt % len(TYPES)]
+        try:
+            model = Builder(rule, EdgeChooser(rng, dtype, numbers)).build()
+            behind = followed(model)
+        except (CannotInstantiate, Unsupported, OverflowError, InferenceError):
+            yield []
+            continue
+        ports = tuple(model.graph.inputs)
+        group = [("plain", model, ports), ("behind a further node", *behind)]
+        order = rng.permutation(len(VARIANTS))
+        for base in (model, behind[0]):
+            for index in order[: len(order) // 2]:
+                kind, variant = VARIANTS[int(index)]
+                made = variant(base)
+                if made is not None:
+                    group.append((kind, *made))
+        yield [Candidate(k, m, p, dtype.name.lower()) for k, m, p in group]

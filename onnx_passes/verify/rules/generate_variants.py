@@ -1,0 +1,154 @@
+"""Surroundings in which rules go wrong, put around a model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TypeAlias
+
+import numpy as np
+import onnx
+import onnx.shape_inference
+import onnx_ir as ir
+
+Variant: TypeAlias = "tuple[ir.Model, tuple[ir.Value, ...]]"
+
+
+def followed(model: ir.Model) -> Variant:
+    """Put a node behind every output, so that the match ends inside of the graph."""
+    copy = model.clone()
+    graph = copy.graph
+    shape = ir.val("followed_shape", dtype=ir.DataType.INT64, shape=[1])
+    shape.const_value = ir.tensor(np.array([1], np.int64))
+    graph.register_initializer(shape)
+    for index, output in enumerate(list(graph.outputs)):
+        node = ir.node("Expand", [output, shape])
+        graph.append(node)
+        fresh = node.outputs[0]
+        fresh.name, fresh.type = f"{output.name}_followed", output.type
+        graph.outputs[index] = fresh
+    return _inferred(copy), tuple(model.graph.inputs)
+
+
+def _dynamic(model: ir.Model) -> Variant:
+    """Give every dimension of the inputs a name instead of a size."""
+    copy = model.clone()
+    for value in copy.graph.inputs:
+        names = [f"{value.name}_{axis}" for axis in range(len(value.shape or ()))]
+        value.shape = ir.Shape(names)
+    _forget(copy)
+    return _inferred(copy), tuple(model.graph.inputs)
+
+
+def _tapped(model: ir.Model) -> Variant | None:
+    """Make the results of all inner nodes outputs too."""
+    copy = model.clone()
+    known = set(copy.graph.outputs)
+    inner = [v for node in copy.graph for v in node.outputs if v not in known and v.dtype]
+    copy.graph.outputs.extend(inner)
+    return (copy, tuple(model.graph.inputs)) if inner else None
+
+
+def _overridable(model: ir.Model) -> Variant | None:
+    """Make the float initializers inputs too, which a caller may override."""
+    copy = model.clone()
+    floats = [
+        v
+        for v in copy.graph.initializers.values()
+        if v.dtype is not None and v.dtype.is_floating_point()
+    ]
+    copy.graph.inputs.extend(floats)
+    return (copy, tuple(copy.graph.inputs)) if floats else None
+
+
+def _twice(model: ir.Model) -> Variant:
+    """Repeat all nodes on the same inputs."""
+    copy = model.clone()
+    nodes, values = _copied(copy.graph, "_again")
+    copy.graph.extend(nodes)
+    copy.graph.outputs.extend([values[v] for v in list(copy.graph.outputs)])
+    return copy, tuple(model.graph.inputs)
+
+
+def _nested(model: ir.Model) -> Variant:
+    """Move all nodes into the branches of an If, which read the inputs from outside."""
+    copy = model.clone()
+    graph = copy.graph
+    branches = []
+    for name in ("then", "else"):
+        nodes, values = _copied(graph, f"_{name}")
+        outputs = [values[v] for v in graph.outputs]
+        branches.append(
+            ir.Graph([], outputs, nodes=nodes, name=name, opset_imports=graph.opset_imports)
+        )
+    condition = ir.val("condition", dtype=ir.DataType.BOOL, shape=[])
+    old = list(graph.outputs)
+    node = ir.node(
+        "If",
+        [condition],
+        attributes={"then_branch": branches[0], "else_branch": branches[1]},
+        num_outputs=len(old),
+    )
+    for before, after in zip(old, node.outputs, strict=True):
+        after.name, after.type, after.shape = before.name, before.type, before.shape
+    graph.outputs[:] = list(node.outputs)
+    graph.remove(list(graph), safe=True)
+    graph.append(node)
+    graph.inputs.append(condition)
+    port = ir.val("condition", dtype=ir.DataType.BOOL, shape=[])
+    return copy, (*model.graph.inputs, port)
+
+
+def _copied(
+    nodes: Iterable[ir.Node], suffix: str
+) -> tuple[list[ir.Node], dict[ir.Value, ir.Value]]:
+    copies: list[ir.Node] = []
+    values: dict[ir.Value, ir.Value] = {}
+    for node in nodes:
+        inputs = [None if v is None else values.get(v, v) for v in node.inputs]
+        copy = ir.Node(
+            node.domain,
+            node.op_type,
+            inputs,
+            list(node.attributes.values()),
+            num_outputs=len(node.outputs),
+        )
+        for old, new in zip(node.outputs, copy.outputs, strict=True):
+            new.name, new.type, new.shape = f"{old.name}{suffix}", old.type, old.shape
+            values[old] = new
+        copies.append(copy)
+    return copies, values
+
+
+def _forget(model: ir.Model) -> None:
+    for node in model.graph:
+        for value in node.outputs:
+            value.shape = None
+
+
+def resized(model: ir.Model, old: int, new: int) -> ir.Model:
+    """Return a copy in which inputs and constants are shorter along axes of one size."""
+    copy = model.clone()
+    for value in {*copy.graph.inputs, *copy.graph.initializers.values()}:
+        if value.const_value is not None:
+            array = value.const_value.numpy()
+            cut = array[tuple(slice(new if d == old else d) for d in array.shape)]
+            value.const_value = ir.tensor(np.ascontiguousarray(cut).reshape(cut.shape))
+        if value.shape is not None:
+            value.shape = ir.Shape([new if d == old else d for d in value.shape])
+    _forget(copy)
+    return _inferred(copy)
+
+
+def _inferred(model: ir.Model) -> ir.Model:
+    # onnx-ir's pass logs what it cannot infer; here that is an answer like any other.
+    return ir.from_proto(onnx.shape_inference.infer_shapes(ir.to_proto(model)))
+
+
+VARIANTS: tuple[tuple[str, Callable[[ir.Model], Variant | None]], ...] = (
+    ("dynamic dimensions", _dynamic),
+    ("inner values are outputs", _tapped),
+    ("initializers are inputs", _overridable),
+    ("two matches share inputs", _twice),
+    ("inside an If", _nested),
+)
+"""What each surrounding is called, and what makes it; None where it does not apply."""

@@ -1,0 +1,88 @@
+"""``onnx-passes certify``."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+RULES = """
+from onnxscript.rewriter import RewriteRule, RewriteRuleSet
+right = RewriteRule(
+    lambda op, x: op.Neg(op.Neg(x)), lambda op, x: op.Identity(x), name="right"
+)
+wrong = RewriteRule(lambda op, x: op.Relu(x), lambda op, x: op.Abs(x), name="wrong")
+both = RewriteRuleSet([right, wrong])
+number = 3
+"""
+
+
+@pytest.fixture
+def rules(write, monkeypatch, tmp_path):
+    monkeypatch.syspath_prepend(str(tmp_path))
+    name = f"rules_{tmp_path.name.replace('-', '_')}"
+    write(f"{name}.py", RULES)
+    return name
+
+
+def test_a_refuted_rule_fails_with_a_script_that_shows_it(cli, rules):
+    end = cli("certify", "--rules", f"{rules}:both", "--level", "test", "--json", "out.json")
+    assert end.code == 1
+    assert "right: tested" in end.out
+    assert "wrong: refuted" in end.out
+    assert "before:" in end.out
+    (row,) = json.loads(Path("out.json").read_text())
+    assert [r["verdict"] for r in row["rules"]] == ["tested", "refuted"]
+    script = Path(row["rules"][1]["folder"]) / "repro.py"
+    ran = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False)
+    assert ran.returncode == 1
+    assert "elements differ" in ran.stdout
+
+
+def test_what_is_no_rule_is_said_and_the_others_run(cli, rules):
+    subjects = [f"{rules}:number", "no_such_module_here:x", f"{rules}:right"]
+    words = [word for s in subjects for word in ("--rules", s)]
+    end = cli("certify", *words, "--level", "test")
+    assert end.code == 2
+    assert "int is no rewrite rule" in end.out
+    assert "does not import" in end.out
+    assert "right: tested" in end.out
+
+
+def test_a_pass_that_is_no_rule_is_said_to_be_not_certified(cli):
+    end = cli("certify", "unique-names")
+    assert end.code == 0
+    assert "not a rewrite rule: not certified" in end.out
+
+
+def test_a_certificate_is_written_and_fresh(cli):
+    assert cli("certify", "eliminate-identity", "--level", "test", "--write").code == 0
+    end = cli("certify", "eliminate-identity", "--check")
+    assert end.code == 0
+    assert "eliminate-identity: fresh" in end.out
+
+
+def test_a_missing_certificate_says_what_to_run(cli):
+    end = cli("certify", "eliminate-identity", "--check")
+    assert end.code == 1
+    assert "onnx-passes certify eliminate-identity --write" in end.err
+
+
+def test_the_certificates_of_all_our_rules_are_fresh(cli):
+    end = cli("certify", "--check", "--certificates", ROOT / "certificates")
+    assert end.code == 0, end.err
+
+
+def test_a_pass_that_is_not_there_is_suggested(cli):
+    end = cli("certify", "eliminate-identiti")
+    assert end.code == 2
+    assert "eliminate-identity" in end.err
+
+
+@pytest.mark.parametrize("time", ["soon", "0", "-1s"])
+def test_no_time_is_refused(cli, time):
+    end = cli("certify", "eliminate-identity", "--time", time)
+    assert end.code == 2
+    assert "is no time" in end.err

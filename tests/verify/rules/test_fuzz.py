@@ -1,0 +1,93 @@
+import numpy as np
+import onnx_ir as ir
+import pytest
+from onnxscript.rewriter import RewriteRule
+from onnxscript.rewriter.rules.common import successive_clip_rule
+
+from onnx_passes.contracts import Equality, Tolerance
+from onnx_passes.verify.rules.applying import rules_of
+from onnx_passes.verify.rules.fuzz import fuzz_rule
+from onnx_passes.verify.rules.generate import probed
+
+
+def test_a_right_rule_is_tested_in_every_surrounding():
+    rule = RewriteRule(
+        lambda op, x: op.Neg(op.Neg(x)), lambda op, x: op.Identity(x), remove_nodes=False
+    )
+    tested = fuzz_rule(rule, seconds=60, models=40)
+    assert tested.verdict == "tested"
+    assert tested.contract == Equality()
+    assert tested.models == 40
+    assert tested.firings > tested.models  # two matches in one model
+    assert {"dynamic dimensions", "inside an If", "inner values are outputs"} <= set(
+        tested.kinds
+    )
+    assert {"float", "int64", "double", "float16"} <= set(tested.dtypes)
+
+
+def test_a_wrong_rule_is_refuted_with_the_smallest_tensors():
+    tested = fuzz_rule(
+        RewriteRule(lambda op, x: op.Relu(x), lambda op, x: op.Abs(x)), seconds=60
+    )
+    assert tested.verdict == "refuted"
+    assert tested.fault.found is not None
+    assert max(a.size for a in tested.fault.found.feeds.values()) == 1
+    assert "Relu" in tested.fault.text()
+    assert "Abs" in tested.fault.text()
+
+
+def test_a_rule_that_swaps_for_ever_is_a_verdict():
+    rule = RewriteRule(
+        lambda op, x, y: op.Add(x, y), lambda op, x, y: op.Add(y, x), name="swap"
+    )
+    tested = fuzz_rule(rule, seconds=60)
+    assert tested.verdict == "refuted"
+    assert "does not come to rest" in tested.fault.reason
+
+
+def test_a_rule_that_raises_is_a_verdict():
+    def rewrite(op, x):
+        raise KeyError("axis")
+
+    tested = fuzz_rule(RewriteRule(lambda op, x: op.Relu(x), rewrite), seconds=60)
+    assert tested.verdict == "refuted"
+    assert "KeyError" in tested.fault.reason
+
+
+def test_what_a_guard_never_admits_never_fires():
+    rule = RewriteRule(
+        lambda op, x: op.Relu(x), lambda op, x: op.Abs(x), lambda c, x: False, name="no"
+    )
+    assert fuzz_rule(rule, seconds=3).verdict == "never fired"
+
+
+def test_rounding_supports_a_tolerance_only():
+    def check(context, x, y):
+        return x.dtype == ir.DataType.FLOAT
+
+    rule = RewriteRule(
+        lambda op, x, y: op.Div(x, y),
+        lambda op, x, y: op.Mul(x, op.Reciprocal(y)),
+        check,
+        name="div",
+    )
+    tested = fuzz_rule(rule, seconds=60, models=40)
+    assert tested.verdict == "tested"
+    assert tested.inexact is not None
+    assert tested.contract == Tolerance()
+
+
+def test_the_public_clip_rule_is_refuted():
+    assert fuzz_rule(rules_of(successive_clip_rule)[0], seconds=60).verdict == "refuted"
+
+
+def test_numbers_beside_the_guard_s_are_probed():
+    assert {0.5, 0.45, 1.5, -0.5} <= set(probed([0.5]))
+    assert any(np.isclose(n, 0.55) for n in probed([0.5]))
+
+
+@pytest.mark.parametrize("seed", [0, 7])
+def test_a_seed_repeats(seed):
+    rule = RewriteRule(lambda op, x: op.Neg(op.Neg(x)), lambda op, x: op.Identity(x))
+    one, two = (fuzz_rule(rule, seconds=60, seed=seed, models=12) for _ in range(2))
+    assert (one.kinds, one.dtypes, one.firings) == (two.kinds, two.dtypes, two.firings)

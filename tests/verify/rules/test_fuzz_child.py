@@ -1,0 +1,80 @@
+"""Rules that are hostile to the process they run in."""
+
+import pytest
+
+from onnx_passes.errors import UsageError
+from onnx_passes.verify.rules.fuzz_child import Job, certify_apart, resolve
+
+RULES = """
+import os, time
+from onnxscript.rewriter import RewriteRule
+
+def _rule(body):
+    def rewrite(op, x):
+        body()
+        return op.Abs(x)
+    return RewriteRule(lambda op, x: op.Relu(x), rewrite)
+
+crash = _rule(os.abort)
+hang = _rule(lambda: time.sleep(1000))
+eat = _rule(lambda: bytearray(1 << 40))
+loud = _rule(lambda: print("noise"))
+right = RewriteRule(lambda op, x: op.Neg(op.Neg(x)), lambda op, x: op.Identity(x))
+number = 3
+"""
+
+
+@pytest.fixture(autouse=True)
+def rules(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "hostile_rules.py").write_text(RULES)
+
+
+def job(name, **changes):
+    return Job(f"hostile_rules:{name}", level="test", seconds=20, models=10, **changes)
+
+
+def test_a_crash_is_a_verdict():
+    result = certify_apart(job("crash"))
+    assert result["verdict"] == "refuted"
+    assert "SIGABRT" in result["reason"]
+
+
+def test_a_hang_is_a_verdict():
+    hanging = Job("hostile_rules:hang", level="test", seconds=1, grace=5)
+    result = certify_apart(hanging)
+    assert result["verdict"] == "undecided"
+    assert "did not end in 6 seconds" in result["reason"]
+
+
+def test_a_rule_that_eats_the_memory_is_a_verdict():
+    result = certify_apart(job("eat"))
+    assert "MemoryError" in result["reason"] or "memory" in result["reason"]
+    assert result["verdict"] in ("refuted", "undecided")
+
+
+def test_a_rule_that_prints_does_not_garble_the_verdict(tmp_path):
+    result = certify_apart(job("loud", folder=str(tmp_path / "out")))
+    assert result["verdict"] == "refuted"
+    assert (tmp_path / "out" / "repro.py").is_file()
+
+
+def test_a_right_rule_comes_back_tested():
+    result = certify_apart(job("right"))
+    assert result["verdict"] == "tested"
+    assert result["contract"] == "equality"
+    assert result["tested"]["models"] == 10
+
+
+@pytest.mark.parametrize(
+    ("subject", "message"),
+    [
+        ("hostile_rules", "not of the form"),
+        ("no_such_module_here:x", "does not import"),
+        ("hostile_rules:missing", "has no object 'missing'"),
+    ],
+)
+def test_what_is_not_there_is_said(subject, message):
+    with pytest.raises(UsageError, match=message):
+        resolve(subject)
