@@ -17,6 +17,7 @@ from onnx_passes.config.schema import PipelineConfig
 from onnx_passes.errors import OnnxPassesError, VerificationError
 from onnx_passes.passes.context import Rewrites
 from onnx_passes.pipeline.baseline import establish
+from onnx_passes.pipeline.context_dump import dump_context
 from onnx_passes.pipeline.gate import Gate
 from onnx_passes.pipeline.instruments import Dump, Instrument, SeedLogging
 from onnx_passes.pipeline.manager import PassManager, Stopped
@@ -144,6 +145,9 @@ def _run(
                 f"the result is too far from the original: {_say(failures)}"
             )
         report.notes += [n for n in gate.baseline.notes if n not in report.notes]
+        if config.onnxruntime.full_context_dump:
+            folder = (config.folder or Path()) / config.dump_dir
+            report.notes += dump_context(manager.model, gate.baseline, folder)
     report.not_verified = _not_verified(report)
     if gate is not None and any(p.changed for p in report.passes):
         report.not_verified += [
@@ -173,6 +177,10 @@ def _gate(
     faults = frozenset(check_structure(model))
     report.notes += [f"the original: {fault}" for fault in sorted(faults)]
     report.notes += baseline.notes
+    others = [name for name, _ in config.onnxruntime.providers[1:]]
+    if others:
+        first = config.onnxruntime.providers[0][0]
+        report.notes.append(f"of onnxruntime.providers only {first} is used, not {others}")
     report.reference = ReferenceReport(
         source=reference.source,
         samples=len(baseline.samples),

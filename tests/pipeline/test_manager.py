@@ -246,3 +246,18 @@ def test_random_outputs_are_not_verified_and_the_others_are():
     result = run("eliminate-identity", model=model)
     assert result.report.exit_code == 0
     assert any("'z'" in sentence for sentence in result.report.not_verified)
+
+
+def test_the_context_is_dumped_where_it_is_asked_for(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    result = run("eliminate-identity", onnxruntime={"full_context_dump": True})
+    assert result.report.exit_code == 0
+    (path,) = tmp_path.rglob("context.npz")
+    with np.load(path) as context:
+        assert {"x", "y"} < set(context)
+
+
+def test_providers_that_are_not_tried_are_named():
+    providers = ["CPUExecutionProvider", "AzureExecutionProvider"]
+    result = run("eliminate-identity", onnxruntime={"providers": providers})
+    assert any("AzureExecutionProvider" in note for note in result.report.notes)
