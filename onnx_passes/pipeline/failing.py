@@ -109,6 +109,9 @@ class FailedCheck:
             what = f"rewrite {rewrite.number} ({rewrite.rule}: {'; '.join(rewrite.nodes)})"
             why = f" was undone: {message}" if index == 0 else " was undone as well"
             report.notes.append(what + why)
+        numbers = ", ".join(str(rewrite.number) for rewrite in rest.undone)
+        where = f"; reproducer in {report.reproducer}" if report.reproducer else ""
+        self.run.notes.append(f"{report.name}: wrong and undone: rewrite {numbers}{where}")
 
     def _check(self, model: ir.Model, change: Change) -> list[Check]:
         return self.gate.check(self.pass_, self.before, model, change, self.step.tolerance)

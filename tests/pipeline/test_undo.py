@@ -59,6 +59,8 @@ def test_only_the_wrong_rewrite_is_undone(scope):
         "rewrite 3 (undo-sum: v3 = Add(v2, w2)) was undone: y not as expected"
     )
     assert done.report.exit_code == 0
+    (told,) = done.report.notes
+    assert told.startswith("undo-sum: wrong and undone: rewrite 3; reproducer in ")
 
 
 def test_several_wrong_rewrites_are_undone_one_after_the_other():
