@@ -138,7 +138,8 @@ def _passes(names: Sequence[str], *, everything: bool) -> list[Target]:
     from onnx_passes.verify.rules.applying import rules_of
 
     targets = []
-    for cls in dict.fromkeys(all_passes() if everything else collect(names)):
+    chosen: list[type[Any]] = [*(all_passes() if everything else collect(names))]
+    for cls in dict.fromkeys(chosen):
         subject = f"{cls.__module__}:{cls.__qualname__}"
         if not issubclass(cls, RewriteRulePass | RewriteRuleSetPass):
             targets.append(Target(cls.name, subject, None, cls))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from onnx_ir import DataType
+import onnx_ir as ir
 from onnxscript.rewriter import RewriteRule
 
 from onnx_passes.contracts import Equality, Tolerance, contracts_of
@@ -13,6 +13,7 @@ from onnx_passes.errors import UsageError
 from onnx_passes.passes.patterns import rule_name
 from onnx_passes.verify.rules.fuzz import Tested, fuzz_rule
 from onnx_passes.verify.rules.fuzz_check import Fault
+from onnx_passes.verify.rules.running import Feeds
 from onnx_passes.verify.rules.widening import widened
 
 if TYPE_CHECKING:
@@ -135,6 +136,7 @@ def _written(fault: Fault, declared: Equality | Tolerance | None, folder: Path) 
     if _single(fault):
         # Half precision may show its fault in single precision only: so must the script.
         before, after = widened(before), widened(after)
+    before, after = (_with_defaults(m, fault.found.feeds) for m in (before, after))
     bundle = Bundle(before, after, fault.found.feeds, limits, readme=readme)
     return write_bundle(bundle, folder)
 
@@ -144,6 +146,16 @@ def _single(fault: Fault) -> bool:
     assert fault.found is not None
     types = {v.name: v.dtype for v in fault.before.graph.inputs}
     return any(
-        array.dtype == "float32" and types.get(name) in (DataType.FLOAT16, DataType.BFLOAT16)
+        array.dtype == "float32"
+        and types.get(name) in (ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
         for name, array in fault.found.feeds.items()
     )
+
+
+def _with_defaults(model: ir.Model, feeds: Feeds) -> ir.Model:
+    """Return a copy in which inputs that have a default default to what was fed."""
+    copy = model.clone()
+    for value in copy.graph.inputs:
+        if value.const_value is not None and value.name in feeds:
+            value.const_value = ir.tensor(feeds[value.name], name=value.name)
+    return copy
