@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping
 
 import onnx_ir as ir
 
-from onnx_passes.passes._support.known import Element, Knowledge
+from onnx_passes.passes._support.knowledge import Knowledge
+from onnx_passes.passes._support.known import Element
 from onnx_passes.surgery.walk import graphs_within, topological_order
 
 Dims = list[int | str | None]

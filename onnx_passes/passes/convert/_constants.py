@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import onnx_ir as ir
 
-from onnx_passes.passes._support.known import Knowledge
+from onnx_passes.passes._support.knowledge import Knowledge
 from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.folding._evaluate import Evaluation
 

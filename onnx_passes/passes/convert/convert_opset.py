@@ -18,6 +18,7 @@ from onnx_passes.passes.convert._bodies import body_of
 from onnx_passes.passes.convert._conform import conform, schema_of
 from onnx_passes.passes.convert._constants import constant_value
 from onnx_passes.passes.convert._down import DOWN
+from onnx_passes.passes.convert._down_legacy import DOWN_LEGACY
 from onnx_passes.passes.convert._edit import CannotConvertError, Edit
 from onnx_passes.passes.convert._legacy import LEGACY
 from onnx_passes.passes.convert._up import UP
@@ -128,7 +129,10 @@ def _convert_node(
         borders = range(since + 1, version + 1)
         steps = [(UP if border > 7 else LEGACY, border, border) for border in borders]
     else:
-        steps = [(DOWN, border, border - 1) for border in range(since, version, -1)]
+        borders = range(since, version, -1)
+        steps = [
+            (DOWN if border > 12 else DOWN_LEGACY, border, border - 1) for border in borders
+        ]
     added: list[tuple[ir.Node, int]] = []
     for adapters, border, reached in steps:
         adapter = adapters.find(node.op_type, border)
