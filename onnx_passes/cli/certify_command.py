@@ -175,17 +175,13 @@ def _job(target: Target, index: int, level: str, time: float, seed: int, to: Pat
 def _certified(work: Sequence[Any], jobs: int) -> list[dict[str, Any]]:
     from onnx_passes.verify.rules.fuzz_child import certify_apart
 
-    with (
-        ThreadPoolExecutor(jobs) as pool,
-        click.progressbar(
-            length=len(work), label="certifying", file=click.get_text_stream("stderr")
-        ) as bar,
-    ):
-        done = []
-        for result in pool.map(certify_apart, work):
-            done.append(result)
-            bar.update(1)
-        return done
+    stderr = click.get_text_stream("stderr")
+    done: list[dict[str, Any]] = []
+    with ThreadPoolExecutor(jobs) as pool:
+        found = pool.map(certify_apart, work)
+        with click.progressbar(found, len(work), "certifying", file=stderr) as bar:
+            done.extend(bar)
+    return done
 
 
 def _show(target: Target, results: Sequence[dict[str, Any]]) -> dict[str, Any]:

@@ -144,18 +144,17 @@ def _written(fault: Fault, declared: Equality | Tolerance | None, folder: Path) 
 def _single(fault: Fault) -> bool:
     """Whether the counterexample was found in single precision instead of the model's own."""
     assert fault.found is not None
+    halves = (ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
     types = {v.name: v.dtype for v in fault.before.graph.inputs}
-    return any(
-        array.dtype == "float32"
-        and types.get(name) in (ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
-        for name, array in fault.found.feeds.items()
-    )
+    fed = fault.found.feeds.items()
+    return any(a.dtype == "float32" and types.get(name) in halves for name, a in fed)
 
 
 def _with_defaults(model: ir.Model, feeds: Feeds) -> ir.Model:
     """Return a copy in which inputs that have a default default to what was fed."""
     copy = model.clone()
     for value in copy.graph.inputs:
-        if value.const_value is not None and value.name in feeds:
-            value.const_value = ir.tensor(feeds[value.name], name=value.name)
+        name = value.name or ""
+        if value.const_value is not None and name in feeds:
+            value.const_value = ir.tensor(feeds[name], name=name)
     return copy
