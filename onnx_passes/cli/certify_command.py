@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -175,7 +176,7 @@ def _job(target: Target, index: int, level: str, time: float, seed: int, to: Pat
 def _certified(work: Sequence[Any], jobs: int) -> list[dict[str, Any]]:
     from onnx_passes.verify.rules.fuzz_child import certify_apart
 
-    stderr = click.get_text_stream("stderr")
+    stderr = sys.stderr
     done: list[dict[str, Any]] = []
     with ThreadPoolExecutor(jobs) as pool:
         found = pool.map(certify_apart, work)
