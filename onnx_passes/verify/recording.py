@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shutil
 import tempfile
 import weakref
@@ -13,6 +14,7 @@ import onnx_ir as ir
 
 from onnx_passes.passes.constants import is_constant
 from onnx_passes.runtime.base import Array, Data
+from onnx_passes.surgery.walk import captured_values
 
 
 class Recording(Mapping[str, Array]):
@@ -78,18 +80,45 @@ def _mapped(array: Array) -> bool:
     return isinstance(array, np.memmap)
 
 
+SMALL = 1 << 20
+
+
 def exposed(model: ir.Model) -> ir.Model:
-    """Return a copy of a model whose outputs are all values of its main graph."""
+    """Return a copy of a model whose outputs are all values of its main graph.
+
+    Weights that the graph computes (from no input, and over 1 MiB or of unknown size) stay
+    inside: they would be recorded once for every sample.
+    """
     copy = model.clone()
     graph = copy.graph
     known = set(graph.outputs)
+    weights = _computed_weights(graph)
     graph.outputs.extend(
         value
         for node in graph
         for value in node.outputs
-        if value.name and value not in known and not is_constant(value)
+        if value.name
+        and value not in known
+        and value not in weights
+        and not is_constant(value)
     )
     return copy
+
+
+def _computed_weights(graph: ir.Graph) -> set[ir.Value]:
+    fixed: set[ir.Value] = set()
+    for node in graph:
+        read = [v for v in (*node.inputs, *captured_values(node)) if v is not None]
+        if all(value in fixed or is_constant(value) for value in read):
+            fixed.update(node.outputs)
+    return {value for value in fixed if not _is_small(value)}
+
+
+def _is_small(value: ir.Value) -> bool:
+    if value.shape is None or value.dtype is None or not value.shape.is_static():
+        return False
+    size = math.prod(value.shape.numpy()) * value.dtype.bitwidth / 8
+    return size <= SMALL
 
 
 def value_names(model: ir.Model) -> list[str]:

@@ -30,3 +30,11 @@ def test_exposes_every_value_once_and_leaves_the_model():
     model = parse("(float[2] x) => (float[2] y) { a = Relu(x) y = Neg(a) }")
     assert [v.name for v in exposed(model).graph.outputs] == ["y", "a"]
     assert [v.name for v in model.graph.outputs] == ["y"]
+
+
+def test_weights_that_the_graph_computes_are_not_recorded_for_every_sample():
+    model = parse(
+        """(float[N,1024] x) => (float[N,1024] y) {
+        s = Constant<value_ints = [1024, 1024]>() w = ConstantOfShape(s) y = MatMul(x, w) }"""
+    )
+    assert [v.name for v in exposed(model).graph.outputs] == ["y"]
