@@ -210,7 +210,8 @@ def _line(result: dict[str, Any]) -> str:
             f"types {' '.join(tested['dtypes']) or 'none'}"
         )
     proof = result.get("proof")
-    if proof:
+    # Beside a refutation, what holds on some templates would read as if the rule were right.
+    if proof and result["verdict"] != "refuted":
         covered = [
             f"{j['arithmetic']} for {j['coverage']['text']}"
             for j in proof["judgements"]
