@@ -14,7 +14,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 import onnx_ir as ir
-from onnxscript.optimizer import basic_constant_propagation
 from onnxscript.rewriter import RewriteRule
 
 from onnx_passes.errors import FixpointError, PassError
@@ -80,8 +79,7 @@ class _Driver:
             if rule.rule.graph_pre_visitor is not None:
                 rule.rule.graph_pre_visitor()
         for container in self.containers():
-            # Patterns read constants from `const_value`, which Constant nodes come without.
-            basic_constant_propagation(container)
+            _note_constants(container)
             for node in container:
                 nodes += 1
                 self.enqueue(container, node)
@@ -155,7 +153,7 @@ class _Driver:
         texts = tuple(describe(n) for n in matched)
         names = [str(value.name) for value in old]
         touched = replace(container, node, delta, self.namer)
-        basic_constant_propagation(delta.new_nodes)
+        _note_constants(delta.new_nodes)
         record = Application(
             number=len(self.rewrites.applied) + 1,
             rule=name,
@@ -204,6 +202,19 @@ class _Driver:
             where=f"  --> last: {' + '.join(last.nodes)} => {' + '.join(last.new_nodes)}",
             help="make its check refuse what its rewrite produces",
         )
+
+
+def _note_constants(nodes: Iterable[ir.Node]) -> None:
+    """Fill in ``const_value``, from which patterns read constants, for Constant nodes.
+
+    Types and shapes stay as they are: those of a graph output are its user's.
+    """
+    for node in nodes:
+        if node.op_type == "Constant" and node.domain == "" and len(node.attributes) == 1:
+            (attribute,) = node.attributes.values()
+            if not attribute.is_ref() and attribute.name != "sparse_value":
+                (value,) = node.outputs
+                value.const_value = ir.convenience.get_const_tensor(value)
 
 
 def _container_of(container: Container, graph: ir.Graph) -> Container:

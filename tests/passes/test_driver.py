@@ -211,3 +211,9 @@ def test_an_output_that_becomes_an_inner_value_keeps_its_declared_shape():
     model.graph.node(0).outputs[0].shape = ir.Shape(["unk__0"])
     rewrite(model, [DROP_IDENTITY])
     assert str(model.graph.outputs[0].shape) == "[N]"
+
+
+def test_a_constant_output_keeps_the_shape_that_its_user_declared():
+    model = parse("m (float[2] x) => (float[K] y) { y = Constant<value = float[2] {1, 2}>() }")
+    rewrite(model, [DROP_IDENTITY])
+    assert str(model.graph.outputs[0].shape) == "[K]"
