@@ -1,6 +1,14 @@
-"""What holds for every test."""
+"""What holds for every test, and the summary of what became of onnx's backend test models."""
+
+import json
+import os
+import tempfile
+from collections import Counter
+from pathlib import Path
 
 import pytest
+
+LOG = pytest.StashKey[Path]()
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -11,3 +19,42 @@ def reproducers_go_to_a_folder_of_their_own(tmp_path_factory):
     field = PipelineConfig.model_fields["reproducers"]
     field.default = str(tmp_path_factory.mktemp("reproducers"))
     PipelineConfig.model_rebuild(force=True)
+
+
+def pytest_configure(config):
+    shared = getattr(config, "workerinput", {}).get("corpus_log")
+    config.stash[LOG] = Path(shared or tempfile.mkdtemp(prefix="onnx-passes-corpus-"))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node):
+    # The workers of pytest-xdist write to the folder that the summary reads.
+    node.workerinput["corpus_log"] = str(node.config.stash[LOG])
+
+
+@pytest.fixture
+def corpus_log(request):
+    """Note what became of a model under a pipeline."""
+    path = request.config.stash[LOG] / f"{os.getpid()}.jsonl"
+
+    def log(pipeline, outcome, model_id):
+        with path.open("a") as file:
+            file.write(json.dumps([pipeline, outcome, model_id]) + "\n")
+
+    return log
+
+
+def pytest_terminal_summary(terminalreporter, config):
+    lines = [
+        json.loads(line)
+        for path in sorted(config.stash[LOG].glob("*.jsonl"))
+        for line in path.read_text().splitlines()
+    ]
+    if not lines:
+        return
+    terminalreporter.section("backend test models of the onnx package")
+    for pipeline in dict.fromkeys(line[0] for line in lines):
+        outcomes = Counter(outcome for p, outcome, _ in lines if p == pipeline)
+        terminalreporter.write_line(f"{pipeline}: {outcomes.total()} models")
+        for outcome, count in outcomes.most_common():
+            terminalreporter.write_line(f"  {count:5}  {outcome}")

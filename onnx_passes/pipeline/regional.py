@@ -76,7 +76,7 @@ class Regional:
         if self.recordings is not None or not self.usable:
             return self.usable
         try:
-            with bench.engine.prepare(exposed(model)) as session:
+            with bench.engine.prepare(exposed(model, weights=False)) as session:
                 self.recordings = []
                 for feeds in samples:
                     recording = Recording(self.memory_limit // max(len(samples), 1))

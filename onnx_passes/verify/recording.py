@@ -83,24 +83,23 @@ def _mapped(array: Array) -> bool:
 SMALL = 1 << 20
 
 
-def exposed(model: ir.Model) -> ir.Model:
+def exposed(model: ir.Model, *, weights: bool = True) -> ir.Model:
     """Return a copy of a model whose outputs are all values of its main graph.
 
-    Weights that the graph computes (from no input, and over 1 MiB or of unknown size) stay
-    inside: they would be recorded once for every sample.
+    Args:
+        model: The model.
+        weights: Whether weights that the graph computes (from no input, and over 1 MiB or of
+            unknown size) are among them. They are the same for every sample.
     """
     copy = model.clone()
     graph = copy.graph
     known = set(graph.outputs)
-    weights = _computed_weights(graph)
+    hidden: set[ir.Value] = set() if weights else _computed_weights(graph)
     graph.outputs.extend(
         value
         for node in graph
         for value in node.outputs
-        if value.name
-        and value not in known
-        and value not in weights
-        and not is_constant(value)
+        if value.name and value not in known and value not in hidden and not is_constant(value)
     )
     return copy
 
@@ -115,9 +114,12 @@ def _computed_weights(graph: ir.Graph) -> set[ir.Value]:
 
 
 def _is_small(value: ir.Value) -> bool:
-    if value.shape is None or value.dtype is None or not value.shape.is_static():
+    dtype = value.dtype
+    if value.shape is None or dtype is None or not value.shape.is_static():
         return False
-    size = math.prod(value.shape.numpy()) * value.dtype.bitwidth / 8
+    if dtype is ir.DataType.STRING:
+        return False
+    size = math.prod(value.shape.numpy()) * dtype.bitwidth / 8
     return size <= SMALL
 
 

@@ -37,4 +37,10 @@ def test_weights_that_the_graph_computes_are_not_recorded_for_every_sample():
         """(float[N,1024] x) => (float[N,1024] y) {
         s = Constant<value_ints = [1024, 1024]>() w = ConstantOfShape(s) y = MatMul(x, w) }"""
     )
-    assert [v.name for v in exposed(model).graph.outputs] == ["y"]
+    assert [v.name for v in exposed(model, weights=False).graph.outputs] == ["y"]
+    assert len(exposed(model).graph.outputs) == 2
+
+
+def test_strings_have_no_size_to_judge_by():
+    model = parse('(string[1] x) => (string[1] y) <string[1] w = {"a"}> { y = Identity(w) }')
+    assert [v.name for v in exposed(model, weights=False).graph.outputs] == ["y"]
