@@ -19,7 +19,7 @@ from onnx_passes.io.fidelity import lost, split
 from onnx_passes.io.formats import parse
 from onnx_passes.io.order import label, topological_order
 from onnx_passes.io.rules import check_header, check_rules
-from onnx_passes.io.slots import replaced
+from onnx_passes.io.slots import make_immutable, replaced
 
 
 @dataclass(frozen=True)
@@ -66,6 +66,9 @@ def load_model(path: str | Path) -> LoadedModel:
         if isinstance(tensor, ir.ExternalTensor):
             tensor.base_dir = folder
     notes += _check_kept(proto, model, path)
+    # Weights in protobufs are copied at each look, and hold the whole file in memory.
+    with _own_errors(path):
+        make_immutable(model, layout="any")
     notes += _sort(model, path)
     return LoadedModel(model, path, notes, external)
 
@@ -74,6 +77,9 @@ def load_model(path: str | Path) -> LoadedModel:
 def _own_errors(path: Path) -> Iterator[None]:
     try:
         yield
+    except ModelError as error:
+        error.where = error.where or str(path)
+        raise
     except (ir.serde.SerdeError, ValueError, TypeError, KeyError) as error:
         raise ModelError(
             f"the model cannot be represented: {root_cause(error)}",

@@ -1,16 +1,61 @@
-"""The places of a model that hold tensors, and other tensors in them for a while."""
+"""The places that hold a model's tensors, and other tensors there, for good or a while."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, MutableMapping
 from contextlib import contextmanager
+from typing import Literal
 
 import onnx_ir as ir
 
 from onnx_passes.io.contents import all_graphs
+from onnx_passes.io.tensors import immutable
 
 Choice = Callable[[ir.TensorProtocol, bool], ir.TensorProtocol]
 """What to put in place of a tensor, which may be itself, and whether it is an initializer."""
+
+
+def make_immutable(model: ir.Model, *, layout: Literal["any", "same"]) -> None:
+    """Put tensors that nobody can write to in place of others, in a model for good.
+
+    Args:
+        model: The model, changed in place.
+        layout: ``same`` leaves tensors alone whose protobufs list their elements, since
+            others are written as raw bytes. Their arrays are copies in any case.
+
+    Raises:
+        ModelError: The data of a tensor cannot be read.
+    """
+    made: dict[int, tuple[ir.TensorProtocol, ir.TensorProtocol]] = {}
+
+    def choose(tensor: ir.TensorProtocol, initializer: bool) -> ir.TensorProtocol:
+        # What is shared stays shared. The key's tensor is kept, so that ids stay unique.
+        known = made.get(id(tensor))
+        if known is None:
+            left = layout == "same" and _lists_elements(tensor)
+            known = made[id(tensor)] = (tensor, tensor if left else immutable(tensor))
+        return known[1]
+
+    for graph in all_graphs(model):
+        for value in graph.initializers.values():
+            if value.const_value is not None:
+                value.const_value = choose(value.const_value, True)
+    for holder in _holders(model):
+        for name, attribute in list(holder.items()):
+            other = _with_tensors(attribute, choose)
+            if other is not attribute:
+                holder[name] = other
+
+
+def _lists_elements(tensor: ir.TensorProtocol) -> bool:
+    return isinstance(tensor, ir.TensorProtoTensor) and not tensor.raw.HasField("raw_data")
+
+
+def _holders(model: ir.Model) -> list[MutableMapping[str, ir.Attr]]:
+    holders: list[MutableMapping[str, ir.Attr]] = [
+        node.attributes for graph in all_graphs(model) for node in graph if node.attributes
+    ]
+    return holders + [function.attributes for function in model.functions.values()]
 
 
 @contextmanager
@@ -20,16 +65,12 @@ def replaced(model: ir.Model, choose: Choice) -> Iterator[None]:
     Names of tensors are put back too, because onnx-ir sets them when it serialises.
     """
     values = [v for graph in all_graphs(model) for v in graph.initializers.values()]
-    holders: list[MutableMapping[str, ir.Attr]] = [
-        node.attributes for graph in all_graphs(model) for node in graph if node.attributes
-    ]
-    holders += [function.attributes for function in model.functions.values()]
     before = [(v, t, t.name) for v in values if (t := v.const_value) is not None]
     swapped: list[tuple[MutableMapping[str, ir.Attr], ir.Attr]] = []
     try:
         for value, tensor, _ in before:
             value.const_value = choose(tensor, True)
-        for holder in holders:
+        for holder in _holders(model):
             for name, attribute in list(holder.items()):
                 other = _with_tensors(attribute, choose)
                 if other is not attribute:

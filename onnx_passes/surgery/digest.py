@@ -6,10 +6,9 @@ import hashlib
 import struct
 from weakref import WeakKeyDictionary
 
-import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.io.tensors import tensor_buffer
+from onnx_passes.io.tensors import is_immutable, string_data, tensor_buffer
 
 _CACHE: WeakKeyDictionary[ir.TensorProtocol, bytes] = WeakKeyDictionary()
 
@@ -25,9 +24,8 @@ def digest(*parts: object) -> bytes:
 def tensor_digest(tensor: ir.TensorProtocol) -> bytes:
     """Hash dtype, shape and content of a tensor.
 
-    The digest is kept as long as the tensor lives if its content cannot change: read-only
-    arrays and memory-mapped files. SHA-256 reads about 2 GB/s with the SHA instructions that
-    current CPUs have.
+    The digest is kept as long as the tensor lives if its content cannot change. SHA-256 reads
+    about 2 GB/s with the SHA instructions that current CPUs have.
 
     Returns:
         16 bytes, equal for equal content however it is stored.
@@ -36,7 +34,7 @@ def tensor_digest(tensor: ir.TensorProtocol) -> bytes:
         ModelError: The data cannot be read.
     """
     known = _CACHE.get(tensor)
-    if known is not None and is_frozen(tensor):
+    if known is not None and is_immutable(tensor):
         return known
     content = hashlib.sha256()
     if tensor.dtype == ir.DataType.STRING:
@@ -47,27 +45,9 @@ def tensor_digest(tensor: ir.TensorProtocol) -> bytes:
         content.update(tensor_buffer(tensor))
     shape = tuple(int(d) if isinstance(d, int) else str(d) for d in tensor.shape)
     result = digest("tensor", int(tensor.dtype), shape, content.digest())
-    if is_frozen(tensor):
+    if is_immutable(tensor):
         _CACHE[tensor] = result
     return result
-
-
-def string_data(tensor: ir.TensorProtocol) -> list[bytes]:
-    """List a string tensor's elements in row-major order."""
-    elements = (
-        tensor.string_data()
-        if isinstance(tensor, ir.StringTensor)
-        else tensor.numpy().reshape(-1).tolist()
-    )
-    return [e.encode() if isinstance(e, str) else bytes(e) for e in elements]
-
-
-def is_frozen(tensor: ir.TensorProtocol) -> bool:
-    """Whether nobody can write to a tensor's content without turning a flag back."""
-    if isinstance(tensor, ir.ExternalTensor | ir.TensorProtoTensor):
-        return True
-    raw = tensor.raw
-    return isinstance(raw, np.ndarray) and not raw.flags.writeable
 
 
 def type_key(type_: ir.TypeProtocol | None) -> Key:

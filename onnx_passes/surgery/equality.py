@@ -6,6 +6,7 @@ import difflib
 
 import onnx_ir as ir
 
+from onnx_passes.surgery.copy import copy_model
 from onnx_passes.surgery.fingerprint import canonical_hash
 from onnx_passes.surgery.text import canonical_lines
 from onnx_passes.surgery.walk import all_graphs
@@ -17,8 +18,7 @@ def structurally_equal(a: ir.Model, b: ir.Model) -> bool:
     """Whether two models are one up to inner names, node order and annotations.
 
     Constants are equal by content, whether they are initializers or Constant nodes, and
-    initializers that nothing reads do not count. Neither model is changed. Nodes must be in
-    order, which the structure check of a pass sees to.
+    initializers that nothing reads do not count. Neither model is changed.
 
     Raises:
         ModelError: A graph has a cycle, or weights cannot be read.
@@ -55,7 +55,7 @@ def _hash(model: ir.Model) -> str:
 
 def _canonical(model: ir.Model) -> ir.Model:
     """Return a copy in which constants are initializers, and nothing unread is left."""
-    copy = model.clone()
+    copy = copy_model(model)
     for graph in all_graphs(copy):
         for node in list(graph):
             tensor = _constant(node)

@@ -7,7 +7,8 @@ from collections.abc import Iterable
 
 import onnx_ir as ir
 
-from onnx_passes.surgery.digest import leaf_key, string_data, tensor_digest
+from onnx_passes.io.tensors import string_data
+from onnx_passes.surgery.digest import leaf_key, tensor_digest
 from onnx_passes.surgery.walk import captured_values
 
 _SHOWN = 8

@@ -1,7 +1,8 @@
 """The model before a pass, and what the pass really changed.
 
 A snapshot shares weights with the model. So that a pass cannot change them behind its back,
-the arrays are made read-only: an edit in place raises inside the pass.
+tensors that can be written to are replaced by ones that cannot: an edit in place raises inside
+the pass, and arrays that the pass has kept for itself are no longer the model's.
 """
 
 from __future__ import annotations
@@ -9,12 +10,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import StrEnum
 
-import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.io.slots import make_immutable
+from onnx_passes.surgery.copy import copy_model
 from onnx_passes.surgery.digest import Key, digest, leaf_key, shape_key, type_key
 from onnx_passes.surgery.fingerprint import canonical_hash
-from onnx_passes.surgery.walk import all_tensors
+
+# Where onnx-ir keeps a graph's quantization_annotation.
+_QUANTIZATION = "quant_parameter_tensor_names"
 
 
 class Change(StrEnum):
@@ -39,9 +43,9 @@ class Snapshot:
     """
 
     def __init__(self, model: ir.Model) -> None:
-        """Copy ``model``; its weights are shared and become read-only."""
-        freeze(model)
-        self.model = model.clone()
+        """Copy ``model``; its weights are shared, and cannot be written to from now on."""
+        make_immutable(model, layout="same")
+        self.model = copy_model(model)
         self._key = exact_key(model)
         self._hash: str | None = None
 
@@ -54,7 +58,7 @@ class Snapshot:
 
     def restore(self) -> ir.Model:
         """Return a model equal to the one that was copied, bit for bit."""
-        return self.model.clone()
+        return copy_model(self.model)
 
     def change(self, model: ir.Model) -> Change:
         """Say in what ``model`` differs from the copy, by comparing."""
@@ -68,22 +72,14 @@ class Snapshot:
         return Change.COMPUTATION
 
 
-def freeze(model: ir.Model) -> None:
-    """Make the arrays of all weights read-only."""
-    for tensor in all_tensors(model):
-        raw = getattr(tensor, "raw", None)
-        if isinstance(raw, np.ndarray) and raw.flags.writeable:
-            raw.flags.writeable = False
-
-
 def exact_key(model: ir.Model) -> bytes:
     """Hash everything that saving the model would write, weights by identity."""
     functions = tuple(
         (
             identifier,
+            (function.domain, function.name, function.overload),
             tuple(map(_attribute, function.attributes.values())),
             tuple(sorted(function.opset_imports.items())),
-            function.doc_string,
             _graph(function.graph),
         )
         for identifier, function in model.functions.items()
@@ -91,7 +87,8 @@ def exact_key(model: ir.Model) -> bytes:
     header = (model.ir_version, model.producer_name, model.producer_version, model.domain)
     extra = (model.model_version, model.doc_string, _metadata(model.metadata_props))
     imports = tuple(sorted(model.opset_imports.items()))
-    return digest(header, extra, imports, functions, _graph(model.graph))
+    devices = tuple(map(repr, model.device_configurations))
+    return digest(header, extra, imports, devices, functions, _graph(model.graph))
 
 
 def _graph(graph: ir.Graph) -> Key:
@@ -102,7 +99,7 @@ def _graph(graph: ir.Graph) -> Key:
         tuple(map(_value, graph.inputs)),
         tuple((name, id(v.const_value), _value(v)) for name, v in graph.initializers.items()),
         tuple(map(_node, graph)),
-        tuple(_name(value) for value in graph.outputs),
+        tuple(map(_value, graph.outputs)),
     )
 
 
@@ -117,20 +114,35 @@ def _node(node: ir.Node) -> Key:
         tuple(map(_value, node.outputs)),
         tuple(map(_attribute, node.attributes.values())),
         _metadata(node.metadata_props),
+        tuple(map(_devices, node.device_configurations)),
     )
 
 
 def _attribute(attribute: ir.Attr) -> Key:
+    return (attribute.name, attribute.doc_string, _content(attribute))
+
+
+def _content(attribute: ir.Attr) -> Key:
     if attribute.is_ref() or attribute.value is None:
         return leaf_key(attribute)
     match attribute.type:
         case ir.AttributeType.GRAPH:
-            return (attribute.name, _graph(attribute.as_graph()))
+            return ("graph", _graph(attribute.as_graph()))
         case ir.AttributeType.GRAPHS:
-            return (attribute.name, tuple(map(_graph, attribute.as_graphs())))
+            return ("graphs", *map(_graph, attribute.as_graphs()))
         case ir.AttributeType.TENSOR:
-            return (attribute.name, id(attribute.value))
-    return (attribute.name, leaf_key(attribute))
+            return ("tensor", id(attribute.value))
+        case ir.AttributeType.TENSORS:
+            return ("tensors", *map(id, attribute.as_tensors()))
+    return leaf_key(attribute)
+
+
+def _devices(devices: ir.NodeDeviceConfiguration) -> Key:
+    specs = [
+        (_name(s.value), s.device, repr(s.index_to_device_group_map), repr(s.sharded_dims))
+        for s in devices.sharding_specs
+    ]
+    return (repr(devices.configuration), devices.pipeline_stage, *specs)
 
 
 def _value(value: ir.Value) -> Key:
@@ -140,6 +152,7 @@ def _value(value: ir.Value) -> Key:
         shape_key(value.shape),
         value.doc_string,
         _metadata(value.metadata_props),
+        _metadata(value.meta.get(_QUANTIZATION) or {}),
     )
 
 

@@ -57,5 +57,154 @@ def test_weights_edited_in_place_raise_in_the_pass(model):
     array = np.ones((2, 1), np.float32)
     model.graph.initializers["w"].const_value = ir.tensor(array, name="w")
     Snapshot(model)
+    weights = model.graph.initializers["w"].const_value.numpy()
     with pytest.raises(ValueError, match="read-only"):
-        model.graph.initializers["w"].const_value.numpy()[0] = 7
+        weights[0] = 7
+    with pytest.raises(ValueError, match="WRITEABLE"):
+        weights.flags.writeable = True
+
+
+def test_an_array_that_a_pass_has_kept_is_no_longer_the_models(model):
+    array = np.ones((2, 1), np.float32)
+    model.graph.initializers["w"].const_value = ir.tensor(array, name="w")
+    before = Snapshot(model)
+    array[:] = 7
+    assert before.change(model) is Change.NONE
+    for state in (model, before.restore()):
+        assert state.graph.initializers["w"].const_value.numpy().tolist() == [[1], [1]]
+
+
+def test_weights_used_twice_stay_one(model):
+    shared = ir.tensor(np.ones((2, 1), np.float32))
+    for name in ("w", "u"):
+        value = ir.val(name, const_value=shared)
+        model.graph.initializers.pop(name, None)
+        model.graph.initializers[name] = value
+    Snapshot(model)
+    first, second = (model.graph.initializers[name].const_value for name in ("w", "u"))
+    assert first is second is not shared
+
+
+BUSY = """<ir_version: 11, opset_import: ["" : 20, "my": 1]>
+main (bool c, float[2,N] x) => (float[2,N] y) <float[2,1] w = {1, 2}> {
+    t = Mul(x, w)
+    k = Constant <value = float[2,1] {3, 4}> ()
+    y = If(c) <
+        then_branch = a () => (float[2,N] p) { p = my.f <g = 1> (t) },
+        else_branch = b () => (float[2,N] q) { q = Add(t, k) }>
+}
+<domain: "my", opset_import: ["" : 20]> f <g, h> (i) => (o) {
+    o = LeakyRelu <alpha: float = @g> (i)
+}"""
+
+
+def _branch(model):
+    return model.graph.node(2).attributes["then_branch"].as_graph()
+
+
+def _function(model):
+    return model.functions["my", "f", ""]
+
+
+def _reorder(graph):
+    node = graph.node(1)
+    graph.remove(node)
+    graph.insert_before(graph.node(0), node)
+
+
+def _requantize(model):
+    model.graph.inputs[1].meta["quant_parameter_tensor_names"]["SCALE_TENSOR"] = "t"
+
+
+def _set_weight(model, value):
+    tensor = ir.tensor(np.full((2, 1), value, np.float32))
+    model.graph.initializers["w"].const_value = tensor
+
+
+CHANGES = {
+    "version": (lambda m: setattr(m, "ir_version", 12), Change.NAMES),
+    "producer": (lambda m: setattr(m, "producer_name", "me"), Change.NAMES),
+    "doc": (lambda m: setattr(m.graph, "doc_string", "d"), Change.NAMES),
+    "metadata": (lambda m: m.metadata_props.update(k="v"), Change.NAMES),
+    "graph metadata": (lambda m: m.graph.metadata_props.update(k="v"), Change.NAMES),
+    "node metadata": (lambda m: m.graph.node(0).metadata_props.update(k="v"), Change.NAMES),
+    "node name": (lambda m: setattr(m.graph.node(0), "name", "n"), Change.NAMES),
+    "inner name": (lambda m: setattr(_branch(m).outputs[0], "name", "n"), Change.NAMES),
+    "order": (lambda m: _reorder(m.graph), Change.NAMES),
+    "quantization": (_requantize, Change.NAMES),
+    "devices": (lambda m: setattr(m.graph.node(0), "device_configurations", ()), Change.NAMES),
+    "attribute doc": (
+        lambda m: setattr(m.graph.node(1).attributes["value"], "doc_string", "d"),
+        Change.NAMES,
+    ),
+    "inner type": (
+        lambda m: setattr(
+            m.graph.node(0).outputs[0], "type", ir.TensorType(ir.DataType.FLOAT)
+        ),
+        Change.ANNOTATIONS,
+    ),
+    "inner dtype in place": (
+        lambda m: setattr(_branch(m).outputs[0], "dtype", ir.DataType.DOUBLE),
+        Change.ANNOTATIONS,
+    ),
+    "input dtype in place": (
+        lambda m: setattr(m.graph.inputs[1], "dtype", ir.DataType.DOUBLE),
+        Change.COMPUTATION,
+    ),
+    "output shape": (
+        lambda m: setattr(m.graph.outputs[0], "shape", ir.Shape([2, 3])),
+        Change.COMPUTATION,
+    ),
+    "output name": (lambda m: setattr(m.graph.outputs[0], "name", "z"), Change.COMPUTATION),
+    "opset": (lambda m: m.graph.opset_imports.update({"": 19}), Change.COMPUTATION),
+    "unused opset": (lambda m: m.graph.opset_imports.update({"his": 1}), Change.NAMES),
+    "weight": (lambda m: _set_weight(m, 9), Change.COMPUTATION),
+    "constant": (
+        lambda m: m.graph.node(1).attributes.add(
+            ir.AttrTensor("value", ir.tensor(np.zeros((2, 1), np.float32)))
+        ),
+        Change.COMPUTATION,
+    ),
+    "branch": (lambda m: setattr(_branch(m).node(0), "op_type", "Neg"), Change.COMPUTATION),
+    "function": (
+        lambda m: setattr(_function(m).graph.node(0), "op_type", "Elu"),
+        Change.COMPUTATION,
+    ),
+    "reference": (
+        lambda m: (
+            _function(m)
+            .graph.node(0)
+            .attributes.add(ir.RefAttr("alpha", "h", ir.AttributeType.FLOAT))
+        ),
+        Change.COMPUTATION,
+    ),
+    "parameter": (
+        lambda m: setattr(_function(m).attributes["h"], "name", "j"),
+        Change.COMPUTATION,
+    ),
+    "no function": (lambda m: m.functions.clear(), Change.COMPUTATION),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_every_change_is_found_and_taken_back(name):
+    edit, expected = CHANGES[name]
+    model = parse(BUSY)
+    stage = ir.ModelConfiguration("gpus", 2)
+    model.device_configurations = (stage,)
+    model.graph.node(0).device_configurations = (ir.NodeDeviceConfiguration(stage),)
+    model.graph.inputs[1].meta["quant_parameter_tensor_names"] = {"SCALE_TENSOR": "w"}
+    before, saved = Snapshot(model), ir.to_proto(model).SerializeToString(deterministic=True)
+    edit(model)
+    written = ir.to_proto(model).SerializeToString(deterministic=True)
+    assert before.change(model) is expected
+    assert (written == saved) is (expected is Change.NONE)
+    assert ir.to_proto(before.restore()).SerializeToString(deterministic=True) == saved
+
+
+def test_a_model_that_a_pass_left_out_of_order_can_be_kept(model):
+    nodes = list(model.graph)
+    model.graph.remove(nodes)
+    model.graph.extend(reversed(nodes))
+    broken = Snapshot(model)
+    assert [node.op_type for node in broken.restore().graph] == ["Relu", "Mul"]

@@ -1,0 +1,166 @@
+"""Copies of models that share nothing a pass can change, and all that it cannot: weights."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+import onnx_ir as ir
+
+
+def copy_model(model: ir.Model) -> ir.Model:
+    """Copy a model; only tensors are shared.
+
+    ``ir.Model.clone`` also shares types, which setting ``value.dtype`` changes in place, and
+    needs producers to come first and every value to be produced.
+
+    Args:
+        model: Any model, even one that a pass has left broken.
+
+    Returns:
+        A model that serialises to the same bytes.
+    """
+    functions = [_copy_function(function) for function in model.functions.values()]
+    copy = ir.Model(
+        _Copier().graph(model.graph),
+        ir_version=model.ir_version,
+        producer_name=model.producer_name,
+        producer_version=model.producer_version,
+        domain=model.domain,
+        model_version=model.model_version,
+        doc_string=model.doc_string,
+        functions=functions,
+        metadata_props=dict(model.metadata_props),
+        device_configurations=model.device_configurations,
+    )
+    _copy_meta(model, copy)
+    return copy
+
+
+def _copy_function(function: ir.Function) -> ir.Function:
+    copier = _Copier()
+    graph = copier.graph(function.graph)
+    attributes = [copier.attribute(attribute) for attribute in function.attributes.values()]
+    return ir.Function(
+        function.domain,
+        function.name,
+        function.overload,
+        graph=graph,
+        attributes=attributes,
+    )
+
+
+class _Copier:
+    """Copies of the values of one graph, and of those nested in it."""
+
+    def __init__(self) -> None:
+        self.values: dict[ir.Value, ir.Value] = {}
+
+    def graph(self, graph: ir.Graph) -> ir.Graph:
+        inputs = [self.value(value) for value in graph.inputs]
+        initializers = [self.value(value) for value in graph.initializers.values()]
+        copy = ir.Graph(
+            inputs,
+            [self.value(value) for value in graph.outputs],
+            nodes=[self.node(node) for node in graph],
+            initializers=initializers,
+            doc_string=graph.doc_string,
+            opset_imports=dict(graph.opset_imports),
+            name=graph.name,
+            metadata_props=_properties(graph),
+        )
+        _copy_meta(graph, copy)
+        return copy
+
+    def value(self, value: ir.Value) -> ir.Value:
+        known = self.values.get(value)
+        if known is not None:
+            return known
+        shape = value.shape
+        copy = ir.Value(
+            name=value.name,
+            type=_copy_type(value.type),
+            shape=None if shape is None else shape.copy(frozen=shape.frozen),
+            doc_string=value.doc_string,
+            const_value=value.const_value,
+            metadata_props=_properties(value),
+        )
+        _copy_meta(value, copy)
+        self.values[value] = copy
+        return copy
+
+    def node(self, node: ir.Node) -> ir.Node:
+        copy = ir.Node(
+            node.domain,
+            node.op_type,
+            [None if value is None else self.value(value) for value in node.inputs],
+            [self.attribute(attribute) for attribute in node.attributes.values()],
+            overload=node.overload,
+            outputs=[self.value(value) for value in node.outputs],
+            version=node.version,
+            name=node.name,
+            doc_string=node.doc_string,
+            metadata_props=_properties(node),
+            device_configurations=tuple(map(self.devices, node.device_configurations)),
+        )
+        _copy_meta(node, copy)
+        return copy
+
+    def devices(self, devices: ir.NodeDeviceConfiguration) -> ir.NodeDeviceConfiguration:
+        specs = tuple(
+            dataclasses.replace(
+                spec, value=None if spec.value is None else self.value(spec.value)
+            )
+            for spec in devices.sharding_specs
+        )
+        return dataclasses.replace(devices, sharding_specs=specs)
+
+    def attribute(self, attribute: ir.Attr) -> ir.Attr:
+        value = attribute.value
+        if value is not None:
+            match attribute.type:
+                case ir.AttributeType.GRAPH:
+                    value = self.graph(value)
+                case ir.AttributeType.GRAPHS:
+                    value = tuple(map(self.graph, value))
+                case ir.AttributeType.TYPE_PROTO:
+                    value = _copy_noted(value)
+                case ir.AttributeType.TYPE_PROTOS:
+                    value = tuple(map(_copy_noted, value))
+        return ir.Attr(
+            attribute.name,
+            attribute.type,
+            value,
+            attribute.ref_attr_name,
+            doc_string=attribute.doc_string,
+        )
+
+
+def _copy_type(type_: ir.TypeProtocol | None) -> ir.TypeProtocol | None:
+    if isinstance(type_, ir.TensorType | ir.SparseTensorType):
+        return type(type_)(type_.dtype, denotation=type_.denotation)
+    if isinstance(type_, ir.SequenceType | ir.OptionalType):
+        element = _copy_type(type_.elem_type)
+        assert element is not None
+        return type(type_)(element, denotation=type_.denotation)
+    return type_
+
+
+def _copy_noted(noted: ir.TypeAndShape) -> ir.TypeAndShape:
+    shape = noted.shape
+    copy = None if shape is None else shape.copy(frozen=shape.frozen)
+    return ir.TypeAndShape(_copy_type(noted.type), copy)
+
+
+def _properties(holder: ir.Graph | ir.Node | ir.Value) -> dict[str, str] | None:
+    # None saves a dictionary on each of thousands of values.
+    return dict(holder.metadata_props) if holder.metadata_props else None
+
+
+def _copy_meta(old: Any, new: Any) -> None:
+    """Copy what passes have noted; dictionaries among it, as quantization parameters are."""
+    for key, noted in old.meta.items():
+        new.meta[key] = dict(noted) if isinstance(noted, Mapping) else noted
+        if not old.meta.is_valid(key):
+            new.meta.invalidate(key)
