@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import importlib
 import os
+import signal
 import sys
+import threading
+from types import FrameType
 from typing import NoReturn
 
 import click
@@ -24,6 +27,8 @@ COMMANDS = {
 }
 
 INTERRUPTED, INTERNAL = 130, 70
+PATIENCE = 5.0
+"""Seconds after Ctrl-C in which the program may end by itself."""
 
 
 class Program(click.Group):
@@ -68,6 +73,8 @@ def program() -> None:
 def main() -> NoReturn:
     """Run the program and end the process with its exit code."""
     debug = "--debug" in sys.argv
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, _interrupt)
     try:
         code = program.main(standalone_mode=False)
         sys.stdout.flush()
@@ -99,6 +106,23 @@ def main() -> NoReturn:
         )
         code = INTERNAL
     raise SystemExit(code if isinstance(code, int) else 0)
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    """Raise KeyboardInterrupt, and end the process if that gets lost.
+
+    An exception raised while a compiled module is imported, or in a finalizer, is printed or
+    swallowed there.
+    """
+
+    def end() -> None:
+        click.echo("interrupted: nothing was written", err=True)
+        os._exit(INTERRUPTED)
+
+    timer = threading.Timer(PATIENCE, end)
+    timer.daemon = True
+    timer.start()
+    raise KeyboardInterrupt
 
 
 def _interrupted() -> int:

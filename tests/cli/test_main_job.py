@@ -381,7 +381,10 @@ def test_ctrl_c_leaves_nothing_half_done(tmp_path, model, write, delay):
     )
     time.sleep(delay)
     process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=30)
+    try:
+        _, err = process.communicate(timeout=60)
+    finally:
+        process.kill()
     assert process.returncode in (130, -signal.SIGINT)
     assert not (tmp_path / "out.onnx").exists()
     if delay > 1:
