@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import importlib
 import os
-import signal
 import sys
-import threading
-from types import FrameType
+import traceback
+from collections.abc import Sequence
+from contextlib import suppress
 from typing import NoReturn
 
 import click
 
 from onnx_passes import __version__
+from onnx_passes.cli.interrupts import interruptible, received
 from onnx_passes.errors import OnnxPassesError
 
 COMMANDS = {
@@ -26,9 +27,8 @@ COMMANDS = {
     "config": "check a pipeline file, or print its JSON Schema",
 }
 
-INTERRUPTED, INTERNAL = 130, 70
-PATIENCE = 5.0
-"""Seconds after Ctrl-C in which the program may end by itself."""
+# As other programs have them: an internal fault, and a reader that went away.
+INTERNAL, CLOSED = 70, 141
 
 
 class Program(click.Group):
@@ -70,61 +70,90 @@ def program() -> None:
     """Transform ONNX models with passes that are verified one by one."""
 
 
-def main() -> NoReturn:
-    """Run the program and end the process with its exit code."""
-    debug = "--debug" in sys.argv
-    if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGINT, _interrupt)
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Run the program and end the process with its exit code.
+
+    Args:
+        arguments: The words after the program's name; those of the process by default.
+    """
+    words = sys.argv[1:] if arguments is None else list(arguments)
+    with interruptible():
+        code = _guarded(words, debug="--debug" in words)
+    raise SystemExit(code)
+
+
+def _guarded(words: list[str], *, debug: bool) -> int:
+    """Call the program, and put whatever it raises into words."""
     try:
-        code = program.main(standalone_mode=False)
-        sys.stdout.flush()
-    except click.exceptions.Exit as error:
-        code = error.exit_code
-    except click.Abort:
-        code = _interrupted()
+        return _call(words)
     except click.ClickException as error:
         error.show()
-        code = 2
-    except KeyboardInterrupt:
-        code = _interrupted()
+        return 2
+    except (KeyboardInterrupt, click.Abort):
+        return _interrupted()
     except BrokenPipeError:
         # The reader has gone: there is nobody left to tell.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code = 1
+        _abandon_stdout()
+        return CLOSED
     except OnnxPassesError as error:
         if debug:
-            raise
-        click.echo(f"error[{error.code}]: {error}", err=True)
-        code = error.exit_code
+            traceback.print_exc()
+        _tell(f"error[{error.code}]: {error}")
+        return error.exit_code
     except Exception as error:
+        if received.number is not None:
+            # What an interrupted import or callback makes of it has any type.
+            return _interrupted()
         if debug:
-            raise
-        click.echo(
-            f"internal error: {type(error).__name__}: {error}\n"
-            "  = help: a fault of onnx-passes itself; --debug shows the traceback",
-            err=True,
-        )
-        code = INTERNAL
-    raise SystemExit(code if isinstance(code, int) else 0)
+            traceback.print_exc()
+        return _unforeseen(error)
 
 
-def _interrupt(number: int, frame: FrameType | None) -> None:
-    """Raise KeyboardInterrupt, and end the process if that gets lost.
-
-    An exception raised while a compiled module is imported, or in a finalizer, is printed or
-    swallowed there.
-    """
-
-    def end() -> None:
-        click.echo("interrupted: nothing was written", err=True)
-        os._exit(INTERRUPTED)
-
-    timer = threading.Timer(PATIENCE, end)
-    timer.daemon = True
-    timer.start()
-    raise KeyboardInterrupt
+def _call(words: list[str]) -> int:
+    try:
+        # Not click's own main(): it has other exit codes for a closed pipe and Ctrl-C.
+        with program.make_context("onnx-passes", list(words)) as context:
+            program.invoke(context)
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except click.exceptions.Exit as end:
+        if sys.stdout is not None:
+            sys.stdout.flush()
+        return end.exit_code
+    return 0
 
 
 def _interrupted() -> int:
-    click.echo("interrupted: nothing was written", err=True)
-    return INTERRUPTED
+    _tell(received.message)
+    return received.exit_code
+
+
+def _unforeseen(error: Exception) -> int:
+    if isinstance(error, MemoryError):
+        _tell(
+            "error[memory]: the memory of this machine does not suffice\n"
+            "  = help: close other programs, or set reference.samples=1 and a smaller "
+            "verify.memory_limit"
+        )
+        return 3
+    if isinstance(error, OSError) and error.strerror:
+        at = f": {error.filename}" if error.filename else ""
+        _tell(f"error[system]: {error.strerror}{at}\n  = help: --debug shows the traceback")
+        return 2
+    _tell(
+        f"internal error: {type(error).__name__}: {error}\n"
+        "  = help: a fault of onnx-passes itself; --debug shows the traceback"
+    )
+    return INTERNAL
+
+
+def _tell(text: str) -> None:
+    """Print on stderr, if there is one."""
+    with suppress(OSError, ValueError):
+        click.echo(text, err=True)
+
+
+def _abandon_stdout() -> None:
+    """Let nothing more be written to a pipe that nobody reads."""
+    with suppress(OSError, ValueError, AttributeError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from onnx_passes.cli.destinations import check_destinations
+from onnx_passes.cli.interrupts import Watch, received
+from onnx_passes.errors import OnnxPassesError, UsageError
+
 if TYPE_CHECKING:
+    import onnx_ir as ir
+
+    from onnx_passes.config.schema import PipelineConfig
+    from onnx_passes.io.load import LoadedModel
+    from onnx_passes.pipeline.run import Run
     from onnx_passes.report.model import RunReport
 
 
@@ -79,12 +90,11 @@ def command(
 ) -> None:
     """Run a pipeline over MODEL, and write the result and the reports."""
     del debug  # read by the program itself
-    from onnx_passes.cli.console import Announcer
     from onnx_passes.config.load import default_config, load_config
     from onnx_passes.io.load import load_model
-    from onnx_passes.io.save import save_model, to_text
-    from onnx_passes.pipeline.run import run_pipeline
 
+    reports = {"--json": json_path, "--html": html_path, "--junit": junit_path}
+    _check_output(output)
     extra = list(overrides)
     if no_verify:
         extra.append("verify=false")
@@ -98,32 +108,90 @@ def command(
     if settings.logging.verbose:
         verbose = max(verbose, 1)
     loaded = load_model(model)
-    announcer = Announcer(sys.stderr, verbosity=-1 if quiet else verbose)
-    with announcer:
-        run = run_pipeline(
-            loaded.model,
-            settings,
-            name=str(model),
-            instruments=[announcer],
-            notes=loaded.notes,
-        )
+    read = {"the model": [loaded.path], "its data file": loaded.external}
+    if config is not None:
+        read["the pipeline file"] = [Path(config)]
+    check_destinations(output, reports, read)
+    received.watch = Watch([output, *reports.values()])
+    run = _run(loaded, settings, str(model), output, reports, -1 if quiet else verbose)
+    if run.usable and output is None:
+        _print(run.model)
+    raise click.exceptions.Exit(run.report.exit_code)
+
+
+def _run(
+    loaded: LoadedModel,
+    settings: PipelineConfig,
+    name: str,
+    output: Path | None,
+    reports: Mapping[str, Path | None],
+    verbosity: int,
+) -> Run:
+    """Run, and write what is asked for."""
+    from onnx_passes.cli.console import Announcer
+    from onnx_passes.io.save import save_model
+    from onnx_passes.pipeline.run import run_pipeline
+
+    # A pass may change the working folder.
+    goal = output.absolute() if output is not None else None
+    places = [path.absolute() if path is not None else None for path in reports.values()]
+    with ExitStack() as stack:
+        stderr = sys.stderr or stack.enter_context(open(os.devnull, "w"))
+        announcer = stack.enter_context(Announcer(stderr, verbosity=verbosity))
+        # Stdout is for the result: what a pass prints must not get into it.
+        with redirect_stdout(stderr):
+            run = run_pipeline(
+                loaded.model,
+                settings,
+                name=name,
+                instruments=[announcer],
+                notes=loaded.notes,
+            )
         report = run.report
+        received.check()
         try:
-            if run.usable and output is not None:
+            if run.usable and goal is not None:
                 save_model(
                     run.model,
-                    output,
+                    goal,
                     external_data=settings.save.external_data,
                     size_threshold=settings.save.size_threshold,
                     source=loaded,
                 )
                 report.output = str(output)
+        except OnnxPassesError as error:
+            report.error, report.exit_code = (
+                f"{type(error).__name__}: {error}",
+                error.exit_code,
+            )
+            raise
         finally:
-            write_reports(report, json_path, html_path, junit_path)
+            if not isinstance(sys.exception(), KeyboardInterrupt):
+                write_reports(report, *places)
         announcer.close(report)
-    if run.usable and output is None:
-        click.echo(to_text(run.model))
-    raise click.exceptions.Exit(report.exit_code)
+    return run
+
+
+def _check_output(output: Path | None) -> None:
+    if output is None and sys.stdout is None:
+        raise UsageError(
+            "there is no standard output to print the model on", help="give a file: -o FILE"
+        )
+
+
+def _print(model: ir.Model) -> None:
+    from onnx_passes.io.save import to_text
+
+    # ONNX text is UTF-8, whatever the terminal thinks.
+    text = to_text(model).rstrip("\n") + "\n"
+    try:
+        click.echo(text.encode(), nl=False)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise UsageError(
+            f"the model cannot be printed: {error.strerror}", help="give a file: -o FILE"
+        ) from error
 
 
 def write_reports(

@@ -91,12 +91,12 @@ def _with_tensors(attribute: ir.Attr, choose: Choice) -> ir.Attr:
         return attribute
     note = attribute.doc_string
     if attribute.type == ir.AttributeType.TENSOR:
-        tensor = attribute.as_tensor()
+        tensor = attribute.value
         chosen = choose(tensor, False)
         if chosen is not tensor:
             return ir.AttrTensor(attribute.name, chosen, doc_string=note)
     elif attribute.type == ir.AttributeType.TENSORS:
-        tensors = attribute.as_tensors()
+        tensors = attribute.value
         found = [choose(tensor, False) for tensor in tensors]
         if any(a is not b for a, b in zip(found, tensors, strict=True)):
             return ir.AttrTensors(attribute.name, found, doc_string=note)

@@ -43,6 +43,7 @@ class PassManager:
 
     Attributes:
         model: The model; replaced as passes are kept or undone.
+        snapshot: The model before the pass at work.
         config: The pipeline file.
         report: Filled as the run goes on.
         gate: What checks; None where verification is off.
@@ -51,6 +52,7 @@ class PassManager:
     """
 
     model: ir.Model
+    snapshot: Snapshot
     config: PipelineConfig
     report: RunReport
     gate: Gate | None = None
@@ -62,7 +64,6 @@ class PassManager:
         self.state: dict[str, Any] = {"counter": 0, "history": []}
         self.context = PassContext(rewrites=self.rewrites)
         self.valid: set[str] = set()
-        self.snapshot = Snapshot(self.model)
 
     def run(self, steps: Sequence[ResolvedStep]) -> None:
         """Run all steps.
@@ -119,13 +120,12 @@ class PassManager:
         )
         repeat: Repeat = "fixpoint" if composed.__exhaustive__ else "once"
         self._group(GroupStep(step.text, steps, repeat, MAX_ROUNDS, step.where), group)
-        report = self._new_report(composed, step, group)
+        report = self._new_report(composed, step, group, before)
         self._judge(composed, step, report, before)
 
     def _checkpoint(self, step: CheckpointStep, group: str) -> None:
         report = PassReport(len(self.report.passes), step.name, "drift", group=group)
-        report.nodes_before = report.nodes_after = node_count(self.model)
-        report.bytes_before = report.bytes_after = weight_bytes(self.model)
+        _measure(report, self.snapshot)
         self.report.passes.append(report)
         if self.gate is None:
             return
@@ -154,11 +154,12 @@ class PassManager:
             for cls in collect(step.cls.followed_by):
                 self._with_dependencies(_implied(cls, step), group, (*above, step.cls))
 
-    def _new_report(self, pass_: Pass, step: PassStep, group: str) -> PassReport:
+    def _new_report(
+        self, pass_: Pass, step: PassStep, group: str, before: Snapshot
+    ) -> PassReport:
         contracts = ", ".join(map(str, pass_.contracts())) or "none"
         report = PassReport(len(self.report.passes), step.text, contracts, group=group)
-        report.nodes_before = report.nodes_after = node_count(self.model)
-        report.bytes_before = report.bytes_after = weight_bytes(self.model)
+        _measure(report, before)
         self.report.passes.append(report)
         return report
 
@@ -167,8 +168,8 @@ class PassManager:
         pass_ = step.make(self.plain, self.state)
         pass_.context = self.context
         self.context.notes = []
-        report = self._new_report(pass_, step, group)
         before, first = self.snapshot, len(self.rewrites.applied)
+        report = self._new_report(pass_, step, group, before)
         for instrument in self.instruments:
             instrument.before_pass(pass_, self.model, report)
         start, failure = time.perf_counter(), None
@@ -211,8 +212,9 @@ class PassManager:
             self._finish(pass_, report)
             return False
         report.changed = change is not Change.NONE
-        report.nodes_after = node_count(self.model)
-        report.bytes_after = weight_bytes(self.model)
+        if report.changed:
+            report.nodes_after = node_count(self.model)
+            report.bytes_after = weight_bytes(self.model)
         if report.changed and not report.claimed and not isinstance(pass_, ComposePass):
             report.notes.append("the pass changed the model and said that it did not")
         wrong = complaint(pass_, change)
@@ -226,7 +228,7 @@ class PassManager:
         kept = report.changed and report.action != "rolled back"
         if kept:
             if self.snapshot is before or isinstance(pass_, ComposePass):
-                self.snapshot = Snapshot(self.model)
+                self.snapshot = Snapshot(self.model, after=before)
             self._invalidate(pass_)
         if report.verdict is not Verdict.FAILED:
             self.valid.add(pass_.name)
@@ -318,6 +320,11 @@ class PassManager:
 def _implied(cls: type[Pass], by: PassStep) -> PassStep:
     """Return the step of a pass that another one requires or is followed by."""
     return PassStep(cls, validate_options(cls, {}), by.on_failure, None, by.where)
+
+
+def _measure(report: PassReport, snapshot: Snapshot) -> None:
+    report.nodes_before = report.nodes_after = snapshot.nodes
+    report.bytes_before = report.bytes_after = snapshot.weight_bytes
 
 
 def _failed(pass_: Pass, message: str) -> str:

@@ -55,7 +55,10 @@ class Regional:
         start = time.perf_counter()
         self._learned = []
         region = changed_region(before, model)
-        if region is None or not self.record(bench, before, samples):
+        if region is None:
+            return None
+        # A recording costs a run of the whole model, so it waits until nodes need its values.
+        if region.nodes and not self.record(bench, before, samples):
             return None
         self._names = set(value_names(model))
         outputs = self._run(bench, model, region)
@@ -100,9 +103,9 @@ class Regional:
 
     def _run(self, bench: Bench, model: ir.Model, region: Region) -> list[Outputs] | None:
         """Run the region on each sample; None where a value that it needs is no tensor."""
-        assert self.recordings is not None
         if not region.nodes:
-            return [{} for _ in self.recordings]
+            return [{} for _ in self.recordings or ()]
+        assert self.recordings is not None
         needed = {*region.boundary, *region.frontier}
         if any(not needed <= recording.keys() for recording in self.recordings):
             return None

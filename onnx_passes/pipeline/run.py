@@ -118,12 +118,12 @@ def _run(
     reference: Reference | None,
 ) -> Run:
     original = Snapshot(model)
-    report.before = summarize(model)
+    report.before = summarize(original)
     gate = _gate(original, config, report, reference) if config.verify.enabled else None
     for watcher in watchers:
         watcher.start(report, model)
     rewrites = Rewrites(limit=config.limits.rewrites)
-    manager = PassManager(model, config, report, gate, watchers, rewrites)
+    manager = PassManager(model, original, config, report, gate, watchers, rewrites)
     error: OnnxPassesError | None = None
     stopped_at: OnnxPassesError | None = None
     try:
@@ -134,7 +134,7 @@ def _run(
         failed = next((p for p in report.passes if p.action == "stopped"), None)
         report.error = failed.error if failed is not None else None
         manager.model = manager.snapshot.restore()
-    report.after = summarize(manager.model)
+    report.after = summarize(manager.snapshot)
     if gate is not None and error is None:
         changed = report.before.hash != report.after.hash
         moments = ("each", "checkpoint", "end") if changed else ()

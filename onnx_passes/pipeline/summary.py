@@ -2,28 +2,21 @@
 
 from __future__ import annotations
 
-import onnx_ir as ir
-
 from onnx_passes.passes.context import Application
 from onnx_passes.report.model import ModelSummary, RewriteSummary
-from onnx_passes.surgery.fingerprint import canonical_hash
-from onnx_passes.surgery.walk import (
-    all_graphs,
-    node_count,
-    operator_histogram,
-    weight_bytes,
-)
+from onnx_passes.surgery.walk import all_graphs, operator_histogram
+from onnx_passes.verify.snapshot import Snapshot
 
 
-def summarize(model: ir.Model) -> ModelSummary:
+def summarize(state: Snapshot) -> ModelSummary:
     """Return a model in numbers."""
     return ModelSummary(
-        nodes=node_count(model),
-        operators=operator_histogram(model),
-        initializers=sum(len(graph.initializers) for graph in all_graphs(model)),
-        weight_bytes=weight_bytes(model),
-        opsets=dict(model.opset_imports),
-        hash=canonical_hash(model),
+        nodes=state.nodes,
+        operators=operator_histogram(state.model),
+        initializers=sum(len(graph.initializers) for graph in all_graphs(state.model)),
+        weight_bytes=state.weight_bytes,
+        opsets=dict(state.model.opset_imports),
+        hash=state.hash,
     )
 
 

@@ -9,16 +9,27 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
+from functools import cached_property
 
 import onnx_ir as ir
 
 from onnx_passes.io.slots import make_immutable
 from onnx_passes.surgery.copy import copy_model
-from onnx_passes.surgery.digest import Key, digest, leaf_key, shape_key, type_key
+from onnx_passes.surgery.digest import Key, leaf_key, shape_key, type_key
 from onnx_passes.surgery.fingerprint import canonical_hash
+from onnx_passes.surgery.walk import node_count, weight_bytes
 
 # Where onnx-ir keeps a graph's quantization_annotation.
 _QUANTIZATION = "quant_parameter_tensor_names"
+
+_HOLDERS = frozenset(
+    {
+        ir.AttributeType.GRAPH,
+        ir.AttributeType.GRAPHS,
+        ir.AttributeType.TENSOR,
+        ir.AttributeType.TENSORS,
+    }
+)
 
 
 class Change(StrEnum):
@@ -39,41 +50,91 @@ class Snapshot:
 
     Attributes:
         model: The copy. Do not hand it to a pass: hand it :meth:`restore`.
-        hash: Its canonical hash.
     """
 
-    def __init__(self, model: ir.Model) -> None:
-        """Copy ``model``; its weights are shared, and cannot be written to from now on."""
+    def __init__(self, model: ir.Model, *, after: Snapshot | None = None) -> None:
+        """Copy ``model``; its weights are shared, and cannot be written to from now on.
+
+        Args:
+            model: The model, changed only in how its weights are held.
+            after: A snapshot that ``model`` was compared with. Where it is still the same,
+                its hashes are not computed again.
+        """
         make_immutable(model, layout="same")
         self.model = copy_model(model)
         self._key = exact_key(model)
-        self._hash: str | None = None
+        self._hashes: dict[bool, str] = {}
+        # What was compared last, until a snapshot of it is made.
+        self._compared: tuple[Key, dict[bool, str]] | None = None
+        if after is not None and after._compared is not None:
+            key, hashes = after._compared
+            after._compared = None
+            if key == self._key:
+                self._hashes = hashes
 
     @property
     def hash(self) -> str:
         """Canonical hash of the copy, annotations included."""
-        if self._hash is None:
-            self._hash = canonical_hash(self.model)
-        return self._hash
+        return self._hash(annotations=True)
+
+    def _hash(self, *, annotations: bool) -> str:
+        if annotations not in self._hashes:
+            self._hashes[annotations] = canonical_hash(self.model, annotations=annotations)
+        return self._hashes[annotations]
+
+    @cached_property
+    def nodes(self) -> int:
+        """Number of nodes, those in subgraphs and functions included."""
+        return node_count(self.model)
+
+    @cached_property
+    def weight_bytes(self) -> int:
+        """Bytes of all tensors, each counted once."""
+        return weight_bytes(self.model)
 
     def restore(self) -> ir.Model:
         """Return a model equal to the one that was copied, bit for bit."""
         return copy_model(self.model)
 
     def change(self, model: ir.Model) -> Change:
-        """Say in what ``model`` differs from the copy, by comparing."""
-        if exact_key(model) == self._key:
+        """Say in what ``model`` differs from the copy, by comparing.
+
+        Raises:
+            ModelError: The graph has a cycle, or weights cannot be read.
+        """
+        self._compared = None
+        key = exact_key(model)
+        if key == self._key:
             return Change.NONE
-        if canonical_hash(model) == self.hash:
-            return Change.NAMES
-        plain = canonical_hash(model, annotations=False)
-        if plain == canonical_hash(self.model, annotations=False):
-            return Change.ANNOTATIONS
+        hashes: dict[bool, str] = {}
+        self._compared = (key, hashes)
+        for noted, smaller in ((True, Change.NAMES), (False, Change.ANNOTATIONS)):
+            hashes[noted] = canonical_hash(model, annotations=noted)
+            if hashes[noted] == self._hash(annotations=noted):
+                return smaller
         return Change.COMPUTATION
 
 
-def exact_key(model: ir.Model) -> bytes:
-    """Hash everything that saving the model would write, weights by identity."""
+class _Same:
+    """Stands for an object by identity, and keeps it alive: ids are given out again."""
+
+    __slots__ = ("held",)
+
+    def __init__(self, held: object) -> None:
+        self.held = held
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and self.held is other.held
+
+    __hash__ = None  # type: ignore[assignment]  # keys are compared, and never looked up
+
+
+def exact_key(model: ir.Model) -> Key:
+    """Note everything that saving the model would write, weights by identity.
+
+    Nothing in the key changes with the model, and comparing two keys is cheap: what is the
+    same object is not looked into.
+    """
     functions = tuple(
         (
             identifier,
@@ -88,7 +149,7 @@ def exact_key(model: ir.Model) -> bytes:
     extra = (model.model_version, model.doc_string, _metadata(model.metadata_props))
     imports = tuple(sorted(model.opset_imports.items()))
     devices = tuple(map(repr, model.device_configurations))
-    return digest(header, extra, imports, devices, functions, _graph(model.graph))
+    return (header, extra, imports, devices, functions, _graph(model.graph))
 
 
 def _graph(graph: ir.Graph) -> Key:
@@ -97,24 +158,27 @@ def _graph(graph: ir.Graph) -> Key:
         graph.doc_string,
         _metadata(graph.metadata_props),
         tuple(map(_value, graph.inputs)),
-        tuple((name, id(v.const_value), _value(v)) for name, v in graph.initializers.items()),
+        tuple(
+            (name, _Same(v.const_value), _value(v)) for name, v in graph.initializers.items()
+        ),
         tuple(map(_node, graph)),
         tuple(map(_value, graph.outputs)),
     )
 
 
 def _node(node: ir.Node) -> Key:
+    attributes, devices = node.attributes, node.device_configurations
     return (
         node.domain,
         node.op_type,
         node.overload,
         node.name,
         node.doc_string,
-        tuple(map(_name, node.inputs)),
-        tuple(map(_value, node.outputs)),
-        tuple(map(_attribute, node.attributes.values())),
+        tuple([None if value is None else value.name for value in node.inputs]),
+        tuple([_value(value) for value in node.outputs]),
+        tuple(map(_attribute, attributes.values())) if attributes else (),
         _metadata(node.metadata_props),
-        tuple(map(_devices, node.device_configurations)),
+        tuple(map(_devices, devices)) if devices else (),
     )
 
 
@@ -123,41 +187,59 @@ def _attribute(attribute: ir.Attr) -> Key:
 
 
 def _content(attribute: ir.Attr) -> Key:
-    if attribute.is_ref() or attribute.value is None:
+    kind, value = attribute.type, attribute.value
+    if value is None or attribute.is_ref() or kind not in _HOLDERS:
         return leaf_key(attribute)
-    match attribute.type:
+    match kind:
         case ir.AttributeType.GRAPH:
-            return ("graph", _graph(attribute.as_graph()))
+            return ("graph", _graph(value))
         case ir.AttributeType.GRAPHS:
-            return ("graphs", *map(_graph, attribute.as_graphs()))
+            return ("graphs", *map(_graph, value))
         case ir.AttributeType.TENSOR:
-            return ("tensor", id(attribute.value))
-        case ir.AttributeType.TENSORS:
-            return ("tensors", *map(id, attribute.as_tensors()))
-    return leaf_key(attribute)
+            return ("tensor", _Same(value))
+        case _:
+            return ("tensors", *map(_Same, value))
 
 
 def _devices(devices: ir.NodeDeviceConfiguration) -> Key:
     specs = [
-        (_name(s.value), s.device, repr(s.index_to_device_group_map), repr(s.sharded_dims))
+        (
+            None if s.value is None else s.value.name,
+            s.device,
+            repr(s.index_to_device_group_map),
+            repr(s.sharded_dims),
+        )
         for s in devices.sharding_specs
     ]
     return (repr(devices.configuration), devices.pipeline_stage, *specs)
 
 
 def _value(value: ir.Value) -> Key:
+    noted = value.meta.data.get(_QUANTIZATION)
     return (
         value.name,
-        type_key(value.type),
-        shape_key(value.shape),
+        _type(value.type),
+        _shape(value.shape),
         value.doc_string,
         _metadata(value.metadata_props),
-        _metadata(value.meta.get(_QUANTIZATION) or {}),
+        _metadata(noted) if noted else (),
     )
 
 
-def _name(value: ir.Value | None) -> str | None:
-    return None if value is None else value.name
+def _type(type_: ir.TypeProtocol | None) -> Key:
+    # Nearly all values are tensors, and nearly all the time of a key goes into values.
+    if type(type_) is ir.TensorType:
+        return (type_.dtype, type_.denotation)
+    return type_key(type_)
+
+
+def _shape(shape: ir.Shape | None) -> Key | None:
+    if shape is None:
+        return None
+    dims = shape.dims
+    if all(type(dim) is int for dim in dims):
+        return (dims, tuple(map(shape.get_denotation, range(len(dims)))))
+    return shape_key(shape)
 
 
 def _metadata(properties: Mapping[str, str]) -> Key:

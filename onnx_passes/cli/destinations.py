@@ -1,0 +1,80 @@
+"""Can what a run makes be written where it is asked for? Known before it starts."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from onnx_passes.errors import UsageError
+
+
+def check_destinations(
+    output: Path | None,
+    reports: Mapping[str, Path | None],
+    inputs: Mapping[str, Sequence[Path]],
+) -> None:
+    """Check that files can be written, and that none takes the place of what is read.
+
+    The model may be written over itself: it is replaced in one step, once all is verified.
+
+    Args:
+        output: Where the model goes.
+        reports: Where reports go, by option.
+        inputs: The files that the run reads, by what they are.
+
+    Raises:
+        UsageError: A place is no place for a file, or is in use.
+    """
+    wanted = {"-o": output, **reports}
+    taken: dict[Path, str] = {}
+    for option, path in wanted.items():
+        if path is None:
+            continue
+        _check_place(option, path, makes_folders=option == "-o")
+        for what, files in inputs.items():
+            if what == "the model" and option == "-o":
+                continue
+            if any(_same(path, file) for file in files):
+                raise UsageError(
+                    f"{option} {path} would write over {what}", help="give another path"
+                )
+        other = taken.setdefault(Path(os.path.realpath(path)), option)
+        if other != option:
+            raise UsageError(
+                f"{option} and {other} name the same file {path}", help="give two paths"
+            )
+
+
+def _check_place(option: str, path: Path, *, makes_folders: bool) -> None:
+    if path.is_dir():
+        raise UsageError(f"{option} {path} is a folder", help="name a file in it")
+    if path.exists() and not path.is_file():
+        # Renaming a file over a device would take the device away.
+        raise UsageError(
+            f"{option} {path} is a pipe or device",
+            help="name a file; without -o the model is printed"
+            if option == "-o"
+            else "name a file",
+        )
+    folder = path.absolute().parent
+    while makes_folders and not os.path.lexists(folder):
+        folder = folder.parent
+    if not folder.exists():
+        raise UsageError(
+            f"{option} {path}: there is no folder {folder}", help=f"make it: mkdir -p {folder}"
+        )
+    if not folder.is_dir():
+        raise UsageError(f"{option} {path}: {folder} is no folder", help="give another path")
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise UsageError(
+            f"{option} {path}: the folder {folder} may not be written to",
+            help="give a path in a folder that you may write to",
+        )
+
+
+def _same(path: Path, other: Path) -> bool:
+    try:
+        return path.samefile(other)
+    except OSError:
+        return False

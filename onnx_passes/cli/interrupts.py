@@ -1,0 +1,122 @@
+"""Signals that end a run: in order, with nothing half written, and with the truth told."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+
+PATIENCE = 5.0
+"""Seconds after a signal in which the program may end by itself."""
+
+_DEFAULTS = (signal.SIG_DFL, signal.default_int_handler)
+_ENDING = tuple(
+    getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
+)
+
+
+class Watch:
+    """Tells which of some files were written since."""
+
+    def __init__(self, paths: Sequence[Path | None] = ()) -> None:
+        """Look at the files as they are."""
+        absolute = {path: path.absolute() for path in paths if path is not None}
+        self._before = {path: (at, _stamp(at)) for path, at in absolute.items()}
+
+    def written(self) -> list[Path]:
+        """Return the files that are others now."""
+        return [path for path, (at, stamp) in self._before.items() if _stamp(at) != stamp]
+
+
+@dataclass
+class Signals:
+    """What was received.
+
+    Attributes:
+        number: The last signal; None while there was none.
+        watch: The files that the program may write.
+    """
+
+    number: int | None = None
+    watch: Watch | None = None
+
+    @property
+    def exit_code(self) -> int:
+        """The exit code that a shell expects."""
+        return 128 + (self.number or signal.SIGINT)
+
+    @property
+    def message(self) -> str:
+        """What happened, and whether it came in time."""
+        word = "terminated" if self.number not in (None, signal.SIGINT) else "interrupted"
+        written = self.watch.written() if self.watch is not None else []
+        if written:
+            return f"{word}: {', '.join(map(str, written))} was complete by then"
+        return f"{word}: nothing was written"
+
+    def check(self) -> None:
+        """Raise again what was raised for a signal, and got lost.
+
+        Raises:
+            KeyboardInterrupt: A signal was received.
+        """
+        if self.number is not None:
+            raise KeyboardInterrupt
+
+
+received = Signals()
+"""Of the program that is running."""
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """Raise KeyboardInterrupt for each signal that asks the program to end.
+
+    Where that gets lost, as in finalizers and where a compiled module is being imported, the
+    process ends after :data:`PATIENCE`. Signals that somebody else handles, or ignores as
+    nohup does, are left alone.
+    """
+    received.number, received.watch = None, None
+    timers: list[threading.Timer] = []
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        if received.number is None:
+            timers.append(threading.Timer(PATIENCE, _end))
+            timers[0].daemon = True
+            timers[0].start()
+        received.number = number
+        raise KeyboardInterrupt
+
+    kept = {}
+    if threading.current_thread() is threading.main_thread():
+        for number in _ENDING:
+            if signal.getsignal(number) in _DEFAULTS:
+                kept[number] = signal.signal(number, stop)
+    try:
+        yield
+    finally:
+        for number, handler in kept.items():
+            signal.signal(number, handler)
+        for timer in timers:
+            timer.cancel()
+
+
+def _end() -> None:
+    if sys.stderr is not None:
+        sys.stderr.write(f"{received.message}\n")
+        sys.stderr.flush()
+    os._exit(received.exit_code)
+
+
+def _stamp(path: Path) -> tuple[int, int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return (found.st_ino, found.st_mtime_ns, found.st_size)

@@ -1,0 +1,154 @@
+"""Ctrl-C and its relatives, at many moments of a run."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import onnx
+import pytest
+
+from onnx_passes.cli import interrupts
+
+SLEEPS = """\
+import pathlib, time
+import onnx_ir as ir
+from onnx_passes import passes
+@passes.register()
+class Sleeps(passes.Analysis):
+    def analyse(self, model):
+        pathlib.Path("started").touch()
+        time.sleep(60)
+"""
+
+
+def start(folder, *words, **options):
+    command = [sys.executable, "-m", "onnx_passes", *map(str, words)]
+    return subprocess.Popen(command, cwd=folder, stderr=subprocess.PIPE, text=True, **options)
+
+
+def wait_for(path):
+    for _ in range(600):
+        if path.exists():
+            return
+        time.sleep(0.05)
+    raise AssertionError(f"{path} did not appear")
+
+
+def names(folder):
+    left = {p.name for p in folder.iterdir()} - {"__pycache__"}
+    return sorted(left)
+
+
+@pytest.mark.parametrize(
+    ("number", "word"),
+    [
+        (signal.SIGINT, "interrupted"),
+        (signal.SIGTERM, "terminated"),
+        (signal.SIGHUP, "terminated"),
+    ],
+)
+def test_a_signal_in_a_pass_ends_the_run_in_order(tmp_path, model, write, number, word):
+    write("sleeps.py", SLEEPS)
+    write("out.onnx", "old")
+    config = write("cfg.yaml", "imports: [sleeps]\npasses: [sleeps]\n")
+    process = start(tmp_path, "-c", config, "-o", "out.onnx", "--json", "r.json", model)
+    wait_for(tmp_path / "started")
+    process.send_signal(number)
+    _, err = process.communicate(timeout=30)
+    assert process.returncode == 128 + number
+    assert err.strip() == f"{word}: nothing was written"
+    assert (tmp_path / "out.onnx").read_text() == "old"
+    assert names(tmp_path) == ["cfg.yaml", "model.onnx", "out.onnx", "sleeps.py", "started"]
+
+
+def test_nohup_is_respected(tmp_path, model):
+    def ignore():
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+
+    process = start(tmp_path, "-c", "cleanup", "-o", "out.onnx", model, preexec_fn=ignore)
+    time.sleep(0.5)
+    process.send_signal(signal.SIGHUP)
+    process.communicate(timeout=30)
+    assert process.returncode == 0
+    assert (tmp_path / "out.onnx").exists()
+
+
+@pytest.mark.parametrize("delay", [0.15, 0.3, 0.5, 0.7, 0.9, 1.1])
+def test_ctrl_c_at_any_moment_leaves_all_or_nothing(tmp_path, model, delay):
+    before = model.read_bytes()
+    process = start(tmp_path, "-c", "optimize", "-o", "out.onnx", model)
+    time.sleep(delay)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=30)
+    assert model.read_bytes() == before
+    out = tmp_path / "out.onnx"
+    if out.exists():
+        onnx.checker.check_model(onnx.load(out))
+    if process.returncode == 130:
+        assert "interrupted: " in err
+        assert ("nothing was written" in err) == (not out.exists())
+    elif process.returncode == 0:
+        assert out.exists()
+    assert set(names(tmp_path)) <= {"model.onnx", "out.onnx"}
+    assert "internal error" not in err
+
+
+def test_an_interrupt_while_saving_leaves_the_old_output_and_no_scraps(
+    cli, model, monkeypatch
+):
+    Path("out.onnx").write_text("old")
+
+    def interrupted(handle):
+        os.kill(os.getpid(), signal.SIGINT)
+
+    monkeypatch.setattr("os.fsync", interrupted)
+    done = cli("-c", "cleanup", "-o", "out.onnx", "--json", "r.json", model)
+    assert done.code == 130
+    assert done.err.strip().endswith("interrupted: nothing was written")
+    assert Path("out.onnx").read_text() == "old"
+    assert names(Path()) == ["model.onnx", "out.onnx"]
+
+
+def test_an_interrupt_after_saving_says_what_is_there(cli, model, monkeypatch):
+    replace = os.replace
+
+    def interrupted(*paths):
+        replace(*paths)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    monkeypatch.setattr("os.replace", interrupted)
+    done = cli("-c", "cleanup", "-o", "out.onnx", model)
+    assert done.code == 130
+    assert "interrupted: out.onnx was complete by then" in done.err
+    onnx.checker.check_model(onnx.load("out.onnx"))
+
+
+def test_an_interrupt_that_a_pass_swallows_still_ends_the_run(cli, model, write):
+    write(
+        "swallow.py",
+        """\
+import os, signal
+from onnx_passes import passes
+@passes.register()
+class Swallow(passes.Analysis):
+    def analyse(self, model):
+        try:
+            os.kill(os.getpid(), signal.SIGINT)
+        except BaseException:
+            pass
+""",
+    )
+    config = write("cfg.yaml", "imports: [swallow]\npasses: [swallow]\n")
+    done = cli("-c", config, "-o", "out.onnx", model)
+    assert done.code == 130
+    assert not Path("out.onnx").exists()
+
+
+def test_handlers_of_others_are_left_as_they_were():
+    before = {n: signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM)}
+    with interrupts.interruptible():
+        assert signal.getsignal(signal.SIGTERM) is not before[signal.SIGTERM]
+    assert {n: signal.getsignal(n) for n in before} == before

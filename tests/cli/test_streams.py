@@ -1,0 +1,88 @@
+"""Streams that are closed, full, or read by nobody."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PROGRAM = f"{sys.executable} -m onnx_passes"
+
+
+def shell(command, folder):
+    return subprocess.run(
+        ["/bin/sh", "-c", command], cwd=folder, capture_output=True, text=True, timeout=60
+    )
+
+
+def test_a_closed_stdout_is_no_obstacle_where_a_file_is_written(tmp_path, model):
+    done = shell(f"{PROGRAM} -c cleanup -o out.onnx {model} >&-", tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "out.onnx").exists()
+
+
+def test_a_closed_stdout_is_told_before_the_run_where_the_model_goes_there(tmp_path, model):
+    done = shell(f"{PROGRAM} -c cleanup {model} >&-", tmp_path)
+    assert done.returncode == 2
+    assert "no standard output to print the model on" in done.stderr
+    assert "-o FILE" in done.stderr
+
+
+def test_a_closed_stderr_is_no_obstacle(tmp_path, model):
+    done = shell(f"{PROGRAM} -c cleanup -o out.onnx {model} 2>&-", tmp_path)
+    assert done.returncode == 0
+    assert (tmp_path / "out.onnx").exists()
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_a_full_stdout_is_told(tmp_path, model):
+    done = shell(f"{PROGRAM} -c cleanup {model} >/dev/full", tmp_path)
+    assert done.returncode == 2
+    assert "the model cannot be printed: No space left" in done.stderr
+    assert "Exception ignored" not in done.stderr
+
+
+def test_a_reader_that_has_gone_ends_the_program_as_it_ends_others(tmp_path, model):
+    reading, writing = os.pipe()
+    os.close(reading)
+    command = [sys.executable, "-m", "onnx_passes", "-q", "-c", "cleanup", str(model)]
+    done = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, cwd=tmp_path)
+    os.close(writing)
+    assert done.returncode == 141
+    assert not done.stderr
+
+
+def test_names_that_the_terminal_cannot_show_are_printed_as_utf8(tmp_path):
+    import onnx
+
+    text = """<ir_version: 10, opset_import: ["" : 20]>
+    main (float[2] a) => (float[2] y) { y = Relu(a) }"""
+    model = onnx.parser.parse_model(text)
+    model.graph.node[0].name = "größe"
+    (tmp_path / "model.onnx").write_bytes(model.SerializeToString())
+    command = f"PYTHONIOENCODING=ascii {PROGRAM} -q model.onnx topological-sort"
+    done = shell(command, tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "größe" in done.stdout
+
+
+def test_what_a_pass_prints_does_not_get_into_the_model(cli, model, write):
+    write(
+        "loud.py",
+        """\
+import onnx_ir as ir
+from onnx_passes import passes
+print("imported")
+@passes.register()
+class Loud(passes.Analysis):
+    def call(self, model):
+        print("at work")
+        return ir.passes.PassResult(model, False)
+""",
+    )
+    done = cli("-c", write("cfg.yaml", "imports: [loud]\npasses: [loud]\n"), model)
+    assert done.code == 0
+    assert done.out.startswith("<")
+    assert "imported" in done.err
+    assert "at work" in done.err
