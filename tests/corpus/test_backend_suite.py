@@ -89,25 +89,34 @@ def examine(
     if changes:
         return "interface", "; ".join(changes)
     if reason is not None:
-        return f"not run before: {reason}", None
-    engine: Engine = OnnxRuntimeEngine(prepacking=False)
-    if any(e.fallback_for for e in run.report.engines):
-        engine = ReferenceEngine()
+        return f"no engine runs it even before: {reason}", None
+    stand_in = run.report.engines[0].fallback_for
+    engine: Engine = ReferenceEngine() if stand_in else OnnxRuntimeEngine(prepacking=False)
     if is_random(engine, original, case):
-        return "random: another result each time", None
+        return "not verified: another result each time even before", None
     if run.report.not_verified or run.report.exit_code:
-        return "not verified", str(run.report.not_verified)
-    standing = "onnxruntime" if isinstance(engine, OnnxRuntimeEngine) else "reference"
+        return "not verified", f"{run.report.exit_code}: {run.report.not_verified}"
     before, after = outputs(engine, original, case), outputs(engine, result, case)
     wrong = differences(before, after, contract)
+    outcome = f"verified on {why(stand_in) if stand_in else 'onnxruntime'}"
     expected = [values for _, values in case.samples]
     told = Tolerance(case.rtol, case.atol)
     if differences(expected, before, told):
-        return (
-            f"verified on {standing}, which differs from onnx's outputs before",
-            wrong or None,
-        )
-    return f"verified on {standing}", wrong or differences(expected, after, told) or None
+        return f"{outcome}; its outputs are not those of the suite even before", wrong or None
+    return outcome, wrong or differences(expected, after, told) or None
+
+
+def why(stand_in: str) -> str:
+    """Return the kind of reason for which onnx's reference evaluator stands in."""
+    kinds = {
+        "and this ONNX Runtime knows": "its opset or IR version is too new",
+        "Could not find an implementation": "an operator or type is missing",
+        "Failed to find kernel": "an operator or type is missing",
+        "is not a registered function/op": "an operator or type is missing",
+        "locale": "this machine lacks the locale",
+    }
+    found = (kind for words, kind in kinds.items() if words in stand_in)
+    return f"reference, since onnxruntime cannot: {next(found, 'it rejects the model')}"
 
 
 def verified_run(

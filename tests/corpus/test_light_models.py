@@ -1,35 +1,47 @@
-"""The shipped pipelines on the real architectures inside the onnx wheel."""
+"""The shipped pipelines on real architectures, as a user runs them: by the command line."""
 
 import json
 import subprocess
 import sys
-from pathlib import Path
 
-import onnx
 import pytest
 
-LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
-MODELS = sorted(LIGHT.glob("*.onnx"))
+from onnx_passes.io.load import load_model
+from onnx_passes.verify.interface import compare_interfaces, interface_of
+from tests.corpus.backend_models import ids, load
 
 
-def test_there_are_nine():
-    assert len(MODELS) == 9
+def onnx_passes(*words):
+    command = [sys.executable, "-m", "onnx_passes", *map(str, words)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
-@pytest.mark.parametrize("path", MODELS, ids=lambda path: path.stem)
-def test_optimize_verifies_and_never_grows(path, tmp_path):
-    out, report = tmp_path / "out.onnx", tmp_path / "report.json"
-    command = ["-c", "optimize", "--strict", "-s", "reference.samples=1", "--json", report]
-    command = [sys.executable, "-m", "onnx_passes", *command, "-o", out, path]
-    done = subprocess.run([str(w) for w in command], capture_output=True, text=True)
+def test_all_nine_are_there():
+    assert len(ids("real")) == 9
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("config", ["cleanup", "optimize"])
+@pytest.mark.parametrize("model_id", ids("real"))
+def test_a_light_model_comes_out_verified(config, model_id, tmp_path, corpus_log):
+    source, target = load(model_id).path, tmp_path / "out.onnx"
+    told = tmp_path / "report.json"
+    done = onnx_passes("-c", config, "-o", target, "--json", told, source)
+
     assert done.returncode == 0, done.stderr
-    run = json.loads(report.read_text())
-    assert run["after"]["nodes"] <= run["before"]["nodes"]
-    assert not run["not_verified"]
-    names = [[v.name for v in side] for m in (path, out) for side in _interface(m)]
-    assert names[:2] == names[2:]
+    report = json.loads(told.read_text())
+    assert report["exit_code"] == 0
+    assert report["not_verified"] == []
+    assert {e["details"]["engine"] for e in report["engines"]} == {"onnxruntime"}
+    assert report["reference"]["samples"] > 0
+    assert all(p["verdict"] in ("passed", "unchanged") for p in report["passes"])
+    assert all(check["verdict"] == "passed" for check in report["final"])
+    before, after = load_model(source).model, load_model(target).model
+    assert not compare_interfaces(interface_of(before), interface_of(after))
+    nodes = [report[moment]["nodes"] for moment in ("before", "after")]
+    assert nodes == [len(before.graph), len(after.graph)]
 
-
-def _interface(path):
-    graph = onnx.load(path).graph
-    return graph.input, graph.output
+    name = model_id.partition("/test_")[2]
+    corpus_log(
+        f"{config} by the command line", f"{name}: {nodes[0]} -> {nodes[1]} nodes", name
+    )
