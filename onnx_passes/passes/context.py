@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
+
+import onnx_ir as ir
 
 
 @dataclass(frozen=True)
@@ -27,6 +30,33 @@ class Application:
     new_nodes: tuple[str, ...]
 
 
+class Witness(Protocol):
+    """What looks on while rewrites are applied."""
+
+    def before(
+        self,
+        outermost: bool,
+        matched: Sequence[ir.Node],
+        old: Sequence[ir.Value],
+        nodes: Sequence[ir.Node],
+        new: Sequence[ir.Value],
+    ) -> None:
+        """See the nodes matched and those for their place, neither of them touched yet.
+
+        Args:
+            outermost: Whether the match is in the main graph.
+            matched: The nodes matched.
+            old: The values that will be replaced.
+            nodes: The new nodes; their values have no names yet.
+            new: What will stand for ``old``.
+        """
+        ...
+
+    def after(self, application: Application) -> None:
+        """See the record of the application; its new values have their names now."""
+        ...
+
+
 @dataclass
 class Rewrites:
     """Which rewrites may be applied, and which were, in the whole pipeline.
@@ -35,11 +65,13 @@ class Rewrites:
         limit: Number of applications after which no other is made; None for no limit.
         skip: Keys of applications that are not made (bisection and rollback use it).
         applied: Every application so far.
+        witness: Who looks on; None for nobody.
     """
 
     limit: int | None = None
     skip: frozenset[str] = frozenset()
     applied: list[Application] = field(default_factory=list)
+    witness: Witness | None = None
 
     def admits(self, key: str) -> bool:
         """Whether the application with that key may be made now."""

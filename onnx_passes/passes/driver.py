@@ -152,6 +152,10 @@ class _Driver:
             return False
         texts = tuple(describe(n) for n in matched)
         names = [str(value.name) for value in old]
+        witness = self.rewrites.witness
+        if witness is not None:
+            outermost = container is self.model.graph
+            witness.before(outermost, matched, old, delta.new_nodes, new)
         touched = replace(container, node, delta, self.namer)
         _note_constants(delta.new_nodes)
         record = Application(
@@ -164,6 +168,8 @@ class _Driver:
         )
         self.rewrites.applied.append(record)
         self.applied.append(record)
+        if witness is not None:
+            witness.after(record)
         self.counts[name] += 1
         self.look_again(container, touched.nodes, touched.values)
         return True

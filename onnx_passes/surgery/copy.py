@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import onnx_ir as ir
@@ -36,6 +36,20 @@ def copy_model(model: ir.Model) -> ir.Model:
     )
     _copy_meta(model, copy)
     return copy
+
+
+def copy_nodes(
+    nodes: Sequence[ir.Node],
+) -> tuple[list[ir.Node], dict[ir.Value, ir.Value]]:
+    """Copy some nodes of a graph, with the values that they read and compute.
+
+    Returns:
+        The copies, which belong to no graph, and the copy of each value, those that subgraphs
+        read from around them among them.
+    """
+    copier = _Copier()
+    copies = [copier.node(node) for node in nodes]
+    return copies, copier.values
 
 
 def _copy_function(function: ir.Function) -> ir.Function:
