@@ -34,6 +34,7 @@ class Facts(Protocol):
 
 
 Rule = Callable[[Facts, ir.Node], Known | None]
+INT32_MAX = 2**31 - 1
 
 
 def _input(node: ir.Node, index: int) -> ir.Value | None:
@@ -93,12 +94,23 @@ def _slice(facts: Facts, node: ir.Node) -> Known | None:
         steps = [1] if _input(node, 4) is None else facts.numbers(_input(node, 4)) or []
     if not (starts and ends and steps) or len(starts) != 1 or steps[0] == 0:
         return None
-    start, end, step = starts[0], ends[0], steps[0]
-    count = len(data.elements)
-    if step < 0 and end < -count:
-        # ONNX means before the first element, which Python's slices have no number for.
-        return Known(data.elements[slice(start, None, step)], 1, data.dtype)
-    return Known(data.elements[slice(start, end, step)], 1, data.dtype)
+    indices = _taken(starts[0], ends[0], steps[0], len(data.elements))
+    if indices is None:
+        return None
+    return Known(tuple(data.elements[i] for i in indices), 1, data.dtype)
+
+
+def _taken(start: int, end: int, step: int, count: int) -> range | None:
+    """Return what a Slice takes of so many elements; None where engines differ.
+
+    Unlike Python's slices, a start before the first element is moved to it backwards as well.
+    """
+    if step < 0 and end >= INT32_MAX:
+        return None  # "to the end": nothing by the standard, all the rest by ONNX Runtime
+    least, most = (0, count) if step > 0 else (-1, count - 1)
+    start = min(max(start + count if start < 0 else start, 0), most)
+    end = min(max(end + count if end < 0 else end, least), most)
+    return range(start, end, step) if count else range(0)
 
 
 def _concat(facts: Facts, node: ir.Node) -> Known | None:

@@ -6,6 +6,7 @@ import pytest
 
 from onnx_passes.passes.annotation.shape_inference import ShapeInference
 from onnx_passes.passes.folding.fold_constants import FoldConstants
+from onnx_passes.runtime.ort import OnnxRuntimeEngine
 
 HEADER = '<ir_version: 10, opset_import: ["" : 20]> m '
 
@@ -238,6 +239,30 @@ def test_a_reshape_target_becomes_constant_while_dimensions_stay_dynamic(body, w
     )
     assert operators(model) == ["Reshape"]
     assert model.graph[0].inputs[1].const_value.numpy().tolist() == want
+
+
+@pytest.mark.parametrize("start", [-9, -2, 0, 1, 9])
+@pytest.mark.parametrize("end", [-(2**63), -9, -1, 0, 1, 9])
+@pytest.mark.parametrize("step", [-2, -1, 1, 2])
+def test_a_slice_of_a_known_shape_takes_what_onnx_runtime_takes(start, end, step):
+    model = ir.from_onnx_text(
+        HEADER
+        + f"""(float[1] x, int64[1] one) => (int64[?] y) {{ s = Shape(x)
+          a = Constant<value_ints = [{start}]>() b = Constant<value_ints = [{end}]>()
+          z = Constant<value_ints = [0]>() t = Constant<value_ints = [{step}]>()
+          c = Slice(s, a, b, z, t) y = Concat<axis = 0>(c, one) }}"""
+    )
+    feeds = {"x": np.ones(1, np.float32), "one": np.ones(1, np.int64)}
+    want = outputs(model, feeds)
+    ShapeInference()(model)
+    FoldConstants()(model)
+    assert operators(model) in (["Constant", "Concat"], ["Concat"])
+    np.testing.assert_array_equal(outputs(model, feeds), want)
+
+
+def outputs(model, feeds):
+    with OnnxRuntimeEngine(prepacking=False).prepare(model) as session:
+        return session.run(feeds)["y"]
 
 
 def test_two_dynamic_dimensions_that_stay_in_place_are_copied(rewrites):

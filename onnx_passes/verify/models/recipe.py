@@ -1,0 +1,170 @@
+"""Models from recipes: a seed and a list of steps, of which any may be left out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+
+from onnx_passes.verify.models import elementwise, reducing, shaping, structure
+from onnx_passes.verify.models.scope import IR_VERSION, Scope, UnfitError
+from onnx_passes.verify.models.values import Known, type_proto
+
+OPSETS = (13, 15, 17, 18, 19, 20, 21, 22, 23)
+TRIES = 8
+_STEPS: tuple[structure.Step, ...] = (
+    *elementwise.STEPS,
+    *shaping.STEPS,
+    *reducing.STEPS,
+    *structure.STEPS,
+    *structure.STEPS,
+)
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What one random model is made of. The same recipe always makes the same model.
+
+    Attributes:
+        seed: Of all choices.
+        steps: Numbers of the steps taken, each of which adds a few nodes.
+    """
+
+    seed: int
+    steps: tuple[int, ...]
+
+    def model(self) -> ir.Model:
+        """Build the model: valid, and one that ONNX Runtime has kernels for."""
+        return ir.from_proto(self.proto())
+
+    def proto(self) -> onnx.ModelProto:
+        """Build the model as onnx has it."""
+        rng = np.random.default_rng([self.seed, 2**20])
+        scope = Scope(self.seed, int(rng.choice(OPSETS)))
+        inputs = int(rng.integers(1, 4))
+        for number in range(inputs):
+            draw = scope.begin(2**20 + 1 + number)
+            scope.fresh(draw)
+        for step in self.steps:
+            _take(scope, step)
+        outputs = _outputs(scope)
+        infos = [onnx.helper.make_value_info(v.name, type_proto(v)) for v in scope.inputs]
+        graph = onnx.helper.make_graph(
+            scope.nodes,
+            f"random_{self.seed}",
+            infos,
+            [onnx.helper.make_value_info(v.name, type_proto(v)) for v in outputs],
+            initializer=scope.initializers,
+        )
+        imports = [onnx.helper.make_opsetid("", scope.opset)]
+        if rng.random() < 0.1:
+            imports.append(onnx.helper.make_opsetid("unread", 1))
+        if scope.functions:
+            imports.append(onnx.helper.make_opsetid("local", 1))
+        return onnx.helper.make_model(
+            graph, opset_imports=imports, functions=scope.functions, ir_version=IR_VERSION
+        )
+
+    def shrunk(self, fails: Callable[[Recipe], bool], checks: int = 200) -> Recipe:
+        """Return a recipe of as few steps as possible that still fails.
+
+        Args:
+            fails: Whether a recipe shows the fault.
+            checks: Calls of ``fails`` at most.
+        """
+        best, size = self, max(1, len(self.steps) // 2)
+        while size and checks:
+            start = 0
+            while start < len(best.steps) and checks:
+                rest = best.steps[:start] + best.steps[start + size :]
+                checks -= 1
+                candidate = replace(best, steps=rest)
+                if fails(candidate):
+                    best = candidate
+                else:
+                    start += size
+            size //= 2
+        return best
+
+
+def recipes(count: int, *, seed: int = 0, steps: int = 12) -> Iterator[Recipe]:
+    """Yield recipes of up to a number of steps.
+
+    Args:
+        count: How many.
+        seed: The same seed gives the same recipes.
+        steps: Steps at most; every model has another number of them.
+    """
+    rng = np.random.default_rng(seed)
+    for _ in range(count):
+        number = int(rng.integers(2**31))
+        yield Recipe(number, tuple(range(int(rng.integers(2, steps + 1)))))
+
+
+def _take(scope: Scope, number: int) -> None:
+    """Take one step: the first of a few drawn that fits."""
+    rng = scope.begin(number)
+    for turn in range(TRIES):
+        step = _STEPS[int(rng.integers(len(_STEPS)))]
+        mark = _mark(scope)
+        try:
+            # Not turn 0: numpy takes [a, b, 0] for [a, b].
+            step(scope, np.random.default_rng([scope.seed, number, turn + 1]))
+        except UnfitError:
+            _undo(scope, mark)
+        else:
+            return
+
+
+def _mark(scope: Scope) -> tuple[int, ...]:
+    return (
+        len(scope.nodes),
+        len(scope.values),
+        len(scope.inputs),
+        len(scope.initializers),
+        len(scope.functions),
+    )
+
+
+def _undo(scope: Scope, mark: tuple[int, ...]) -> None:
+    parts = (scope.nodes, scope.values, scope.inputs, scope.initializers, scope.functions)
+    for part, length in zip(parts, mark, strict=True):
+        del part[length:]  # type: ignore[attr-defined]  # a tuple of lists of several types
+
+
+def _outputs(scope: Scope) -> list[Known]:
+    """Choose the outputs: values that nobody reads, but for some dead ends, and a few more."""
+    rng = np.random.default_rng([scope.seed, 2**21])
+    read = {name for node in scope.nodes for name in _reads(node)}
+    made = {name for node in scope.nodes for name in node.output}
+    luck = {v.name: _luck(scope.seed, v.name) for v in scope.values}
+    found = [
+        v
+        for v in scope.values
+        if (v.name in made and v.data is None and v.shape is not None)
+        and (luck[v.name] < 0.9 if v.name not in read else luck[v.name] < 0.12)
+    ]
+    if not found:
+        found = [v for v in scope.values if v.name in made and v.shape is not None][-1:]
+    odd = rng.random()
+    if odd < 0.05:
+        # An output that no node computes.
+        found += [v for v in scope.values if v.name not in made][:1]
+    if not found:
+        found = scope.inputs[:1] or scope.values[:1]
+    return found
+
+
+def _luck(seed: int, name: str) -> float:
+    return float(np.random.default_rng([seed, *name.encode()]).random())
+
+
+def _reads(node: onnx.NodeProto) -> Iterator[str]:
+    yield from node.input
+    for attribute in node.attribute:
+        for graph in (attribute.g, *attribute.graphs):
+            for inner in graph.node:
+                yield from _reads(inner)

@@ -1,0 +1,256 @@
+"""Steps that make structure: branches, loops, functions, and what optimisers look for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import onnx
+from onnx import TensorProto
+
+from onnx_passes.verify.models import elementwise, reducing, shaping
+from onnx_passes.verify.models.scope import IR_VERSION, Scope, UnfitError
+from onnx_passes.verify.models.values import ALL, BOOL, Known, random_array, type_proto
+
+Step = Callable[[Scope, np.random.Generator], None]
+_BODY = (*elementwise.STEPS, *shaping.STEPS, *reducing.STEPS)
+
+
+def if_(scope: Scope, rng: np.random.Generator) -> None:
+    """An If whose branches read values from outside; the condition may be constant."""
+    value = scope.pick_type(*ALL)
+    style = rng.random()
+    if style < 0.3:
+        condition = scope.constant(np.asarray(bool(rng.integers(2))), rng)
+    elif style < 0.6:
+        condition = scope.fresh(rng, [BOOL], ())
+    else:
+        flag = scope.pick_type(BOOL)
+        (whole,) = scope.emit("Reshape", [flag, scope.ints([-1], rng)])
+        (number,) = scope.emit("Cast", [whole], to=TensorProto.INT32)
+        axes = {} if not scope.has_attribute("ReduceMax", "axes") else {"keepdims": 0}
+        (most,) = scope.emit("ReduceMax", [number], **(axes or {"keepdims": 0}))
+        (condition,) = scope.emit("Cast", [most], to=BOOL)
+        if value.shape is None or flag.static is None or 0 in flag.static:
+            raise UnfitError
+    branches = []
+    for word in ("then", "else"):
+        body = _body(scope, word)
+        result = _like(body, rng, value)
+        branches.append(_graph(body, word, [], [result]))
+    name = scope.name()
+    node = onnx.helper.make_node(
+        "If",
+        [condition.name],
+        [name],
+        f"n{name}",
+        then_branch=branches[0],
+        else_branch=branches[1],
+    )
+    scope.add(node, [Known(name, value.dtype, value.shape)])
+
+
+def loop(scope: Scope, rng: np.random.Generator) -> None:
+    """A Loop of a few rounds that carries a value, and collects another one."""
+    value, _ = shaping.static(scope, *ALL)
+    trips = scope.constant(np.asarray(rng.integers(0, 4), np.int64), rng)
+    body = _body(scope, "body")
+    counter = Known(body.name(), TensorProto.INT64, ())
+    going = Known(body.name(), BOOL, ())
+    carried = Known(body.name(), value.dtype, value.shape)
+    body.values += [counter, going, carried]
+    result = _like(body, rng, carried)
+    (still,) = body.emit("Identity", [going])
+    (seen,) = body.emit("Identity", [result])
+    graph = _graph(body, "body", [counter, going, carried], [still, result, seen])
+    names = [scope.name(), scope.name()]
+    keep = scope.constant(np.asarray(True), rng)
+    node = onnx.helper.make_node(
+        "Loop",
+        [trips.name, keep.name if rng.random() < 0.5 else "", value.name],
+        names,
+        f"n{names[0]}",
+        body=graph,
+    )
+    shape = value.shape
+    assert shape is not None
+    collected = Known(names[1], value.dtype, (None, *shape))
+    scope.add(node, [Known(names[0], value.dtype, shape), collected])
+
+
+def scan(scope: Scope, rng: np.random.Generator) -> None:
+    """A Scan over the first dimension of a value."""
+    value, sizes = shaping.static(scope, TensorProto.FLOAT, TensorProto.INT64, least=1)
+    if sizes[0] == 0:
+        raise UnfitError
+    body = _body(scope, "body")
+    state = Known(body.name(), value.dtype, sizes[1:])
+    item = Known(body.name(), value.dtype, sizes[1:])
+    body.values += [state, item]
+    (new,) = body.emit(str(rng.choice(["Add", "Mul", "Max"])), [state, item])
+    (seen,) = body.emit("Identity", [new])
+    graph = _graph(body, "body", [state, item], [new, seen])
+    start = scope.fresh(rng, [value.dtype], sizes[1:])
+    names = [scope.name(), scope.name()]
+    node = onnx.helper.make_node(
+        "Scan", [start.name, value.name], names, f"n{names[0]}", body=graph, num_scan_inputs=1
+    )
+    scope.add(
+        node,
+        [Known(names[0], value.dtype, sizes[1:]), Known(names[1], value.dtype, sizes)],
+    )
+
+
+def call(scope: Scope, rng: np.random.Generator) -> None:
+    """A call of a local function with an attribute."""
+    value = scope.pick(lambda v: v.dtype == TensorProto.FLOAT and v.shape is not None)
+    name = f"{scope.prefix}F{scope.step}"
+    alpha = onnx.AttributeProto(name="alpha", type=onnx.AttributeProto.FLOAT)
+    alpha.ref_attr_name = "slope"
+    first = onnx.helper.make_node("LeakyRelu", ["X"], ["A"])
+    first.attribute.append(alpha)
+    second = onnx.helper.make_node(str(rng.choice(["Add", "Mul", "Sub"])), ["A", "X"], ["Y"])
+    imports = [onnx.helper.make_opsetid("", scope.opset)]
+    function = onnx.helper.make_function(
+        "local", name, ["X"], ["Y"], [first, second], imports, ["slope"]
+    )
+    scope.main.functions.append(function)
+    made = scope.name()
+    slope = float(rng.choice([0.0, 0.5, 1.0]))
+    node = onnx.helper.make_node(
+        name, [value.name], [made], f"n{made}", domain="local", slope=slope
+    )
+    scope.add(node, [Known(made, value.dtype, value.shape)])
+
+
+def duplicate(scope: Scope, rng: np.random.Generator) -> None:
+    """A node that is there already, for common subexpressions to be found."""
+    known = {value.name: value for value in scope.values}
+    nodes = [
+        node
+        for node in scope.nodes
+        if node.op_type not in ("If", "Loop", "Scan")
+        and all(out in known for out in node.output)
+    ]
+    if not nodes:
+        raise UnfitError
+    copy = onnx.NodeProto()
+    copy.CopyFrom(nodes[int(rng.integers(len(nodes)))])
+    olds = [known[name] for name in copy.output]
+    made = [scope.name() for _ in olds]
+    del copy.output[:]
+    copy.output.extend(made)
+    copy.name = f"n{made[0]}"
+    if copy.op_type == "Constant":
+        copy.attribute[0].t.name = made[0]
+    scope.add(
+        copy,
+        [Known(n, old.dtype, old.shape, old.data) for n, old in zip(made, olds, strict=True)],
+    )
+
+
+def nothing(scope: Scope, rng: np.random.Generator) -> None:
+    """An operator that does nothing, by its constant or attribute: what rules remove."""
+    value, sizes = shaping.static(scope, *ALL)
+    style = int(rng.integers(6))
+    if style == 0:
+        scope.emit("Identity", [value])
+    elif style == 1:
+        scope.emit("Cast", [value], to=value.dtype)
+    elif style == 2:
+        if 0 in sizes and scope.opset < 14:
+            raise UnfitError
+        scope.emit(
+            "Reshape", [value, scope.ints(sizes, rng)], allowzero=1 if 0 in sizes else None
+        )
+    elif style == 3:
+        scope.emit("Transpose", [value], perm=list(range(len(sizes))))
+    elif style == 4:
+        scope.emit("Concat", [value], axis=0)
+    else:
+        number = str(rng.choice(["Add", "Sub", "Mul", "Div"]))
+        if value.dtype == BOOL:
+            raise UnfitError
+        neutral = random_array(rng, value.dtype, ()) * 0 + (number in ("Mul", "Div"))
+        scope.emit(number, [value, scope.constant(np.asarray(neutral), rng)])
+
+
+def litter(scope: Scope, rng: np.random.Generator) -> None:
+    """What exporters leave behind: unread or repeated initializers, nodes without a name."""
+    style = int(rng.integers(3))
+    if style == 0:
+        array = random_array(rng, TensorProto.FLOAT, (2,))
+        scope.initializers.append(onnx.numpy_helper.from_array(array, scope.name()))
+    elif style == 1:
+        value = scope.pick(lambda v: v.data is not None and v.name in _initial(scope))
+        assert value.data is not None
+        tensor = onnx.numpy_helper.from_array(value.data, scope.name())
+        scope.initializers.append(tensor)
+        copy = Known(tensor.name, value.dtype, value.shape, value.data)
+        scope.values.append(copy)
+        scope.emit("Identity", [copy])
+    else:
+        scope.emit("Identity", [scope.pick_type(*ALL)])
+        scope.nodes[-1].name = ""
+
+
+def _initial(scope: Scope) -> set[str]:
+    return {tensor.name for tensor in scope.initializers}
+
+
+def _body(scope: Scope, word: str) -> Scope:
+    prefix = f"{scope.prefix}{word[0]}{scope.step}_"
+    return Scope(
+        scope.seed + len(prefix) * 7919 + ord(word[0]), scope.opset, scope, scope.step, prefix
+    )
+
+
+def _like(body: Scope, rng: np.random.Generator, value: Known) -> Known:
+    """Compute something of the type of a value, by a few steps inside a body."""
+    first = 1000 * (body.step + 1)
+    for turn in range(int(rng.integers(1, 4))):
+        inner = body.begin(first + turn)
+        step = _BODY[int(inner.integers(len(_BODY)))]
+        mark = len(body.nodes), len(body.values), len(body.initializers)
+        try:
+            step(body, inner)
+        except UnfitError:
+            del body.nodes[mark[0] :], body.values[mark[1] :], body.initializers[mark[2] :]
+    body.begin(first + 999)
+    local = {v.name for v in body.values}
+    try:
+        found = body.pick(
+            lambda v: v.name in local and v.dtype == value.dtype and v.shape == value.shape
+        )
+    except UnfitError:
+        found = value
+    (result,) = body.emit("Identity", [found])
+    return result
+
+
+def _graph(
+    body: Scope, name: str, inputs: Sequence[Known], outputs: Sequence[Known]
+) -> onnx.GraphProto:
+    def infos(values: Sequence[Known]) -> list[onnx.ValueInfoProto]:
+        return [onnx.helper.make_value_info(v.name, type_proto(v)) for v in values]
+
+    return onnx.helper.make_graph(
+        body.nodes, name, infos(inputs), infos(outputs), initializer=body.initializers
+    )
+
+
+STEPS: tuple[Step, ...] = (
+    if_,
+    if_,
+    loop,
+    scan,
+    call,
+    duplicate,
+    duplicate,
+    nothing,
+    nothing,
+    litter,
+)
+"""Steps of this file, the common ones more than once."""
+
+__all__ = ["IR_VERSION", "STEPS", "Step"]

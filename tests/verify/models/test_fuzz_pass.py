@@ -1,0 +1,51 @@
+"""A pass without rules is tested on random models, by its own contract."""
+
+import onnx_ir as ir
+import pytest
+
+from onnx_passes import passes
+from onnx_passes.passes.analysis.operator_statistics import OperatorStatistics
+from onnx_passes.passes.base import Transformation
+from onnx_passes.passes.cleanup.remove_unused_nodes import RemoveUnusedNodes
+from onnx_passes.passes.registry import all_passes
+from onnx_passes.verify.models.fuzz_pass import fuzz_pass
+
+
+@passes.verify.equality
+class SwapsOperands(Transformation):
+    def call(self, model):
+        for node in model.graph:
+            if node.op_type == "Sub":
+                a, b = node.inputs
+                node.replace_input_with(0, b)
+                node.replace_input_with(1, a)
+        return ir.passes.PassResult(model, modified=True)
+
+
+def test_a_wrong_pass_is_refuted_by_a_small_model():
+    tested = fuzz_pass(SwapsOperands, models=300, seconds=120)
+    assert tested.verdict == "refuted"
+    assert len(tested.recipe.steps) <= 3
+    assert "differ" in tested.trial.fault or "shape" in tested.trial.fault
+    assert "Sub" in tested.trial.before
+
+
+def test_a_right_pass_is_tested_and_repeats():
+    tested = fuzz_pass(RemoveUnusedNodes, models=30, seconds=120)
+    assert tested.verdict == "tested"
+    assert tested.changed > 0
+    assert tested == fuzz_pass(RemoveUnusedNodes, models=30, seconds=120)
+
+
+def test_a_pass_that_changes_nothing_never_fired():
+    assert fuzz_pass(OperatorStatistics, models=5, seconds=60).verdict == "never fired"
+
+
+def without_options():
+    return [cls for cls in all_passes() if cls.name != "convert-opset"]
+
+
+@pytest.mark.parametrize("cls", without_options(), ids=lambda cls: cls.name)
+def test_every_shipped_pass_keeps_its_promise(cls):
+    tested = fuzz_pass(cls, models=40, seconds=300, seed=3)
+    assert tested.trial is None, tested.trial
