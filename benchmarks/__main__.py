@@ -1,4 +1,4 @@
-"""``python -m benchmarks [optimize|driver|regions]...``: measure, and print Markdown tables.
+"""``python -m benchmarks [optimize|driver|regions|faults]...``: measure, and print Markdown tables.
 
 Each figure is a median of several runs. A run of the command line is a process of its own, and
 verified and unverified runs take turns, so that a machine that slows down slows both.
@@ -10,12 +10,14 @@ import sys
 from collections.abc import Callable
 
 from benchmarks import driver, optimize, regions
+from benchmarks.faults import table
 from onnx_passes.runtime.environment import machine, versions
 
 SECTIONS: dict[str, Callable[[], list[str]]] = {
     "optimize": optimize.tables,
     "regions": regions.tables,
     "driver": driver.tables,
+    "faults": table.tables,
 }
 
 

@@ -1,0 +1,1 @@
+"""Wrong rewrites of the kind that optimisers ship, and whether the gate sees them."""

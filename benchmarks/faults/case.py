@@ -1,0 +1,185 @@
+"""What a planted fault is, and the passes that carry one."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Literal, TypeVar
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+
+from onnx_passes.passes._support.tensors import constant_of
+from onnx_passes.passes.base import Op, Pass, RewriteRulePass, Transformation, Value
+from onnx_passes.runtime.base import Feeds
+
+Setting = Literal["default", "adversarial", "float64", "strict"]
+PassT = TypeVar("PassT", bound=type[Pass])
+
+EVERYWHERE = "*"
+
+
+@dataclass(frozen=True)
+class Source:
+    """A model to plant faults in.
+
+    Attributes:
+        name: What the table calls it.
+        full: Builds it.
+        small: Builds a smaller one of the same structure, for tests that run often.
+    """
+
+    name: str
+    full: Callable[[], onnx.ModelProto]
+    small: Callable[[], onnx.ModelProto]
+
+    def proto(self, *, full: bool) -> onnx.ModelProto:
+        """Return the model, built once."""
+        return _built(self.full if full else self.small)
+
+    def model(self, *, full: bool) -> ir.Model:
+        """Return a new model that a pass may change."""
+        return ir.from_proto(self.proto(full=full))
+
+
+@cache
+def _built(build: Callable[[], onnx.ModelProto]) -> onnx.ModelProto:
+    return build()
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A pass that is wrong at one application, and a model on which that shows.
+
+    Attributes:
+        cls: The pass. Its option ``at`` names the value that it computes wrongly; with an
+            empty one it is right everywhere.
+        source: The model.
+        place: Which application is wrong: where it stands among all of them, from 0 to 1; or
+            the value that it replaces; or ``EVERYWHERE``.
+        needs: The setting of the gate under which inputs of the declared kind show it;
+            "default" where random ones do.
+        feeds: Inputs, beside random ones, that show it.
+    """
+
+    cls: type[Pass]
+    source: Source
+    place: float | str = 0.7
+    needs: Setting = "default"
+    feeds: tuple[Feeds, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """Name of the pass."""
+        return self.cls.name
+
+    @property
+    def family(self) -> str:
+        """The module it is from."""
+        return self.cls.__module__.rpartition(".")[2]
+
+    @property
+    def description(self) -> str:
+        """What is wrong, in one line."""
+        return (self.cls.__doc__ or "").partition("\n")[0].rstrip(".")
+
+
+FAULTS: list[Fault] = []
+
+
+def fault(
+    source: Source,
+    place: float | str = 0.7,
+    *,
+    needs: Setting = "default",
+    feeds: Iterable[Feeds] = (),
+) -> Callable[[PassT], PassT]:
+    """Enter a pass into the list of faults."""
+
+    def enter(cls: PassT) -> PassT:
+        FAULTS.append(Fault(cls, source, place, needs, tuple(feeds)))
+        return cls
+
+    return enter
+
+
+class Planted(Transformation, RewriteRulePass):
+    """A rewrite that is wrong where its option says so.
+
+    The value that a pattern replaces is called ``out`` in it.
+
+    Attributes:
+        at: Name of the value to compute wrongly; "*" for all, "" for none.
+    """
+
+    at: str = ""
+
+    @abc.abstractmethod
+    def right(self, op: Op, *args: Any, **values: Any) -> Any:
+        """Build the correct replacement."""
+
+    @abc.abstractmethod
+    def wrong(self, op: Op, *args: Any, **values: Any) -> Any:
+        """Build the wrong one."""
+
+    def rewrite(self, op: Op, *args: Any, **values: Any) -> Any:
+        """Build the one or the other."""
+        guilty = self.at in (EVERYWHERE, values["out"].name)
+        return (self.wrong if guilty else self.right)(op, **values)
+
+
+class Unguarded(Transformation, RewriteRulePass):
+    """A rewrite whose side condition is missing.
+
+    Attributes:
+        at: "" to ask for the side condition; anything else to forget it.
+    """
+
+    at: str = ""
+
+    @abc.abstractmethod
+    def sound(self, **values: Value) -> bool:
+        """Whether the rewrite is right here."""
+
+    def applies(self, **values: Value) -> bool:
+        """Whether it can be made at all."""
+        return True
+
+    def check(self, context: Any, *args: Any, **values: Any) -> bool:
+        """Ask the side condition, or forget it."""
+        return self.applies(**values) and (bool(self.at) or self.sound(**values))
+
+
+def attribute(value: Value, name: str, default: Any = None) -> Any:
+    """Return an attribute of the node that computes a value."""
+    producer = value.producer()
+    found = producer.attributes.get(name) if producer is not None else None
+    return default if found is None else found.value
+
+
+def attributes(value: Value, *without: str) -> dict[str, Any]:
+    """Return the attributes of the node that computes a value."""
+    producer = value.producer()
+    assert producer is not None
+    return {k: a.value for k, a in producer.attributes.items() if k not in without}
+
+
+def array(value: Value | None) -> np.ndarray[Any, Any] | None:
+    """Return the constant that a value is, None if it is none."""
+    tensor = constant_of(value)
+    return None if tensor is None else tensor.numpy()
+
+
+def known(value: Value | None) -> np.ndarray[Any, Any]:
+    """Return the constant that a value is known to be."""
+    found = array(value)
+    assert found is not None
+    return found
+
+
+def constant(op: Op, data: Any, dtype: Any = None) -> Any:
+    """Make a Constant node."""
+    return op.Constant(value=ir.tensor(np.asarray(data, dtype)))

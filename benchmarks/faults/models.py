@@ -1,0 +1,72 @@
+"""The models that faults are planted in: networks, and rows of blocks with rare operators."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+
+from benchmarks.faults.case import Source
+from benchmarks.models import llama_decoder, resnet50
+from benchmarks.models import transformer as build_transformer
+from onnx_passes.runtime.base import Feeds
+from onnx_passes.testing import parse
+
+SMALL = {"layers": 2, "hidden": 64, "heads": 4, "ffn": 128, "vocab": 100}
+
+TRANSFORMER = Source("transformer", build_transformer, lambda: build_transformer(**SMALL))
+LLAMA = Source(
+    "llama decoder",
+    lambda: llama_decoder(layers=4, hidden=512, heads=8, kv_heads=2, ffn=1024, vocab=1000),
+    lambda: llama_decoder(**SMALL, kv_heads=2),
+)
+RESNET = Source("ResNet-50", resnet50, resnet50)
+
+
+def blocks(
+    name: str,
+    body: str,
+    *,
+    x: str = "float[4,4] x",
+    y: str = "float[4,4]",
+    constants: str = "",
+    count: int = 8,
+    odd: tuple[str, str] | None = None,
+    opset: int = 20,
+) -> Source:
+    """Make a model of many equal blocks, all of which read one input.
+
+    Args:
+        name: What the table calls the model.
+        body: Text of a block, ``#`` standing for its number; it computes ``y#``.
+        x: The inputs.
+        y: Type of the outputs.
+        constants: Initializers.
+        count: Number of blocks.
+        odd: What stands in the body of block 5, and what stands there instead.
+        opset: Version of the operator set.
+    """
+    texts = [body] * count
+    if odd is not None:
+        assert odd[0] in body, f"{odd[0]!r} is not in {body!r}"
+        texts[5] = body.replace(*odd)
+    nodes = " ".join(text.replace("#", str(number)) for number, text in enumerate(texts))
+    outputs = ", ".join(f"{y} y{number}" for number in range(count))
+    text = (
+        f'<ir_version: 10, opset_import: ["" : {opset}]> '
+        f"main ({x}) => ({outputs}) <{constants}> {{ {nodes} }}"
+    )
+
+    def build() -> onnx.ModelProto:
+        return ir.to_proto(parse(text))
+
+    return Source(name, build, build)
+
+
+def feed(**values: object) -> Feeds:
+    """Return feeds, floats as float32."""
+    arrays = {name: np.asarray(value) for name, value in values.items()}
+    return {
+        name: array.astype(np.float32) if array.dtype == np.float64 else array
+        for name, array in arrays.items()
+    }

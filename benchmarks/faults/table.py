@@ -1,0 +1,131 @@
+"""The table of planted faults."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from benchmarks.faults import oracle
+from benchmarks.faults.correct import CORRECT, Kept, keep
+from benchmarks.faults.runner import Outcome, Seen, examine
+from benchmarks.faults.suite import FAULTS, Fault
+
+_ABOUT = """\
+Each pass is right at every match but one, chosen before, and runs verified. *Caught by* is
+the check that refused it, with the setting where that is not the default one; *by default* is
+what the default settings made of it. *Named* says whether the guilty rewrite was named, of as
+many as the pass made. *Time* is the run with the fault, localised, over the verified run without it
+(one run each). *Usual check*: one random input, the whole model in ONNX Runtime, numpy's
+allclose at its default tolerances, and at rtol = atol = 1e-3."""
+
+_HEAD = (
+    "| fault | model | contract | caught by | named | rewrites | time | by default "
+    "| usual check | usual, 1e-3 |"
+)
+
+
+@dataclass(frozen=True)
+class Usual:
+    """What the usual check makes of a pass, at its two tolerances.
+
+    Attributes:
+        sees: Whether it sees the fault.
+        refuses: Whether it refuses the pass without the fault.
+    """
+
+    sees: tuple[bool, bool]
+    refuses: tuple[bool, bool]
+
+
+def tables(*, full: bool = True) -> list[str]:
+    """Return the tables of all faults, and of correct rewrites."""
+    about = " ".join(_ABOUT.splitlines())
+    lines = ["## Planted faults", "", about, "", _HEAD, "|---" * 10 + "|"]
+    outcomes: list[tuple[Outcome, Usual]] = []
+    for fault in FAULTS:
+        outcome = examine(fault, full=full)
+        found = _usual(fault, outcome.at, full=full)
+        outcomes.append((outcome, found))
+        lines.append(_row(outcome, found))
+    kept = [keep(cls, source, full=full) for cls, source in CORRECT]
+    return [*lines, "", *_totals(outcomes), "", *_correct([o for o, _ in outcomes], kept)]
+
+
+def _usual(fault: Fault, at: str, *, full: bool) -> Usual:
+    original, model = fault.source.proto(full=full), fault.source.model(full=full)
+    found = []
+    for where in (at, ""):
+        result = oracle.rewritten(fault, where, full=full)
+        default, loose = oracle.usual(original, result, model)
+        found.append((not default, not loose))
+    return Usual(*found)
+
+
+def _row(outcome: Outcome, usual: Usual) -> str:
+    fault, decisive = outcome.fault, outcome.decisive
+    contract = ", ".join(map(str, fault.cls.contracts()))
+    by = decisive.by if decisive.caught else f"**{decisive.verdict}**"
+    if fault.needs != "default":
+        by += f" ({fault.needs})"
+    cells = [
+        fault.description,
+        fault.source.name,
+        contract,
+        by,
+        decisive.named,
+        str(outcome.applications),
+        f"{decisive.seconds / outcome.clean_seconds:.1f}",
+        _brief(outcome.seen["default"]),
+        *("seen" if sees else "not seen" for sees in usual.sees),
+    ]
+    return f"| {' | '.join(cells)} |"
+
+
+def _brief(seen: Seen) -> str:
+    return "caught" if seen.caught else seen.verdict
+
+
+def _totals(outcomes: list[tuple[Outcome, Usual]]) -> list[str]:
+    count = len(outcomes)
+    caught = [o for o, _ in outcomes if o.decisive.caught]
+    default = sum(o.seen["default"].caught for o, _ in outcomes)
+    named = sum(o.decisive.named == "right" for o in caught)
+    wrong = sum(s.named == "wrong" for o, _ in outcomes for s in o.seen.values())
+    usual = [sum(u.sees[i] for _, u in outcomes) for i in (0, 1)]
+    alarms = [sum(u.refuses[i] for _, u in outcomes) for i in (0, 1)]
+    share = named / max(len(caught), 1)
+    refused = sum(o.decisive.verdict == "refused" for o in caught)
+    return [
+        f"- Caught: {len(caught)} of {count}, {default} of them by default settings; "
+        f"{refused} refused as not verified.",
+        f"- Right rewrite named: {named} of {len(caught)} ({share:.0%}); "
+        f"an innocent one: {wrong}.",
+        f"- The usual check sees {usual[0]} of {count}, and refuses {alarms[0]} of the same "
+        f"passes without their fault; at 1e-3 it sees {usual[1]} and refuses {alarms[1]}.",
+    ]
+
+
+def _correct(outcomes: list[Outcome], kept: list[Kept]) -> list[str]:
+    rows = [*kept, *map(_kept, outcomes)]
+    bad = [r for r in rows if r.accused]
+    exact = sum(r.applications for r in rows if r.contract == "equality")
+    total = sum(r.applications for r in rows)
+    beside = sum(max(o.applications - 1, 0) for o in outcomes)
+    lines = [
+        f"- Correct rewrites accused: {sum(r.accused for r in bad)} of {total}, in "
+        f"{len(rows)} passes of their own ({exact} under equality, {total - exact} under tolerance); "
+        f"{beside} more shared a pass with a wrong one.",
+    ]
+    return lines + [f"- Accused: {r.name} on {r.model}: {r.verdict}" for r in bad]
+
+
+def _kept(outcome: Outcome) -> Kept:
+    """Return the pass of a fault without it."""
+    fault = outcome.fault
+    return Kept(
+        f"{fault.name}, without its fault",
+        fault.source.name,
+        ", ".join(map(str, fault.cls.contracts())),
+        outcome.clean_applications,
+        0 if outcome.clean in ("passed", "unchanged") else 1,
+        outcome.clean,
+    )
