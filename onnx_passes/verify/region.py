@@ -73,6 +73,8 @@ def changed_region(before: ir.Model, after: ir.Model) -> Region | None:
         return None
     if any(v.producer() is None and not v.is_graph_input() for v in after.graph.outputs):
         return None
+    if _constant_outputs(before) != _constant_outputs(after):
+        return None  # no node computes them that could be run
     return Region(new, tuple(boundary), tuple(frontier))
 
 
@@ -127,6 +129,10 @@ def _defaults(model: ir.Model) -> dict[str, bytes]:
         for value in model.graph.inputs
         if value.const_value is not None
     }
+
+
+def _constant_outputs(model: ir.Model) -> dict[str | None, Key | str | None]:
+    return {v.name: _read_key(v) for v in model.graph.outputs if is_constant(v)}
 
 
 def _functions(before: ir.Model, after: ir.Model) -> bool:

@@ -85,3 +85,12 @@ def test_another_default_of_an_input_leaves_it_to_the_whole_model():
         "(float[2] x, float[2] w) => (float[2] y) <float[2] w = {{1, {}}}> {{ y = Mul(x, w) }}"
     )
     assert changed_region(parse(text.format(2)), parse(text.format(3))) is None
+
+
+def test_an_output_that_became_a_constant_is_not_overlooked():
+    # No node of the region computes it, so that a region check said that nothing had changed.
+    before = parse(
+        "(float[2] x) => (float[2] y) { a = Constant<value = float[2] {1, 2}>() y = Neg(a) }"
+    )
+    after = parse("(float[2] x) => (float[2] y) { y = Constant<value = float[2] {1, 2}>() }")
+    assert changed_region(before, after) is None
