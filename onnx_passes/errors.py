@@ -91,6 +91,24 @@ class UnsupportedModelError(EngineError):
     code = "unsupported-model"
 
 
+class EngineCrashedError(EngineError):
+    """The process in which an engine ran ended."""
+
+    code = "engine-crashed"
+
+
+class EngineTimeoutError(EngineError):
+    """An engine ran past its time limit."""
+
+    code = "engine-timeout"
+
+
+class EngineMemoryError(EngineError):
+    """An engine ran out of the memory that it may have."""
+
+    code = "engine-memory"
+
+
 class VerificationError(OnnxPassesError):
     """A pass changed what the model computes, or how it is called."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,6 +11,7 @@ from onnx_passes.config.problems import located
 from onnx_passes.config.schema import EngineUse, PipelineConfig
 from onnx_passes.config.sections import When
 from onnx_passes.errors import ConfigError
+from onnx_passes.passes.options import parse_size
 from onnx_passes.runtime.base import Engine
 from onnx_passes.runtime.engines import engine_from_config, engine_names
 
@@ -44,9 +46,9 @@ def _engine(config: PipelineConfig, use: EngineUse) -> EngineStep:
     shared = config.onnxruntime.engine_options() if use.name == "onnxruntime" else {}
     options = {**shared, **use.options}
     try:
-        engine = engine_from_config(use.name, options)
+        engine = _make(use.name, options, config)
     except ConfigError as error:
-        culprit = _culprit(use.name, options) if use.name in engine_names() else None
+        culprit = _culprit(use.name, options, config) if use.name in engine_names() else None
         error.where = (
             located(use.places.option(culprit or ""))
             if culprit is None or culprit in use.options
@@ -56,11 +58,23 @@ def _engine(config: PipelineConfig, use: EngineUse) -> EngineStep:
     return EngineStep(engine, use.when, located(use.places.name))
 
 
-def _culprit(name: str, options: Mapping[str, Any]) -> str | None:
+def _make(name: str, options: Mapping[str, Any], config: PipelineConfig) -> Engine:
+    known = dict(options)
+    if "memory_limit" in known:
+        try:
+            known["memory_limit"] = parse_size(known["memory_limit"])
+        except ValueError as error:
+            raise ConfigError(f"{name}.memory_limit: {error}") from error
+    folders = [str(config.folder.absolute()), os.getcwd()]
+    return engine_from_config(name, known, modules=config.imports, folders=folders)
+
+
+def _culprit(name: str, options: Mapping[str, Any], config: PipelineConfig) -> str | None:
     """Return the option that an engine refuses by itself."""
+    child = {key: value for key, value in options.items() if key == "isolate"}
     for key, value in options.items():
         try:
-            engine_from_config(name, {key: value})
+            _make(name, {**child, key: value}, config)
         except ConfigError:
             return key
     return None

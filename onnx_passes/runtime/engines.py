@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from onnx_passes.errors import ConfigError
 from onnx_passes.runtime.base import Engine
 from onnx_passes.runtime.interface import did_you_mean
+from onnx_passes.runtime.isolated import IsolatedEngine, spelled, split_options
+from onnx_passes.runtime.isolated_process import Home
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.runtime.reference import ReferenceEngine
 
 Factory = Callable[[Mapping[str, object]], Engine]
 
 _FACTORIES: dict[str, Factory] = {}
+_ISOLATED: set[str] = set()
 
 
-def register_engine(name: str) -> Callable[[Factory], Factory]:
+def register_engine(name: str, *, isolate: bool = False) -> Callable[[Factory], Factory]:
     """Register a function that makes an engine from the options of a pipeline file.
 
     Args:
         name: What a pipeline file calls the engine.
+        isolate: Whether it runs in a child process where a pipeline file does not say.
 
     Returns:
         A decorator that leaves the function as it is.
@@ -34,6 +38,8 @@ def register_engine(name: str) -> Callable[[Factory], Factory]:
         if name in _FACTORIES:
             raise ConfigError(f"an engine {name!r} is already registered")
         _FACTORIES[name] = factory
+        if isolate:
+            _ISOLATED.add(name)
         return factory
 
     return register
@@ -44,20 +50,48 @@ def engine_names() -> list[str]:
     return sorted(_FACTORIES)
 
 
-def engine_from_config(name: str, options: Mapping[str, object] | None = None) -> Engine:
+def engine_from_config(
+    name: str,
+    options: Mapping[str, object] | None = None,
+    *,
+    modules: Sequence[str] = (),
+    folders: Sequence[str] = (),
+) -> Engine:
     """Make an engine.
 
     Args:
         name: A registered name.
-        options: The engine's options, as a pipeline file spells them.
+        options: The engine's options, as a pipeline file spells them, and those that every
+            engine has: ``isolate``, ``time_limit`` (seconds, or None), ``memory_limit``
+            (bytes, or None).
+        modules: The modules that a child process imports first. By default the one that
+            registered the engine.
+        folders: Where a child process looks for modules first.
 
     Raises:
         ConfigError: There is no such engine, or no such option, or a value does not fit.
     """
+    own, limits = split_options(name, options or {}, isolate=name in _ISOLATED)
+    engine = make_engine(name, own)
+    if limits is None:
+        return engine
+    module = _FACTORIES[name].__module__
+    builtin = module.partition(".")[0] == __name__.partition(".")[0]
+    needed = tuple(modules) or (() if builtin else (module,))
+    home = Home(name, needed, tuple(folders), limits.memory_limit)
+    return IsolatedEngine(engine, home, spelled(name, own), limits.time_limit)
+
+
+def make_engine(name: str, options: Mapping[str, object]) -> Engine:
+    """Make an engine that runs in this process.
+
+    Raises:
+        ConfigError: As ``engine_from_config``.
+    """
     factory = _FACTORIES.get(name)
     if factory is None:
         raise ConfigError(f"unknown engine {name!r}", help=did_you_mean(name, _FACTORIES))
-    return factory(options or {})
+    return factory(options)
 
 
 def checked_options(

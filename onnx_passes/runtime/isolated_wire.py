@@ -1,0 +1,228 @@
+"""What an engine's child process and its parent send each other: JSON, bytes and files.
+
+Messages go through a socket. Tensors do not: they lie in an anonymous file in memory that
+both have open. Nothing is pickled.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import struct
+import tempfile
+import time
+import weakref
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from onnx_passes.errors import EngineError
+from onnx_passes.io.tensors import array_buffer
+from onnx_passes.runtime.base import Data
+
+Message = dict[str, Any]
+
+_SIZES = struct.Struct("<QQ")
+_MOST_FILES = 4
+_ALIGNMENT = 64
+_KEPT = 64 << 20
+_STRINGS = "OSUT"
+
+
+class Channel:
+    """One end of the socket."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._socket = connection
+
+    def close(self) -> None:
+        """Close this end."""
+        self._socket.close()
+
+    def send(
+        self,
+        message: Message,
+        payload: bytes = b"",
+        files: Sequence[int] = (),
+        deadline: float | None = None,
+    ) -> None:
+        """Send a message.
+
+        Args:
+            message: What JSON can hold.
+            payload: Bytes that go with it.
+            files: File descriptors that the other end gets duplicates of.
+            deadline: When to give up, by ``time.monotonic``.
+
+        Raises:
+            TimeoutError: The deadline passed.
+            OSError: The other end is gone.
+        """
+        head = json.dumps(message).encode()
+        self._wait_until(deadline)
+        socket.send_fds(self._socket, [_SIZES.pack(len(head), len(payload))], list(files))
+        for part in (head, payload):
+            self._wait_until(deadline)
+            self._socket.sendall(part)
+
+    def receive(self, deadline: float | None = None) -> tuple[Message, bytes, list[int]]:
+        """Return the next message, its payload and its files.
+
+        Raises:
+            TimeoutError: The deadline passed.
+            EOFError: The other end is gone.
+        """
+        self._wait_until(deadline)
+        start, files, _, _ = socket.recv_fds(self._socket, _SIZES.size, _MOST_FILES)
+        if not start:
+            raise EOFError
+        start += self._bytes(_SIZES.size - len(start), deadline)
+        head, payload = _SIZES.unpack(start)
+        message = json.loads(self._bytes(head, deadline))
+        return message, self._bytes(payload, deadline), list(files)
+
+    def _bytes(self, count: int, deadline: float | None) -> bytes:
+        data = bytearray(count)
+        view, done = memoryview(data), 0
+        while done < count:
+            self._wait_until(deadline)
+            got = self._socket.recv_into(view[done:])
+            if not got:
+                raise EOFError
+            done += got
+        return bytes(data)
+
+    def _wait_until(self, deadline: float | None) -> None:
+        rest = None if deadline is None else max(deadline - time.monotonic(), 1e-3)
+        self._socket.settimeout(rest)
+
+
+class Area:
+    """A file in memory through which tensors go one way.
+
+    Args:
+        descriptor: An open file; a new one where it is left out.
+    """
+
+    def __init__(self, descriptor: int | None = None) -> None:
+        self.descriptor = anonymous_file() if descriptor is None else descriptor
+        self._end = 0
+        weakref.finalize(self, os.close, self.descriptor)
+
+    def put(self, values: Mapping[str, Data]) -> Message:
+        """Write values over those of last time, and return where they lie.
+
+        Raises:
+            EngineError: A value is none that ONNX has, or there is no room for it.
+        """
+        self._end = 0
+        try:
+            return {name: self._put(data) for name, data in values.items()}
+        except OSError as error:
+            raise EngineError(
+                f"there is no room for tensors in shared memory: {error.strerror}"
+            ) from error
+
+    def get(self, places: Message) -> dict[str, Data]:
+        """Return copies of the values that the other process wrote."""
+        return {name: self._get(place) for name, place in places.items()}
+
+    def shrink(self) -> None:
+        """Give memory back, if it is much."""
+        if os.fstat(self.descriptor).st_size > _KEPT:
+            os.ftruncate(self.descriptor, 0)
+
+    def _put(self, data: Data) -> Any:
+        if data is None:
+            return None
+        if isinstance(data, list):
+            return [self._put(item) for item in data]
+        if not isinstance(data, np.ndarray | np.generic):
+            raise EngineError(f"a value is a {type(data).__name__}, which is no tensor")
+        array = np.asarray(data)
+        shape = list(array.shape)
+        if array.dtype.kind not in _STRINGS:
+            place = self._write(array_buffer(array))
+            return {"dtype": array.dtype.name, "shape": shape, "place": place}
+        if array.dtype.kind in "US":
+            place = self._write(array_buffer(array))
+            return {"text": array.dtype.newbyteorder("<").str, "shape": shape, "place": place}
+        texts = [_spell(item) for item in array.reshape(-1).tolist()]
+        return {"shape": shape, "place": self._write(memoryview(json.dumps(texts).encode()))}
+
+    def _get(self, place: Any) -> Data:
+        if place is None:
+            return None
+        if isinstance(place, list):
+            return [self._get(item) for item in place]
+        shape = tuple(place["shape"])
+        offset, length = place["place"]
+        if "dtype" in place or "text" in place:
+            dtype = np.dtype(place["text"]) if "text" in place else _dtype(place["dtype"])
+            array = np.empty(shape, dtype)
+            read_into(self.descriptor, array.reshape(-1).view(np.uint8).data, offset)
+            return array
+        text = bytearray(length)
+        read_into(self.descriptor, memoryview(text), offset)
+        array = np.empty(shape, object)
+        for index, item in enumerate(json.loads(text)):
+            array.flat[index] = item[0].encode("latin-1") if isinstance(item, list) else item
+        return array
+
+    def _write(self, data: memoryview) -> list[int]:
+        start = write_at(self.descriptor, data, self._end)
+        self._end = start + data.nbytes
+        return [start, data.nbytes]
+
+
+def anonymous_file() -> int:
+    """Open a file in memory that has no name and ends with the last process that has it."""
+    return os.memfd_create("onnx-passes") if hasattr(os, "memfd_create") else nameless_file()
+
+
+def nameless_file() -> int:
+    """Open a file on disk that has no name and ends with the last process that has it."""
+    with tempfile.TemporaryFile(prefix="onnx-passes-") as file:
+        return os.dup(file.fileno())
+
+
+def write_at(descriptor: int, data: memoryview, at: int) -> int:
+    """Write bytes at the next aligned place, and return it.
+
+    Raises:
+        OSError: There is no room. Writing into mapped memory would be a SIGBUS in place of it.
+    """
+    start = -(-at // _ALIGNMENT) * _ALIGNMENT
+    done = 0
+    while done < data.nbytes:
+        done += os.pwrite(descriptor, data[done:], start + done)
+    return start
+
+
+def read_into(descriptor: int, goal: memoryview, at: int) -> None:
+    """Fill memory from a file.
+
+    Raises:
+        EOFError: The file is too short.
+    """
+    done = 0
+    while done < goal.nbytes:
+        got = os.preadv(descriptor, [goal[done:]], at + done)
+        if not got:
+            raise EOFError
+        done += got
+
+
+def _dtype(name: str) -> np.dtype[Any]:
+    return np.dtype(getattr(ml_dtypes, name, name))
+
+
+def _spell(item: object) -> str | list[str]:
+    if isinstance(item, str):
+        return item
+    if isinstance(item, bytes):
+        return [item.decode("latin-1")]
+    raise EngineError(f"a tensor of strings holds a {type(item).__name__}")
