@@ -2,27 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import onnx
 import onnx_ir as ir
 
-from onnx_passes.verify.rules.operands import Chooser
+from onnx_passes.verify.rules.operands import Chooser, Shape
 
 TARGETS = (ir.DataType.FLOAT, ir.DataType.FLOAT16, ir.DataType.INT32, ir.DataType.INT64)
 
 
-def attribute_value(choose: Chooser, op_type: str, name: str, rank: int) -> Any:
+def attribute_value(
+    choose: Chooser, op_type: str, name: str, known: Sequence[Shape | None]
+) -> Any:
     """Return a value for an attribute, or None where none is known to fit.
 
     Args:
         choose: The choices of this template.
         op_type: The operator.
         name: The attribute.
-        rank: Rank of the node's first input.
+        known: Shapes of the node's inputs.
     """
+    rank = len(known[0]) if known and known[0] is not None else 2
+    if name == "group":
+        return _group(op_type, known)
+    if name == "mode":
+        return choose.pick(_MODES.get(op_type, (None,)))
     special = _ATTRIBUTES.get(name)
     if special is not None:
         return special(choose, op_type, rank)
@@ -36,6 +43,37 @@ def attribute_value(choose: Chooser, op_type: str, name: str, rank: int) -> Any:
     if kind == types.INT:
         return int(choose.pick((0, 1)))
     return None
+
+
+def _group(op_type: str, known: Sequence[Shape | None]) -> int:
+    """Return the number of groups that the shapes of image and weights leave."""
+    x, w = (
+        known[i] if i < len(known) else None for i in (0, 3 if "QLinear" in op_type else 1)
+    )
+    if x is None or w is None or len(x) < 2 or len(w) < 2:
+        return 1
+    if "Transpose" in op_type:
+        # Any divisor of the channels is right: the weights say the channels a group makes.
+        return 2 if x[1] % 2 == 0 and w[0] == x[1] else 1
+    return max(1, x[1] // max(w[1], 1))
+
+
+def _bounds(c: Chooser, *_: Any) -> float:
+    return float(c.pick((-1.0, 0.0, 0.5, 1.0, 6.0, *c.numbers)))
+
+
+def _pads(c: Chooser, op_type: str, rank: int) -> list[int]:
+    if op_type == "Pad":
+        spatial = [0 if axis < rank - 2 else 1 for axis in range(rank)]
+        return [*spatial, *spatial]
+    return [int(c.pick((0, 1)))] * max(2 * (rank - 2), 0)
+
+
+_MODES: dict[str, Sequence[str | None]] = {
+    "Pad": ("constant", "reflect", "edge"),
+    "Gelu": ("tanh",),
+    "DepthToSpace": ("DCR", "CRD"),
+}
 
 
 def _fill(c: Chooser, *_: Any) -> ir.TensorProtocol:
@@ -56,8 +94,24 @@ _ATTRIBUTES: dict[str, Callable[[Chooser, str, int], Any]] = {
     "direction": lambda c, _, rank: c.pick(("LEFT", "RIGHT")),
     "epsilon": lambda c, _, rank: float(c.pick((1e-5, 1e-3))),
     "alpha": lambda c, _, rank: float(c.pick((0.5, 0.2, 1.0, *c.numbers))),
-    "pads": lambda c, _, rank: [int(c.pick((0, 1)))] * max(2 * (rank - 2), 0),
+    "pads": lambda c, op, rank: _pads(c, op, rank),
     "strides": lambda c, _, rank: [int(c.pick((1, 2)))] * max(rank - 2, 0),
     "kernel_shape": lambda c, _, rank: [2] * max(rank - 2, 0),
     "num_outputs": lambda c, _, rank: 2,
+    "dilations": lambda c, _, rank: [int(c.pick((1, 2)))] * max(rank - 2, 0),
+    "auto_pad": lambda c, _, rank: c.pick(("SAME_UPPER", "SAME_LOWER", "VALID", "NOTSET")),
+    "approximate": lambda c, _, rank: c.pick(("none", "tanh")),
+    "reduction": lambda c, _, rank: c.pick(("add", "mul", "none", "max")),
+    "min": _bounds,
+    "max": _bounds,
+    "start": lambda c, _, rank: int(c.pick((0, 1, -1))),
+    "end": lambda c, _, rank: int(c.pick((1, 2, -1))),
+    "num_heads": lambda c, _, rank: int(c.pick((1, 2))),
+    "q_num_heads": lambda c, _, rank: 2,
+    "kv_num_heads": lambda c, _, rank: 2,
+    "scale": lambda c, _, rank: float(c.pick((0.5, 2.0))),
+    "ratio": lambda c, _, rank: float(c.pick((0.0, 0.5))),
+    "spatial": lambda c, _, rank: 1,
+    "momentum": lambda c, _, rank: 0.5,
+    "is_test": lambda c, _, rank: 1,
 }

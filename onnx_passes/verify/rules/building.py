@@ -6,18 +6,20 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import onnx
 import onnx_ir as ir
 from onnxscript.rewriter import RewriteRule
 
+from onnx_passes.verify.rules.arithmetic import Unsupported
 from onnx_passes.verify.rules.attributes import attribute_value
-from onnx_passes.verify.rules.call import Tensor, scalars
+from onnx_passes.verify.rules.call import OPERATORS, Tensor, scalars
+from onnx_passes.verify.rules.measuring import measured
 from onnx_passes.verify.rules.operands import Chooser, Operand, Shape
+from onnx_passes.verify.rules.schemas import MAIN, attribute_names, schema_of
 from onnx_passes.verify.rules.shapes import ShapeSemantics
 from onnx_passes.verify.rules.symbolic import evaluate_node
 
 # Repeated ones are tried more often. The old ones have attributes that became inputs.
-_OPSETS = (18, 18, 18, 21, 13, 11, 9)
+_OPSETS = (18, 18, 18, 21, 13, 11, 9, 23, 20, 14)
 
 
 class CannotInstantiate(Exception):  # noqa: N818 (an outcome of one attempt)
@@ -43,6 +45,9 @@ class Builder:
         if not options:
             raise CannotInstantiate
         self._opset = int(chooser.pick(options))
+        self._domains = {"": self._opset}
+        # Where constants come from: initializers, Constant nodes, or nodes that compute them.
+        self._source = chooser.source()
 
     def build(self) -> ir.Model:
         """Return the model.
@@ -57,7 +62,7 @@ class Builder:
             ends,
             nodes=self._nodes,
             initializers=self._initializers,
-            opset_imports={"": self._opset},
+            opset_imports=self._domains,
             name="template",
         )
         return ir.Model(graph, ir_version=10)
@@ -66,8 +71,13 @@ class Builder:
         """Whether an opset has the operators and attributes that the pattern names."""
         for node in self._pattern:
             identifier = node.op_identifier()
-            schema = None if identifier is None else _schema(identifier[1], opset)
-            if schema is not None and not set(node.attributes) <= set(schema.attributes):
+            if identifier is None or identifier[0] not in MAIN:
+                continue
+            schema = schema_of(identifier[1], opset)
+            if schema is None or len(node.inputs) > schema.max_input:
+                return False
+            fixed = {k for k, a in node.attributes.items() if not a.can_match_none}
+            if not fixed <= set(schema.attributes):
                 return False
         return True
 
@@ -98,24 +108,37 @@ class Builder:
 
     def _node(self, pattern: Any) -> None:
         identifier = pattern.op_identifier()
-        if identifier is None or identifier[0] not in ("", "ai.onnx"):
+        if identifier is None:
             raise CannotInstantiate
-        op_type = identifier[1]
+        domain, op_type = identifier[0], identifier[1]
+        domain = "" if domain in MAIN else domain
         operands, known = self._operands(pattern, op_type)
-        rank = len(known[0]) if known and known[0] is not None else 2
-        attributes = self._attribute_values(pattern, op_type, rank)
+        attributes = self._attribute_values(pattern, domain, op_type, known)
         outputs = len(pattern.outputs)
-        node = ir.node(op_type, operands, attributes=attributes, num_outputs=outputs)
+        node = ir.node(
+            op_type, operands, attributes=attributes, num_outputs=outputs, domain=domain
+        )
+        self._domains.setdefault(domain, 1)
+        self._append(node)
+        for result, value in zip(pattern.outputs, node.outputs, strict=True):
+            self._values[self._key(result)] = value
+
+    def _append(self, node: ir.Node) -> None:
         self._nodes.append(node)
         for k, output in enumerate(node.outputs):
-            output.name = f"{op_type.lower()}{len(self._nodes)}_{k}"
-        tensors = evaluate_node(node, self._tensors, ShapeSemantics(), self._opset)
-        for output, tensor in zip(node.outputs, tensors, strict=False):
+            output.name = f"{node.op_type.lower()}{len(self._nodes)}_{k}"
+        for output, tensor in zip(node.outputs, self._evaluated(node), strict=False):
             if tensor is not None:
                 self._tensors[output] = tensor
                 output.dtype, output.shape = tensor.dtype, ir.Shape(tensor.shape)
-        for result, value in zip(pattern.outputs, node.outputs, strict=True):
-            self._values[self._key(result)] = value
+
+    def _evaluated(self, node: ir.Node) -> tuple[Tensor | None, ...]:
+        try:
+            return evaluate_node(node, self._tensors, ShapeSemantics(), self._opset)
+        except Unsupported:
+            if node.domain == "" and node.op_type in OPERATORS:
+                raise
+            return measured(node, self._tensors, self._domains)
 
     def _operands(
         self, pattern: Any, op_type: str
@@ -130,7 +153,14 @@ class Builder:
             operands[index] = operand
             known[index] = self._tensors[operand].shape if operand is not None else None
         if pattern.allow_other_inputs:
+            least = (
+                0 if (schema := schema_of(op_type, self._opset)) is None else schema.min_input
+            )
             for index in self._further(op_type, len(operands)):
+                if index >= least and self._choose.rng.random() < 0.1:
+                    operands.append(None)  # an optional input may be left out by an empty name
+                    known.append(None)
+                    continue
                 operand = self._variable(
                     None, None, self._choose.operand(op_type, index, known)
                 )
@@ -140,7 +170,7 @@ class Builder:
 
     def _further(self, op_type: str, count: int) -> range:
         """Return the inputs beyond those that the pattern names."""
-        schema = _schema(op_type, self._opset)
+        schema = schema_of(op_type, self._opset)
         if schema is None:
             return range(0)
         least = max(schema.min_input, count)
@@ -161,7 +191,7 @@ class Builder:
         literal = getattr(pattern, "value", None)
         if literal is not None:
             dtype = operand.dtype if operand.ints is None else ir.DataType.INT64
-            return self._constant(key, np.array(literal, dtype.numpy()))
+            return self._constant(key, self._choose.literal(pattern, dtype))
         if pattern.can_match_none and self._choose.rng.random() < 0.4:
             return None
         return self._variable(key, pattern.name, operand)
@@ -199,7 +229,20 @@ class Builder:
         value.const_value = tensor
         self._initializers.append(value)
         elements = [x.item() for x in array.reshape(-1)]
-        return self._remember(key, value, Tensor(scalars(elements, array.shape), tensor.dtype))
+        made = self._remember(key, value, Tensor(scalars(elements, array.shape), tensor.dtype))
+        return made if self._source == "initializers" else self._moved(key, made)
+
+    def _moved(self, key: Any, value: ir.Value) -> ir.Value:
+        """Return an initializer's stand-in: a Constant node, or a node behind it."""
+        if self._source == "nodes":
+            node = ir.node("Constant", [], attributes={"value": value.const_value})
+            self._initializers.remove(value)
+        elif value.dtype == ir.DataType.INT64 and len(value.shape or ()) == 1:
+            node = ir.node("Concat", [value], attributes={"axis": 0})
+        else:
+            return value
+        self._append(node)
+        return self._remember(key, node.outputs[0], self._tensors[value])
 
     def _remember(self, key: Any, value: ir.Value, tensor: Tensor) -> ir.Value:
         self._tensors[value] = tensor
@@ -207,36 +250,37 @@ class Builder:
             self._values[key] = value
         return value
 
-    def _attribute_values(self, pattern: Any, op_type: str, rank: int) -> dict[str, Any]:
+    def _attribute_values(
+        self, pattern: Any, domain: str, op_type: str, known: list[Shape | None]
+    ) -> dict[str, Any]:
         given: dict[str, Any] = {}
         for name, attribute in pattern.attributes.items():
             fixed = getattr(attribute, "_value", None)
             if fixed is not None:
                 given[name] = fixed
                 continue
-            if attribute.name not in self._attributes:
-                chosen = attribute_value(self._choose, op_type, name, rank)
-                self._attributes[attribute.name] = chosen
-            if self._attributes[attribute.name] is not None:
-                given[name] = self._attributes[attribute.name]
+            if attribute.can_match_none and self._choose.rng.random() < 0.4:
+                continue
+            key = attribute.name or (id(pattern), name)
+            if key not in self._attributes:
+                self._attributes[key] = self._attribute(op_type, name, known)
+            if self._attributes[key] is not None:
+                given[name] = self._attributes[key]
         if pattern.allow_other_attributes:
-            given.update(self._unmentioned(op_type, rank, given))
+            given.update(self._unmentioned(domain, op_type, known, given))
         return given
 
-    def _unmentioned(self, op_type: str, rank: int, given: dict[str, Any]) -> dict[str, Any]:
-        schema = _schema(op_type, self._opset)
+    def _attribute(self, op_type: str, name: str, known: list[Shape | None]) -> Any:
+        return attribute_value(self._choose, op_type, name, known)
+
+    def _unmentioned(
+        self, domain: str, op_type: str, known: list[Shape | None], given: dict[str, Any]
+    ) -> dict[str, Any]:
         extra = {}
-        for name, attribute in {} if schema is None else dict(schema.attributes).items():
-            if name in given or not (attribute.required or self._choose.rng.random() < 0.15):
+        for name, required in attribute_names(domain, op_type, self._opset).items():
+            if name in given or not (required or self._choose.rng.random() < 0.15):
                 continue
-            value = attribute_value(self._choose, op_type, name, rank)
+            value = self._attribute(op_type, name, known)
             if value is not None:
                 extra[name] = value
         return extra
-
-
-def _schema(op_type: str, opset: int) -> Any:
-    try:
-        return onnx.defs.get_schema(op_type, opset)
-    except onnx.defs.SchemaError:
-        return None

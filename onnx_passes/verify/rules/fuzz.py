@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from onnxscript.rewriter import RewriteRule
 
@@ -15,7 +15,7 @@ from onnx_passes.verify.rules.generate import Candidate, candidates
 from onnx_passes.verify.rules.replay import samples
 from onnx_passes.verify.rules.running import Feeds
 
-MODELS, ATTEMPTS, SAMPLES = 120, 1200, 6
+MODELS, ATTEMPTS, SAMPLES = 200, 2400, 6
 
 
 @dataclass
@@ -30,7 +30,7 @@ class Tested:
         dtypes: Models by element type.
         kinds: Models by surrounding.
         opsets: Models by opset of the main domain.
-        fault: The first thing that breaks every contract, shrunk; None where there is none.
+        faults: What breaks every contract, shrunk, no two of a sort.
         inexact: The first difference in bits that a tolerance allows, shrunk.
         out_of_time: Whether the time ended before the models did; only then does a second
             run with the same seed not repeat the first.
@@ -44,10 +44,15 @@ class Tested:
     dtypes: Counter[str] = field(default_factory=Counter)
     kinds: Counter[str] = field(default_factory=Counter)
     opsets: Counter[int] = field(default_factory=Counter)
-    fault: Fault | None = None
+    faults: list[Fault] = field(default_factory=list)
     inexact: Fault | None = None
     out_of_time: bool = False
     seed: int = 0
+
+    @property
+    def fault(self) -> Fault | None:
+        """Return the first fault; None where there is none."""
+        return self.faults[0] if self.faults else None
 
     @property
     def verdict(self) -> str:
@@ -71,6 +76,7 @@ def fuzz_rule(
     seed: int = 0,
     models: int = MODELS,
     allowed: frozenset[str] = frozenset(),
+    faults: int = 1,
 ) -> Tested:
     """Test a rule on models built from its pattern.
 
@@ -83,6 +89,7 @@ def fuzz_rule(
         seed: Of all choices.
         models: Models on which it fired, at most.
         allowed: Parts of the interface that the rule may change.
+        faults: Ends after so many faults of different sorts.
     """
     end = time.monotonic() + seconds
     tested = Tested(seed=seed)
@@ -94,7 +101,7 @@ def fuzz_rule(
                 tested.out_of_time = True
                 return tested
             _judge(examiner, candidate, tested)
-            if tested.fault is not None or tested.models >= models:
+            if len(tested.faults) >= faults or tested.models >= models:
                 return tested
         if time.monotonic() > end:
             tested.out_of_time = True
@@ -120,7 +127,9 @@ def _judge(examiner: Examiner, candidate: Candidate, tested: Tested) -> None:
     tested.kinds[candidate.kind] += 1
     tested.opsets[candidate.model.graph.opset_imports[""]] += 1
     if trial.fault is not None:
-        tested.fault = shrunk(examiner, trial.fault, feeds)
+        if trial.fault.sort not in {f.sort for f in tested.faults}:
+            sort = trial.fault.sort
+            tested.faults.append(replace(shrunk(examiner, trial.fault, feeds), sort=sort))
     elif trial.inexact is not None and tested.inexact is None:
         tested.inexact = shrunk(examiner, trial.inexact, feeds)
 

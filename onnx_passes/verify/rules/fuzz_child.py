@@ -41,7 +41,7 @@ class Job:
     seed: int = 0
     folder: str | None = None
     memory: int = 8 * _GIB
-    models: int = 120
+    models: int = 200
     grace: float = GRACE
 
 

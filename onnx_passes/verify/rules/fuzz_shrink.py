@@ -8,10 +8,10 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.verify.rules.fuzz_check import Examiner, Fault
-from onnx_passes.verify.rules.generate_variants import resized
-from onnx_passes.verify.rules.running import Array, Feeds
+from onnx_passes.verify.rules.generate_variants import cut_array, resized
+from onnx_passes.verify.rules.running import Feeds
 
-_TRIALS = 120
+_TRIALS = 200
 _PLAIN = (0, 1, 2, -1)
 
 
@@ -33,17 +33,25 @@ def shrunk(examiner: Examiner, fault: Fault, feeds: Sequence[Feeds]) -> Fault:
 def _smaller(
     examiner: Examiner, fault: Fault, feeds: list[Feeds], budget: list[int]
 ) -> tuple[Fault, list[Feeds]]:
-    tried: set[tuple[int, int]] = set()
+    tried: set[tuple[int, int, bool]] = set()
     while budget[0] > 0:
         sizes = sorted({d for a in feeds[0].values() for d in a.shape if d > 1}, reverse=True)
-        steps = [(d, n) for d in sizes for n in (1, 2) if n < d and (d, n) not in tried]
+        steps = [
+            (d, n, last)
+            for d in sizes
+            for n in (1, 2)
+            for last in (False, True)
+            if n < d and (d, n, last) not in tried
+        ]
         if not steps:
             break
-        old, new = steps[0]
-        tried.add((old, new))
-        cut: list[Feeds] = [{k: _cut(a, old, new) for k, a in f.items()} for f in feeds]
+        old, new, last = steps[0]
+        tried.add((old, new, last))
+        cut: list[Feeds] = [
+            {k: cut_array(a, old, new, last=last) for k, a in f.items()} for f in feeds
+        ]
         try:
-            model = resized(fault.before, old, new)
+            model = resized(fault.before, old, new, last=last)
         except Exception:
             continue  # shape inference refuses sizes that do not fit one another
         found = _again(examiner, fault, model, cut, budget)
@@ -51,10 +59,6 @@ def _smaller(
             fault, feeds = found, cut
             tried.clear()
     return fault, feeds
-
-
-def _cut(array: Array, old: int, new: int) -> Array:
-    return array[tuple(slice(new if d == old else d) for d in array.shape)]
 
 
 def _plainer(examiner: Examiner, fault: Fault, budget: list[int]) -> Fault:

@@ -23,7 +23,7 @@ TYPES = (
 )
 """Element types in the order in which they are tried."""
 
-_EDGES: tuple[Shape, ...] = ((1,), (0,), (0, 3), (2, 1, 3), (1, 1), ())
+_EDGES: tuple[Shape, ...] = ((1,), (0,), (0, 3), (2, 1, 3), (1, 1), (), (2, 0, 3), (4, 5))
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class EdgeChooser(Chooser):
 
     def shape(self) -> Shape:
         """Return a shape of data, one in four of them an edge case."""
-        if len(self._shapes) > 1 and self.rng.random() < 0.25:
+        if self.square is None and len(self._shapes) > 1 and self.rng.random() < 0.25:
             return tuple(self.pick(_EDGES))
         return super().shape()
 
@@ -82,8 +82,8 @@ def candidates(rule: RewriteRule, *, attempts: int, seed: int) -> Iterator[list[
         ports = tuple(model.graph.inputs)
         group = [("plain", model, ports), ("behind a further node", *behind)]
         order = rng.permutation(len(VARIANTS))
-        for base in (model, behind[0]):
-            for index in order[: len(order) // 2]:
+        for base, chosen in ((model, order[:2]), (behind[0], order[2:4])):
+            for index in chosen:
                 kind, variant = VARIANTS[int(index)]
                 made = variant(base)
                 if made is not None:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import TypeAlias
+from collections.abc import Callable
 
 import numpy as np
 import onnx
 import onnx.shape_inference
 import onnx_ir as ir
 
-Variant: TypeAlias = "tuple[ir.Model, tuple[ir.Value, ...]]"
+from onnx_passes.verify.rules.generate_copies import Variant, copied
+from onnx_passes.verify.rules.generate_scopes import in_function, looped, scanned
+from onnx_passes.verify.rules.running import Array
 
 
 def followed(model: ir.Model) -> Variant:
@@ -63,7 +64,7 @@ def _overridable(model: ir.Model) -> Variant | None:
 def _twice(model: ir.Model) -> Variant:
     """Repeat all nodes on the same inputs."""
     copy = model.clone()
-    nodes, values = _copied(copy.graph, "_again")
+    nodes, values = copied(copy.graph, "_again")
     copy.graph.extend(nodes)
     copy.graph.outputs.extend([values[v] for v in list(copy.graph.outputs)])
     return copy, tuple(model.graph.inputs)
@@ -75,7 +76,7 @@ def _nested(model: ir.Model) -> Variant:
     graph = copy.graph
     branches = []
     for name in ("then", "else"):
-        nodes, values = _copied(graph, f"_{name}")
+        nodes, values = copied(graph, f"_{name}")
         outputs = [values[v] for v in graph.outputs]
         branches.append(
             ir.Graph([], outputs, nodes=nodes, name=name, opset_imports=graph.opset_imports)
@@ -98,25 +99,34 @@ def _nested(model: ir.Model) -> Variant:
     return copy, (*model.graph.inputs, port)
 
 
-def _copied(
-    nodes: Iterable[ir.Node], suffix: str
-) -> tuple[list[ir.Node], dict[ir.Value, ir.Value]]:
-    copies: list[ir.Node] = []
-    values: dict[ir.Value, ir.Value] = {}
-    for node in nodes:
-        inputs = [None if v is None else values.get(v, v) for v in node.inputs]
-        copy = ir.Node(
-            node.domain,
-            node.op_type,
-            inputs,
-            list(node.attributes.values()),
-            num_outputs=len(node.outputs),
-        )
-        for old, new in zip(node.outputs, copy.outputs, strict=True):
-            new.name, new.type, new.shape = f"{old.name}{suffix}", old.type, old.shape
-            values[old] = new
-        copies.append(copy)
-    return copies, values
+def _bare(model: ir.Model) -> Variant | None:
+    """Take types and shapes from all inner values, as a model has them before inference."""
+    copy = model.clone()
+    kept = set(copy.graph.outputs)
+    inner = [v for node in copy.graph for v in node.outputs if v not in kept]
+    for value in inner:
+        value.type, value.shape = None, None
+    return (copy, tuple(model.graph.inputs)) if inner else None
+
+
+AMPLIFIED = "behind an amplifier"
+"""Name of the surrounding in which small differences are made large."""
+
+
+def _amplified(model: ir.Model) -> Variant | None:
+    """Put 1/x, Sqrt and Log behind every float output, which stays an output as well."""
+    copy = model.clone()
+    graph = copy.graph
+    floats = [v for v in graph.outputs if v.dtype in (ir.DataType.FLOAT, ir.DataType.DOUBLE)]
+    for output in floats:
+        for operator in ("Reciprocal", "Sqrt", "Log"):
+            node = ir.node(operator, [output])
+            graph.append(node)
+            (fresh,) = node.outputs
+            fresh.name, fresh.type = f"{output.name}_{operator.lower()}", output.type
+            fresh.shape = output.shape
+            graph.outputs.append(fresh)
+    return (copy, tuple(model.graph.inputs)) if floats else None
 
 
 def _forget(model: ir.Model) -> None:
@@ -125,14 +135,20 @@ def _forget(model: ir.Model) -> None:
             value.shape = None
 
 
-def resized(model: ir.Model, old: int, new: int) -> ir.Model:
+def cut_array(array: Array, old: int, new: int, *, last: bool) -> Array:
+    """Return the first elements, or the last, along every axis of one size."""
+    kept = slice(-new, None) if last else slice(new)
+    cut = array[tuple(kept if d == old else slice(None) for d in array.shape)]
+    return np.ascontiguousarray(cut).reshape(cut.shape)
+
+
+def resized(model: ir.Model, old: int, new: int, *, last: bool = False) -> ir.Model:
     """Return a copy in which inputs and constants are shorter along axes of one size."""
     copy = model.clone()
     for value in {*copy.graph.inputs, *copy.graph.initializers.values()}:
         if value.const_value is not None:
             array = value.const_value.numpy()
-            cut = array[tuple(slice(new if d == old else d) for d in array.shape)]
-            value.const_value = ir.tensor(np.ascontiguousarray(cut).reshape(cut.shape))
+            value.const_value = ir.tensor(cut_array(array, old, new, last=last))
         if value.shape is not None:
             value.shape = ir.Shape([new if d == old else d for d in value.shape])
     _forget(copy)
@@ -150,5 +166,10 @@ VARIANTS: tuple[tuple[str, Callable[[ir.Model], Variant | None]], ...] = (
     ("initializers are inputs", _overridable),
     ("two matches share inputs", _twice),
     ("inside an If", _nested),
+    ("inside a Loop", looped),
+    ("inside a Scan", scanned),
+    ("inside a function", in_function),
+    ("types not inferred", _bare),
+    (AMPLIFIED, _amplified),
 )
 """What each surrounding is called, and what makes it; None where it does not apply."""

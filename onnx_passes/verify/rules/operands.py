@@ -48,13 +48,43 @@ class Chooser:
         """Choose by ``rng``; ``numbers`` are what attributes and constants may be."""
         self.rng, self.dtype, self.numbers = rng, dtype, numbers
         self._shapes = SHAPES
+        self.square: int | None = None
 
     def prefer(self, op_types: Collection[str]) -> None:
-        """Keep to shapes that the most demanding of some operators takes."""
-        if any("Conv" in o or "Pool" in o or o == "BatchNormalization" for o in op_types):
-            self._shapes = ((1, 2, 5, 5),)
+        """Keep to shapes that the most demanding of some operators takes.
+
+        One template in three keeps to a single shape, so that branches fit one another, and
+        one in six to squares of one size, so that products do.
+        """
+        convolves = any("Conv" in o or "Pool" in o for o in op_types)
+        if convolves:
+            self._shapes = ((1, 2, 5, 5), (1, 4, 5, 5), (2, 2, 6), (1, 2, 1, 5))
+        elif "BatchNormalization" in op_types and "Gemm" not in op_types:
+            self._shapes = ((1, 2, 5, 5), (2, 3))
         elif "Gemm" in op_types:
             self._shapes = ((2, 3), (3, 4), (3, 3))
+        draw = self.rng.random()
+        if draw < 0.33:
+            self._shapes = (self.pick(self._shapes),)
+        elif draw < 0.5 and not convolves:
+            self.square = 4
+            self._shapes = ((4, 4),) if "Gemm" in op_types else ((4, 4), (2, 4, 4))
+
+    def source(self) -> str:
+        """Return where the constants of a template come from."""
+        draw = self.rng.random()
+        return "nodes" if draw < 0.15 else "computed" if draw < 0.3 else "initializers"
+
+    def literal(self, pattern: Any, dtype: ir.DataType) -> npt.NDArray[Any]:
+        """Return a constant that a pattern spells out, or one that it still takes for it."""
+        value = np.asarray(pattern.value, np.float64)
+        if dtype.is_floating_point() and self.rng.random() < 0.2:
+            slack = np.abs(value) * getattr(pattern, "_rel_tol", 0.0)
+            slack = np.maximum(slack, getattr(pattern, "_abs_tol", 0.0))
+            value = value + slack * self.pick((0.9, -0.9))
+        if value.ndim == 0 and self.rng.random() < 0.2:
+            value = value.reshape(self.pick(((1,), (1, 1), (1, 1, 1, 1))))
+        return value.astype(dtype.numpy())
 
     def content(self, operand: Operand) -> npt.NDArray[Any]:
         """Return numbers for a constant."""
@@ -62,6 +92,8 @@ class Chooser:
             numbers = self.rng.integers(1, 5, operand.shape)
         elif self.rng.random() < 0.6:
             numbers = np.full(operand.shape, self.pick(self.numbers))
+        elif self.rng.random() < 0.1 and operand.dtype.is_integer():
+            return np.full(operand.shape, np.iinfo(operand.dtype.numpy()).max)
         else:
             numbers = self.rng.integers(-4, 5, operand.shape)
         with np.errstate(invalid="ignore", over="ignore"):
@@ -112,8 +144,13 @@ def _first(known: Sequence[Shape | None], default: Shape) -> Shape:
 
 def _matmul(c: Chooser, index: int, known: Sequence[Shape | None]) -> Operand:
     other = known[1 - index] if len(known) > 1 else None
+    if c.square is not None:
+        return c.data((c.square, c.square))
     if other is None:
         return c.data(c.pick(((2, 3), (3, 3), (2, 3, 4))))
+    if len(other) > 2 and c.rng.random() < 0.5:
+        batch = tuple(other[:-2])
+        return c.data((*batch, 5, other[-2]) if index == 0 else (*batch, other[-1], 5))
     if len(other) < 2:
         return c.data((4, *other) if index == 0 else (*other, 4))
     return c.data((5, other[-2]) if index == 0 else (other[-1], 5))
@@ -124,14 +161,39 @@ def _gemm(c: Chooser, index: int, known: Sequence[Shape | None]) -> Operand:
         operand = _matmul(c, index, known[:2])
         return c.data(operand.shape[-2:] if len(operand.shape) > 1 else (3, 4))
     columns = known[1][-1] if len(known) > 1 and known[1] else 4
-    return c.data(c.pick(((columns,), (1, columns), ())))
+    rows = _first(known, (2, 3))[0] if _first(known, (2, 3)) else 1
+    return c.data(c.pick(((columns,), (1, columns), (), (rows, columns), (rows, 1))))
 
 
 def _conv(c: Chooser, index: int, known: Sequence[Shape | None]) -> Operand:
-    channels = _first(known, (1, 2, 5, 5))[1] if len(_first(known, (1, 2, 5, 5))) > 1 else 2
-    features = known[1][0] if len(known) > 1 and known[1] else 3
-    shapes = ((1, 2, 5, 5), (3, channels, 3, 3), (features,))
+    x = _first(known, (1, 2, 5, 5))
+    channels, spatial = (x[1] if len(x) > 1 else 2), max(len(x) - 2, 1)
+    if channels % 2 == 0 and c.rng.random() < 0.4:
+        channels //= 2  # two groups
+    features = known[1][0] if len(known) > 1 and known[1] else 4
+    kernel = tuple(min(c.pick((1, 3)), d) for d in x[2:]) or (1,) * spatial
+    shapes = (c.shape(), (4, channels, *kernel), (features,))
     return c.data(shapes[min(index, 2)], constant=None if index == 0 else True)
+
+
+def _conv_integer(c: Chooser, index: int, known: Sequence[Shape | None]) -> Operand:
+    if index < 2:
+        operand = _conv(c, index, known)
+        return Operand(operand.shape, ir.DataType.UINT8, constant=operand.constant)
+    return Operand((), ir.DataType.UINT8, constant=True)
+
+
+def _qlinear_conv(c: Chooser, index: int, known: Sequence[Shape | None]) -> Operand:
+    if index in (1, 4, 6):
+        return Operand((), ir.DataType.FLOAT, constant=True, positive=True)
+    if index in (2, 5, 7):
+        return Operand((), ir.DataType.UINT8, constant=True)
+    x = _first(known, (1, 2, 5, 5))
+    if index == 8:
+        w = known[3] if len(known) > 3 else None
+        return Operand((w[0] if w else 4,), ir.DataType.INT32, constant=True)
+    operand = _conv(c, 1 if index == 3 else 0, [x])
+    return Operand(operand.shape, ir.DataType.UINT8, constant=index == 3)
 
 
 def _batch_norm(c: Chooser, index: int, known: Sequence[Shape | None]) -> Operand:
@@ -139,7 +201,10 @@ def _batch_norm(c: Chooser, index: int, known: Sequence[Shape | None]) -> Operan
     if index == 0:
         return c.data(c.pick(((2, 3), (2, 3, 4, 4))))
     shape = (x[1] if len(x) > 1 else 1,)
-    return Operand(shape, c.dtype, constant=True, positive=index == 4)
+    # From opset 15 on, statistics may be wider than the data.
+    wide = c.dtype in (ir.DataType.FLOAT16, ir.DataType.BFLOAT16) and c.rng.random() < 0.5
+    dtype = ir.DataType.FLOAT if wide else c.dtype
+    return Operand(shape, dtype, constant=True, positive=index == 4)
 
 
 def _clip(c: Chooser, index: int, known: Sequence[Shape | None]) -> Operand:
@@ -154,12 +219,14 @@ def _where(c: Chooser, index: int, known: Sequence[Shape | None]) -> Operand:
 
 def _reshape(c: Chooser, index: int, known: Sequence[Shape | None]) -> Operand:
     if index == 0:
-        return c.data(c.pick(((2, 3), (2, 3, 4), (4, 6))))
+        return c.data(c.shape() if c.square else c.pick(((2, 3), (2, 3, 4), (4, 6), (0, 3))))
     shape = _first(known, (2, 3))
     size = int(np.prod(shape, dtype=np.int64))
     options: list[Shape] = [(size,), (-1,), (1, -1), shape, (-1, shape[-1] if shape else 1)]
     if len(shape) == 2:
         options += [shape[::-1], (1, *shape), (0, -1)]
+    if size % 16 == 0:
+        options += [(size // 4, 2, 2), (size // 4, 2, 2), (size // 4, 4), (4, 4)]
     return c.integers(*c.pick(options))
 
 
@@ -178,14 +245,22 @@ def _expand(c: Chooser, index: int, known: Sequence[Shape | None]) -> Operand:
 
 def _slice(c: Chooser, index: int, known: Sequence[Shape | None]) -> Operand:
     if index == 0:
-        return c.data(c.pick(((4, 4), (4, 4, 4))))
-    options: tuple[tuple[int, ...], ...] = ((0, 1, 2), (2, 4, 2**63 - 1), (0, 1, -1), (1,))
+        return c.data(c.pick(((4, 4), (4, 4, 4), (3, 5), (4, 5), (2, 3, 2, 4))))
+    shape = _first(known, (4, 4))
+    last = shape[-1] if shape else 4
+    starts = (0, 0, 1, last // 2, -1, -last)
+    ends = (last // 2, last, last, 2**63 - 1, 2**63 - 1, -1)
+    options: tuple[tuple[int, ...], ...] = (starts, ends, (0, 1, -1, -1, 3), (1, 1, -1, 2))
+    if index == 4 and c.rng.random() < 0.1:
+        return c.integers(-1)
     return c.integers(c.pick(options[min(index - 1, 3)]))
 
 
 def _gather(c: Chooser, index: int, known: Sequence[Shape | None]) -> Operand:
     if index == 0:
         return c.data(c.pick(((4, 3), (3, 2, 3))))
+    if c.rng.random() < 0.3:
+        return Operand((), ir.DataType.INT64, (c.pick((0, 1, -1)),), True)
     return c.integers(*c.pick(((0,), (0, 2), (1, 0, 2))))
 
 
@@ -196,6 +271,8 @@ def _pad(c: Chooser, index: int, known: Sequence[Shape | None]) -> Operand:
         rank = len(_first(known, (2, 3)))
         spatial = [0 if axis < rank - 2 else 1 for axis in range(rank)]
         return c.integers(*c.pick(([0] * 2 * rank, [*spatial, *spatial])))
+    if index == 3:
+        return c.integers(*range(len(_first(known, (2, 3)))))
     return c.data((), constant=True)
 
 
@@ -215,7 +292,13 @@ def _norm(c: Chooser, index: int, known: Sequence[Shape | None]) -> Operand:
 
 def _conv_transpose(c: Chooser, index: int, known: Sequence[Shape | None]) -> Operand:
     x = _first(known, (1, 2, 5, 5))
-    shapes = (x, (x[1] if len(x) > 1 else 2, 3, 3, 3), (3,))
+    spatial = max(len(x) - 2, 1)
+    w = known[1] if len(known) > 1 and known[1] else (2, 3)
+    shapes = (
+        c.shape(),
+        (x[1] if len(x) > 1 else 2, 3, *(3,) * spatial),
+        (c.pick((w[1], 2 * w[1])),),
+    )
     return c.data(shapes[min(index, 2)], constant=None if index == 0 else True)
 
 
@@ -227,8 +310,9 @@ def _scatter_nd(c: Chooser, index: int, known: Sequence[Shape | None]) -> Operan
     if index == 0:
         return c.data((4, 3))
     if index == 1:
-        return Operand((4, 1), ir.DataType.INT64, tuple(range(4)), True)
-    return c.data((4, 3))
+        rows = _first(known, (4, 3))[0] if _first(known, (4, 3)) else 4
+        return Operand((rows, 1), ir.DataType.INT64, tuple(range(rows)), True)
+    return c.data(_first(known, (4, 3)))
 
 
 def _dropout(c: Chooser, index: int, known: Sequence[Shape | None]) -> Operand:
@@ -243,6 +327,9 @@ _OPERANDS: dict[str, _Rule] = {
     "MatMul": _matmul,
     "Gemm": _gemm,
     "Conv": _conv,
+    "ConvInteger": _conv_integer,
+    "QLinearConv": _qlinear_conv,
+    "FusedMatMul": _matmul,
     "ConvTranspose": _conv_transpose,
     "ConstantOfShape": _constant_of_shape,
     "ScatterND": _scatter_nd,

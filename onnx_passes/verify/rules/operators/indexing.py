@@ -55,7 +55,11 @@ def slices(
 def _(call: Call) -> Tensor:
     x, indices = call.required(0), call.static(1).astype(np.int64)
     axis = normalize_axis(call.integer("axis", 0), len(x.shape))
-    return Tensor(np.take(x.data, _wrapped(indices, x.shape[axis]), axis), x.dtype)
+    wrapped = _wrapped(indices, x.shape[axis])
+    # Flat and back again: numpy makes a bare element of what has rank 0.
+    taken = np.take(x.data, wrapped.reshape(-1), axis)
+    shape = (*x.shape[:axis], *wrapped.shape, *x.shape[axis + 1 :])
+    return Tensor(taken.reshape(shape), x.dtype)
 
 
 @operator("GatherElements")
