@@ -1,4 +1,4 @@
-"""``python -m benchmarks [optimize|driver|regions|faults]...``: measure, and print Markdown tables.
+"""``python -m benchmarks [optimize|driver|regions|faults]...``: measure, print Markdown.
 
 Each figure is a median of several runs. A run of the command line is a process of its own, and
 verified and unverified runs take turns, so that a machine that slows down slows both.

@@ -50,7 +50,7 @@ def _built(build: Callable[[], onnx.ModelProto]) -> onnx.ModelProto:
     return build()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Fault:
     """A pass that is wrong at one application, and a model on which that shows.
 

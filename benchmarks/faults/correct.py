@@ -181,7 +181,6 @@ _GELUS = blocks(
 CORRECT: tuple[tuple[type[_Rule], Source], ...] = (
     (DropIdentities, TRANSFORMER),
     (DropCasts, TRANSFORMER),
-    (DropCasts, LLAMA),
     (SwitchMaximum, RESNET),
     (SquareByProduct, TRANSFORMER),
     (SquareByProduct, LLAMA),

@@ -10,6 +10,7 @@ from onnx_passes.config.load import config_from_data
 from onnx_passes.passes import registry
 from onnx_passes.pipeline.run import Run, run_pipeline
 from onnx_passes.report.model import PassReport
+from onnx_passes.verify.reference import Reference
 from onnx_passes.verify.result import Check, Verdict
 
 SETTINGS: dict[Setting, dict[str, Any]] = {
@@ -85,7 +86,11 @@ def run(fault: Fault, at: str, *, full: bool, setting: Setting = "default") -> R
     registry.register()(fault.cls)
     step = {fault.name: {"at": at}}
     data = {"passes": [step], "reproducers": False, **SETTINGS[setting]}
-    return run_pipeline(fault.source.model(full=full), config_from_data(data))
+    given = None
+    if setting == "adversarial":
+        given = Reference(list(fault.feeds), None, "special values")
+    model = fault.source.model(full=full)
+    return run_pipeline(model, config_from_data(data), reference=given)
 
 
 def guilty(fault: Fault, clean: Run) -> str:

@@ -11,11 +11,11 @@ from benchmarks.faults.suite import FAULTS, Fault
 
 _ABOUT = """\
 Each pass is right at every match but one, chosen before, and runs verified. *Caught by* is
-the check that refused it, with the setting where that is not the default one; *by default* is
-what the default settings made of it. *Named* says whether the guilty rewrite was named, of as
-many as the pass made. *Time* is the run with the fault, localised, over the verified run without it
-(one run each). *Usual check*: one random input, the whole model in ONNX Runtime, numpy's
-allclose at its default tolerances, and at rtol = atol = 1e-3."""
+the check that refused it, with the setting where that is not the default one; *by default*
+is what the default settings made of it. *Named* says whether the guilty rewrite was named,
+of as many as the pass made. *Time* is the run with the fault, localised, over the verified
+run without it (one run each). *Usual check*: one random input, the whole model in ONNX
+Runtime, numpy's allclose at its default tolerances, and at rtol = atol = 1e-3."""
 
 _HEAD = (
     "| fault | model | contract | caught by | named | rewrites | time | by default "
@@ -112,8 +112,8 @@ def _correct(outcomes: list[Outcome], kept: list[Kept]) -> list[str]:
     beside = sum(max(o.applications - 1, 0) for o in outcomes)
     lines = [
         f"- Correct rewrites accused: {sum(r.accused for r in bad)} of {total}, in "
-        f"{len(rows)} passes of their own ({exact} under equality, {total - exact} under tolerance); "
-        f"{beside} more shared a pass with a wrong one.",
+        f"{len(rows)} passes of their own ({exact} under equality, {total - exact} under "
+        f"tolerance); {beside} more shared a pass with a wrong one.",
     ]
     return lines + [f"- Accused: {r.name} on {r.model}: {r.verdict}" for r in bad]
 

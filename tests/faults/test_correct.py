@@ -1,0 +1,32 @@
+"""Rewrites that round, reorder and reshape are not accused."""
+
+import pytest
+
+from benchmarks.faults.correct import CORRECT, keep
+from benchmarks.faults.models import RESNET
+
+CASES = [
+    pytest.param(
+        cls,
+        source,
+        id=f"{cls.name}-{source.name}",
+        marks=[pytest.mark.slow] if source is RESNET else [],
+    )
+    for cls, source in CORRECT
+]
+
+
+@pytest.mark.parametrize(("cls", "source"), CASES)
+def test_not_accused(cls, source):
+    kept = keep(cls, source, full=False)
+    assert kept.applications >= 1
+    assert kept.accused == 0, kept.verdict
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("cls", "source"), [p for p in CASES if p.values[1].full is not p.values[1].small]
+)
+def test_not_accused_in_the_full_network(cls, source):
+    kept = keep(cls, source, full=True)
+    assert kept.accused == 0, kept.verdict

@@ -1,0 +1,54 @@
+"""What counts as caught and as named, so that the table cannot flatter."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from benchmarks.faults import oracle, runner
+from benchmarks.faults.suite import FAULTS
+from onnx_passes.report.model import PassReport, RewriteSummary
+from onnx_passes.verify.result import Check, Verdict
+
+SWAPPED = next(f for f in FAULTS if f.name == "negative-index")
+PASSED, FAILED = Verdict.PASSED, Verdict.FAILED
+
+
+def judged(verdict, culprits=(), error=None, exit_code=0, final=()):
+    rewrites = [RewriteSummary(n, "rule", [], [(f"y{n}", f"y{n}")], []) for n in (1, 2, 3)]
+    checks = [Check("structure", PASSED), Check("equality", verdict, "ort", "region", "why")]
+    done = PassReport(0, "p", "equality", verdict, rewrites=rewrites, checks=checks)
+    done.culprits = list(culprits)
+    report = SimpleNamespace(passes=[done], final=final, exit_code=exit_code, seconds=1.0)
+    return runner.judge(SimpleNamespace(report=report, error=error), SWAPPED, "y2")
+
+
+def test_a_failed_check_is_caught_by_that_check():
+    assert judged(FAILED, [2]).caught
+    assert judged(FAILED, [2]).by == "equality, region"
+
+
+def test_a_run_that_ends_in_another_error_is_not_caught():
+    seen = judged(PASSED, error=RuntimeError("out of memory"), exit_code=1)
+    assert (seen.caught, seen.verdict) == (False, "crashed")
+
+
+def test_a_fault_that_the_end_of_the_run_sees_is_caught_and_names_nobody():
+    seen = judged(PASSED, final=[Check("drift", FAILED, "ort")], error=RuntimeError())
+    assert (seen.caught, seen.by, seen.named) == (True, "drift, model", "none")
+
+
+def test_what_is_not_verified_is_only_refused_where_that_is_asked_for():
+    assert not judged(Verdict.NOT_VERIFIED).caught
+    assert judged(Verdict.NOT_VERIFIED, exit_code=4).verdict == "refused"
+
+
+@pytest.mark.parametrize(
+    ("culprits", "named"), [([], "none"), ([2], "right"), ([1], "wrong"), ([1, 2], "wrong")]
+)
+def test_only_the_guilty_rewrite_alone_is_right(culprits, named):
+    assert judged(FAILED, culprits).named == named
+
+
+def test_the_oracle_knows_a_pass_without_a_fault():
+    assert not oracle.real(SWAPPED, "", full=False)
+    assert oracle.real(SWAPPED, "y5", full=False)

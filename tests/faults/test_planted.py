@@ -1,0 +1,63 @@
+"""Every planted fault is real, is caught, and is traced to the one rewrite that is wrong."""
+
+from functools import cache
+
+import pytest
+
+from benchmarks.faults import oracle
+from benchmarks.faults.models import RESNET
+from benchmarks.faults.runner import examine
+from benchmarks.faults.suite import FAMILIES, FAULTS
+
+SMALL = [
+    pytest.param(f, id=f.name, marks=[pytest.mark.slow] if f.source is RESNET else [])
+    for f in FAULTS
+]
+FULL = [pytest.param(f, id=f.name) for f in FAULTS if f.source.full is not f.source.small]
+
+
+@cache
+def examined(fault):
+    return examine(fault, full=False)
+
+
+def test_the_suite_is_as_big_as_it_says():
+    assert len(FAULTS) >= 40
+    assert len({f.name for f in FAULTS}) == len(FAULTS)
+    assert {f.family for f in FAULTS} == {m.__name__.rpartition(".")[2] for m in FAMILIES}
+
+
+@pytest.mark.parametrize("fault", SMALL)
+def test_the_fault_changes_a_result_and_the_pass_without_it_does_not(fault):
+    assert oracle.real(fault, examined(fault).at, full=False)
+
+
+@pytest.mark.parametrize("fault", SMALL)
+def test_caught_and_named(fault):
+    _assert_caught(examined(fault))
+
+
+@pytest.mark.parametrize("fault", SMALL)
+def test_the_pass_without_its_fault_is_not_accused(fault):
+    outcome = examined(fault)
+    assert outcome.clean in ("passed", "unchanged")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fault", FULL)
+def test_caught_and_named_in_the_full_network(fault):
+    outcome = examine(fault, full=True)
+    assert outcome.clean == "passed"
+    assert oracle.real(fault, outcome.at, full=True)
+    _assert_caught(outcome)
+
+
+def _assert_caught(outcome):
+    seen = outcome.decisive
+    assert seen.caught, f"{outcome.fault.description}: {seen.verdict}"
+    if seen.verdict == "failed":
+        assert seen.named == "right", (
+            f"named: {seen.named}, of {outcome.applications} rewrites"
+        )
+    for other in outcome.seen.values():
+        assert other.named != "wrong"
