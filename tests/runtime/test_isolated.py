@@ -1,0 +1,400 @@
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+import onnx_ir as ir
+import pytest
+
+from onnx_passes.errors import (
+    ConfigError,
+    EngineCrashedError,
+    EngineError,
+    EngineMemoryError,
+    EngineTimeoutError,
+    UnsupportedModelError,
+)
+from onnx_passes.runtime import isolated
+from onnx_passes.runtime.engines import engine_from_config, register_engine
+from onnx_passes.runtime.isolated_process import child_of, end_children
+from onnx_passes.runtime.ort import OnnxRuntimeEngine
+from tests.corpus import backend_models as corpus
+from tests.runtime.test_backend_models import RANDOM, same_bits
+
+NEG = "g (float[2] x) => (float[2] y) { y = Neg(x) }"
+RELU = "g (float[2] x) => (float[2] y) { y = Relu(x) }"
+X = np.float32([-1, 2])
+MODULE = "tests.runtime.misbehaving_engine"
+ROOT = str(Path(__file__).parents[2])
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _no_child_is_left():
+    yield
+    end_children()
+
+
+def isolate(name="onnxruntime", modules=(), **options):
+    return engine_from_config(
+        name, {"isolate": True, **options}, modules=modules, folders=[ROOT]
+    )
+
+
+@pytest.fixture
+def misbehaving():
+    from onnx_passes.runtime import engines
+
+    if "misbehaving" not in engines._FACTORIES:
+        __import__(MODULE)
+
+    def make(how, at="run", **options):
+        return isolate("misbehaving", [MODULE], how=how, at=at, **options)
+
+    return make
+
+
+def test_what_comes_out_is_what_the_engine_gives(parse, run):
+    y = run(isolate(), parse(RELU), x=X)["y"]
+    np.testing.assert_array_equal(y, np.float32([0, 2]))
+
+
+def test_it_runs_in_a_process_that_is_kept(parse, run):
+    engine = isolate("reference")
+    run(engine, parse(RELU), x=X)
+    child = child_of(engine.home)
+    run(engine, parse(NEG), x=X)
+    assert child_of(engine.home) is child
+    assert child._process.pid != os.getpid()
+
+
+def test_weights_in_memory_are_written_once(parse, run):
+    w = np.linspace(-1, 1, 4096, dtype=np.float32)
+    text = "g (float[4096] x, float[4096] w) => (float[4096] y) { y = Add(x, w) }"
+    model = parse(text, w=w)
+    engine, zeros = isolate(), np.zeros(4096, np.float32)
+    for other in (model, parse(text, w=w.copy())):
+        found = run(engine, other, x=zeros)["y"]
+        assert found.tobytes() == w.tobytes()
+    store = isolated._store
+    weights = {"w": model.graph.initializers["w"].const_value}
+    first, again = store.manifest(weights), store.manifest(weights)
+    assert first == again
+    ((number, file),) = first.files.items()
+    assert os.fstat(file.descriptor).st_size == w.nbytes
+    assert number in child_of(engine.home).known
+    w[0] = 7  # it is not that tensor any more
+    assert store.manifest(weights) != first
+    assert run(engine, model, x=zeros)["y"][0] == 7
+
+
+def test_weights_that_nobody_has_are_forgotten(parse, run):
+    text = "g (float[999] x, float[999] w) => (float[999] y) { y = Add(x, w) }"
+    engine, x = isolate(), np.zeros(999, np.float32)
+    run(engine, parse(text, w=np.full(999, 3, np.float32)), x=x)
+    known = set(child_of(engine.home).known)
+    gc.collect()  # models hold themselves
+    run(engine, parse(text, w=np.full(999, 4, np.float32)), x=x)
+    assert child_of(engine.home).known.isdisjoint(known)
+
+
+def test_weights_in_files_are_read_from_there(parse, run, tmp_path, monkeypatch):
+    w = np.arange(4096, dtype=np.float32)
+    (tmp_path / "w.bin").write_bytes(b"?" * 128 + w.tobytes())
+    tensor = ir.ExternalTensor(
+        "w.bin", 128, w.nbytes, ir.DataType.FLOAT, shape=ir.Shape([4096]), name="w",
+        base_dir=str(tmp_path),
+    )  # fmt: skip
+    model = parse(
+        "g (float[4096] x, float[4096] w) => (float[4096] y) { y = Add(x, w) }", w=tensor
+    )
+    monkeypatch.setattr(isolated._store.__class__, "forget", lambda self, known: [])
+    assert isolated._store.manifest({"w": tensor}).files == {}
+    found = run(isolate(), model, x=np.zeros(4096, np.float32))["y"]
+    np.testing.assert_array_equal(found, w)
+
+
+def test_a_missing_file_of_weights_is_told_as_in_this_process(parse, tmp_path):
+    tensor = ir.ExternalTensor(
+        "gone.bin", 0, 16384, ir.DataType.FLOAT, shape=ir.Shape([4096]), name="w",
+        base_dir=str(tmp_path),
+    )  # fmt: skip
+    model = parse(
+        "g (float[4096] x, float[4096] w) => (float[4096] y) { y = Add(x, w) }", w=tensor
+    )
+    told = []
+    for engine in (OnnxRuntimeEngine(), isolate()):
+        with pytest.raises(EngineError, match="the data of weight 'w' cannot be read") as info:
+            engine.prepare(model).__enter__()
+        told.append(str(info.value))
+    assert told[0] == told[1]
+
+
+@pytest.mark.parametrize(
+    ("type_", "values"),
+    [
+        ("float16", np.float16([1, -0.0])),
+        ("bfloat16", np.array([1, np.nan], ml_dtypes.bfloat16)),
+        ("float8e4m3fn", np.array([1, -2], ml_dtypes.float8_e4m3fn)),
+        ("int4", np.array([-8, 7], ml_dtypes.int4)),
+        ("bool", np.array([True, False])),
+        ("string", np.array(["Ω", ""], object)),
+        ("string", np.array(["Ω", "ab"])),
+        ("uint64", np.uint64([0, 2**64 - 1])),
+    ],
+)
+def test_every_element_type_goes_both_ways(parse, run, type_, values):
+    model = parse(f"g ({type_}[2] x) => ({type_}[2] y) {{ y = Identity(x) }}")
+    # ONNX Runtime has no Identity of 4 bits.
+    name = "reference" if type_ == "int4" else "onnxruntime"
+    here = run(engine_from_config(name), model, x=values)
+    there = run(isolate(name), model, x=values)
+    assert here["y"].dtype == there["y"].dtype
+    assert same_bits(here["y"], there["y"])
+
+
+def test_sequences_optionals_scalars_and_empty_tensors(parse, run):
+    sequence = parse("g (seq(float[N]) x) => (seq(float[N]) y) { y = Identity(x) }")
+    fed = [np.float32([1]), np.float32([]), np.float32([2, 3])]
+    with isolate().prepare(sequence) as session:
+        assert same_bits(session.run({"x": fed})["y"], fed)
+        assert session.run({"x": []})["y"] == []
+    optional = parse("g (optional(float[2]) x) => (bool y) { y = OptionalHasElement(x) }")
+    with isolate().prepare(optional) as session:
+        assert session.run({"x": None})["y"] == np.array(False)
+        assert session.run({"x": X})["y"].shape == ()
+
+
+def test_only_the_outputs_asked_for_in_their_order(parse):
+    model = parse("g (float[2] x) => (float[2] y, float[2] z) { y = Neg(x) z = Abs(x) }")
+    with isolate().prepare(model) as session:
+        assert list(session.run({"x": X}, ["z", "y"])) == ["z", "y"]
+        assert list(session.run({"x": X}, ["z"])) == ["z"]
+
+
+def test_errors_of_the_engine_stay_what_they_are(parse):
+    unsupported = parse("g (float[2] x) => (float[2] y) { y = my.Nothing(x) }")
+    with pytest.raises(UnsupportedModelError, match="Nothing"):
+        isolate().prepare(unsupported).__enter__()
+    with (
+        isolate().prepare(parse(RELU)) as session,
+        pytest.raises(EngineError, match="'x' is not fed"),
+    ):
+        session.run({})
+
+
+@pytest.mark.parametrize("at", ["prepare", "run"])
+def test_a_segmentation_fault_is_an_error_with_what_was_printed(parse, run, misbehaving, at):
+    engine = misbehaving("segfault", at)
+    while_ = "running" if at == "run" else "preparing the model"
+    with pytest.raises(
+        EngineCrashedError,
+        match=f"^misbehaving crashed with SIGSEGV while {while_}; its last output: about to",
+    ):
+        run(engine, parse(NEG), x=X)
+    np.testing.assert_array_equal(run(engine, parse(RELU), x=X)["y"], np.float32([0, 2]))
+
+
+def test_a_session_outlives_its_process(parse, misbehaving):
+    engine = misbehaving("segfault")
+    with engine.prepare(parse(RELU)) as session:
+        first = session.run({"x": X})["y"]
+        with pytest.raises(EngineCrashedError), engine.prepare(parse(NEG)) as other:
+            other.run({"x": X})
+        assert same_bits(session.run({"x": X})["y"], first)
+
+
+@pytest.mark.parametrize("how", ["hang", "hang-with-lock"])
+def test_a_hang_ends_at_the_time_limit(parse, run, misbehaving, how):
+    engine = misbehaving(how, time_limit=1)
+    with pytest.raises(
+        EngineTimeoutError, match="^misbehaving did not end within 1 s while running"
+    ):
+        run(engine, parse(NEG), x=X)
+    np.testing.assert_array_equal(run(engine, parse(RELU), x=X)["y"], np.float32([0, 2]))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux limits memory of its own")
+@pytest.mark.parametrize("how", ["allocate", "allocate-in-c++"])
+def test_an_engine_that_allocates_without_end(parse, run, misbehaving, how):
+    engine = misbehaving(how, memory_limit=600 << 20)
+    with pytest.raises(
+        EngineMemoryError, match="^misbehaving ran out of its 600 MiB of memory while running"
+    ):
+        run(engine, parse(NEG), x=X)
+    np.testing.assert_array_equal(run(engine, parse(RELU), x=X)["y"], np.float32([0, 2]))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux limits memory of its own")
+def test_onnx_runtime_out_of_memory_is_told_as_that(parse, run):
+    text = "g (int64[1] n) => (float[K] y) { y = ConstantOfShape(n) }"
+    engine = isolate(memory_limit=600 << 20, memory_arena=False)
+    assert run(engine, parse(text), n=[5])["y"].shape == (5,)
+    with pytest.raises(EngineMemoryError, match=r"ran out of its 600 MiB of memory"):
+        run(engine, parse(text), n=[1 << 29])
+
+
+@pytest.mark.parametrize("how", ["exit", "exit-in-c"])
+def test_an_engine_that_ends_its_process(parse, run, misbehaving, how):
+    with pytest.raises(EngineCrashedError, match="ended with exit code 3 while running"):
+        run(misbehaving(how), parse(NEG), x=X)
+
+
+def test_what_the_engine_raises_of_its_own(parse, run, misbehaving):
+    with pytest.raises(EngineError, match="ValueError: no"):
+        run(misbehaving("raise"), parse(NEG), x=X)
+
+
+def test_an_engine_reads_nothing_and_prints_nothing(parse, run, misbehaving, capfd):
+    run(misbehaving("read"), parse(NEG), x=X)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_an_interrupt_ends_the_child(parse, misbehaving):
+    engine = misbehaving("hang", time_limit=60)
+    with engine.prepare(parse(NEG)) as session:
+        child = child_of(engine.home)
+        signal.signal(signal.SIGALRM, signal.default_int_handler)
+        signal.setitimer(signal.ITIMER_REAL, 0.3)
+        with pytest.raises(KeyboardInterrupt):
+            session.run({"x": X})
+    assert child._process.returncode == -signal.SIGKILL
+
+
+@pytest.mark.parametrize("how", ["hang", "hang-with-lock", "none"])
+def test_no_child_survives_a_killed_parent(how, tmp_path):
+    script = tmp_path / "parent.py"
+    script.write_text(f"""
+import os, sys, threading, time
+sys.path.insert(0, {ROOT!r})
+import {MODULE}, numpy as np, onnx_ir as ir
+from onnx_passes.runtime.engines import engine_from_config
+from onnx_passes.runtime.isolated_process import child_of
+options = {{"isolate": True, "how": {how!r}}}
+engine = engine_from_config("misbehaving", options, folders=[{ROOT!r}])
+model = ir.from_onnx_text('<ir_version: 10, opset_import: ["" : 21]> {NEG}')
+with engine.prepare(model) as session:
+    print(child_of(engine.home)._process.pid, flush=True)
+    session.run({{"x": np.float32([-1, 2])}})
+    time.sleep(60)
+""")
+    with subprocess.Popen([sys.executable, script], stdout=subprocess.PIPE) as parent:
+        pid = int(parent.stdout.readline())
+        time.sleep(0.3)
+        assert _runs(pid)
+        parent.kill()
+    for _ in range(100):
+        if not _runs(pid):
+            return
+        time.sleep(0.1)
+    raise AssertionError(f"{pid} is still there")
+
+
+def _runs(pid) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return False
+    return state.rpartition(")")[2].split()[0] != "Z"
+
+
+def test_an_engine_may_ask_for_a_process_of_its_own(monkeypatch):
+    from onnx_passes.runtime import engines
+
+    monkeypatch.setattr(engines, "_FACTORIES", dict(engines._FACTORIES))
+    monkeypatch.setattr(engines, "_ISOLATED", set())
+    register_engine("fragile", isolate=True)(lambda options: OnnxRuntimeEngine())
+    assert isinstance(engine_from_config("fragile"), isolated.IsolatedEngine)
+    assert engine_from_config("fragile", {"isolate": False}) == OnnxRuntimeEngine()
+    assert engine_from_config("fragile").home.modules == (__name__,)
+
+
+def test_an_engine_that_the_child_does_not_know(parse, monkeypatch):
+    from onnx_passes.runtime import engines
+
+    monkeypatch.setattr(engines, "_FACTORIES", dict(engines._FACTORIES))
+    register_engine("here-only")(lambda options: OnnxRuntimeEngine())
+    engine = isolate("here-only", ["json"])
+    with pytest.raises(ConfigError, match="unknown engine 'here-only'"):
+        engine.prepare(parse(RELU)).__enter__()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"isolate": 1}, "isolate must be true or false, not 1"),
+        ({"time_limit": 5}, "needs a child process.*\n.*isolate: true"),
+        ({"isolate": False, "memory_limit": 1 << 30}, "memory_limit needs a child process"),
+        ({"isolate": True, "time_limit": 0}, "time_limit must be seconds over 0, not 0"),
+        ({"isolate": True, "time_limit": True}, "time_limit must be seconds"),
+        ({"isolate": True, "time_limit": "5"}, "time_limit must be seconds"),
+        ({"isolate": True, "memory_limit": 1000}, "memory_limit must be at least 512 MiB"),
+        ({"isolate": True, "threads": "1"}, "threads must be int"),
+    ],
+)
+def test_mistakes_in_the_options(options, message):
+    with pytest.raises(ConfigError, match=message):
+        engine_from_config("onnxruntime", options)
+
+
+def test_isolated_engines_are_values_that_tell_their_limits():
+    engine = isolate(time_limit=5, memory_limit=1 << 30, optimization="all")
+    same = isolate(time_limit=5, memory_limit=1 << 30, optimization="all")
+    assert engine == same
+    assert hash(engine) == hash(same)
+    assert engine.name == "onnxruntime[optimization=all]"
+    facts = engine.describe()
+    assert (facts["isolate"], facts["time_limit"], facts["memory_limit"]) == (True, 5, 1 << 30)
+
+
+def _same_in_both(ids):
+    here, there = OnnxRuntimeEngine(), isolate()
+    compared, different = 0, []
+    for entry in map(corpus.load, ids):
+        entry.model.ir_version = min(entry.model.ir_version, 13)
+        model = ir.from_proto(entry.model)
+        if {node.op_type for node in model.graph.all_nodes()} & RANDOM or not entry.samples:
+            continue
+        results = []
+        for engine in (here, there):
+            try:
+                with engine.prepare(model) as session:
+                    results.append(list(session.run(entry.samples[0][0]).values()))
+            except EngineError as error:
+                results.append((type(error), str(error)))
+        compared += isinstance(results[0], list)
+        same = (
+            results[0] == results[1]
+            if isinstance(results[0], tuple)
+            else same_bits(results[0], results[1])
+        )
+        if not same:
+            different.append((entry.id, *(r for r in results if isinstance(r, tuple))))
+    return compared, different
+
+
+def test_a_sample_of_the_backend_models_gives_the_same_bits():
+    compared, different = _same_in_both(corpus.ids("node")[::40])
+    assert not different
+    assert compared > 20
+
+
+@pytest.mark.slow
+def test_all_backend_models_give_the_same_bits():
+    small = [i for kind in corpus.KINDS[:-1] for i in corpus.ids(kind)]
+    compared, different = _same_in_both(small)
+    assert not different
+    assert compared > 1400
+
+
+@pytest.mark.slow
+def test_light_models_give_the_same_bits():
+    compared, different = _same_in_both(corpus.ids("real"))
+    assert not different
+    assert compared == len(corpus.ids("real"))
