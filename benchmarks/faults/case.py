@@ -59,7 +59,7 @@ class Fault:
             empty one it is right everywhere.
         source: The model.
         place: Which application is wrong: where it stands among all of them, from 0 to 1; or
-            the value that it replaces; or ``EVERYWHERE``.
+            the value that it replaces, or values; or ``EVERYWHERE``.
         needs: The setting of the gate under which inputs of the declared kind show it;
             "default" where random ones do.
         feeds: Inputs, beside random ones, that show it.
@@ -106,13 +106,19 @@ def fault(
     return enter
 
 
+def guilty(at: str, out: Value) -> bool:
+    """Whether the rewrite that computes a value is to be wrong."""
+    return at == EVERYWHERE or out.name in at.split(",")
+
+
 class Planted(Transformation, RewriteRulePass):
     """A rewrite that is wrong where its option says so.
 
     The value that a pattern replaces is called ``out`` in it.
 
     Attributes:
-        at: Name of the value to compute wrongly; "*" for all, "" for none.
+        at: Name of the value to compute wrongly, or names with commas between them; "*" for
+            all, "" for none.
     """
 
     at: str = ""
@@ -127,8 +133,8 @@ class Planted(Transformation, RewriteRulePass):
 
     def rewrite(self, op: Op, *args: Any, **values: Any) -> Any:
         """Build the one or the other."""
-        guilty = self.at in (EVERYWHERE, values["out"].name)
-        return (self.wrong if guilty else self.right)(op, **values)
+        wrong = guilty(self.at, values["out"])
+        return (self.wrong if wrong else self.right)(op, **values)
 
 
 class Unguarded(Transformation, RewriteRulePass):

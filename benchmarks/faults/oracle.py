@@ -28,8 +28,8 @@ def rewritten(fault: Fault, at: str, *, full: bool) -> onnx.ModelProto:
 def effect(original: onnx.ModelProto, result: onnx.ModelProto, feeds: list[Feeds]) -> float:
     """Return the largest difference that the rewrites make on any of the inputs.
 
-    Relative to the largest element of an output; infinite where shapes, types, NaN or
-    infinities differ, or the result does not run.
+    Relative to the largest element of an output; infinite where outputs, shapes, types,
+    NaN or infinities differ, or the result does not run.
     """
     before = _session(original, optimised=False)
     expected = [before.run(None, f) for f in feeds]
@@ -37,6 +37,8 @@ def effect(original: onnx.ModelProto, result: onnx.ModelProto, feeds: list[Feeds
         after = _session(result, optimised=False)
         pairs = [(old, after.run(None, f)) for old, f in zip(expected, feeds, strict=True)]
     except Exception:  # ONNX Runtime raises what it likes: the result does not load or run
+        return math.inf
+    if any(len(old) != len(new) for old, new in pairs):
         return math.inf
     return max(_distance(o, n) for old, new in pairs for o, n in zip(old, new, strict=True))
 

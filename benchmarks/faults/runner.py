@@ -29,7 +29,8 @@ class Seen:
         verdict: Its verdict, "crashed" where the run ended in another error, "refused" where
             nothing could be checked and the setting refuses what is not verified.
         by: The check that failed first, or what it said where none did.
-        named: Whether the guilty application was named: "right", "wrong" or "none".
+        named: Whether the guilty application was named: "right", "wrong", "none", or "-" where
+            the pass made no rewrites that could be.
         seconds: Wall time of the run.
         reason: What was told.
     """
@@ -93,7 +94,7 @@ def run(fault: Fault, at: str, *, full: bool, setting: Setting = "default") -> R
     return run_pipeline(model, config_from_data(data), reference=given)
 
 
-def guilty(fault: Fault, clean: Run) -> str:
+def chosen(fault: Fault, clean: Run) -> str:
     """Return the value that the fault computes wrongly, given a run without it."""
     if isinstance(fault.place, str):
         return fault.place
@@ -105,7 +106,7 @@ def guilty(fault: Fault, clean: Run) -> str:
 def examine(fault: Fault, *, full: bool) -> Outcome:
     """Run a fault under the default setting, and under that which it needs."""
     clean = run(fault, "", full=full)
-    at = guilty(fault, clean)
+    at = chosen(fault, clean)
     done = clean.report.passes[0]
     verdict = str(done.verdict) if clean.error is None else f"failed: {clean.error}"
     outcome = Outcome(fault, at, 0, verdict, len(done.rewrites), clean.report.seconds)
@@ -137,9 +138,11 @@ def _describe(check: Check) -> str:
 
 
 def _named(done: PassReport, at: str) -> str:
+    if not done.rewrites:
+        return "-"
     names = {
         rewrite.replaced[0][0] for rewrite in done.rewrites if rewrite.number in done.culprits
     }
     if not names:
         return "none"
-    return "right" if at == EVERYWHERE or names == {at} else "wrong"
+    return "right" if at == EVERYWHERE or names <= set(at.split(",")) else "wrong"

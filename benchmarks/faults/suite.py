@@ -10,9 +10,11 @@ from benchmarks.faults import (
     normalisation,
     numbers,
     operands,
+    placement,
     precision,
     special,
     structure,
+    whole,
 )
 from benchmarks.faults.case import FAULTS, Fault
 
@@ -27,6 +29,8 @@ FAMILIES = (
     special,
     normalisation,
     structure,
+    placement,
+    whole,
 )
 
 __all__ = ["FAMILIES", "FAULTS", "Fault"]

@@ -89,16 +89,16 @@ def _totals(outcomes: list[tuple[Outcome, Usual]]) -> list[str]:
     caught = [o for o, _ in outcomes if o.decisive.caught]
     default = sum(o.seen["default"].caught for o, _ in outcomes)
     named = sum(o.decisive.named == "right" for o in caught)
+    rules = sum(o.decisive.named != "-" for o in caught)
     wrong = sum(s.named == "wrong" for o, _ in outcomes for s in o.seen.values())
     usual = [sum(u.sees[i] for _, u in outcomes) for i in (0, 1)]
     alarms = [sum(u.refuses[i] for _, u in outcomes) for i in (0, 1)]
-    share = named / max(len(caught), 1)
+    share = named / max(rules, 1)
     refused = sum(o.decisive.verdict == "refused" for o in caught)
     return [
         f"- Caught: {len(caught)} of {count}, {default} of them by default settings; "
         f"{refused} refused as not verified.",
-        f"- Right rewrite named: {named} of {len(caught)} ({share:.0%}); "
-        f"an innocent one: {wrong}.",
+        f"- Right rewrite named: {named} of {rules} ({share:.0%}); an innocent one: {wrong}.",
         f"- The usual check sees {usual[0]} of {count}, and refuses {alarms[0]} of the same "
         f"passes without their fault; at 1e-3 it sees {usual[1]} and refuses {alarms[1]}.",
     ]
