@@ -284,6 +284,10 @@ class Limits(Section):
         default=None,
         description="Number of rewrites after which no other is made; null for no limit.",
     )
+    reproducer_seconds: Annotated[float, Strict(), Field(ge=0)] = Field(
+        default=20.0,
+        description="Time in seconds for making the reproducer of a failure smaller.",
+    )
 
 
 class Save(Section):

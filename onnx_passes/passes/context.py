@@ -64,18 +64,21 @@ class Rewrites:
     Attributes:
         limit: Number of applications after which no other is made; None for no limit.
         skip: Keys of applications that are not made (bisection and rollback use it).
+        only: Keys of the applications that may be made; None for all.
         applied: Every application so far.
         witness: Who looks on; None for nobody.
     """
 
     limit: int | None = None
     skip: frozenset[str] = frozenset()
+    only: frozenset[str] | None = None
     applied: list[Application] = field(default_factory=list)
     witness: Witness | None = None
 
     def admits(self, key: str) -> bool:
         """Whether the application with that key may be made now."""
-        return key not in self.skip and not self.exhausted
+        allowed = self.only is None or key in self.only
+        return allowed and key not in self.skip and not self.exhausted
 
     @property
     def exhausted(self) -> bool:

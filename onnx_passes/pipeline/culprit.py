@@ -1,58 +1,234 @@
-"""Which of a pass's rewrites is the wrong one."""
+"""Which of a pass's rewrites are wrong.
+
+Local scores usually say so with no search: each application is held against the nodes that it
+matched, on recorded values. Where they do not, because a rewrite is in a subgraph, or only
+wrong together with others, the pass is bisected. Either way the answer is put to the test: the
+pass is run without the accused, and must then keep its contract.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-
-import onnx_ir as ir
+from dataclasses import dataclass, field, replace
 
 from onnx_passes.errors import OnnxPassesError
-from onnx_passes.passes.base import Pass
-from onnx_passes.passes.context import Application, Rewrites
+from onnx_passes.passes.context import Application
+from onnx_passes.pipeline.attempt import Attempt, Attempts, OutOfTime
+from onnx_passes.report.summary import margin
+from onnx_passes.verify.local import LocalScore
+from onnx_passes.verify.result import OutputCheck
+
+MOST_CULPRITS = 32
+"""Number of wrong rewrites of one pass after which no more are looked for."""
+
+GAP = 10.0
+"""How far a fault must stand above the noise to be told from it."""
+
+Scores = Callable[[Sequence[Application], frozenset[str], Attempt], list[LocalScore | None]]
 
 
-def find_culprit(
-    make: Callable[[], Pass],
-    restore: Callable[[], ir.Model],
-    applied: Sequence[Application],
-    fails: Callable[[ir.Model], bool],
-    skip: frozenset[str] = frozenset(),
-) -> Application | None:
-    """Find the first rewrite after which the check fails, in a logarithmic number of runs.
+@dataclass(frozen=True)
+class Culprit:
+    """A rewrite found wrong.
+
+    Attributes:
+        application: The rewrite, with its number in the run that failed.
+        how: How it was found: "by its own error", "by bisection" or "the only rewrite".
+        score: Its own error relative to the largest element; None where it has none.
+        value: The value that it computes wrongly, on recorded values; None where not known.
+    """
+
+    application: Application
+    how: str
+    score: float | None = None
+    value: OutputCheck | None = None
+
+
+@dataclass
+class Search:
+    """What a search found.
+
+    Attributes:
+        culprits: The rewrites found wrong, in the order in which they were found.
+        rest: The pass without them, where that keeps its contract.
+        notes: What a reader should know of the search, a sentence each.
+        runs: Number of runs of the pass that it took.
+    """
+
+    culprits: list[Culprit] = field(default_factory=list)
+    rest: Attempt | None = None
+    notes: list[str] = field(default_factory=list)
+    runs: int = 0
+
+
+def find_culprits(
+    attempts: Attempts, failed: Attempt, scores: Scores, noise: float = 0.0
+) -> Search:
+    """Find the rewrites without which a pass keeps its contract.
 
     Args:
-        make: Creates the pass anew.
-        restore: Returns the model before the pass.
-        applied: The rewrites that the pass made, in order.
-        fails: Whether a model fails the check that the whole pass failed.
-        skip: Keys of rewrites that the pass did not make.
+        attempts: Runs the pass.
+        failed: What it made with all its rewrites.
+        scores: Local scores of rewrites, given those left out, on the sample that failed.
+        noise: Score of what is known to be right.
 
     Returns:
-        The rewrite; None where no single one can be named.
+        The rewrites; none where no single one can be named, with a note that says why.
     """
-    if len(applied) <= 1:
-        return applied[0] if applied else None
+    search = Search()
+    if failed.applied:
+        try:
+            _Hunt(attempts, scores, noise, search).run(failed)
+        except OutOfTime:
+            search.notes.append("the time for localising was over: more may be wrong")
+        except OnnxPassesError as error:
+            # Localising explains a failure that is already certain: it must not replace it.
+            search.notes.append(f"localising ended early: {error.message}")
+    # Each run numbers anew; the numbers told are those of the failure.
+    numbers = {a.key: a.number for a in failed.applied}
+    search.culprits = [
+        replace(c, application=replace(c.application, number=numbers[c.application.key]))
+        for c in search.culprits
+        if c.application.key in numbers
+    ]
+    search.runs = attempts.runs
+    return search
 
-    def fails_after(count: int) -> bool:
-        pass_ = make()
-        pass_.context.rewrites = Rewrites(limit=count, skip=skip)
-        model = pass_(restore()).model
-        same = [a.key for a in pass_.context.rewrites.applied] == [
-            a.key for a in applied[:count]
+
+@dataclass
+class _Hunt:
+    attempts: Attempts
+    scores: Scores
+    noise: float
+    search: Search
+
+    def run(self, failed: Attempt) -> None:
+        current = failed
+        while current.fails and current.applied:
+            if len(self.search.culprits) >= MOST_CULPRITS:
+                self.search.notes.append(f"more than {MOST_CULPRITS} rewrites are wrong")
+                return
+            by_score = self._by_score(current)
+            if by_score is not None:
+                found, current = by_score
+                self.search.culprits += found
+                continue
+            named = self._by_bisection(current)
+            if not named:
+                return
+            self.search.culprits += named
+            current = self._without(())
+        count = len(self.search.culprits)
+        if count > MOST_CULPRITS:
+            self.search.notes.append(
+                f"{count} rewrites are wrong: the pass is, not some of them"
+            )
+        elif not current.fails:
+            self.search.rest = current
+
+    @property
+    def skip(self) -> frozenset[str]:
+        return frozenset(culprit.application.key for culprit in self.search.culprits)
+
+    def _without(self, more: Sequence[Culprit]) -> Attempt:
+        keys = frozenset(culprit.application.key for culprit in more)
+        return self.attempts.run(skip=self.skip | keys)
+
+    def _by_score(self, current: Attempt) -> tuple[list[Culprit], Attempt] | None:
+        """Accuse by local scores, the worst first, as few as cure the pass.
+
+        Returns:
+            Those accused and the pass without them; None where no rewrite is wrong by itself.
+        """
+        scores = [s for s in self.scores(current.applied, self.skip, current) if s]
+        wrong = sorted((s for s in scores if not s.passed), key=lambda s: -s.score)
+        suspects = [
+            Culprit(s.application, "by its own error", s.score, s.worst) for s in wrong
         ]
-        if not same:
-            raise OnnxPassesError("the pass does not repeat its rewrites")
-        return fails(model)
-
-    good, bad = 0, len(applied)
-    try:
-        while bad - good > 1:
-            middle = (good + bad) // 2
-            if fails_after(middle):
-                bad = middle
+        if not suspects:
+            return None
+        if len(suspects) == 1:
+            return suspects, self._without(suspects)
+        if wrong[0].score >= GAP * max(wrong[1].score, self.noise):
+            alone = self._without(suspects[:1])
+            if not alone.fails:
+                return suspects[:1], alone
+        everything = self._without(suspects)
+        if everything.fails:
+            return suspects, everything
+        low, high, best = 0, len(suspects), everything
+        while high - low > 1:
+            middle = (low + high) // 2
+            attempt = self._without(suspects[:middle])
+            if attempt.fails:
+                low = middle
             else:
-                good = middle
-    except Exception:
-        # Localising explains a failure that is already certain: it must not replace it.
-        return None
-    return applied[bad - 1]
+                high, best = middle, attempt
+        return suspects[:high], best
+
+    def _by_bisection(self, current: Attempt) -> list[Culprit]:
+        """Find a least set of rewrites that fail together, in few runs for each of them."""
+        applied = current.applied
+        if len(applied) == 1:
+            return [Culprit(applied[0], "the only rewrite")]
+        position, good, bad = self._first_failing(current)
+        if _gradual(good, bad):
+            self.search.notes.append(
+                "no rewrite can be named: the error grows little by little, and at no rewrite "
+                f"by {GAP:g} times"
+            )
+            return []
+        last = applied[position - 1]
+        needed, others = [last], list(applied[: position - 1])
+        while others and not self._fail_alone(needed):
+            low, high = 0, len(others)
+            while high - low > 1:
+                middle = (low + high) // 2
+                if self._fail_alone([*others[:middle], *needed]):
+                    high = middle
+                else:
+                    low = middle
+            needed.insert(0, others[high - 1])
+            others = others[: high - 1]
+        guilty = [a for a in needed if a is last or self._is_accomplice(a, needed)]
+        how = "by bisection" if len(guilty) == 1 else "by bisection, wrong together"
+        return [Culprit(application, how) for application in guilty]
+
+    def _first_failing(self, current: Attempt) -> tuple[int, Attempt | None, Attempt]:
+        low, high = 0, len(current.applied)
+        good: Attempt | None = None
+        bad = current
+        while high - low > 1:
+            middle = (low + high) // 2
+            attempt = self._prefix(current, middle)
+            if attempt.fails:
+                high, bad = middle, attempt
+            else:
+                low, good = middle, attempt
+        return high, good, bad
+
+    def _prefix(self, current: Attempt, count: int) -> Attempt:
+        attempt = self.attempts.run(skip=self.skip, count=count)
+        if attempt.keys != current.keys[:count]:
+            raise OnnxPassesError("the pass does not repeat its rewrites")
+        return attempt
+
+    def _fail_alone(self, applications: Sequence[Application]) -> bool:
+        keys = frozenset(application.key for application in applications)
+        return self.attempts.run(skip=self.skip, only=keys).fails
+
+    def _is_accomplice(self, one: Application, needed: Sequence[Application]) -> bool:
+        """Whether one is at fault itself, and does not just make room for the others."""
+        rest = {application.key for application in needed if application is not one}
+        attempt = self.attempts.run(skip=self.skip, only=frozenset(rest))
+        return rest <= set(attempt.keys) and not attempt.fails
+
+
+def _gradual(good: Attempt | None, bad: Attempt) -> bool:
+    """Whether the error at the first failing rewrite stands out too little to blame it."""
+    if good is None:
+        return False
+    low, high = margin(good.checks), margin(bad.checks)
+    if low is None or high is None or not high.limit:
+        return False
+    return high.ratio < GAP * low.ratio

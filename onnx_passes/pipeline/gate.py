@@ -119,7 +119,14 @@ class Gate:
         if index in self._regions:
             self._regions[index].forget()
         if bench.stale:
-            bench.accepted, bench.stale = bench.run(before, self.baseline.samples), False
+            try:
+                bench.accepted, bench.stale = bench.run(before, self.baseline.samples), False
+            except EngineError as error:
+                # A warning was its price; this pass is not to blame.
+                kind = _kind(pass_.contracts())
+                reason = f"the model before the pass does not run: {error.message}"
+                name = bench.engine.name
+                return [Check(kind, Verdict.NOT_VERIFIED, name, reason=reason)]
         return self.numbers(index, bench, model, pass_.contracts(), override)
 
     def structure(self, model: ir.Model) -> Check:
@@ -149,7 +156,7 @@ class Gate:
     ) -> list[Check]:
         """Run the model on one engine, and hold its outputs to each contract."""
         start = time.perf_counter()
-        kind = str(contracts[0]).partition("(")[0] if contracts else "none"
+        kind = _kind(contracts)
         if not self.baseline.samples:
             reason = "there are no reference samples"
             return [Check(kind, Verdict.NOT_VERIFIED, bench.engine.name, reason=reason)]
@@ -242,12 +249,26 @@ class Gate:
         exact = {name: Tolerance(t.rtol, t.atol) for name, t in outputs.items()}
         return Tolerance(rtol, atol), exact
 
-    def _drift(self, bench: Bench, produced: list[Outputs]) -> Check:
+    def local_limit(
+        self, kind: str, contracts: Sequence[Contract], override: OutputTolerance | None
+    ) -> tuple[Equality | Tolerance, dict[str, Tolerance]]:
+        """Return what inner values are held to where a check of some kind failed."""
+        if kind == "equality":
+            return Equality(), {}
+        if kind == "drift":
+            return self._drift_limit()
+        declared = next((c for c in contracts if isinstance(c, Tolerance)), Tolerance())
+        return self._tolerance(declared, override)
+
+    def _drift_limit(self) -> tuple[Tolerance, dict[str, Tolerance]]:
         given = self.settings.drift
         step, outputs = self._tolerance(Tolerance(), None)
         rtol = given.rtol if given.rtol is not None else step.rtol
         atol = given.atol if given.atol is not None else step.atol
-        limit = Tolerance(rtol, atol)
+        return Tolerance(rtol, atol), outputs
+
+    def _drift(self, bench: Bench, produced: list[Outputs]) -> Check:
+        limit, outputs = self._drift_limit()
         return self._compare("drift", bench, bench.original, produced, limit, outputs)
 
     def _compare(
@@ -343,3 +364,7 @@ class Gate:
         for bench in self.baseline.benches:
             bench.original = bench.run(self.original.model, samples)
             bench.accepted = bench.run(before, samples)
+
+
+def _kind(contracts: Sequence[Contract]) -> str:
+    return str(contracts[0]).partition("(")[0] if contracts else "none"

@@ -268,9 +268,10 @@ class PassManager:
             self.config,
             self.report,
         )
-        rest = failed.undo(failed.explain(change))
+        search = failed.explain(change)
+        rest = failed.undo(search)
         if rest is not None:
-            failed.tell(rest, message)
+            failed.tell(rest, search, message)
             self.model = rest.model
             self.gate.accept()
             return

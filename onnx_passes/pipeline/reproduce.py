@@ -2,80 +2,99 @@
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
 import onnx_ir as ir
 import yaml
 
-from onnx_passes.config.resolve import PassStep
 from onnx_passes.config.schema import PipelineConfig
 from onnx_passes.contracts import Equality, Tolerance
-from onnx_passes.errors import EngineError, OnnxPassesError, UsageError
+from onnx_passes.errors import EngineError, UsageError
 from onnx_passes.passes.base import Pass
-from onnx_passes.passes.context import Application, Rewrites
 from onnx_passes.pipeline.baseline import Bench
 from onnx_passes.pipeline.gate import Gate
-from onnx_passes.report.model import PassReport, RunReport
-from onnx_passes.runtime.base import Data, Feeds
+from onnx_passes.report.model import Blame, RunReport
+from onnx_passes.runtime.base import Data, Feeds, Outputs
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
+from onnx_passes.surgery.copy import copy_model
 from onnx_passes.verify.bundle import Bundle, write_bundle
 from onnx_passes.verify.compare import compare
 from onnx_passes.verify.cut import cut
 from onnx_passes.verify.result import Check, OutputCheck, Verdict
-from onnx_passes.verify.snapshot import Snapshot
+from onnx_passes.verify.score import score
+from onnx_passes.verify.shrink import WHOLE, Case, Shrinker
 
 _LONGEST_NAME = 60
 
 
 @dataclass(frozen=True)
-class Failure:
-    """A pass whose check failed.
+class Pair:
+    """Two models between which a fault may lie.
 
     Attributes:
-        step: The pass.
-        make: Creates it anew.
-        report: What is reported of it, checks included.
-        before: The model before it.
-        after: The model that it made.
-        applied: The rewrites that it made.
-        culprit: The one that is to blame, where that is known.
-        skip: Keys of rewrites that it was not to make.
+        before: The one that is right.
+        after: The one that is not.
+        what: What is between them, in a few words.
     """
 
-    step: PassStep
-    make: Callable[[], Pass]
-    report: PassReport
-    before: Snapshot
+    before: ir.Model
     after: ir.Model
-    applied: Sequence[Application]
-    culprit: Application | None
-    skip: frozenset[str] = frozenset()
-
-    @property
-    def check(self) -> Check:
-        """The check that failed, one of an engine if there is any."""
-        failed = [c for c in self.report.checks if c.verdict is Verdict.FAILED]
-        return next((c for c in failed if c.engine is not None), failed[0])
+    what: str
 
 
 @dataclass(frozen=True)
-class _Case:
-    before: ir.Model
-    after: ir.Model
-    feeds: Mapping[str, Data]
-    what: str
-    part: bool = False
+class Failure:
+    """A check that failed.
+
+    Attributes:
+        name: Names the folder: the place in the run and what failed.
+        title: What failed, as text.
+        error: The error, as text.
+        contract: What was promised, as text.
+        check: The check.
+        pairs: Models that may show the fault, those that differ least first.
+        steps: The passes to run, as the pipeline writes them.
+        blame: What the failure was traced to.
+        make: Creates the pass anew; None where it is not one pass that failed.
+    """
+
+    name: str
+    title: str
+    error: str
+    contract: str
+    check: Check
+    pairs: Sequence[Pair]
+    steps: Sequence[str]
+    blame: Sequence[Blame] = ()
+    make: Callable[[], Pass] | None = None
+
+
+def failed_check(checks: Sequence[Check]) -> Check | None:
+    """Return the check that failed, one of an engine if there is any."""
+    failed = [c for c in checks if c.verdict is Verdict.FAILED]
+    first = failed[0] if failed else None
+    return next((c for c in failed if c.engine is not None), first)
+
+
+def bench_of(gate: Gate, check: Check) -> Bench:
+    """Return the engine that a check ran on, or the first one where it needed none."""
+    benches = gate.baseline.benches
+    named = [bench for bench in benches if bench.engine.name == check.engine]
+    return (named or benches)[0]
 
 
 def reproduce(failure: Failure, gate: Gate, config: PipelineConfig, run: RunReport) -> Path:
     """Write the smallest case found that still fails.
 
-    Tried are, in this order, the region that the guilty rewrite changed, the region that
-    changed up to it, and that of the whole pass, then the same as whole models. A case that
-    does not fail on the engine is passed over; the last is written as it is.
+    Tried are, in this order, the regions in which the pairs of models differ, then the same
+    as whole models. The first that fails on the engine is made smaller, for as long as
+    ``limits.reproducer_seconds``; where none does, the last is written as it is.
 
     Returns:
         The folder.
@@ -84,95 +103,132 @@ def reproduce(failure: Failure, gate: Gate, config: PipelineConfig, run: RunRepo
         OnnxPassesError: There is no sample, or the folder cannot be written.
     """
     check, samples = failure.check, gate.baseline.samples
-    if not samples:
+    feeds = dict(samples[check.sample or 0]) if samples else None
+    if feeds is None and check.engine is not None:
         raise UsageError("there are no reference samples")
-    bench = _bench(gate, check)
-    last, results = None, None
-    for last in _cases(failure, gate, bench, samples[check.sample or 0]):
-        results = _failing(last, check, bench)
+    bench = bench_of(gate, check)
+    case: Case | None = None
+    results: tuple[OutputCheck, ...] | None = None
+    for case in _cases(failure, bench, feeds or {}):
+        results = _Judge(check, bench)(case)
         if results is not None:
             break
-    assert last is not None
-    name = re.sub(r"[^\w.-]+", "-", f"{Path(run.model).stem or 'model'}")[:_LONGEST_NAME]
-    folder = Path(str(config.reproducers))
-    folder /= f"{name}-{failure.report.index:04d}-{failure.step.cls.name}"
-    return write_bundle(_bundle(failure, config, run, bench, last, results or ()), folder)
+    assert case is not None
+    told: list[str] = []
+    if results:
+        engine, judge = bench.engine, _Judge(check, bench)
+        judge.settle(case, results)
+        deadline = time.monotonic() + config.limits.reproducer_seconds
+        shrinker = Shrinker(case, judge, _repeats(failure, judge, case), engine, deadline)
+        case = shrinker.run()
+        told, results = shrinker.told, shrinker.checks
+        if failure.make is not None:
+            does = "makes" if shrinker.repeated else "does not make"
+            told.append(f"the pass by itself {does} the same fault of before.onnx")
+    elif results is None and check.engine is not None:
+        told.append("none of the models that were tried fails in a run of its own")
+    stem = re.sub(r"[^\w.-]+", "-", f"{Path(run.model).stem or 'model'}")[:_LONGEST_NAME]
+    folder = Path(str(config.reproducers)) / f"{stem}-{failure.name}"
+    bundle = _bundle(failure, config, run, bench, case, results or (), told)
+    return write_bundle(bundle, folder)
 
 
-def _bench(gate: Gate, check: Check) -> Bench:
-    benches = gate.baseline.benches
-    named = [bench for bench in benches if bench.engine.name == check.engine]
-    return (named or benches)[0]
-
-
-def _cases(failure: Failure, gate: Gate, bench: Bench, feeds: Feeds) -> Iterator[_Case]:
-    whole = failure.before.model, failure.after
-    if failure.check.kind in ("drift", "metric"):
-        # Both hold the model against the original: no single rewrite need be at fault.
-        yield _Case(gate.original.model, failure.after, feeds, "the whole models")
-        return
-    pairs = [(*pair, what) for pair, what in _prefixes(failure)]
-    pairs.append((*whole, "what the pass changed"))
+def _cases(failure: Failure, bench: Bench, feeds: dict[str, Data]) -> Iterator[Case]:
+    pairs = failure.pairs
     if failure.check.engine is not None:
-        for old, new, what in pairs:
+        for pair in pairs:
             try:
-                part = cut(old, new, feeds, bench.engine)
+                part = cut(pair.before, pair.after, feeds, bench.engine)
             except EngineError:
                 continue
             if part is not None:
-                yield _Case(*part, what, part=True)
-    for old, new, what in pairs:
-        yield _Case(old, new, feeds, f"{what}, as whole models")
+                before, after, values = part
+                yield Case(before, after, dict(values), pair.what, part=True)
+    for pair in pairs:
+        yield Case(pair.before, pair.after, feeds, pair.what + WHOLE)
 
 
-def _prefixes(failure: Failure) -> Iterator[tuple[tuple[ir.Model, ir.Model], str]]:
-    if failure.culprit is None:
-        return
-    count = list(failure.applied).index(failure.culprit) + 1
-    number = failure.culprit.number
-    try:
-        good, bad = (_limited(failure, n) for n in (count - 1, count))
-    except Exception:
-        # A pass that does not repeat what it did is shown as a whole.
-        return
-    yield (good, bad), f"what rewrite {number} changed"
-    yield (failure.before.model, bad), f"what the pass changed up to rewrite {number}"
+@dataclass
+class _Judge:
+    """Says what differs in a case; None where it passes, or cannot run, or differs otherwise."""
+
+    check: Check
+    bench: Bench
+    finite: bool = False
+    least: float = 0.0
+    measured: bool = False
+
+    def settle(self, case: Case, results: Sequence[OutputCheck]) -> None:
+        """Take a case for the fault that smaller ones have to show as well."""
+        old, new = (self.bench.run(m, [case.feeds])[0] for m in (case.before, case.after))
+        self.finite = _all_finite(old)
+        self.measured = all(c.max_abs is not None for c in results if not c.passed)
+        size = score([old], [new], frozenset())
+        # A fault must not dwindle into rounding on the way.
+        self.least = 0.1 * size if math.isfinite(size) else 0.0
+
+    def __call__(self, case: Case) -> tuple[OutputCheck, ...] | None:
+        try:
+            old = self.bench.run(case.before, [case.feeds])[0]
+        except EngineError:
+            return None
+        if self.finite and not _all_finite(old):
+            return None
+        try:
+            new = self.bench.run(case.after, [case.feeds])[0]
+        except EngineError:
+            return None if self.measured else ()
+        results = self._compare(case, old, new)
+        if all(result.passed for result in results):
+            return None
+        if self.measured:
+            if any(r.max_abs is None for r in results if not r.passed):
+                return None
+            if min(score([old], [new], frozenset()), 1e30) < self.least:
+                return None
+        return results
+
+    def _compare(self, case: Case, old: Outputs, new: Outputs) -> tuple[OutputCheck, ...]:
+        limits = {o.output: Tolerance(o.rtol, o.atol) for o in self.check.outputs}
+        contract: Equality | Tolerance = Equality()
+        if self.check.kind in ("tolerance", "drift"):
+            rtol = max((o.rtol for o in self.check.outputs), default=0.0)
+            contract = Tolerance(rtol, max((o.atol for o in self.check.outputs), default=0.0))
+        return compare(
+            old,
+            new,
+            contract,
+            overrides=limits,
+            scale_by_max=case.part,
+            negative_zero=case.part,
+        )
 
 
-def _limited(failure: Failure, count: int) -> ir.Model:
-    pass_ = failure.make()
-    pass_.context.rewrites = Rewrites(limit=count, skip=failure.skip)
-    model = pass_(failure.before.restore()).model
-    keys = [a.key for a in pass_.context.rewrites.applied]
-    if keys != [a.key for a in failure.applied[:count]]:
-        raise OnnxPassesError("the pass does not repeat its rewrites")
-    return model
-
-
-def _failing(case: _Case, check: Check, bench: Bench) -> Sequence[OutputCheck] | None:
-    """Return the comparison of a case that fails; None for one that passes, or cannot run."""
-    try:
-        old = bench.run(case.before, [case.feeds])[0]
-    except EngineError:
-        return None
-    try:
-        new = bench.run(case.after, [case.feeds])[0]
-    except EngineError:
-        return ()
-    limits = {o.output: Tolerance(o.rtol, o.atol) for o in check.outputs}
-    contract: Equality | Tolerance = Equality()
-    if check.kind in ("tolerance", "drift"):
-        rtol = max((o.rtol for o in check.outputs), default=0.0)
-        contract = Tolerance(rtol, max((o.atol for o in check.outputs), default=0.0))
-    results = compare(
-        old,
-        new,
-        contract,
-        overrides=limits,
-        scale_by_max=case.part,
-        negative_zero=case.part,
+def _all_finite(outputs: Outputs) -> bool:
+    arrays = (v for v in outputs.values() if isinstance(v, np.ndarray))
+    return all(
+        bool(np.isfinite(a).all())
+        for a in arrays
+        if a.dtype.kind in "fc" or "float" in a.dtype.name
     )
-    return None if all(result.passed for result in results) else results
+
+
+def _repeats(failure: Failure, judge: _Judge, like: Case) -> Callable[[ir.Model, Feeds], bool]:
+    """Return what says whether the pass by itself makes the same fault of a model."""
+
+    def repeats(model: ir.Model, feeds: Feeds) -> bool:
+        if failure.make is None:
+            return False
+        try:
+            result = failure.make()(copy_model(model)).model
+            return (
+                judge(replace(like, before=model, after=result, feeds=dict(feeds))) is not None
+            )
+        except Exception:
+            # A pass may need more of the model than was left of it.
+            return False
+
+    return repeats
 
 
 def _bundle(
@@ -180,8 +236,9 @@ def _bundle(
     config: PipelineConfig,
     run: RunReport,
     bench: Bench,
-    case: _Case,
+    case: Case,
     results: Sequence[OutputCheck],
+    told: Sequence[str],
 ) -> Bundle:
     engine = bench.engine
     settings = engine if isinstance(engine, OnnxRuntimeEngine) else OnnxRuntimeEngine()
@@ -195,31 +252,35 @@ def _bundle(
         optimization=settings.optimization,
         prepacking=settings.prepacking,
         threads=settings.threads,
-        pipeline=_pipeline(failure.step, config, settings, case.feeds),
-        readme=_readme(failure, run, case, engine.name),
+        kind=failure.check.kind,
+        pipeline=_pipeline(failure.steps, config, settings, case.feeds),
+        readme=_readme(failure, run, case, engine.name, told),
     )
 
 
 def _pipeline(
-    step: PassStep, config: PipelineConfig, engine: OnnxRuntimeEngine, feeds: Feeds
+    steps: Sequence[str], config: PipelineConfig, engine: OnnxRuntimeEngine, feeds: Feeds
 ) -> str:
     options = {"optimization": engine.optimization, "prepacking": engine.prepacking}
     data = {
         "imports": list(config.imports),
-        "passes": [step.text],
+        "passes": list(steps),
         "engines": [{"onnxruntime": {**options, "threads": engine.threads, "when": "each"}}],
         "reference": {"inputs": "inputs.npz", "allow_nan": True},
         "reproducers": False,
     }
-    kept = {k: v for k, v in data.items() if v != [] and (feeds or k != "reference")}
+    plain = bool(feeds) and all(isinstance(v, np.ndarray) for v in feeds.values())
+    kept = {k: v for k, v in data.items() if v != [] and (plain or k != "reference")}
     return yaml.safe_dump(kept, sort_keys=False)
 
 
-def _readme(failure: Failure, run: RunReport, case: _Case, engine: str) -> str:
+def _readme(
+    failure: Failure, run: RunReport, case: Case, engine: str, told: Sequence[str]
+) -> str:
     names = ("onnx-passes", "onnx", "onnx-ir", "onnxruntime", "numpy", "python")
     versions = ", ".join(f"{n} {run.versions[n]}" for n in names if n in run.versions)
     lines = [
-        f"# `{failure.step.text}` fails on `{run.model}`",
+        f"# `{failure.title}` fails on `{run.model}`",
         "",
         "    python repro.py",
         "",
@@ -228,25 +289,29 @@ def _readme(failure: Failure, run: RunReport, case: _Case, engine: str) -> str:
         "It needs the packages onnx, onnxruntime and numpy.",
         "",
         f"- models: {case.what}",
-        f"- promise: {failure.report.contract}; the check that failed: {failure.check.kind}",
+        *[f"- {sentence}" for sentence in told],
+        f"- promise: {failure.contract}; the check that failed: {failure.check.kind}",
         f"- engine: {engine}",
         f"- versions: {versions}",
     ]
-    if failure.culprit is not None:
-        rewrite = failure.culprit
+    for blame in failure.blame:
+        what = f"rewrite {blame.number}, rule {blame.rule}" if blame.rule else blame.name
         lines += [
-            f"- rewrite {rewrite.number}, rule {rewrite.rule}:",
+            f"- {what}, {blame.how}:",
             "",
-            *[f"      - {node}" for node in rewrite.nodes],
-            *[f"      + {node}" for node in rewrite.new_nodes],
+            *[f"      - {node}" for node in blame.nodes],
+            *[f"      + {node}" for node in blame.new_nodes],
+            "",
         ]
+    several = len(failure.steps) > 1
     lines += [
         "",
         "What the run said:",
         "",
-        *[f"    {line}" for line in (failure.report.error or "").splitlines()],
+        *[f"    {line}" for line in failure.error.splitlines()],
         "",
-        "`pipeline.yaml` runs this pass alone. Passes of your own are imported from the",
+        f"`pipeline.yaml` runs {'these passes' if several else 'this pass'} alone. Passes of "
+        "your own are imported from the",
         "folder that you are in, so from theirs:",
         "",
         "    onnx-passes -c THIS_FOLDER/pipeline.yaml -o out.onnx THIS_FOLDER/before.onnx",

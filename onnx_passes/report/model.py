@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from onnx_passes.verify.result import Check, Verdict
+from onnx_passes.verify.result import Check, OutputCheck, Verdict
 
 SCHEMA_VERSION = 1
 
@@ -50,6 +50,35 @@ class RewriteSummary:
 
 
 @dataclass
+class Blame:
+    """What a failure was traced to: one rewrite, or the first nodes that differ.
+
+    Attributes:
+        step: Index of its pass in the run.
+        name: Pipeline name of that pass.
+        how: How it was found: "by its own error", "by bisection", ...
+        number: Number of the rewrite in the whole pipeline; None where it is none.
+        rule: Name of the rule; None where it is no rewrite.
+        nodes: The nodes before, as text.
+        new_nodes: The nodes after, as text.
+        value: The value in which the two differ; None where none was measured.
+        score: Its error relative to the largest element; None where none was measured.
+        sample: The reference sample on which that was measured.
+    """
+
+    step: int
+    name: str
+    how: str
+    number: int | None = None
+    rule: str | None = None
+    nodes: list[str] = field(default_factory=list)
+    new_nodes: list[str] = field(default_factory=list)
+    value: OutputCheck | None = None
+    score: float | None = None
+    sample: int | None = None
+
+
+@dataclass
 class PassReport:
     """One pass of the pipeline.
 
@@ -74,6 +103,7 @@ class PassReport:
         group: Path of the groups it ran in (``cleanup#2`` is its second round).
         culprits: Numbers of the rewrites that a failure was traced to.
         reproducer: Folder of the reproducer that a failure left.
+        blame: What a failure was traced to, with the value that went wrong, the worst first.
         budget_spent: Share of the error budget used up after this pass, 1 being all of it.
     """
 
@@ -97,6 +127,7 @@ class PassReport:
     group: str = ""
     culprits: list[int] = field(default_factory=list)
     reproducer: str | None = None
+    blame: list[Blame] = field(default_factory=list)
     budget_spent: float | None = None
 
     @property
@@ -157,6 +188,8 @@ class RunReport:
         reference: The inputs used.
         passes: Every pass, in the order run.
         final: Checks made at the end, of the result against the original.
+        blame: What a failure of those was traced to.
+        reproducer: Folder of the reproducer that such a failure left.
         not_verified: What was not verified and why, a sentence each.
         notes: What the loader and the saver had to say, a sentence each.
         error: The error that ended the run, as text.
@@ -179,6 +212,8 @@ class RunReport:
     reference: ReferenceReport | None = None
     passes: list[PassReport] = field(default_factory=list)
     final: list[Check] = field(default_factory=list)
+    blame: list[Blame] = field(default_factory=list)
+    reproducer: str | None = None
     not_verified: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     error: str | None = None

@@ -47,6 +47,7 @@ class Bundle:
         optimization: ONNX Runtime's level for both: "none", "basic", "extended" or "all".
         prepacking: Whether its kernels may copy weights into layouts of their own.
         threads: Its number of threads within a node.
+        kind: The check that failed: "structure" and "interface" are looked at in their own way.
         pipeline: A pipeline file that runs the pass alone.
         readme: What happened, in Markdown.
     """
@@ -60,6 +61,7 @@ class Bundle:
     optimization: str = "none"
     prepacking: bool = True
     threads: int = 1
+    kind: str = "equality"
     pipeline: str = ""
     readme: str = ""
 
@@ -113,6 +115,7 @@ def _fill(bundle: Bundle, folder: Path) -> None:
     save_model(bundle.after, folder / "after.onnx", external_data="inline")
     _write_npz(bundle.inputs, folder / "inputs.npz")
     settings = {
+        "kind": bundle.kind,
         "optimization": bundle.optimization,
         "prepacking": bundle.prepacking,
         "threads": bundle.threads,

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import onnx_ir as ir
 from onnx_ir.passes.common import RemoveUnusedNodesPass
 
-from onnx_passes.runtime.base import Array, Engine, Feeds
-from onnx_passes.verify.recording import exposed
+from onnx_passes.passes.constants import is_constant
+from onnx_passes.runtime.base import Array, Data, Engine, Feeds
+from onnx_passes.surgery.walk import captured_values
 from onnx_passes.verify.region import Region, changed_region, region_model
 
 
@@ -49,17 +50,119 @@ def cut(
     return pair[0], pair[1], values
 
 
+def values_of(
+    model: ir.Model, names: Iterable[str], feeds: Feeds, engine: Engine
+) -> dict[str, Data]:
+    """Return values of a model's main graph, by one run of it.
+
+    Args:
+        model: The model; it is not changed.
+        names: The values wanted; those that the graph neither reads nor computes are left out.
+        feeds: A sample.
+        engine: What runs it.
+
+    Raises:
+        EngineError: The model does not run, or one of the values cannot be an output.
+    """
+    wanted = set(names)
+    found = {name: data for name, data in feeds.items() if name in wanted}
+    for value in model.graph.inputs:
+        # What a caller does not give has its default.
+        if value.name in wanted - found.keys() and value.const_value is not None:
+            found[str(value.name)] = value.const_value.numpy()
+    inner = [
+        str(value.name)
+        for node in model.graph
+        for value in node.outputs
+        if value.name in wanted and value.name not in found
+    ]
+    if not inner:
+        return found
+    exposed = model.clone()
+    known = {str(value.name) for value in exposed.graph.outputs}
+    exposed.graph.outputs.extend(
+        value
+        for node in exposed.graph
+        for value in node.outputs
+        if value.name in inner and value.name not in known
+    )
+    with engine.prepare(exposed) as session:
+        return found | session.run(feeds, inner)
+
+
+def around(
+    before: ir.Model, after: ir.Model, name: str, feeds: Feeds, engine: Engine
+) -> tuple[ir.Model, ir.Model, dict[str, Data]] | None:
+    """Cut out what computes one value, down to values that both models have in common.
+
+    Args:
+        before: The model that is right.
+        after: The model that is not.
+        name: A value of both, the first that differs, so that what is before it agrees.
+        feeds: A sample for both.
+        engine: What ``before`` is run on.
+
+    Returns:
+        The two parts and inputs for both; None where no part can be cut out.
+
+    Raises:
+        EngineError: ``before`` does not run.
+    """
+    old, new = _computed(before), _computed(after)
+    if name not in old or name not in new:
+        return None
+    common = (old.keys() & new.keys()) - {name}
+    common |= {str(value.name) for value in before.graph.inputs}
+    cuts = [_behind(model, name, common) for model in (before, after)]
+    boundary = tuple(dict.fromkeys(n for _, names in cuts for n in names))
+    values = values_of(before, boundary, feeds, engine)
+    if values.keys() != set(boundary) or not all(nodes for nodes, _ in cuts):
+        return None
+    arrays = {key: data for key, data in values.items() if isinstance(data, np.ndarray)}
+    if len(arrays) < len(values):
+        return None
+    ordered = {key: arrays[key] for key in boundary}
+    parts = [
+        _part(model, Region(nodes, boundary, (name,)), ordered)
+        for model, (nodes, _) in zip((before, after), cuts, strict=True)
+    ]
+    return parts[0], parts[1], dict(ordered)
+
+
+def _computed(model: ir.Model) -> dict[str, ir.Node]:
+    return {str(v.name): node for node in model.graph for v in node.outputs if v.name}
+
+
+def _behind(
+    model: ir.Model, name: str, common: set[str]
+) -> tuple[tuple[ir.Node, ...], list[str]]:
+    """Return the nodes from common values to the one named, and the common values read."""
+    makers = _computed(model)
+    needed: set[ir.Node] = set()
+    read: dict[str, None] = {}
+    pending = [makers[name]]
+    while pending:
+        node = pending.pop()
+        if node in needed:
+            continue
+        needed.add(node)
+        for value in (*node.inputs, *captured_values(node)):
+            if value is None or is_constant(value):
+                continue
+            maker = makers.get(str(value.name))
+            if str(value.name) in common or maker is None:
+                read[str(value.name)] = None
+            else:
+                pending.append(maker)
+    return tuple(node for node in model.graph if node in needed), list(read)
+
+
 def _values(
     model: ir.Model, names: Sequence[str], feeds: Feeds, engine: Engine
 ) -> dict[str, Array] | None:
-    inner = [name for name in names if name not in feeds]
-    found = dict(feeds)
-    if inner:
-        with engine.prepare(exposed(model)) as session:
-            found |= session.run(feeds, inner)
-    values = {name: found[name] for name in names}
-    arrays = {name: v for name, v in values.items() if isinstance(v, np.ndarray)}
-    return arrays if len(arrays) == len(values) else None
+    found = values_of(model, names, feeds, engine)
+    arrays = {name: v for name, v in found.items() if isinstance(v, np.ndarray)}
+    return {n: arrays[n] for n in names} if len(arrays) == len(names) else None
 
 
 def _part(model: ir.Model, region: Region, values: dict[str, Array]) -> ir.Model:

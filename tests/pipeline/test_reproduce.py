@@ -100,7 +100,9 @@ def test_only_the_guilty_rewrite_is_cut_out_with_its_values(tmp_path):
     assert constant.name == "c"
     shown = repro(folder)
     assert shown.returncode == 1, shown.stderr
-    assert shown.stdout.splitlines()[1].startswith("d: 6 of 6 elements differ")
+    assert shown.stdout.splitlines()[1] == (
+        "d: 1 of 1 elements differ, the worst at [0, 0]: before 3.0, after 0.0 (rtol 0, atol 0)"
+    )
     told = (folder / "README.md").read_text()
     assert "- d = Add(b, c)" in told
     assert "+ d = Sum(b, b)" in told
@@ -148,7 +150,8 @@ def test_the_first_sample_that_fails_is_the_one_left(tmp_path):
         proto = onnx.numpy_helper.from_array(array, "x")
         (part / "input_0.pb").write_bytes(proto.SerializeToString())
     given = f"reference={{inputs: {tmp_path}/data}}"
-    (done,) = run(tmp_path / "out", ["repro-drop-neg"], given).passes
+    given = [given, "limits.reproducer_seconds=0"]
+    (done,) = run(tmp_path / "out", ["repro-drop-neg"], *given).passes
     assert np.array_equal(np.load(f"{done.reproducer}/inputs.npz")["x"], wrong)
 
 
@@ -244,7 +247,7 @@ def test_regions_of_every_kind_are_cut_out(tmp_path, text, kept, inputs):
     assert shown.returncode == 1, shown.stderr
 
 
-def test_a_fault_in_a_function_is_shown_by_the_whole_models(tmp_path):
+def test_a_fault_in_a_function_is_shown_by_its_call(tmp_path):
     text = (
         '<ir_version: 10, opset_import: ["": 21, "f": 1]> g (float[4] x) => (float[4] y) '
         "<float[4] w = {1, 2, 3, 4}> { t = Neg(x) y = f.foo(t, w) } "
@@ -253,9 +256,8 @@ def test_a_fault_in_a_function_is_shown_by_the_whole_models(tmp_path):
     model = ir.from_proto(onnx.parser.parse_model(text))
     config = default_config([f"reproducers={tmp_path}"], ["repro-double"])
     (done,) = run_pipeline(model, config).report.passes
-    assert operators(f"{done.reproducer}/before.onnx") == ["Neg", "foo"]
+    assert operators(f"{done.reproducer}/before.onnx") == ["foo"]
     assert repro(done.reproducer).returncode == 1
-    assert "as whole models" in Path(f"{done.reproducer}/README.md").read_text()
 
 
 def test_drift_is_shown_against_the_original(tmp_path):

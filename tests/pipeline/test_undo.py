@@ -8,7 +8,7 @@ import pytest
 from onnx_passes import passes
 from onnx_passes.config.load import default_config
 from onnx_passes.passes.base import RewriteRulePass, Transformation
-from onnx_passes.pipeline import undo
+from onnx_passes.pipeline import culprit
 from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.verify.result import Verdict
 
@@ -92,7 +92,7 @@ def test_a_pass_of_which_nothing_is_left_is_rolled_back_as_a_whole():
     (report,) = done.report.passes
     assert operators(done.model) == ["Add", "Add"]
     assert (report.verdict, report.action) == (Verdict.FAILED, "rolled back")
-    assert report.culprits == [1]
+    assert report.culprits == [1, 2]
     assert len(report.rewrites) == 2
 
 
@@ -105,10 +105,11 @@ def test_a_wrong_rewrite_is_not_made_again_later_in_the_run():
 
 
 def test_too_many_wrong_rewrites_undo_the_pass(monkeypatch):
-    monkeypatch.setattr(undo, "MOST_UNDONE", 2)
+    monkeypatch.setattr(culprit, "MOST_CULPRITS", 2)
     (report,) = run(chain(-1, -2, -3, 4)).report.passes
     assert report.action == "rolled back"
-    assert report.culprits == [1]
+    assert report.culprits == [1, 2, 3]
+    assert "3 rewrites are wrong" in report.notes[0]
 
 
 def test_passes_after_it_are_held_against_what_was_kept():

@@ -1,0 +1,80 @@
+"""The first value, in topological order, in which two models differ."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import onnx_ir as ir
+
+from onnx_passes.contracts import Equality, Tolerance
+from onnx_passes.errors import EngineError
+from onnx_passes.runtime.base import Engine, Feeds
+from onnx_passes.verify.compare import compare
+from onnx_passes.verify.cut import values_of
+from onnx_passes.verify.region import changed_region
+from onnx_passes.verify.result import OutputCheck
+
+
+@dataclass(frozen=True)
+class Divergence:
+    """Where two models part.
+
+    Attributes:
+        value: Comparison of the value.
+        before: The node that computes it in the one model.
+        after: The node that computes it in the other.
+    """
+
+    value: OutputCheck
+    before: ir.Node | None
+    after: ir.Node | None
+
+
+def first_divergence(
+    before: ir.Model,
+    after: ir.Model,
+    feeds: Feeds,
+    engine: Engine,
+    contract: Equality | Tolerance,
+    overrides: Mapping[str, Tolerance] | None = None,
+) -> Divergence | None:
+    """Find the first value of the main graph that breaks a contract.
+
+    Compared are values that both models have under one name; where what changed can be told,
+    only those computed there.
+
+    Returns:
+        The value; None where all agree, or one of the models does not run.
+    """
+    old, new = _makers(before), _makers(after)
+    region = changed_region(before, after)
+    names = [name for name in new if name in old]
+    if region is not None and region.nodes:
+        changed = {str(value.name) for node in region.nodes for value in node.outputs}
+        names = [name for name in names if name in changed] or names
+    try:
+        expected = values_of(before, names, feeds, engine)
+        actual = values_of(after, names, feeds, engine)
+    except EngineError:
+        return None
+    for name in names:
+        if not isinstance(expected[name], np.ndarray):
+            continue
+        checks = compare(
+            {name: expected[name]},
+            {name: actual[name]},
+            contract,
+            overrides=overrides,
+            scale_by_max=True,
+            negative_zero=True,
+        )
+        wrong = next((check for check in checks if not check.passed), None)
+        if wrong is not None:
+            return Divergence(wrong, old.get(name), new.get(name))
+    return None
+
+
+def _makers(model: ir.Model) -> dict[str, ir.Node]:
+    return {str(v.name): node for node in model.graph for v in node.outputs if v.name}
