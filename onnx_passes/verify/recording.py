@@ -12,9 +12,11 @@ from pathlib import Path
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.passes.constants import is_constant
+from onnx_passes.passes.inline.inline_functions import InlineFunctions
 from onnx_passes.runtime.base import Array, Data
+from onnx_passes.surgery.copy import copy_model
 from onnx_passes.surgery.walk import captured_values
+from onnx_passes.verify.node_equality import constant_tensor
 
 
 class Recording(Mapping[str, Array]):
@@ -83,6 +85,23 @@ def _mapped(array: Array) -> bool:
 SMALL = 1 << 20
 
 
+def inlined(model: ir.Model) -> ir.Model:
+    """Return a model without functions, so that their bodies are compared node by node.
+
+    Returns:
+        The model itself where it has none, else a copy. Calls stay whose function means other
+        versions of operators than the model does; they count as one node each.
+
+    Raises:
+        PassError: Functions call each other in a cycle.
+    """
+    if not model.functions:
+        return model
+    copy = copy_model(model)
+    InlineFunctions()(copy)
+    return copy
+
+
 def exposed(model: ir.Model, *, weights: bool = True) -> ir.Model:
     """Return a copy of a model whose outputs are all values of its main graph.
 
@@ -99,7 +118,10 @@ def exposed(model: ir.Model, *, weights: bool = True) -> ir.Model:
         value
         for node in graph
         for value in node.outputs
-        if value.name and value not in known and value not in hidden and not is_constant(value)
+        if value.name
+        and value not in known
+        and value not in hidden
+        and constant_tensor(value) is None
     )
     return copy
 
@@ -108,7 +130,7 @@ def _computed_weights(graph: ir.Graph) -> set[ir.Value]:
     fixed: set[ir.Value] = set()
     for node in graph:
         read = [v for v in (*node.inputs, *captured_values(node)) if v is not None]
-        if all(value in fixed or is_constant(value) for value in read):
+        if all(value in fixed or constant_tensor(value) is not None for value in read):
             fixed.update(node.outputs)
     return {value for value in fixed if not _is_small(value)}
 

@@ -10,15 +10,16 @@ and so do the outputs.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 import onnx_ir as ir
 
-from onnx_passes.passes.constants import is_constant
 from onnx_passes.runtime.base import Array
-from onnx_passes.surgery.digest import Key, leaf_key, tensor_digest
+from onnx_passes.surgery.copy import copy_nodes
 from onnx_passes.surgery.walk import captured_values
+from onnx_passes.verify.node_equality import NodeEquality, constant_tensor, same_tensor
 
 
 @dataclass(frozen=True)
@@ -41,160 +42,131 @@ def changed_region(before: ir.Model, after: ir.Model) -> Region | None:
 
     Returns:
         The region; None where values cannot be matched by name, so that only the whole model
-        tells: other opset imports, functions or defaults of inputs, an output of no node.
+        tells: other versions of an opset or defaults of inputs, an output of no node.
     """
-    if (
-        dict(before.opset_imports) != dict(after.opset_imports)
-        or _defaults(before) != _defaults(after)
-        or not _functions(before, after)
-    ):
-        return None
-    known = {_node_key(node) for node in before.graph}
-    new = tuple(
-        node
-        for node in after.graph
-        if not _is_constant_node(node) and _node_key(node) not in known
-    )
-    inside = {value for node in new for value in node.outputs}
-    read = [value for node in new for value in (*node.inputs, *captured_values(node))]
-    boundary = dict.fromkeys(
-        str(v.name) for v in read if v is not None and v not in inside and not is_constant(v)
-    )
-    fresh = set(new)
-    frontier = dict.fromkeys(
-        str(value.name)
-        for node in new
-        for value in node.outputs
-        if value.is_graph_output() or any(user not in fresh for user in _users(value, after))
-    )
-    names = {str(v.name) for v in before.graph.inputs}
-    names.update(str(v.name) for node in before.graph for v in node.outputs)
-    if any(name not in names for name in (*boundary, *frontier)):
+    if not (_imports_agree(before, after) and _defaults_agree(before, after)):
         return None
     if any(v.producer() is None and not v.is_graph_input() for v in after.graph.outputs):
         return None
-    if _constant_outputs(before) != _constant_outputs(after):
+    if not _constant_outputs_agree(before, after):
         return None  # no node computes them that could be run
-    return Region(new, tuple(boundary), tuple(frontier))
+    producers = {str(v.name): node for node in before.graph for v in node.outputs if v.name}
+    equality = NodeEquality(before, after)
+    new: list[ir.Node] = []
+    for node in after.graph:
+        if not _is_constant_node(node):
+            name = next((v.name for v in node.outputs if v.name), None)
+            old = producers.get(str(name))
+            if old is None or not equality.same(old, node):
+                new.append(node)
+    inside = {value for node in new for value in node.outputs}
+    read = [value for node in new for value in (*node.inputs, *captured_values(node))]
+    boundary = dict.fromkeys(
+        str(v.name)
+        for v in read
+        if v is not None and v not in inside and constant_tensor(v) is None
+    )
+    frontier = _frontier(new, after)
+    names = {v.name for v in before.graph.inputs}
+    if any(n not in names and n not in producers for n in (*boundary, *frontier)):
+        return None
+    return Region(tuple(new), tuple(boundary), frontier)
 
 
 def region_model(model: ir.Model, region: Region, values: Mapping[str, Array]) -> ir.Model:
     """Return the region as a model: inputs are its boundary, outputs all that it computes.
+
+    Only the nodes of the region are copied; weights and functions are shared.
 
     Args:
         model: The model that the region was found in.
         region: The region.
         values: A value for each name of the boundary, for its type and rank.
     """
-    whole = model.clone()
-    graph = whole.graph
-    by_name = {str(v.name): v for v in graph.inputs}
-    by_name |= {str(v.name): v for node in graph for v in node.outputs}
-    keep = {str(node.outputs[0].name) for node in region.nodes}
-    nodes = [node for node in graph if node.outputs and str(node.outputs[0].name) in keep]
+    nodes, copies = copy_nodes(region.nodes)
+    inside = {value for node in region.nodes for value in node.outputs}
+    outside: dict[str, ir.Value] = {}
+    initializers: dict[str, ir.Value] = {}
+    for node in region.nodes:
+        for value in (*node.inputs, *captured_values(node)):
+            if value is None or value in inside:
+                continue
+            copy = copies[value]
+            tensor = constant_tensor(value)
+            if tensor is None:
+                outside[str(value.name)] = copy
+            else:
+                copy.const_value = tensor
+                initializers[str(value.name)] = copy
     inputs = []
     for name in region.boundary:
         array = values[name]
-        old = by_name[name]
-        dims = [None] * array.ndim
-        entry = ir.Value(
-            name=name,
-            type=ir.TensorType(ir.DataType.from_numpy(array.dtype)),
-            shape=ir.Shape(dims),
-        )
-        old.replace_all_uses_with(entry, replace_graph_outputs=True)
+        entry = outside.get(name) or ir.Value(name=name)
+        entry.const_value = None
+        entry.type = ir.TensorType(ir.DataType.from_numpy(array.dtype))
+        entry.shape = ir.Shape([None] * array.ndim)
         inputs.append(entry)
-    outputs = [v for node in nodes for v in node.outputs if v.name]
-    constants = [n for n in graph if _is_constant_node(n)]
-    initializers = [v for v in graph.initializers.values() if not v.is_graph_input()]
-    graph.outputs.clear()
-    graph.remove([*nodes, *constants])
-    graph.initializers.clear()
     body = ir.Graph(
         inputs,
-        outputs,
-        nodes=[*constants, *nodes],
-        initializers=initializers,
-        opset_imports=dict(graph.opset_imports),
+        [v for node in nodes for v in node.outputs if v.name],
+        nodes=nodes,
+        initializers=list(initializers.values()),
+        opset_imports=dict(model.graph.opset_imports),
         name="region",
     )
-    functions = list(whole.functions.values())
+    functions = list(model.functions.values())
     return ir.Model(body, ir_version=model.ir_version, functions=functions)
 
 
-def _defaults(model: ir.Model) -> dict[str, bytes]:
-    """Return the digests of the initializers that callers may override, by name."""
-    return {
-        str(value.name): tensor_digest(value.const_value)
-        for value in model.graph.inputs
-        if value.const_value is not None
-    }
-
-
-def _constant_outputs(model: ir.Model) -> dict[str | None, Key | str | None]:
-    return {v.name: _read_key(v) for v in model.graph.outputs if is_constant(v)}
-
-
-def _functions(before: ir.Model, after: ir.Model) -> bool:
-    """Whether every function left is what it was."""
-    if not after.functions:
-        return True
-    shared = all(
-        key in before.functions
-        and _graph_key(before.functions[key].graph) == _graph_key(function.graph)
-        for key, function in after.functions.items()
+def _imports_agree(before: ir.Model, after: ir.Model) -> bool:
+    """Whether no domain that both import has another version; others have no kept nodes."""
+    return all(
+        before.opset_imports.get(domain, version) == version
+        for domain, version in after.opset_imports.items()
     )
-    return shared
 
 
-def _users(value: ir.Value, model: ir.Model) -> list[ir.Node]:
-    """Return the nodes of the main graph that read a value, or hold a subgraph that does."""
-    found = []
-    for user in value.consumers():
-        if user.graph is model.graph:
-            found.append(user)
-        else:
-            found += [n for n in model.graph if value in captured_values(n)]
+def _defaults_agree(before: ir.Model, after: ir.Model) -> bool:
+    """Whether the initializers that callers may override are what they were."""
+    old = {v.name: v.const_value for v in before.graph.inputs if v.const_value is not None}
+    new = {v.name: v.const_value for v in after.graph.inputs if v.const_value is not None}
+    return old.keys() == new.keys() and all(same_tensor(old[n], new[n]) for n in new)
+
+
+def _constant_outputs_agree(before: ir.Model, after: ir.Model) -> bool:
+    old, new = (
+        {v.name: t for v in m.graph.outputs if (t := constant_tensor(v)) is not None}
+        for m in (before, after)
+    )
+    return old.keys() == new.keys() and all(same_tensor(old[n], new[n]) for n in new)
+
+
+def _frontier(new: list[ir.Node], model: ir.Model) -> tuple[str, ...]:
+    """Return the names of what new nodes compute, and others or the outputs read."""
+    fresh = set(new)
+    holders: dict[ir.Value, list[ir.Node]] | None = None
+    found: dict[str, None] = {}
+    for node in new:
+        for value in node.outputs:
+            users = [u for u in value.consumers() if u.graph is model.graph]
+            if len(users) < len(value.consumers()):
+                holders = _captures(model) if holders is None else holders
+                users += holders.get(value, [])
+            if value.is_graph_output() or any(user not in fresh for user in users):
+                found[str(value.name)] = None
+    return tuple(found)
+
+
+def _captures(model: ir.Model) -> dict[ir.Value, list[ir.Node]]:
+    """Return the nodes of the main graph that hold a subgraph which reads a value."""
+    found: dict[ir.Value, list[ir.Node]] = defaultdict(list)
+    for node in model.graph:
+        for value in captured_values(node):
+            found[value].append(node)
     return found
 
 
 def _is_constant_node(node: ir.Node) -> bool:
-    return node.op_type == "Constant" and node.domain == "" and is_constant(node.outputs[0])
-
-
-def _node_key(node: ir.Node) -> Key:
-    return (
-        node.domain,
-        node.op_type,
-        node.overload,
-        tuple(map(_read_key, node.inputs)),
-        tuple(value.name for value in node.outputs),
-        tuple(sorted((_attribute_key(a) for a in node.attributes.values()), key=repr)),
-    )
-
-
-def _read_key(value: ir.Value | None) -> Key | str | None:
-    if value is None:
-        return None
-    if is_constant(value):
-        tensor = ir.convenience.get_const_tensor(value)
-        assert tensor is not None
-        return ("constant", tensor_digest(tensor))
-    return value.name
-
-
-def _attribute_key(attribute: ir.Attr) -> Key:
-    if not attribute.is_ref():
-        if attribute.type is ir.AttributeType.GRAPH:
-            return (attribute.name, _graph_key(attribute.as_graph()))
-        if attribute.type is ir.AttributeType.GRAPHS:
-            return (attribute.name, tuple(map(_graph_key, attribute.as_graphs())))
-    return (attribute.name, leaf_key(attribute))
-
-
-def _graph_key(graph: ir.Graph) -> Key:
-    return (
-        tuple(value.name for value in graph.inputs),
-        tuple(map(_read_key, graph.outputs)),
-        tuple(_node_key(node) for node in graph),
-    )
+    if node.op_type != "Constant" or node.domain != "":
+        return False
+    return constant_tensor(node.outputs[0]) is not None

@@ -6,7 +6,7 @@ from onnx_passes.passes.eliminate.eliminate_identity import EliminateIdentity
 from onnx_passes.passes.folding.lift_constants import LiftConstants
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.testing import parse
-from onnx_passes.verify.recording import Recording, exposed
+from onnx_passes.verify.recording import Recording, exposed, inlined
 from onnx_passes.verify.region import changed_region, region_model
 
 TEXT = """(float[2,N] x) => (float[2,N] y) {
@@ -94,3 +94,53 @@ def test_an_output_that_became_a_constant_is_not_overlooked():
     )
     after = parse("(float[2] x) => (float[2] y) { y = Constant<value = float[2] {1, 2}>() }")
     assert changed_region(before, after) is None
+
+
+def test_a_constant_is_what_its_node_says_whatever_is_noted_at_its_output():
+    def change(model):
+        (constant,) = (n for n in model.graph if n.op_type == "Constant")
+        constant.outputs[0].const_value = constant.attributes["value"].as_tensor()
+        constant.attributes["value"] = ir.AttrTensor("value", ir.tensor(np.float32(3)))
+
+    assert [node.op_type for node in changed_region(*pair(change)).nodes] == ["Mul"]
+
+
+FUNCTIONS = """<ir_version: 9, opset_import: ["" : 18, "local" : 1]>
+    m (float[2,N] x) => (float[2,N] y) {{ a = Relu(x)  b = local.outer(a)  y = Neg(b) }}
+    <domain: "local", opset_import: ["" : 18, "local" : 1]>
+    outer (p) => (q) {{ r = Exp(p)  q = local.inner(r) }}
+    <domain: "local", opset_import: ["" : 18]>
+    inner (p) => (q) {{ q = {}(p) }}"""
+
+
+def functions(operator):
+    return ir.from_onnx_text(FUNCTIONS.format(operator))
+
+
+def test_a_call_is_new_where_a_function_behind_it_changed():
+    assert changed_region(functions("Abs"), functions("Abs")).nodes == ()
+    region = changed_region(functions("Abs"), functions("Sin"))
+    assert [node.op_type for node in region.nodes] == ["outer"]
+    assert (region.boundary, region.frontier) == (("a",), ("b",))
+
+
+def test_a_call_runs_with_the_functions_behind_it():
+    after = functions("Sin")
+    region = changed_region(functions("Abs"), after)
+    values = {"a": np.ones((2, 3), np.float32)}
+    with OnnxRuntimeEngine().prepare(region_model(after, region, values)) as session:
+        np.testing.assert_allclose(session.run(values)["b"], np.sin(np.exp(values["a"])), 1e-6)
+
+
+def test_inlined_only_what_changed_in_a_body_is_new():
+    before, after = inlined(functions("Abs")), inlined(functions("Sin"))
+    assert [node.op_type for node in changed_region(before, after).nodes] == ["Sin"]
+
+
+def test_only_the_region_is_copied():
+    before, after = pair(EliminateIdentity())
+    region = changed_region(before, after)
+    part = region_model(after, region, {"a": np.ones((2, 3), np.float32)})
+    assert [node.op_type for node in part.graph] == ["Mul"]
+    assert len(part.graph.initializers) == 1
+    assert all(node.graph is after.graph for node in region.nodes)

@@ -1,0 +1,141 @@
+"""Whether a node of one model computes what that of another does, from values of one name."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+
+from onnx_passes.surgery.digest import leaf_key, tensor_digest
+
+_NUMBERS = {
+    "value_int": np.int64,
+    "value_ints": np.int64,
+    "value_float": np.float32,
+    "value_floats": np.float32,
+}
+
+
+def constant_tensor(value: ir.Value) -> ir.TensorProtocol | None:
+    """Return the tensor that a value always holds; None where none is known.
+
+    What a node computes is read off the node: a tensor noted at its output may be out of date.
+    """
+    producer = value.producer()
+    if producer is None:
+        # An initializer that is an input as well is a default, which callers may override.
+        return None if value.is_graph_input() else value.const_value
+    if producer.op_type != "Constant" or producer.domain != "":
+        return None
+    for name, attribute in producer.attributes.items():
+        if attribute.is_ref():
+            return None
+        if name == "value":
+            tensor: ir.TensorProtocol = attribute.value
+            return tensor
+        if name in _NUMBERS:
+            return ir.tensor(np.array(attribute.value, _NUMBERS[name]), name=value.name)
+    return None
+
+
+def same_tensor(old: ir.TensorProtocol, new: ir.TensorProtocol) -> bool:
+    """Whether two tensors have one type, shape and content, however they are stored."""
+    if old is new:
+        return True
+    if old.dtype != new.dtype or old.shape != new.shape:
+        return False
+    return tensor_digest(old) == tensor_digest(new)
+
+
+class NodeEquality:
+    """Compares nodes of two models: by names, and constants by content.
+
+    Contents are only looked into where both are not the same object, which is rare: models
+    share the tensors that a pass has not touched.
+    """
+
+    def __init__(self, before: ir.Model, after: ir.Model) -> None:
+        """Compare the functions that both have."""
+        self._changed: set[ir.OperatorIdentifier] = set()
+        self._functions = after.functions
+        if before.functions or after.functions:
+            names = before.functions.keys() | after.functions.keys()
+            self._changed = {
+                name
+                for name in names
+                if name not in before.functions
+                or name not in after.functions
+                or not self._same_function(before.functions[name], after.functions[name])
+            }
+            self._spread()
+
+    def same(self, old: ir.Node, new: ir.Node) -> bool:
+        """Whether two nodes of main graphs compute the same from values of the same names."""
+        return (
+            old.op_type == new.op_type
+            and old.domain == new.domain
+            and old.overload == new.overload
+            and len(old.inputs) == len(new.inputs)
+            and len(old.outputs) == len(new.outputs)
+            and all(a.name == b.name for a, b in zip(old.outputs, new.outputs, strict=True))
+            and all(map(_same_read, old.inputs, new.inputs))
+            and (not self._changed or new.op_identifier() not in self._changed)
+            and self._same_attributes(old, new)
+        )
+
+    def _same_attributes(self, old: ir.Node, new: ir.Node) -> bool:
+        a, b = old.attributes, new.attributes
+        if not a and not b:
+            return True
+        return a.keys() == b.keys() and all(self._same_attribute(a[k], b[k]) for k in b)
+
+    def _same_attribute(self, old: ir.Attr, new: ir.Attr) -> bool:
+        if old is new:
+            return True
+        if old.type is not new.type or old.is_ref() or new.is_ref():
+            return leaf_key(old) == leaf_key(new)
+        if old.value is new.value:
+            return True
+        match new.type:
+            case ir.AttributeType.GRAPH:
+                return self._same_graph(old.as_graph(), new.as_graph())
+            case ir.AttributeType.GRAPHS:
+                theirs, ours = old.as_graphs(), new.as_graphs()
+                return len(theirs) == len(ours) and all(map(self._same_graph, theirs, ours))
+        return leaf_key(old) == leaf_key(new)
+
+    def _same_graph(self, old: ir.Graph, new: ir.Graph) -> bool:
+        return (
+            len(old) == len(new)
+            and [v.name for v in old.inputs] == [v.name for v in new.inputs]
+            and len(old.outputs) == len(new.outputs)
+            and all(map(_same_read, old.outputs, new.outputs))
+            and all(map(self.same, old, new))
+        )
+
+    def _same_function(self, old: ir.Function, new: ir.Function) -> bool:
+        return (
+            old.opset_imports == new.opset_imports
+            and list(old.attributes) == list(new.attributes)
+            and all(
+                map(self._same_attribute, old.attributes.values(), new.attributes.values())
+            )
+            and self._same_graph(old.graph, new.graph)
+        )
+
+    def _spread(self) -> None:
+        """Take callers of changed functions for changed, until no other calls one."""
+        calls = {
+            name: {node.op_identifier() for node in function.all_nodes()}
+            for name, function in self._functions.items()
+        }
+        while more := {n for n, c in calls.items() if c & self._changed} - self._changed:
+            self._changed |= more
+
+
+def _same_read(old: ir.Value | None, new: ir.Value | None) -> bool:
+    if old is None or new is None:
+        return old is new
+    a, b = constant_tensor(old), constant_tensor(new)
+    if a is None or b is None:
+        return a is b and old.name == new.name
+    return same_tensor(a, b)
