@@ -60,7 +60,7 @@ def load_model(path: str | Path) -> LoadedModel:
     check_rules(proto, path)
     external = check_data(proto, path)
     with _own_errors(path):
-        model = _deserialize(proto)
+        model = deserialize(proto)
     folder = path.absolute().parent
     for tensor in all_tensors(model):
         if isinstance(tensor, ir.ExternalTensor):
@@ -88,7 +88,8 @@ def _own_errors(path: Path) -> Iterator[None]:
         ) from error
 
 
-def _deserialize(proto: onnx.ModelProto) -> ir.Model:
+def deserialize(proto: onnx.ModelProto) -> ir.Model:
+    """Return the model that a protobuf holds; what it may not hold is not looked for."""
     model = ir.from_proto(proto)
     for function in proto.functions:
         # onnx-ir 1.1 reads the types of values inside a function, not of its inputs.

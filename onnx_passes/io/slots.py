@@ -36,6 +36,11 @@ def make_immutable(model: ir.Model, *, layout: Literal["any", "same"]) -> None:
             known = made[id(tensor)] = (tensor, tensor if left else immutable(tensor))
         return known[1]
 
+    fill(model, choose)
+
+
+def fill(model: ir.Model, choose: Choice) -> None:
+    """Put other tensors in a model's initializers and attributes for good."""
     for graph in all_graphs(model):
         for value in graph.initializers.values():
             if value.const_value is not None:

@@ -22,6 +22,7 @@ from onnx_passes.pipeline.execute import complaint, execute
 from onnx_passes.pipeline.failing import FailedCheck
 from onnx_passes.pipeline.gate import Gate
 from onnx_passes.pipeline.instruments import Instrument
+from onnx_passes.pipeline.progress import Progress
 from onnx_passes.pipeline.summary import rewrite_summary
 from onnx_passes.report.model import PassReport, RunReport
 from onnx_passes.surgery.walk import node_count, weight_bytes
@@ -49,6 +50,7 @@ class PassManager:
         gate: What checks; None where verification is off.
         instruments: Who looks on.
         rewrites: Budget and record of rewrites over the whole run.
+        progress: What was done so far, in an earlier run or in this one.
     """
 
     model: ir.Model
@@ -58,6 +60,7 @@ class PassManager:
     gate: Gate | None = None
     instruments: Sequence[Instrument] = ()
     rewrites: Rewrites = field(default_factory=Rewrites)
+    progress: Progress = field(default_factory=Progress)
 
     def __post_init__(self) -> None:
         self.plain = self.config.plain()
@@ -91,14 +94,15 @@ class PassManager:
             for inner in step.steps:
                 self._step(inner, path)
             return
-        seen = {self.snapshot.hash}
+        seen = {self.progress.round(self, step.name, path)}
         for turn in range(1, step.limit + 1):
             first = len(self.report.passes)
             for inner in step.steps:
                 self._step(inner, f"{path}#{turn}")
-            if self.snapshot.hash in seen:
+            now = self.progress.round(self, step.name, f"{path}#{turn}")
+            if now in seen:
                 return
-            seen.add(self.snapshot.hash)
+            seen.add(now)
         restless = [p.name for p in self.report.passes[first:] if p.changed]
         raise Stopped(
             FixpointError(
@@ -119,18 +123,29 @@ class PassManager:
             for p in composed.passes()
         )
         repeat: Repeat = "fixpoint" if composed.__exhaustive__ else "once"
+        self.progress.composing += 1
         self._group(GroupStep(step.text, steps, repeat, MAX_ROUNDS, step.where), group)
-        report = self._new_report(composed, step, group, before)
-        self._judge(composed, step, report, before)
+        self.progress.composing -= 1
+        if self.progress.replay(self, "whole", step, group) is None:
+            report = self._new_report(composed, step, group, before)
+            kept = self._judge(composed, step, report, before)
+            self.progress.note(self, "whole", step, group, report, kept)
 
     def _checkpoint(self, step: CheckpointStep, group: str) -> None:
+        if self.progress.replay(self, "checkpoint", step, group) is not None:
+            return
         report = PassReport(len(self.report.passes), step.name, "drift", group=group)
         _measure(report, self.snapshot)
         self.report.passes.append(report)
-        if self.gate is None:
-            return
+        if self.gate is not None:
+            self._hold_against_original(self.gate, step, report)
+        self.progress.note(self, "checkpoint", step, group, report)
+
+    def _hold_against_original(
+        self, gate: Gate, step: CheckpointStep, report: PassReport
+    ) -> None:
         start = time.perf_counter()
-        report.checks = self.gate.against_original(self.model, ("each", "checkpoint"))
+        report.checks = gate.against_original(self.model, ("each", "checkpoint"))
         report.verify_seconds = time.perf_counter() - start
         report.verdict = Checks(tuple(report.checks)).verdict
         if report.verdict is Verdict.FAILED:
@@ -165,6 +180,16 @@ class PassManager:
 
     def _pass(self, step: PassStep, group: str) -> bool:
         """Run one pass, and return whether the model is another one afterwards."""
+        if (event := self.progress.replay(self, "pass", step, group)) is not None:
+            return event.kept
+        known, place = dict(self.context.analyses), len(self.report.passes)
+        kept = self._run_pass(step, group)
+        stored = [k for k, v in self.context.analyses.items() if known.get(k, self) is not v]
+        report = self.report.passes[place]
+        self.progress.note(self, "pass", step, group, report, kept, stored)
+        return kept
+
+    def _run_pass(self, step: PassStep, group: str) -> bool:
         pass_ = step.make(self.plain, self.state)
         pass_.context = self.context
         self.context.notes = []

@@ -105,6 +105,7 @@ class PassReport:
         reproducer: Folder of the reproducer that a failure left.
         blame: What a failure was traced to, with the value that went wrong, the worst first.
         budget_spent: Share of the error budget used up after this pass, 1 being all of it.
+        resumed: Whether an earlier run has done it, from whose state this one went on.
     """
 
     index: int
@@ -129,6 +130,7 @@ class PassReport:
     reproducer: str | None = None
     blame: list[Blame] = field(default_factory=list)
     budget_spent: float | None = None
+    resumed: bool = False
 
     @property
     def max_abs(self) -> float | None:
@@ -164,11 +166,14 @@ class ReferenceReport:
         source: "generated (seed 0)", "inputs.npz", ...
         samples: Number of samples.
         inputs: Per input of the first sample, dtype, shape and range as text.
+        names: Per sample, what is special about it ("adversarial: NaN in x"), or nothing;
+            empty where nothing is special about any.
     """
 
     source: str
     samples: int
     inputs: dict[str, str] = field(default_factory=dict)
+    names: list[str] = field(default_factory=list)
 
 
 @dataclass
@@ -197,6 +202,8 @@ class RunReport:
         exit_code: As the command line returns it.
         started: When the run began, ISO 8601 with the offset from UTC.
         planned: Number of passes asked for, where that is known before they run.
+        resumed: Where the run went on from an earlier one, after which pass and of when; else
+            None.
         schema_version: Version of this layout.
     """
 
@@ -221,6 +228,7 @@ class RunReport:
     exit_code: int = 0
     started: str = ""
     planned: int | None = None
+    resumed: str | None = None
     schema_version: int = SCHEMA_VERSION
 
     @property

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 from onnx_passes.report.model import PassReport, RewriteSummary, RunReport
@@ -102,6 +102,11 @@ def outcome(report: RunReport) -> Words:
 
 def verdict_words(done: PassReport) -> Words:
     """Return the verdict of one pass."""
+    words = _verdict_words(done)
+    return replace(words, head=f"{words.head} (resumed)") if done.resumed else words
+
+
+def _verdict_words(done: PassReport) -> Words:
     if done.verdict is Verdict.FAILED:
         head = "FAILED" if done.action == "kept" else f"FAILED, {done.action}"
         return Words(head, "bad", _first_reason(done.checks, Verdict.FAILED))
