@@ -14,7 +14,7 @@ from onnx_passes.verify.rules.attributes import attribute_value
 from onnx_passes.verify.rules.call import OPERATORS, Tensor, scalars
 from onnx_passes.verify.rules.measuring import measured
 from onnx_passes.verify.rules.operands import Chooser, Operand, Shape
-from onnx_passes.verify.rules.schemas import MAIN, attribute_names, schema_of
+from onnx_passes.verify.rules.schemas import MAIN, attribute_names, may_be_absent, schema_of
 from onnx_passes.verify.rules.shapes import ShapeSemantics
 from onnx_passes.verify.rules.symbolic import evaluate_node
 
@@ -153,11 +153,9 @@ class Builder:
             operands[index] = operand
             known[index] = self._tensors[operand].shape if operand is not None else None
         if pattern.allow_other_inputs:
-            least = (
-                0 if (schema := schema_of(op_type, self._opset)) is None else schema.min_input
-            )
+            schema = schema_of(op_type, self._opset)
             for index in self._further(op_type, len(operands)):
-                if index >= least and self._choose.rng.random() < 0.1:
+                if may_be_absent(schema, index) and self._choose.rng.random() < 0.1:
                     operands.append(None)  # an optional input may be left out by an empty name
                     known.append(None)
                     continue

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -36,7 +37,7 @@ class Fault:
         found: Inputs and outputs, where the values differ.
         breaks: "values" for any contract, "bits" for equality alone, "model" where the result
             is no valid model, "engine" where the rule itself fails.
-        sort: What it has in common with faults of the same cause; found where it is empty.
+        sort: What it has in common with faults of the same cause, as far as a text can say.
     """
 
     reason: str
@@ -46,16 +47,6 @@ class Fault:
     found: Counterexample | None = None
     breaks: str = "values"
     sort: str = ""
-
-    def __post_init__(self) -> None:
-        if not self.sort:
-            object.__setattr__(self, "sort", self._sort())
-
-    def _sort(self) -> str:
-        """Return what faults of one cause have in common, as far as a text can say."""
-        words = re.sub(r"[\d.+-]+|'[^']*'", "", self.reason.partition(": element")[0])
-        nodes = sorted({f"{n.op_type}{sorted(n.attributes)}" for n in self.before.graph})
-        return f"{self.breaks}; {words}; {' '.join(nodes)}"
 
     def text(self) -> str:
         """Return both models as text, with the tensors that tell them apart."""
@@ -121,20 +112,18 @@ class Examiner:
     def examine(self, model: ir.Model, kind: str, feeds: Sequence[Feeds]) -> Trial:
         """Apply the rule until it rests; check structure, interface and values."""
         trial = Trial()
-        if check_structure(model):
+        if check_structure(model, full=True):
             trial.sound = False
             return trial
         try:
             after = self._applied(model, trial)
         except PassError as error:
-            trial.fired = 1
-            trial.fault = Fault(error.message, kind, model, breaks="engine")
-            return trial
+            return self._failed(
+                trial, Fault(error.message, kind, model, breaks="engine"), feeds
+            )
         except Exception as error:
-            trial.fired = 1
             reason = f"the rule raised {type(error).__name__}: {error}"
-            trial.fault = Fault(reason, kind, model, breaks="engine")
-            return trial
+            return self._failed(trial, Fault(reason, kind, model, breaks="engine"), feeds)
         if after is None:
             return trial
         faults = check_structure(after) or compare_interfaces(
@@ -145,7 +134,7 @@ class Examiner:
             trial.sound = False
             return trial
         if faults:
-            trial.fault = Fault(faults[0], kind, model, after, breaks="model")
+            trial.fault = self._sorted(Fault(faults[0], kind, model, after, breaks="model"))
             return trial
         for sample in feeds:
             trial.runs += 1
@@ -154,12 +143,30 @@ class Examiner:
                 continue
             clear = replayer.compare(sample, real=True)
             if clear is not None and (kind != AMPLIFIED or beyond_rounding(clear)):
-                trial.fault = Fault(clear.reason, kind, model, after, clear)
+                trial.fault = self._sorted(Fault(clear.reason, kind, model, after, clear))
                 return trial
             trial.inexact = trial.inexact or Fault(
                 found.reason, kind, model, after, found, breaks="bits"
             )
         return trial
+
+    def _failed(self, trial: Trial, fault: Fault, feeds: Sequence[Feeds]) -> Trial:
+        """Note that the rule failed, if the model that it failed on is one that runs."""
+        trial.fired = 1
+        trial.sound = _before_runs(fault.before, feeds[0])
+        trial.fault = self._sorted(fault) if trial.sound else None
+        return trial
+
+    def _sorted(self, fault: Fault) -> Fault:
+        words = _NAMES.sub("", fault.reason.partition(": element")[0].partition("Name:")[0])
+        if fault.breaks in ("engine", "model"):
+            return replace(fault, sort=f"{fault.breaks}; {words}")
+        # The attributes tell one wrong value from another; the surroundings do not.
+        target: Any = self.rule._target_pattern
+        matched = {node.op_type for node in target}
+        graphs = fault.before.graph.all_nodes()
+        nodes = {f"{n.op_type}{sorted(n.attributes)}" for n in graphs if n.op_type in matched}
+        return replace(fault, sort=f"{words} {' '.join(sorted(nodes))}")
 
     def _applied(self, model: ir.Model, trial: Trial) -> ir.Model | None:
         if self.rule.as_function:
@@ -171,6 +178,7 @@ class Examiner:
         return copy if trial.fired else None
 
 
+_NAMES = re.compile(r"replayed in single precision, |output \S+: |[\d.+-]+|'[^']*'")
 _ROUNDING = 64.0
 """Units in the last place of the largest element that rounding may cost."""
 

@@ -31,6 +31,7 @@ class Job:
         folder: Where a refutation is written to; None for nowhere.
         memory: Address space in bytes.
         models: Models on which the rule fires, at most.
+        faults: Faults of different sorts after which the test ends.
         grace: Seconds beyond ``seconds`` after which the child is ended.
     """
 
@@ -43,6 +44,7 @@ class Job:
     memory: int = 8 * _GIB
     models: int = 200
     grace: float = GRACE
+    faults: int = 1
 
 
 def resolve(subject: str) -> Any:

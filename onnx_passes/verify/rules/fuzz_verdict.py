@@ -36,7 +36,12 @@ def verdict_of(subject: Any, rule: RewriteRule, job: Job) -> dict[str, Any]:
     tested = proof = None
     if job.level != "prove":
         tested = fuzz_rule(
-            rule, seconds=job.seconds, seed=job.seed, models=job.models, allowed=allowed
+            rule,
+            seconds=job.seconds,
+            seed=job.seed,
+            models=job.models,
+            allowed=allowed,
+            faults=job.faults,
         )
     unproved = ""
     if job.level != "test":
@@ -59,6 +64,8 @@ def verdict_of(subject: Any, rule: RewriteRule, job: Job) -> dict[str, Any]:
     fault = None if tested is None else tested.fault or (tested.inexact if disagrees else None)
     if fault is not None:
         result["counterexample"] = fault.text()
+        if tested is not None and len(tested.faults) > 1:
+            result["further"] = [f.text() for f in tested.faults[1:]]
         if job.folder is not None and fault.after is not None and fault.found is not None:
             result["folder"] = str(_written(fault, declared, Path(job.folder)))
     return result

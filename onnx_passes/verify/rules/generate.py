@@ -20,6 +20,8 @@ _T = ir.DataType
 TYPES = (
     *(_T.FLOAT, _T.FLOAT, _T.INT64, _T.FLOAT, _T.BOOL, _T.FLOAT16, _T.FLOAT, _T.INT32),
     *(_T.DOUBLE, _T.UINT8, _T.FLOAT, _T.BFLOAT16, _T.INT8, _T.UINT32, _T.INT16, _T.UINT64),
+    _T.DOUBLE,
+    _T.UINT16,
 )
 """Element types in the order in which they are tried."""
 

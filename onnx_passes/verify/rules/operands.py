@@ -78,11 +78,11 @@ class Chooser:
     def literal(self, pattern: Any, dtype: ir.DataType) -> npt.NDArray[Any]:
         """Return a constant that a pattern spells out, or one that it still takes for it."""
         value = np.asarray(pattern.value, np.float64)
-        if dtype.is_floating_point() and self.rng.random() < 0.2:
+        if dtype.is_floating_point() and self.rng.random() < 0.35:
             slack = np.abs(value) * getattr(pattern, "_rel_tol", 0.0)
             slack = np.maximum(slack, getattr(pattern, "_abs_tol", 0.0))
             value = value + slack * self.pick((0.9, -0.9))
-        if value.ndim == 0 and self.rng.random() < 0.2:
+        if value.ndim == 0 and self.rng.random() < 0.1:
             value = value.reshape(self.pick(((1,), (1, 1), (1, 1, 1, 1))))
         return value.astype(dtype.numpy())
 
@@ -211,6 +211,12 @@ def _clip(c: Chooser, index: int, known: Sequence[Shape | None]) -> Operand:
     return c.data(c.shape()) if index == 0 else c.data((), constant=True)
 
 
+def _logical(c: Chooser, index: int, known: Sequence[Shape | None]) -> Operand:
+    others = [s for s in known if s is not None]
+    shape = c.broadcastable(others[0]) if others else c.shape()
+    return Operand(shape, ir.DataType.BOOL)
+
+
 def _where(c: Chooser, index: int, known: Sequence[Shape | None]) -> Operand:
     others = [s for s in known if s is not None]
     shape = c.broadcastable(others[0]) if others else c.shape()
@@ -337,6 +343,7 @@ _OPERANDS: dict[str, _Rule] = {
     "BatchNormalization": _batch_norm,
     "Clip": _clip,
     "Where": _where,
+    **dict.fromkeys(("Not", "And", "Or", "Xor"), _logical),
     "Reshape": _reshape,
     "Squeeze": _axes,
     "Unsqueeze": _axes,

@@ -36,3 +36,12 @@ def attribute_names(domain: str, op_type: str, opset: int) -> dict[str, bool]:
     schema = schema_of(op_type, opset)
     attributes = {} if schema is None else dict(schema.attributes)
     return {name: attribute.required for name, attribute in attributes.items()}
+
+
+def may_be_absent(schema: Any, index: int) -> bool:
+    """Whether an operator takes an empty name at an input."""
+    if schema is None or index >= len(schema.inputs):
+        return False
+    return bool(
+        schema.inputs[index].option == onnx.defs.OpSchema.FormalParameterOption.Optional
+    )
