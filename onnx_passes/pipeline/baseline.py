@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -13,9 +14,16 @@ from onnx_passes.errors import EngineError, EngineUnavailableError, UnsupportedM
 from onnx_passes.passes._support.randomness import RANDOM, Determinism
 from onnx_passes.passes._support.scopes import nodes_within
 from onnx_passes.runtime.base import Engine, Feeds, Outputs
+from onnx_passes.runtime.inputs import AdversarialFeeds, name_of
 from onnx_passes.runtime.reference import ReferenceEngine
+from onnx_passes.surgery.digest import Key
 from onnx_passes.surgery.walk import captured_values
 from onnx_passes.verify.compare import compare
+from onnx_passes.verify.snapshot import exact_key
+
+
+KEPT = 2
+"""Models whose outputs a bench remembers: the last one, and the one before it."""
 
 
 @dataclass
@@ -24,11 +32,12 @@ class Bench:
 
     Attributes:
         engine: The engine that runs.
-        when: "each", "checkpoint" or "end".
+        when: "each", "checkpoint" or "end"; "never" where another bench has the same engine.
         fallback_for: Why it stands in for the engine asked for, as a sentence.
-        original: Outputs of the original model, by sample.
+        original: Outputs of the original model, by sample; empty until it ran.
         accepted: Outputs of the last model that was accepted, by sample.
         stale: Whether a later model was accepted without a run of the whole.
+        ran: Whether the original was run.
     """
 
     engine: Engine
@@ -37,72 +46,221 @@ class Bench:
     original: list[Outputs] = field(default_factory=list)
     accepted: list[Outputs] = field(default_factory=list)
     stale: bool = False
+    ran: bool = False
+    _known: list[tuple[Sequence[Feeds], Key, list[Outputs]]] = field(default_factory=list)
 
     def run(self, model: ir.Model, samples: Sequence[Feeds]) -> list[Outputs]:
-        """Return the outputs of ``model`` for every sample."""
+        """Return the outputs of ``model`` for every sample.
+
+        A model that was run on the same samples just before is not run again: what it gave is
+        the same, weights by identity included.
+        """
+        key = exact_key(model)
+        for others, other, outputs in self._known:
+            if others is samples and other == key:
+                return list(outputs)
+        found = self.run_anew(model, samples)
+        self._known = [*self._known[1 - KEPT :], (samples, key, list(found))]
+        return found
+
+    def run_anew(self, model: ir.Model, samples: Sequence[Feeds]) -> list[Outputs]:
+        """Return the outputs of ``model`` for every sample, by running it."""
         with self.engine.prepare(model) as session:
             return [session.run(feeds) for feeds in samples]
+
+    def take(self, outputs: list[Outputs]) -> None:
+        """Take these outputs for those of the original."""
+        self.original, self.accepted, self.ran = outputs, list(outputs), True
 
 
 @dataclass
 class Baseline:
     """The engines at work, the samples, and what cannot be compared.
 
+    Nothing is run until an engine's results are asked for: see :meth:`ready`.
+
     Attributes:
+        model: The original.
         benches: One for every engine.
         samples: The inputs; those on which the original does not run are left out.
+        given: Whether the user gave the samples; one that does not run is then an error.
         unstable: Outputs in which two runs of the original differ.
         notes: What a user should know of the above, a sentence each.
     """
 
+    model: ir.Model
     benches: list[Bench]
     samples: list[Feeds]
+    given: bool = False
     unstable: frozenset[str] = frozenset()
     notes: list[str] = field(default_factory=list)
 
+    def __post_init__(self) -> None:
+        """Look for operators whose results may differ from run to run."""
+        suspects = _suspects(self.model)
+        self.deterministic = not suspects
+        if suspects:
+            self.unstable = _random_outputs(self.model, suspects)
 
-def establish(
-    model: ir.Model, samples: Sequence[Feeds], engines: Sequence[EngineStep], *, given: bool
+    def ready(self, *moments: str) -> None:
+        """Run the original on the engines of some moments, unless that was done.
+
+        An engine that cannot run it is replaced by onnx's reference evaluator if that can, and
+        the notes say so.
+
+        Raises:
+            EngineError: Neither the engine nor the reference evaluator can run the original.
+            EngineUnavailableError: An engine is not on this machine: nothing stands in for it.
+        """
+        for bench in self.benches:
+            if bench.when in moments and not bench.ran:
+                self._start(bench)
+
+    def _start(self, bench: Bench) -> None:
+        try:
+            self._first_run(bench)
+        except EngineUnavailableError:
+            raise
+        except EngineError as error:
+            reason = f"{bench.engine.name} cannot run the original: {error.message}"
+            bench.engine, bench.fallback_for = ReferenceEngine(), reason
+            if any(b.ran and b.engine == bench.engine for b in self.benches):
+                bench.when = "never"  # the other checks each pass already, and so the end
+                return
+            try:
+                self._first_run(bench)
+            except EngineError:
+                raise error from None
+            self.notes.append(f"{reason}; {bench.engine.name} stands in for it")
+        if not self.deterministic:
+            self.unstable |= self._differing(bench)
+
+    def _first_run(self, bench: Bench) -> None:
+        try:
+            bench.take(bench.run(self.model, self.samples) if self.samples else [])
+        except EngineError as error:
+            unsupported = isinstance(error, UnsupportedModelError)
+            if unsupported and all(name_of(feeds) is None for feeds in self.samples):
+                raise
+            self._drop_failing(bench, error)
+
+    def _drop_failing(self, bench: Bench, error: EngineError) -> None:
+        """Keep the generated samples that the original runs on."""
+        found: dict[int, Outputs] = {}
+        notes = []
+        special: list[tuple[AdversarialFeeds, EngineError]] = []
+        with bench.engine.prepare(self.model) as session:
+            for index, feeds in enumerate(self.samples):
+                try:
+                    found[index] = session.run(feeds)
+                except EngineError as failure:
+                    if isinstance(feeds, AdversarialFeeds):
+                        special.append((feeds, failure))
+                        continue
+                    if isinstance(failure, UnsupportedModelError):
+                        raise
+                    error = failure
+                    if self.given:
+                        raise EngineError(
+                            f"{bench.engine.name} cannot run the original model on the "
+                            f"reference inputs: {error.message}",
+                            help="correct the inputs under 'reference', or the model",
+                        ) from error
+                    notes.append(
+                        f"generated sample {index} does not run on {bench.engine.name}: "
+                        f"{failure.message}"
+                    )
+        self.notes += notes
+        if special:
+            self.notes.append(_left_out(bench, special))
+        if all(name_of(self.samples[index]) is not None for index in found):
+            raise EngineError(
+                f"{bench.engine.name} cannot run the original model on generated inputs: "
+                f"{error.message}",
+                help="give inputs that it can take under 'reference: {inputs: ...}'",
+            ) from error
+        self.keep(list(found))
+        bench.take(list(found.values()))
+
+    def keep(self, kept: Sequence[int]) -> None:
+        """Keep only some of the samples, and what is known of them."""
+        self.samples = [self.samples[i] for i in kept]
+        for bench in self.benches:
+            if bench.ran:
+                bench.original = [bench.original[i] for i in kept]
+                bench.accepted = [bench.accepted[i] for i in kept]
+
+    def _differing(self, bench: Bench) -> frozenset[str]:
+        """Return the outputs in which a second run of the original differs."""
+        again = bench.run_anew(self.model, self.samples) if self.samples else []
+        return frozenset(
+            check.output.partition("[")[0]
+            for first, second in zip(bench.original, again, strict=True)
+            for check in compare(first, second, Equality())
+            if not check.passed
+        )
+
+
+def _left_out(bench: Bench, special: Sequence[tuple[AdversarialFeeds, EngineError]]) -> str:
+    kinds = Counter(feeds.kind for feeds, _ in special)
+    counted = ", ".join(f"{count} of {kind}" for kind, count in kinds.items())
+    first, error = special[0]
+    return (
+        f"the original does not run on {len(special)} of the adversarial inputs on "
+        f"{bench.engine.name}, and they were left out: {counted}; {first.name}: "
+        f"{error.message}"
+    )
+
+
+def prepared(
+    model: ir.Model,
+    samples: Sequence[Feeds],
+    engines: Sequence[EngineStep],
+    *,
+    given: bool,
+    special: Sequence[Feeds] = (),
 ) -> Baseline:
-    """Run the original model once on every engine.
-
-    An engine that cannot run it is replaced by onnx's reference evaluator if that can, and the
-    baseline says so.
+    """Put the engines beside the original; what shows without running it is asked here.
 
     Args:
         model: The original.
         samples: Reference inputs.
         engines: The engines asked for.
         given: Whether the user gave the samples; one that does not run is then an error.
+        special: Samples of special values, which may fail to run.
+
+    Raises:
+        EngineUnavailableError: An engine is not on this machine: nothing stands in for it.
+    """
+    for step in engines:
+        step.engine.describe()
+    benches = [Bench(step.engine, step.when) for step in engines]
+    return Baseline(model, benches, [*samples, *special], given)
+
+
+def establish(
+    model: ir.Model,
+    samples: Sequence[Feeds],
+    engines: Sequence[EngineStep],
+    *,
+    given: bool,
+    special: Sequence[Feeds] = (),
+) -> Baseline:
+    """Put the engines beside the original, and run it once on each.
+
+    Args:
+        model: The original.
+        samples: Reference inputs.
+        engines: The engines asked for.
+        given: Whether the user gave the samples; one that does not run is then an error.
+        special: Samples of special values, which may fail to run.
 
     Raises:
         EngineError: Neither the engine nor the reference evaluator can run the original.
         EngineUnavailableError: An engine is not on this machine: nothing stands in for it.
     """
-    baseline = Baseline([], list(samples))
-    for step in engines:
-        bench = Bench(step.engine, step.when)
-        try:
-            _first_run(bench, model, baseline, given=given)
-        except EngineUnavailableError:
-            raise
-        except EngineError as error:
-            reason = f"{bench.engine.name} cannot run the original: {error.message}"
-            bench = Bench(ReferenceEngine(), step.when, fallback_for=reason)
-            if any(b.engine == bench.engine for b in baseline.benches):
-                continue  # it checks each pass already, and so the end
-            try:
-                _first_run(bench, model, baseline, given=given)
-            except EngineError:
-                raise error from None
-            baseline.notes.append(f"{reason}; {bench.engine.name} stands in for it")
-        baseline.benches.append(bench)
-    for bench in baseline.benches:
-        bench.original = bench.original[: len(baseline.samples)]
-        bench.accepted = list(bench.original)
-    suspects = _suspects(model)
-    if suspects:
-        baseline.unstable = _random_outputs(model, suspects) | _unstable(model, baseline)
+    baseline = prepared(model, samples, engines, given=given, special=special)
+    baseline.ready(*{step.when for step in engines})
     return baseline
 
 
@@ -131,62 +289,3 @@ def _random_outputs(model: ir.Model, suspects: Sequence[ir.Node]) -> frozenset[s
 def _draws(node: ir.Node) -> bool:
     known = node.domain == "" and (node.op_type in RANDOM or node.op_type == "Dropout")
     return known and "seed" not in node.attributes
-
-
-def _first_run(bench: Bench, model: ir.Model, baseline: Baseline, *, given: bool) -> None:
-    if not baseline.samples:
-        bench.original = []
-        return
-    try:
-        bench.original = bench.run(model, baseline.samples)
-    except UnsupportedModelError:
-        raise
-    except EngineError as error:
-        if given:
-            raise EngineError(
-                f"{bench.engine.name} cannot run the original model on the reference inputs: "
-                f"{error.message}",
-                help="correct the inputs under 'reference', or the model",
-            ) from error
-        _drop_failing(bench, model, baseline, error)
-
-
-def _drop_failing(
-    bench: Bench, model: ir.Model, baseline: Baseline, error: EngineError
-) -> None:
-    """Keep the generated samples that the original runs on."""
-    kept: list[Feeds] = []
-    bench.original = []
-    with bench.engine.prepare(model) as session:
-        for index, feeds in enumerate(baseline.samples):
-            try:
-                bench.original.append(session.run(feeds))
-            except EngineError as failure:
-                error = failure
-                for other in baseline.benches:
-                    del other.original[len(kept)]
-                baseline.notes.append(
-                    f"generated sample {index} does not run on {bench.engine.name}: "
-                    f"{failure.message}"
-                )
-            else:
-                kept.append(feeds)
-    if not kept:
-        raise EngineError(
-            f"{bench.engine.name} cannot run the original model on generated inputs: "
-            f"{error.message}",
-            help="give inputs that it can take under 'reference: {inputs: ...}'",
-        ) from error
-    baseline.samples = kept
-
-
-def _unstable(model: ir.Model, baseline: Baseline) -> frozenset[str]:
-    found: set[str] = set()
-    for bench in baseline.benches:
-        again = bench.run(model, baseline.samples)
-        for first, second in zip(bench.original, again, strict=True):
-            checks = compare(first, second, Equality())
-            found.update(
-                check.output.partition("[")[0] for check in checks if not check.passed
-            )
-    return frozenset(found)

@@ -16,10 +16,11 @@ from onnx_passes.pipeline import measure
 from onnx_passes.pipeline.baseline import Baseline, Bench
 from onnx_passes.pipeline.regional import Regional
 from onnx_passes.runtime.base import Feeds, Outputs
-from onnx_passes.runtime.inputs import generate
+from onnx_passes.runtime.inputs import generate, name_of
 from onnx_passes.verify.compare import compare
 from onnx_passes.verify.feeds import check_feeds
 from onnx_passes.verify.interface import Interface, compare_interfaces, interface_of
+from onnx_passes.verify.region import changed_region
 from onnx_passes.verify.result import Check, OutputCheck, Verdict
 from onnx_passes.verify.snapshot import Change, Snapshot
 from onnx_passes.verify.structure import check_structure
@@ -44,6 +45,10 @@ class Gate:
     faults: frozenset[str] = frozenset()
     _pending: dict[int, list[Outputs]] = field(default_factory=dict)
     _regions: dict[int, Regional] = field(default_factory=dict)
+    # What the model checked last differs in, and whether any accepted one computes something
+    # else than the original.
+    _change: Change = Change.NONE
+    _moved: bool = False
 
     def check(
         self,
@@ -58,16 +63,21 @@ class Gate:
         Numbers are only compared where the structure is sound.
         """
         self._pending.clear()
+        self._change = change
         old = interface_of(before.model)
         checks = [self.structure(model), self.interface(pass_, old, interface_of(model))]
         if any(check.verdict is Verdict.FAILED for check in checks):
             return checks
         if change is Change.NAMES:
+            if self._regions and not _named_as(before.model, model):
+                self._regions.clear()
             reason = "only names, order or metadata changed: the canonical hash is the same"
             return [*checks, Check("equality", Verdict.PASSED, reason=reason)]
         if pass_.interface_changes and interface_of(model) != old:
             self._follow_interface(before.model, model)
             self._regions.clear()
+        if sum(bench.when == "each" for bench in self.baseline.benches) > 1:
+            self._ready("each")  # one engine may leave out samples that others would record
         for index, bench in enumerate(self.baseline.benches):
             if bench.when == "each":
                 found = self._regional(index, bench, before.model, model, pass_, override)
@@ -92,18 +102,19 @@ class Gate:
             self.settings.scope == "model"
             or not promises
             or len(promises) < len(contracts)
-            or self.baseline.unstable
+            or not self.baseline.deterministic
             or not self.baseline.samples
         ):
             return None
         region = self._regions.setdefault(index, Regional(self.settings.memory_limit))
         return region.check(
             bench,
-            self.baseline.samples,
+            self.baseline,
             before,
             model,
             promises,
             lambda contract: self._tolerance(contract, override),
+            untouched=not self._moved,
         )
 
     def _whole(
@@ -118,6 +129,7 @@ class Gate:
         """Check the whole model, against a run of the one before where that is missing."""
         if index in self._regions:
             self._regions[index].forget()
+        self._ready(bench.when)
         if bench.stale:
             try:
                 bench.accepted, bench.stale = bench.run(before, self.baseline.samples), False
@@ -128,6 +140,13 @@ class Gate:
                 name = bench.engine.name
                 return [Check(kind, Verdict.NOT_VERIFIED, name, reason=reason)]
         return self.numbers(index, bench, model, pass_.contracts(), override)
+
+    def _ready(self, *moments: str) -> None:
+        """Run the original on the engines of some moments, where that was not done."""
+        count = len(self.baseline.samples)
+        self.baseline.ready(*moments)
+        if len(self.baseline.samples) < count:
+            self._regions.clear()  # they have recorded the samples that are left out
 
     def structure(self, model: ir.Model) -> Check:
         """Ask whether the model is valid, apart from what was wrong with it before."""
@@ -186,19 +205,32 @@ class Gate:
         for index, bench in enumerate(self.baseline.benches):
             if index in self._pending:
                 bench.accepted, bench.stale = self._pending[index], False
-            elif bench.when == "each":
+            elif bench.when == "each" and self._change is Change.COMPUTATION:
                 bench.stale = True
+        self._moved |= self._change is Change.COMPUTATION
         self._pending.clear()
 
     def distrust(self) -> None:
         """Take a model that failed for the one that the next pass is held against."""
         self._pending.clear()
         self._regions.clear()
+        self._moved = True
         for bench in self.baseline.benches:
             bench.stale = True
 
     def against_original(self, model: ir.Model, moments: Sequence[str]) -> list[Check]:
-        """Hold a whole model against the original, on the engines of the given moments."""
+        """Hold a whole model against the original, on the engines of the given moments.
+
+        Nothing is run where every pass left alone what is computed.
+        """
+        if not self._moved:
+            reason = "not run: no pass changed what is computed"
+            return [
+                Check("drift", Verdict.PASSED, bench.engine.name, reason=reason)
+                for bench in self.baseline.benches
+                if bench.when in moments
+            ]
+        self._ready(*moments)
         checks: list[Check] = []
         for index, bench in enumerate(self.baseline.benches):
             if bench.when in moments:
@@ -304,10 +336,13 @@ class Gate:
             kind,
             Verdict.PASSED if failed is None else Verdict.FAILED,
             bench.engine.name,
-            reason=None if failed is None else measure.mismatch(kind, worst, failed),
+            reason=None if failed is None else self._mismatch(kind, worst, failed),
             sample=failed,
             outputs=tuple(worst.values()),
         )
+
+    def _mismatch(self, kind: str, worst: dict[str, OutputCheck], sample: int) -> str:
+        return measure.mismatch(kind, worst, sample, name_of(self.baseline.samples[sample]))
 
     def _stable(self, outputs: Outputs) -> Outputs:
         return {k: v for k, v in outputs.items() if k not in self.baseline.unstable}
@@ -319,7 +354,10 @@ class Gate:
         wanted = {n: r for n, r in ranges.items() if not names or n in names}
         if not wanted:
             return []
-        return [measure.metrics_check(bench, wanted, produced, self.labels)]
+        # Special values come last; neither labels nor ranges are for them.
+        count = sum(name_of(feeds) is None for feeds in self.baseline.samples)
+        original, produced = bench.original[:count], produced[:count]
+        return [measure.metrics_check(bench, wanted, original, produced, self.labels)]
 
     def check_original(self) -> None:
         """Ask whether the original itself keeps the metrics' ranges.
@@ -327,6 +365,8 @@ class Gate:
         Raises:
             ReferenceDataError: It does not, so that no pass could.
         """
+        if self.settings.metrics:
+            self._ready("each", "checkpoint", "end")
         for bench in self.baseline.benches:
             for check in self._metrics(bench, bench.original, ()):
                 for metric in check.metrics:
@@ -348,12 +388,11 @@ class Gate:
             kept.append(index)
         if len(kept) == len(self.baseline.samples):
             return
+        started = [bench for bench in self.baseline.benches if bench.ran]
         if kept:
-            self.baseline.samples = [self.baseline.samples[i] for i in kept]
-            self.labels = self.labels and [self.labels[i] for i in kept]
-            for bench in self.baseline.benches:
-                bench.original = [bench.original[i] for i in kept]
-                bench.accepted = [bench.accepted[i] for i in kept]
+            self.baseline.keep(kept)
+            labels = self.labels
+            self.labels = labels and [labels[i] for i in kept if i < len(labels)]
             return
         samples: list[Feeds] = generate(model)
         self.baseline.samples, self.labels = samples, None
@@ -361,9 +400,15 @@ class Gate:
             "the reference samples do not fit the interface that the pass gave the model; "
             "new ones were generated"
         )
-        for bench in self.baseline.benches:
+        for bench in started:
             bench.original = bench.run(self.original.model, samples)
             bench.accepted = bench.run(before, samples)
+
+
+def _named_as(before: ir.Model, model: ir.Model) -> bool:
+    """Whether each value has the name that it had."""
+    region = changed_region(before, model)
+    return region is not None and not region.nodes
 
 
 def _kind(contracts: Sequence[Contract]) -> str:

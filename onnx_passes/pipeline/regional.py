@@ -9,12 +9,13 @@ from dataclasses import dataclass, field, replace
 import onnx_ir as ir
 
 from onnx_passes.contracts import Contract, Equality, Tolerance
-from onnx_passes.errors import EngineError
+from onnx_passes.errors import EngineError, PassError
 from onnx_passes.pipeline import measure
-from onnx_passes.pipeline.baseline import Bench
+from onnx_passes.pipeline.baseline import Baseline, Bench
 from onnx_passes.runtime.base import Feeds, Outputs
+from onnx_passes.runtime.inputs import name_of
 from onnx_passes.verify.compare import compare
-from onnx_passes.verify.recording import Recording, exposed, value_names
+from onnx_passes.verify.recording import Recording, exposed, inlined, value_names
 from onnx_passes.verify.region import Region, changed_region, region_model
 from onnx_passes.verify.result import Check, OutputCheck, Verdict
 
@@ -40,31 +41,53 @@ class Regional:
     def check(
         self,
         bench: Bench,
-        samples: Sequence[Feeds],
+        baseline: Baseline,
         before: ir.Model,
         model: ir.Model,
         contracts: Sequence[Contract],
         resolve: Resolve,
+        *,
+        untouched: bool = False,
     ) -> list[Check] | None:
         """Check the changed region of a model against the model before it.
+
+        Args:
+            bench: The engine.
+            baseline: The samples, and the original.
+            before: The model before.
+            model: The model.
+            contracts: What the pass promises.
+            resolve: Fills in what a tolerance leaves open.
+            untouched: Whether ``before`` computes what the original does. One run is then
+                the recording and the original's outputs.
 
         Returns:
             The checks, one for each contract; None where only a run of the whole model tells:
             values cannot be matched or recorded, or a promise of equality is not kept locally.
+
+        Raises:
+            EngineError: No engine can run the original.
         """
         start = time.perf_counter()
         self._learned = []
+        try:
+            before, model = inlined(before), inlined(model)
+        except PassError:
+            return None
         region = changed_region(before, model)
         if region is None:
             return None
         # A recording costs a run of the whole model, so it waits until nodes need its values.
-        if region.nodes and not self.record(bench, before, samples):
+        if region.nodes and not self.record(bench, before, baseline, untouched=untouched):
             return None
         self._names = set(value_names(model))
         outputs = self._run(bench, model, region)
         if outputs is None:
             return None
-        checks = [self._judge(bench, region, outputs, c, resolve) for c in contracts]
+        checks = [
+            self._judge(bench, region, baseline.samples, outputs, c, resolve)
+            for c in contracts
+        ]
         if any(isinstance(c, Equality) for c in contracts) and any(
             check.verdict is Verdict.FAILED for check in checks
         ):
@@ -74,22 +97,49 @@ class Regional:
         self._learned = [{k: v for k, v in o.items() if k not in inner} for o in outputs]
         return [replace(checks[0], seconds=time.perf_counter() - start), *checks[1:]]
 
-    def record(self, bench: Bench, model: ir.Model, samples: Sequence[Feeds]) -> bool:
-        """Run a model once with every value as an output, unless that was done."""
+    def record(
+        self, bench: Bench, model: ir.Model, baseline: Baseline, *, untouched: bool = False
+    ) -> bool:
+        """Run a model once with every value as an output, unless that was done.
+
+        Raises:
+            EngineError: No engine can run the original.
+        """
         if self.recordings is not None or not self.usable:
             return self.usable
+        # An engine that rewrites graphs may compute outputs otherwise where others are kept.
+        once = untouched and baseline.deterministic and not bench.ran
+        once = once and bool(getattr(bench.engine, "node_by_node", False))
+        if not once:
+            baseline.ready(bench.when)
         try:
-            with bench.engine.prepare(exposed(model, weights=False)) as session:
-                self.recordings = []
-                for feeds in samples:
-                    recording = Recording(self.memory_limit // max(len(samples), 1))
-                    recording.update(feeds)
-                    recording.update(session.run(feeds))
-                    self.recordings.append(recording)
+            self._record(bench, model, baseline.samples, once=once)
         except EngineError:
-            # Values that cannot be outputs (sequences of unknown type, for one).
+            # Values that cannot be outputs (sequences of unknown type, for one), or samples
+            # that the original does not run on.
             self.recordings, self.usable = None, False
+            if once:
+                baseline.ready(bench.when)
+                self.usable = True
+                return self.record(bench, model, baseline)
         return self.usable
+
+    def _record(
+        self, bench: Bench, model: ir.Model, samples: Sequence[Feeds], *, once: bool
+    ) -> None:
+        names = [str(value.name) for value in model.graph.outputs]
+        recordings, originals = [], []
+        with bench.engine.prepare(exposed(model, weights=False)) as session:
+            for feeds in samples:
+                found = session.run(feeds)
+                recording = Recording(self.memory_limit // max(len(samples), 1))
+                recording.update(feeds)
+                recording.update(found)
+                recordings.append(recording)
+                originals.append({name: found[name] for name in names})
+        self.recordings = recordings
+        if once:
+            bench.take(originals)
 
     def accept(self) -> None:
         """Take the values of the model checked last for those of the accepted one."""
@@ -123,6 +173,7 @@ class Regional:
         self,
         bench: Bench,
         region: Region,
+        samples: Sequence[Feeds],
         outputs: Sequence[Outputs],
         contract: Contract,
         resolve: Resolve,
@@ -158,7 +209,9 @@ class Regional:
             Verdict.PASSED if failed is None else Verdict.FAILED,
             bench.engine.name,
             "region",
-            reason=None if failed is None else measure.mismatch(kind, worst, failed),
+            reason=None
+            if failed is None
+            else measure.mismatch(kind, worst, failed, name_of(samples[failed])),
             sample=failed,
             outputs=tuple(worst.values()),
         )

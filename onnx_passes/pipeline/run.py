@@ -16,15 +16,22 @@ from onnx_passes.config.resolve import ResolvedPipeline, format_pipeline, resolv
 from onnx_passes.config.schema import PipelineConfig
 from onnx_passes.errors import OnnxPassesError, VerificationError
 from onnx_passes.passes.context import Rewrites
-from onnx_passes.pipeline.baseline import establish
+from onnx_passes.pipeline.baseline import Baseline, prepared
 from onnx_passes.pipeline.context_dump import dump_context
 from onnx_passes.pipeline.gate import Gate
 from onnx_passes.pipeline.instruments import Dump, Instrument, SeedLogging
 from onnx_passes.pipeline.manager import PassManager, Stopped
 from onnx_passes.pipeline.summary import summarize
 from onnx_passes.report.model import EngineReport, ReferenceReport, RunReport
+from onnx_passes.runtime.base import Feeds
 from onnx_passes.runtime.environment import machine, versions
-from onnx_passes.runtime.inputs import describe_feeds, generate
+from onnx_passes.runtime.inputs import (
+    AdversarialFeeds,
+    adversarial,
+    describe_feeds,
+    generate,
+    name_of,
+)
 from onnx_passes.verify.reference import Reference, load_reference
 from onnx_passes.verify.result import Check, Verdict
 from onnx_passes.verify.snapshot import Snapshot
@@ -144,10 +151,12 @@ def _run(
             error = VerificationError(
                 f"the result is too far from the original: {_say(failures)}"
             )
-        report.notes += [n for n in gate.baseline.notes if n not in report.notes]
         if config.onnxruntime.full_context_dump:
             folder = (config.folder or Path()) / config.dump_dir
+            gate.baseline.ready("each")
             report.notes += dump_context(manager.model, gate.baseline, folder)
+    if gate is not None:
+        _tell_baseline(report, gate.baseline)
     report.not_verified = _not_verified(report)
     if gate is not None and any(p.changed for p in report.passes):
         report.not_verified += [
@@ -173,27 +182,40 @@ def _gate(
     given = bool(reference.samples)
     if not given:
         reference = _generated(model, config, reference)
-    baseline = establish(model, reference.samples, resolve_engines(config), given=given)
+    special = _special(model, config, reference.samples if given else ())
+    engines = resolve_engines(config)
+    baseline = prepared(model, reference.samples, engines, given=given, special=special)
     faults = frozenset(check_structure(model))
     report.notes += [f"the original: {fault}" for fault in sorted(faults)]
-    report.notes += baseline.notes
     others = [name for name, _ in config.onnxruntime.providers[1:]]
     if others:
         first = config.onnxruntime.providers[0][0]
         report.notes.append(f"of onnxruntime.providers only {first} is used, not {others}")
     report.reference = ReferenceReport(
-        source=reference.source,
+        source=f"{reference.source} and adversarial" if special else reference.source,
         samples=len(baseline.samples),
         inputs=describe_feeds(baseline.samples[0]) if baseline.samples else {},
+        names=[name_of(feeds) or "" for feeds in baseline.samples] if special else [],
     )
-    report.engines = [
-        EngineReport(b.engine.name, b.when, b.engine.describe(), b.fallback_for)
-        for b in baseline.benches
-    ]
     labels = reference.expected
     gate = Gate(config.verify, baseline, original, labels, faults)
     gate.check_original()
+    _tell_baseline(report, baseline)
     return gate
+
+
+def _tell_baseline(report: RunReport, baseline: Baseline) -> None:
+    """Report what is known of engines and samples, which is more once the original ran."""
+    report.engines = [
+        EngineReport(b.engine.name, b.when, b.engine.describe(), b.fallback_for)
+        for b in baseline.benches
+        if b.when != "never"
+    ]
+    report.notes += [note for note in baseline.notes if note not in report.notes]
+    if report.reference is not None:
+        report.reference.samples = len(baseline.samples)
+        if report.reference.names:
+            report.reference.names = [name_of(feeds) or "" for feeds in baseline.samples]
 
 
 def _generated(model: ir.Model, config: PipelineConfig, given: Reference) -> Reference:
@@ -203,6 +225,17 @@ def _generated(model: ir.Model, config: PipelineConfig, given: Reference) -> Ref
         model, seed=settings.seed, ranges=settings.ranges, dims=settings.dims, **options
     )
     return Reference(samples, given.expected, f"generated (seed {settings.seed})")
+
+
+def _special(
+    model: ir.Model, config: PipelineConfig, given: Sequence[Feeds]
+) -> list[AdversarialFeeds]:
+    if config.verify.inputs != "adversarial":
+        return []
+    settings = config.reference
+    return adversarial(
+        model, given, seed=settings.seed, ranges=settings.ranges, dims=settings.dims
+    )
 
 
 def _own_instruments(config: PipelineConfig) -> list[Instrument]:

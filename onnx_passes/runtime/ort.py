@@ -69,6 +69,11 @@ class OnnxRuntimeEngine:
     seed: int = 0
 
     @property
+    def node_by_node(self) -> bool:
+        """Whether each node runs as written, so that keeping its value changes no other."""
+        return self.optimization == "none" and self.provider == _CPU
+
+    @property
     def name(self) -> str:
         """The name, with every option that changes the numbers and is not the default."""
         parts = [] if self.provider == _CPU else [self.provider]
@@ -81,10 +86,14 @@ class OnnxRuntimeEngine:
         return f"onnxruntime[{', '.join(parts)}]" if parts else "onnxruntime"
 
     def describe(self) -> dict[str, str | int | float | bool]:
-        """Return the version and every option."""
+        """Return the version and every option.
+
+        Raises:
+            EngineUnavailableError: ONNX Runtime or the provider is not on this machine.
+        """
         return {
             "engine": "onnxruntime",
-            "version": str(_onnxruntime().__version__),
+            "version": str(_with_provider(self.provider).__version__),
             "provider": self.provider,
             **{f"provider.{key}": value for key, value in self.provider_options},
             "optimization": self.optimization,
@@ -98,12 +107,7 @@ class OnnxRuntimeEngine:
     @contextmanager
     def prepare(self, model: ir.Model) -> Iterator[OrtSession]:
         """Make ``model`` ready; see ``Engine.prepare``."""
-        ort = _onnxruntime()
-        if self.provider not in (present := ort.get_available_providers()):
-            raise EngineUnavailableError(
-                f"this build of ONNX Runtime has no {self.provider}",
-                help=f"it has {', '.join(present)}",
-            )
+        ort = _with_provider(self.provider)
         proto, weights = split_for_engine(model, ort_values.of_tensor)
         session = OrtSession(model, self._session(ort, proto, weights), weights)
         try:
@@ -169,6 +173,16 @@ class OnnxRuntimeEngine:
         for entry, value in entries.items():
             options.add_session_config_entry(entry, str(int(value)))
         return options
+
+
+def _with_provider(provider: str) -> ModuleType:
+    ort = _onnxruntime()
+    if provider not in (present := ort.get_available_providers()):
+        raise EngineUnavailableError(
+            f"this build of ONNX Runtime has no {provider}",
+            help=f"it has {', '.join(present)}",
+        )
+    return ort
 
 
 def _onnxruntime() -> ModuleType:
