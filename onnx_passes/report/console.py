@@ -7,6 +7,14 @@ from typing import TYPE_CHECKING, Self, TextIO
 
 from onnx_passes.report import console_text as lines
 from onnx_passes.report import summary
+from onnx_passes.report.console_failure import (
+    AFTER,
+    BEFORE,
+    MISMATCH,
+    Row,
+    failure_rows,
+    final_rows,
+)
 from onnx_passes.report.model import PassReport, RunReport
 from onnx_passes.report.text import duration, plural, printable
 
@@ -14,7 +22,8 @@ if TYPE_CHECKING:
     from rich.status import Status
     from rich.text import Text
 
-_ROW_STYLES = {"expected": "green", "actual": "red"}
+_ROW_STYLES = {BEFORE: "red", AFTER: "green", MISMATCH: "bold red", "reproduce": "bold"}
+_ROW_SIGNS = {BEFORE: "- ", AFTER: "+ ", MISMATCH: "^ "}
 _MOST_REWRITES, _MOST_UNVERIFIED = 20, 20
 _NARROWEST, _WIDEST = 40, 200
 
@@ -105,6 +114,7 @@ class ConsoleReporter:
         self._stop()
         if error := summary.run_error(report):
             self._error(error)
+        self._panel("the result", final_rows(report, self._glyphs))
         if self._level == _ERRORS:
             return
         if self._level >= _PASSES:
@@ -148,12 +158,15 @@ class ConsoleReporter:
             self._detail(self._glyphs.name(note))
 
     def _failure(self, done: PassReport) -> None:
+        self._error(done.error or "")
+        self._panel(done.name, failure_rows(done, self._glyphs))
+
+    def _panel(self, title: str, rows: list[Row]) -> None:
+        """Show a failure: nodes as a diff, the mismatch where it is."""
         from rich.panel import Panel
         from rich.table import Table
         from rich.text import Text
 
-        self._error(done.error or "")
-        rows = lines.failure_rows(done, self._glyphs)
         if self._level == _ERRORS or not rows:
             return
         if not self._terminal:
@@ -163,12 +176,13 @@ class ConsoleReporter:
         grid = Table.grid(padding=(0, 2))
         grid.add_column(style="dim", no_wrap=True)
         grid.add_column(overflow="fold")
+        last = ""
         for label, told in rows:
-            grid.add_row(
-                label, Text(told, {"expected": "green", "actual": "red"}.get(label, ""))
-            )
-        title = Text(self._glyphs.name(done.name), lines.STYLES["bad"])
-        self._console.print(Panel(grid, title=title, title_align="left", border_style="red"))
+            text = Text(_ROW_SIGNS.get(label, "") + told, _ROW_STYLES.get(label, ""))
+            grid.add_row("" if label in (last, MISMATCH) else label, text)
+            last = label if label != MISMATCH else last
+        head = Text(self._glyphs.name(title), lines.STYLES["bad"])
+        self._console.print(Panel(grid, title=head, title_align="left", border_style="red"))
 
     def _table(self, report: RunReport) -> None:
         from rich.table import Table

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from onnx_passes.report import summary
+from onnx_passes.report.console_failure import limits, rewrite_nodes
 from onnx_passes.report.model import PassReport, RewriteSummary, RunReport
 from onnx_passes.report.text import (
     bound,
     change,
     duration,
-    number,
     one_line,
     plural,
     size,
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 STYLES = {"good": "green", "bad": "bold red", "warn": "yellow", "plain": "dim"}
 
 _BOLD = {True: "bold", False: ""}
-_MOST_CULPRITS, _MOST_NODES = 5, 8
 _LONGEST_NAME = 400
 _VERDICT = 15  # columns kept for the verdict: "structure kept", "within 4.1e-6"
 
@@ -120,10 +119,7 @@ def _wrapped(text: Text, width: int, indent: int = 4) -> list[Text]:
 
 def rewrite_text(rewrite: RewriteSummary, glyphs: Glyphs) -> str:
     """Return an application as ``#31 MergeClips: Clip(..) -> y => Clip(..) -> y``."""
-    old, new = (
-        "; ".join(node for _, node in _node_rows("", side, glyphs))
-        for side in (rewrite.nodes, rewrite.new_nodes)
-    )
+    old, new = rewrite_nodes(rewrite, glyphs)
     return f"#{rewrite.number} {glyphs.name(rewrite.rule)}: {old} => {new or 'nothing'}"
 
 
@@ -146,74 +142,6 @@ def output_text(output: OutputCheck, glyphs: Glyphs) -> str:
     if output.reason:
         parts.append(glyphs.name(output.reason))
     return ", ".join(parts)
-
-
-def limits(output: OutputCheck) -> str:
-    """Return the limit that an output was held to."""
-    if not output.rtol and not output.atol:
-        return "equality"
-    return f"rtol {number(output.rtol)}, atol {number(output.atol)}"
-
-
-def failure_rows(done: PassReport, glyphs: Glyphs) -> list[tuple[str, str]]:
-    """Return what is known of a failure, as pairs of a label and a text."""
-    rows: list[tuple[str, str]] = []
-    culprits = summary.blamed(done)
-    for rewrite in culprits[:_MOST_CULPRITS]:
-        rows.append(("rewrite", f"#{rewrite.number} {glyphs.name(rewrite.rule)}"))
-        rows += _node_rows("before", rewrite.nodes, glyphs)
-        rows += _node_rows("after", rewrite.new_nodes or ["nothing"], glyphs)
-    if len(culprits) > _MOST_CULPRITS:
-        rows.append(("", f"and {len(culprits) - _MOST_CULPRITS} more"))
-    if done.rewrites and not culprits:
-        rows.append(("rewrite", f"one of {len(done.rewrites)}; not known which"))
-    found = summary.failing(done.checks)
-    if found is not None:
-        rows += _check_rows(*found, glyphs)
-    rows += [("note", glyphs.name(note)) for note in done.notes]
-    if done.action != "kept":
-        rows.append(("then", glyphs.name(done.action)))
-    if done.reproducer:
-        rows.append(("reproduce", f"python repro.py in {glyphs.name(done.reproducer)}"))
-    return rows
-
-
-def _node_rows(label: str, nodes: list[str], glyphs: Glyphs) -> Iterator[tuple[str, str]]:
-    for node in nodes[:_MOST_NODES]:
-        yield label, glyphs.name(node)
-    if len(nodes) > _MOST_NODES:
-        yield label, f"and {plural(len(nodes) - _MOST_NODES, 'node')} more"
-
-
-def _check_rows(
-    check: Check, output: OutputCheck | None, glyphs: Glyphs
-) -> Iterator[tuple[str, str]]:
-    where = f" on {glyphs.name(check.engine)} ({check.scope})" if check.engine else ""
-    sample = f", sample {check.sample}" if check.sample is not None else ""
-    yield "check", f"{check.kind}{where}{sample}"
-    if check.reason and output is None:
-        yield "reason", glyphs.name(check.reason)
-    for metric in check.metrics:
-        if not metric.passed:
-            low, high = number(metric.low), number(metric.high)
-            told = f"{number(metric.value)}, not in [{low}, {high}]"
-            yield "metric", f"{glyphs.name(metric.name)} is {told}"
-    if output is None:
-        return
-    place = f" at [{', '.join(map(str, output.worst))}]" if output.worst is not None else ""
-    yield "output", glyphs.name(output.output) + place
-    if output.reason and output.expected is None:
-        yield "because", glyphs.name(output.reason)
-    if output.expected is not None:
-        yield "expected", glyphs.name(output.expected)
-    if output.actual is not None:
-        yield "actual", glyphs.name(output.actual)
-    worst = summary.margin([replace(check, outputs=(output,))])
-    if worst is not None:
-        allowed = limits(output) if worst.limit is None else number(worst.limit, 3)
-        yield "error", f"{number(worst.error, 3)}, limit {allowed} ({limits(output)})"
-    if output.size:
-        yield "elements", f"{output.mismatched:,} of {output.size:,} outside the limit"
 
 
 def summary_rows(report: RunReport, glyphs: Glyphs) -> Iterator[tuple[str, str]]:

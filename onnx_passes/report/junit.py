@@ -13,7 +13,8 @@ from pathlib import PurePath
 from xml.etree import ElementTree as ET
 
 from onnx_passes.report import summary
-from onnx_passes.report.console_text import Glyphs, failure_rows
+from onnx_passes.report.console_failure import failure_rows, final_rows
+from onnx_passes.report.console_text import Glyphs
 from onnx_passes.report.files import write_text
 from onnx_passes.report.model import PassReport, RunReport
 from onnx_passes.report.text import plural, printable
@@ -89,7 +90,8 @@ def _cases(report: RunReport) -> Iterator[ET.Element]:
     for check in report.final:
         name = f"{check.kind} on {check.engine}" if check.engine else check.kind
         element = case("result", name, check.seconds)
-        _judge_check(element, check)
+        rows = final_rows(report, _GLYPHS) if check.verdict is Verdict.FAILED else []
+        _judge_check(element, check, [f"{label:<10} {text}" for label, text in rows])
         yield element
     if error := summary.run_error(report):
         element = case("run", "run", 0.0)
@@ -109,10 +111,11 @@ def _judge_pass(element: ET.Element, done: PassReport, verify: bool) -> None:
         _add(element, "skipped", f"not verified: {missing}", None)
 
 
-def _judge_check(element: ET.Element, check: Check) -> None:
+def _judge_check(element: ET.Element, check: Check, rows: list[str]) -> None:
     words = summary.check_words(check)
     if check.verdict is Verdict.FAILED:
-        _add(element, "failure", words.why or words.head, words.why)
+        told = words.why or words.head
+        _add(element, "failure", told, "\n".join([told, *rows]))
     elif check.verdict is Verdict.NOT_VERIFIED:
         _add(element, "skipped", f"not verified: {words.why}", None)
 

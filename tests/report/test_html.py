@@ -116,7 +116,7 @@ def test_a_failure_is_told_in_full_at_the_top(sample):
         "21.5625",
     ]:
         assert part in top
-    assert "python repro.py in out/reproducer-6-break-adds" in told
+    assert "python out/reproducer-6-break-adds/repro.py" in told
 
 
 def test_a_run_that_failed_outside_its_passes_says_so(sample):

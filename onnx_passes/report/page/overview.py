@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from onnx_passes.report import summary
-from onnx_passes.report.console_text import Glyphs, failure_rows
+from onnx_passes.report.console_failure import (
+    AFTER,
+    BEFORE,
+    MISMATCH,
+    Row,
+    failure_rows,
+    final_rows,
+)
+from onnx_passes.report.console_text import Glyphs
 from onnx_passes.report.model import PassReport, RunReport
 from onnx_passes.report.page.markup import Element, named, tag
 from onnx_passes.report.text import bound, change, duration, number, plural, size
@@ -75,8 +83,16 @@ def warnings(report: RunReport) -> Element | None:
 
 def failures(report: RunReport) -> Iterator[Element]:
     """Yield a card for every failure, the first ones in full."""
-    if error := summary.run_error(report):
-        yield tag("section", tag("h2", "The run failed"), tag("pre", error), class_="card bad")
+    error = summary.run_error(report)
+    rows = _rows(final_rows(report, _GLYPHS))
+    if error or rows:
+        yield tag(
+            "section",
+            tag("h2", "The run failed"),
+            tag("pre", error) if error else None,
+            tag("dl", rows, class_="facts") if rows else None,
+            class_="card bad",
+        )
     failed = [p for p in report.passes if p.verdict is Verdict.FAILED]
     for done in failed[:_MOST_FAILURES]:
         yield _failure(done)
@@ -90,12 +106,13 @@ def failures(report: RunReport) -> Iterator[Element]:
         )
 
 
+def _rows(rows: Sequence[Row]) -> list[list[Element]]:
+    kinds = {BEFORE: "old", AFTER: "new", MISMATCH: "wrong"}
+    return [[tag("dt", k), tag("dd", told, class_=kinds.get(k))] for k, told in rows]
+
+
 def _failure(done: PassReport) -> Element:
-    kinds = {"before": "old", "after": "new", "expected": "right", "actual": "wrong"}
-    rows = [
-        [tag("dt", label), tag("dd", told, class_=kinds.get(label))]
-        for label, told in failure_rows(done, _GLYPHS)
-    ]
+    rows = _rows(failure_rows(done, _GLYPHS))
     return tag(
         "section",
         tag("h2", tag("a", named(done.name), href=f"#pass-{done.index}"), " failed"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from onnx_passes.report import summary
-from onnx_passes.report.console_text import limits
+from onnx_passes.report.console_failure import limits
 from onnx_passes.report.model import PassReport, RewriteSummary, RunReport
 from onnx_passes.report.page.markup import Child, Element, named, tag
 from onnx_passes.report.page.overview import badge, share
