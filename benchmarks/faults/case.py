@@ -16,7 +16,7 @@ from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.base import Op, Pass, RewriteRulePass, Transformation, Value
 from onnx_passes.runtime.base import Feeds
 
-Setting = Literal["default", "adversarial", "float64", "strict"]
+Setting = Literal["default", "adversarial", "given", "float64", "strict"]
 PassT = TypeVar("PassT", bound=type[Pass])
 
 EVERYWHERE = "*"

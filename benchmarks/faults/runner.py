@@ -7,6 +7,7 @@ from typing import Any
 
 from benchmarks.faults.case import EVERYWHERE, Fault, Setting
 from onnx_passes.config.load import config_from_data
+from onnx_passes.config.sections import Verify
 from onnx_passes.passes import registry
 from onnx_passes.pipeline.run import Run, run_pipeline
 from onnx_passes.report.model import PassReport
@@ -15,10 +16,14 @@ from onnx_passes.verify.result import Check, Verdict
 
 SETTINGS: dict[Setting, dict[str, Any]] = {
     "default": {},
-    "adversarial": {"verify": {}},
-    "float64": {"verify": {}},
+    "adversarial": {"verify": {"inputs": "adversarial"}},
+    "given": {},
+    "float64": {"verify": {"reference": "float64"}},
     "strict": {"strict": True},
 }
+"""How the gate is set; "given" runs on the inputs of the fault, as from a user's files."""
+
+_FINE = (Verdict.PASSED, Verdict.UNCHANGED, Verdict.NOT_VERIFIED)
 
 
 @dataclass(frozen=True)
@@ -27,7 +32,8 @@ class Seen:
 
     Attributes:
         verdict: Its verdict, "crashed" where the run ended in another error, "refused" where
-            nothing could be checked and the setting refuses what is not verified.
+            nothing could be checked and the setting refuses what is not verified, "not run"
+            where the gate has no such setting.
         by: The check that failed first, or what it said where none did.
         named: Whether the guilty application was named: "right", "wrong", "none", or "-" where
             the pass made no rewrites that could be.
@@ -55,7 +61,7 @@ class Outcome:
         fault: The fault.
         at: The value that it computes wrongly.
         applications: Number of rewrites of the pass.
-        clean: Verdict of the pass without the fault.
+        clean: Verdicts of the pass without the fault, by setting.
         clean_applications: Number of its rewrites, all of them right.
         clean_seconds: Wall time of that run, verified.
         seen: What the gate made of the fault, by setting.
@@ -64,15 +70,25 @@ class Outcome:
     fault: Fault
     at: str
     applications: int
-    clean: str
+    clean: dict[str, str]
     clean_applications: int
     clean_seconds: float
     seen: dict[str, Seen] = field(default_factory=dict)
 
     @property
+    def setting(self) -> str:
+        """The first setting that caught the fault, or the last one tried."""
+        return next((s for s, seen in self.seen.items() if seen.caught), list(self.seen)[-1])
+
+    @property
     def decisive(self) -> Seen:
-        """What the setting that the fault needs makes of it."""
-        return self.seen[self.fault.needs]
+        """What that setting made of the fault."""
+        return self.seen[self.setting]
+
+    @property
+    def accused(self) -> list[str]:
+        """The settings under which the pass without the fault was refused, and why."""
+        return [f"{s}: {v}" for s, v in self.clean.items() if v not in _FINE]
 
 
 def run(fault: Fault, at: str, *, full: bool, setting: Setting = "default") -> Run:
@@ -88,8 +104,8 @@ def run(fault: Fault, at: str, *, full: bool, setting: Setting = "default") -> R
     step = {fault.name: {"at": at}}
     data = {"passes": [step], "reproducers": False, **SETTINGS[setting]}
     given = None
-    if setting == "adversarial":
-        given = Reference(list(fault.feeds), None, "special values")
+    if setting == "given":
+        given = Reference(list(fault.feeds), None, "the inputs of the fault")
     model = fault.source.model(full=full)
     return run_pipeline(model, config_from_data(data), reference=given)
 
@@ -104,17 +120,33 @@ def chosen(fault: Fault, clean: Run) -> str:
 
 
 def examine(fault: Fault, *, full: bool) -> Outcome:
-    """Run a fault under the default setting, and under that which it needs."""
+    """Run a fault by default settings, under that which it needs, and on its own inputs."""
     clean = run(fault, "", full=full)
-    at = chosen(fault, clean)
     done = clean.report.passes[0]
-    verdict = str(done.verdict) if clean.error is None else f"failed: {clean.error}"
-    outcome = Outcome(fault, at, 0, verdict, len(done.rewrites), clean.report.seconds)
-    for setting in dict.fromkeys(("default", fault.needs)):
+    at, count = chosen(fault, clean), len(done.rewrites)
+    outcome = Outcome(fault, at, 0, {"default": _said(clean)}, count, clean.report.seconds)
+    given = ("given",) if fault.feeds else ()
+    for setting in dict.fromkeys(("default", fault.needs, *given)):
+        if not available(setting):
+            outcome.seen[setting] = Seen("not run", "-", "none", 0.0)
+            continue
         result = run(fault, at, full=full, setting=setting)
         outcome.seen[setting] = judge(result, fault, at)
         outcome.applications = len(result.report.passes[0].rewrites)
+        if setting != "default":
+            outcome.clean[setting] = _said(run(fault, "", full=full, setting=setting))
     return outcome
+
+
+def available(setting: Setting) -> bool:
+    """Whether the gate has what a setting asks for."""
+    return all(key in Verify.model_fields for key in SETTINGS[setting].get("verify", {}))
+
+
+def _said(clean: Run) -> str:
+    if clean.error is not None:
+        return f"failed: {clean.error}"
+    return str(clean.report.passes[0].verdict)
 
 
 def judge(result: Run, fault: Fault, at: str) -> Seen:

@@ -179,7 +179,7 @@ class RootOfSquare(Unguarded):
 @fault(
     blocks(
         "rows to normalise",
-        "y# = LayerNormalization<axis = -1, epsilon = 1e-5>(x, g)",
+        "t# = Tanh(x)  y# = LayerNormalization<axis = -1, epsilon = 1e-5>(t#, g)",
         x="float[4,8] x",
         y="float[4,8]",
         constants="float[8] g = {1,1,1,1,1,1,1,1}",

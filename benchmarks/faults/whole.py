@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+import onnx
 import onnx_ir as ir
 
-from benchmarks.faults.case import fault
-from benchmarks.faults.models import blocks
+from benchmarks.faults.case import Source, fault
+from benchmarks.faults.models import blocks, feed
 from onnx_passes import passes
 from onnx_passes.passes.base import Transformation
 
@@ -87,4 +88,44 @@ class BufferReused(Transformation):
             if old.name == self.at:
                 reader = next(user for user in old.consumers() if user.op_type == "Add")
                 reader.replace_input_with(1, node.outputs[0])
+        return ir.passes.PassResult(model, modified=True)
+
+
+def _overridable() -> onnx.ModelProto:
+    proto = blocks("", "y# = Mul(x, k#)", constants=_KNOBS, y="float[4,4]").full()
+    for n in range(8):
+        port = onnx.helper.make_tensor_value_info(f"k{n}", onnx.TensorProto.FLOAT, [1])
+        proto.graph.input.append(port)
+    return proto
+
+
+_KNOBS = ", ".join(f"float[1] k{n} = {{2}}" for n in range(8))
+_GIVEN = {f"k{n}": np.array([3], np.float32) for n in range(8)}
+
+
+@fault(
+    Source("defaults that callers may override", _overridable, _overridable),
+    "y5",
+    needs="adversarial",
+    feeds=[feed(x=np.ones((4, 4)), **_GIVEN)],
+)
+@passes.verify.equality
+class DefaultFolded(Transformation):
+    """An initializer that is an input as well, and may be overridden, is folded."""
+
+    at: str = ""
+
+    def call(self, model: ir.Model) -> ir.passes.PassResult:
+        graph = model.graph
+        for node in [n for n in graph if n.op_type == "Mul"]:
+            x, knob = node.inputs
+            assert knob is not None
+            assert knob.const_value is not None
+            if node.outputs[0].name == self.at:
+                tensor = ir.tensor(knob.const_value.numpy())
+                folded = ir.Value(name=f"{knob.name}_folded", const_value=tensor)
+                graph.register_initializer(folded)
+                knob = folded
+            node.replace_input_with(0, knob)
+            node.replace_input_with(1, x)
         return ir.passes.PassResult(model, modified=True)
