@@ -24,6 +24,7 @@ from onnx_passes.passes.options import Size
 Policy = Literal["stop", "rollback", "warn"]
 When = Literal["each", "checkpoint", "end"]
 Scope = Literal["auto", "region", "model"]
+Inputs = Literal["random", "adversarial"]
 
 Whole = Annotated[int, Strict()]
 Number = Annotated[float, Strict()]
@@ -166,6 +167,11 @@ class Verify(Section):
         default="auto",
         description="What is run after a pass: the changed region, the whole model, or the "
         "region where that is enough (auto).",
+    )
+    inputs: Inputs = Field(
+        default="random",
+        description="Whether special values, and dimensions of size 1 and 0, are added to the "
+        "reference data (adversarial), or not (random).",
     )
     tolerance: OutputTolerance = Field(
         default_factory=OutputTolerance,

@@ -15,13 +15,16 @@ from onnx_passes.verify.result import Check, MetricCheck, OutputCheck, Verdict
 _SAYS = {"equality": "not as expected", "tolerance": "not within tolerance"}
 
 
-def mismatch(kind: str, outputs: Mapping[str, OutputCheck], sample: int) -> str:
+def mismatch(
+    kind: str, outputs: Mapping[str, OutputCheck], sample: int, name: str | None = None
+) -> str:
     """Say which output is wrong, where and by how much."""
     failed = [output for output in outputs.values() if not output.passed]
     worst = max(failed, key=lambda o: o.max_abs or 0.0)
     says = _SAYS.get(kind, "too far from the original")
+    name = f" ({name})" if name else ""
     others = f" (and {len(failed) - 1} more outputs)" if len(failed) > 1 else ""
-    return f"{worst.output} {says}{others}: {_detail(worst)}, in sample {sample}"
+    return f"{worst.output} {says}{others}: {_detail(worst)}, in sample {sample}{name}"
 
 
 def worse(new: OutputCheck, old: OutputCheck | None) -> bool:
@@ -43,15 +46,16 @@ def _detail(output: OutputCheck) -> str:
 def metrics_check(
     bench: Bench,
     ranges: Mapping[str, tuple[float, float]],
+    original: Sequence[Outputs],
     produced: Sequence[Outputs],
     labels: Sequence[Outputs] | None,
 ) -> Check:
-    """Measure every metric over all samples, and hold it to its range."""
+    """Measure every metric over all samples given, and hold it to its range."""
     found: list[MetricCheck] = []
     for name, (low, high) in ranges.items():
         metric = metrics.lookup(name)
         use_labels = metric.expects == "labels" or (metric.expects == "either" and labels)
-        expected = (labels or []) if use_labels else bench.original
+        expected = (labels or []) if use_labels else original
         try:
             value = metric.measure(_arrays(produced), _arrays(expected))
         except OnnxPassesError as error:

@@ -68,6 +68,11 @@ class IsolatedEngine:
         """The name of the engine: its numbers are the same."""
         return self.engine.name
 
+    @property
+    def node_by_node(self) -> bool:
+        """Whether the engine runs each node as written, so that keeping its value is free."""
+        return bool(getattr(self.engine, "node_by_node", False))
+
     def describe(self) -> dict[str, str | int | float | bool]:
         """Return what the engine says of itself, and the limits."""
         limits = {"time_limit": self.time_limit, "memory_limit": self.home.memory_limit}

@@ -214,7 +214,7 @@ def test_a_session_outlives_its_process(parse, misbehaving):
 def test_a_hang_ends_at_the_time_limit(parse, run, misbehaving, how):
     engine = misbehaving(how, time_limit=1)
     with pytest.raises(
-        EngineTimeoutError, match="^misbehaving did not end within 1 s while running"
+        EngineTimeoutError, match=r"^misbehaving did not end within 1 s while running"
     ):
         run(engine, parse(NEG), x=X)
     np.testing.assert_array_equal(run(engine, parse(RELU), x=X)["y"], np.float32([0, 2]))
@@ -225,7 +225,7 @@ def test_a_hang_ends_at_the_time_limit(parse, run, misbehaving, how):
 def test_an_engine_that_allocates_without_end(parse, run, misbehaving, how):
     engine = misbehaving(how, memory_limit=600 << 20)
     with pytest.raises(
-        EngineMemoryError, match="^misbehaving ran out of its 600 MiB of memory while running"
+        EngineMemoryError, match=r"^misbehaving ran out of its 600 MiB of memory while running"
     ):
         run(engine, parse(NEG), x=X)
     np.testing.assert_array_equal(run(engine, parse(RELU), x=X)["y"], np.float32([0, 2]))

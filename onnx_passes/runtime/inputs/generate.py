@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import onnx
@@ -54,6 +55,36 @@ def generate(
     Raises:
         ReferenceDataError: An input has no type or rank, or an argument does not fit.
     """
+    return [
+        made.feeds
+        for made in make_samples(model, seed=seed, samples=samples, ranges=ranges, dims=dims)
+    ]
+
+
+@dataclass(frozen=True)
+class Made:
+    """One sample, and what it was made from.
+
+    Attributes:
+        feeds: The values.
+        model: The model in the shapes of the sample.
+        hints: What the graph says about the values of each input.
+    """
+
+    feeds: Feeds
+    model: ir.Model
+    hints: Mapping[str, Hint]
+
+
+def make_samples(
+    model: ir.Model,
+    *,
+    seed: int,
+    samples: int,
+    ranges: Ranges | None = None,
+    dims: Dims | None = None,
+) -> list[Made]:
+    """Make up inputs as ``generate`` does, and say why they are what they are."""
     inputs = [value for value in model.graph.inputs if not value.is_initializer()]
     dims, ranges = dims or {}, ranges or {}
     _check_ranges(ranges, inputs)
@@ -109,11 +140,12 @@ def _check_shape(value: ir.Value, given: Shape | None) -> None:
 
 def _sample(
     shaper: _Shaper, inputs: Sequence[ir.Value], ranges: Ranges, seed: int, sample: int
-) -> Feeds:
+) -> Made:
     concrete, shapes = shaper.model(sample)
     by_name = {value.name: value for value in concrete.graph.inputs}
     tracer = Tracer(concrete)
     feeds: dict[str, Data] = {}
+    hints: dict[str, Hint] = {}
     for index, value in enumerate(inputs):
         name = str(value.name)
         rng = np.random.default_rng([seed, sample, index])
@@ -121,8 +153,8 @@ def _sample(
         if hint.empty:
             hint = hint_of_name(name, value.dtype, shapes[name], rng)
         drawer = _Drawer(shapes[name], hint, ranges.get(name), rng, sample, index)
-        feeds[name] = drawer.data(value.type)
-    return feeds
+        feeds[name], hints[name] = drawer.data(value.type), hint
+    return Made(feeds, concrete, hints)
 
 
 class _Shaper:

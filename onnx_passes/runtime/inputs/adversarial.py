@@ -1,0 +1,167 @@
+"""Inputs that rewrites forget: special values, and empty and single dimensions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+import onnx_ir as ir
+
+from onnx_passes.errors import ReferenceDataError
+from onnx_passes.runtime.base import Data, Feeds
+from onnx_passes.runtime.inputs.dims import Dims, Symbols, symbols_of
+from onnx_passes.runtime.inputs.generate import Made, Ranges, generate, make_samples
+from onnx_passes.runtime.inputs.hints import Hint
+from onnx_passes.runtime.inputs.special import Span, variants
+from onnx_passes.runtime.inputs.steering import steering_inputs
+
+MOST = 48
+"""Greatest number of samples with special values; more inputs then share them."""
+
+_MOST_DIMS = 8
+_SIZES = (1, 0)
+
+
+class AdversarialFeeds(dict[str, Data]):
+    """Feeds that know what is special about them.
+
+    Attributes:
+        kind: "NaN", "extremes", "size 0", ...
+        name: The kind and where it is: "adversarial: NaN in x".
+    """
+
+    def __init__(self, feeds: Feeds, kind: str, where: str) -> None:
+        """Copy feeds, whose arrays are shared."""
+        super().__init__(feeds)
+        self.kind, self.name = kind, f"adversarial: {kind} {where}"
+
+
+def name_of(feeds: Feeds) -> str | None:
+    """Return the name of a sample that has one."""
+    return feeds.name if isinstance(feeds, AdversarialFeeds) else None
+
+
+def adversarial(
+    model: ir.Model,
+    given: Sequence[Feeds] = (),
+    *,
+    seed: int = 0,
+    ranges: Ranges | None = None,
+    dims: Dims | None = None,
+) -> list[AdversarialFeeds]:
+    """Make up inputs that are hard to be right on.
+
+    Each takes an ordinary sample and puts special values into one input, or into all: zeros,
+    the extremes of the element type, NaN, infinities, -0 and denormals. Indices get the ends
+    of their range. What decides a shape, a position by arithmetic, a loop or a division of
+    integers stays ordinary. Others have a dynamic dimension of size 1 or 0. Whether the model
+    takes them is for an engine to say.
+
+    Args:
+        model: The model; left as it is.
+        given: The user's samples, of which the first is the ordinary one; otherwise it is
+            generated.
+        seed: As for ``generate``.
+        ranges: As for ``generate``; no value outside is made up.
+        dims: As for ``generate``; no other size of these dimensions is made up.
+
+    Returns:
+        The feeds, those with special values first.
+
+    Raises:
+        ReferenceDataError: As ``generate``.
+    """
+    ranges, dims = ranges or {}, dims or {}
+    base = _base(model, given, seed, ranges, dims)
+    steering = steering_inputs(base.model)
+    by_kind: dict[str, dict[str, Data]] = {}
+    for name, data in base.feeds.items():
+        hint = base.hints.get(name, Hint())
+        span = ranges.get(name)
+        for kind, changed in _variants(data, hint, span, steers=name in steering):
+            by_kind.setdefault(kind, {})[name] = changed
+    special = list(_special(base.feeds, by_kind))
+    return special + list(_sized(model, given, seed, ranges, dims))
+
+
+def _base(
+    model: ir.Model, given: Sequence[Feeds], seed: int, ranges: Ranges, dims: Dims
+) -> Made:
+    if not given:
+        return make_samples(model, seed=seed, samples=1, ranges=ranges, dims=dims)[0]
+    inputs = {str(v.name) for v in model.graph.inputs if not v.is_initializer()}
+    names = set(symbols_of([v for v in model.graph.inputs if v.name in inputs], model).kinds)
+    shapes = {
+        name: data.shape
+        for name, data in given[0].items()
+        if isinstance(data, np.ndarray) and name in inputs - names
+    }
+    made = make_samples(model, seed=seed, samples=1, dims=shapes)[0]
+    return Made(given[0], made.model, made.hints)
+
+
+def _variants(
+    data: Data, hint: Hint, span: Span | None, *, steers: bool
+) -> Iterator[tuple[str, Data]]:
+    if isinstance(data, list):
+        if data and all(isinstance(item, np.ndarray) for item in data):
+            each = [dict(_variants(item, hint, span, steers=steers)) for item in data]
+            for kind in dict.fromkeys(kind for found in each for kind in found):
+                yield kind, [f.get(kind, d) for f, d in zip(each, data, strict=True)]
+    elif data is not None:
+        yield from variants(data, hint, span, steers=steers)
+
+
+def _special(
+    ordinary: Feeds, by_kind: Mapping[str, Mapping[str, Data]]
+) -> Iterator[AdversarialFeeds]:
+    # Together for each kind, as for Inf - Inf; then one by one, while that is not too many.
+    single = [(kind, n) for kind, changed in by_kind.items() for n in changed]
+    for kind, changed in by_kind.items():
+        if len(changed) > 1:
+            yield AdversarialFeeds({**ordinary, **changed}, kind, "in every input")
+    room = MOST - sum(len(changed) > 1 for changed in by_kind.values())
+    for kind, name in single[:room]:
+        feeds = {**ordinary, name: by_kind[kind][name]}
+        yield AdversarialFeeds(feeds, kind, f"in {name}")
+
+
+def _sized(
+    model: ir.Model, given: Sequence[Feeds], seed: int, ranges: Ranges, dims: Dims
+) -> Iterator[AdversarialFeeds]:
+    inputs = [value for value in model.graph.inputs if not value.is_initializer()]
+    symbols = symbols_of(inputs, model)
+    settled = {n for shape in map(symbols.shapes.get, dims) for n in shape or ()}
+    free = [name for name in symbols.kinds if name not in {*dims, *settled}]
+    for name in free[:_MOST_DIMS]:
+        for size in _SIZES:
+            feeds = (
+                _cut(given[0], symbols, name, size)
+                if given
+                else _generated(model, seed, ranges, {**dims, name: size})
+            )
+            if feeds is not None:
+                yield AdversarialFeeds(feeds, f"size {size}", f"of {name}")
+
+
+def _generated(model: ir.Model, seed: int, ranges: Ranges, dims: Dims) -> Feeds | None:
+    try:
+        return generate(model, seed=seed, samples=1, ranges=ranges, dims=dims)[0]
+    except ReferenceDataError:
+        return None  # the ordinary sample was made: it is the size that does not fit
+
+
+def _cut(feeds: Feeds, symbols: Symbols, name: str, size: int) -> Feeds | None:
+    """Take the first entries along a dimension; None where it is part of an expression."""
+    found = dict(feeds)
+    for key, data in feeds.items():
+        shape = symbols.shapes.get(key, ())
+        if any(isinstance(dim, str) and dim != name and name in dim for dim in shape):
+            return None
+        if name not in shape:
+            continue
+        if not isinstance(data, np.ndarray):
+            return None
+        place = tuple(slice(size) if dim == name else slice(None) for dim in shape)
+        found[key] = data[place]
+    return found

@@ -1,0 +1,96 @@
+"""Which inputs decide sizes, positions and how often a loop runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+import onnx_ir as ir
+
+from onnx_passes.runtime.inputs import rules_domain
+from onnx_passes.runtime.inputs.use import Use, rule_for
+from onnx_passes.surgery.walk import captured_values
+
+# What these return is in range whatever they are given.
+_SAFE = frozenset(
+    {
+        *("Shape", "Size", "ArgMax", "ArgMin", "NonZero", "NonMaxSuppression", "Multinomial"),
+        *("TopK", "Unique"),
+    }
+)
+_DECISIONS = frozenset(
+    {
+        *("Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "And", "Or", "Not"),
+        *("Xor", "IsNaN", "IsInf"),
+    }
+)
+_DIVISIONS = frozenset({("", "Div"), ("", "Mod")})
+
+
+def steering_inputs(model: ir.Model) -> frozenset[str]:
+    """Return the names of the inputs that extreme values are not safe for.
+
+    A shape may come out at terabytes, a loop without an end, and a division of integers by
+    zero ends the process on most processors. Arithmetic on the way is followed.
+
+    Args:
+        model: A model with the types of its values, as far as they can be inferred.
+    """
+    found: set[ir.Value] = set()
+    owners = {graph: node for node in model.graph.all_nodes() for graph in _graphs(node)}
+    stack = [(value, False) for node in model.graph.all_nodes() for value in _steered(node)]
+    stack += [(value, True) for node in model.graph.all_nodes() for value in _repeated(node)]
+    while stack:
+        value, decisions = stack.pop()
+        if value in found:
+            continue
+        producer = value.producer()
+        if producer is not None and producer.domain == "":
+            picks = producer.op_type in _SAFE and (
+                producer.op_type not in ("TopK", "Unique") or value.index() != 0
+            )
+            if picks or (producer.op_type in _DECISIONS and not decisions):
+                continue
+        found.add(value)
+        stack += [(read, decisions) for read in _read_for(value, owners)]
+    return frozenset(str(v.name) for v in model.graph.inputs if v in found)
+
+
+def _steered(node: ir.Node) -> Iterator[ir.Value]:
+    rng = np.random.default_rng(0)
+    divides = (node.domain, node.op_type) in _DIVISIONS
+    for index, value in enumerate(node.inputs):
+        if value is None:
+            continue
+        rule = rule_for(Use(node, index, rng))
+        decides = rule is not None and rule.__module__ != rules_domain.__name__
+        if decides or (divides and (value.dtype is None or value.dtype.is_integer())):
+            yield value
+
+
+def _repeated(node: ir.Node) -> Iterator[ir.Value]:
+    """Yield what decides whether a loop goes on."""
+    body = node.attributes.get("body")
+    if node.op_type == "Loop" and body is not None and not body.is_ref():
+        yield from (value for value in node.inputs[:2] if value is not None)
+        yield from body.as_graph().outputs[:1]
+
+
+def _read_for(value: ir.Value, owners: Mapping[ir.Graph, ir.Node]) -> Iterator[ir.Value]:
+    """Yield what a value is computed from, as far as one step goes."""
+    node = value.producer()
+    if node is None:  # an input, of a body if not of the model
+        node = owners.get(value.graph) if isinstance(value.graph, ir.Graph) else None
+    if node is not None:
+        yield from (read for read in node.inputs if read is not None)
+        yield from captured_values(node)
+        for graph in _graphs(node):
+            yield from graph.outputs
+
+
+def _graphs(node: ir.Node) -> list[ir.Graph]:
+    return [
+        attribute.as_graph()
+        for attribute in node.attributes.values()
+        if not attribute.is_ref() and attribute.type == ir.AttributeType.GRAPH
+    ]

@@ -1,0 +1,187 @@
+"""Passes that are right on ordinary numbers and wrong on special ones."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+
+PASS = '''
+from onnx_passes import passes
+from onnx_passes.passes.base import RewriteRulePass, Transformation
+
+@passes.verify.{contract}
+@passes.register()
+class Wrong(Transformation, RewriteRulePass):
+    """Before: one thing. After: another."""
+
+    def pattern(self, op, {arguments}):
+        return {before}
+
+    def rewrite(self, op, {arguments}):
+        return {after}
+'''
+
+
+@dataclass
+class Case:
+    graph: str
+    before: str
+    after: str
+    shown_by: str
+    arguments: str = "x"
+    contract: str = "equality"
+    settings: str = ""
+    outputs: str = "float[N,3] y"
+
+
+CASES = {
+    "x * 0 is 0": Case(
+        "z = Constant<value_float = 0.0>() y = Mul(x, z)",
+        "op.Mul(x, z)",
+        "op.Expand(z, op.Shape(x))",
+        "NaN in x",
+        arguments="x, z",
+    ),
+    "x / x is 1": Case(
+        "y = Div(x, x)",
+        "op.Div(x, x)",
+        "op.Expand(op.Constant(value_float=1.0), op.Shape(x))",
+        "zeros in x",
+    ),
+    "the bounds of the first Clip do": Case(
+        """a = Constant<value_float = -9.0>() b = Constant<value_float = 9.0>()
+        c = Constant<value_float = -8.0>() d = Constant<value_float = 8.0>()
+        m = Clip(x, a, b) y = Clip(m, c, d)""",
+        "op.Clip(op.Clip(x, a, b), c, d)",
+        "op.Clip(x, a, b)",
+        "Inf in x",
+        arguments="x, a, b, c, d",
+    ),
+    "what is not negative is its own absolute value": Case(
+        "y = Abs(x)",
+        "op.Abs(x)",
+        "op.Where(op.Less(x, op.Constant(value_float=0.0)), op.Neg(x), x)",
+        "-0 in x",
+        settings=", negative_zero: true",
+    ),
+    "log(exp(-|x|)) is -|x|": Case(
+        "a = Abs(x) n = Neg(a) e = Exp(n) y = Log(e)",
+        "op.Log(op.Exp(x))",
+        "op.Identity(x)",
+        "extremes in x",
+        contract="tolerance(rtol=1e-3, atol=1e-3)",
+    ),
+    "what is not 0 is far from it": Case(
+        "y = Sign(x)",
+        "op.Sign(x)",
+        """op.Clip(op.Mul(x, op.Constant(value_float=3e38)), op.Constant(value_float=-1.0),
+            op.Constant(value_float=1.0))""",
+        "denormals in x",
+    ),
+    "a sum over a size is a mean": Case(
+        """a = Constant<value_ints = [0]>() s = ReduceSum<keepdims = 1>(x, a) h = Shape(x)
+        z = Constant<value_int = 0>() n = Gather(h, z) f = Cast<to = 1>(n) y = Div(s, f)""",
+        "op.Div(op.ReduceSum(x, a), f)",
+        "op.ReduceMean(x, a)",
+        "size 0 of N",
+        arguments="x, a, f",
+        contract="tolerance",
+        outputs="float[1,3] y",
+    ),
+}
+
+
+@pytest.fixture
+def go(cli, write):
+    def go(case, inputs, reference="{}"):
+        write("wrong.py", PASS.format(**vars(case)))
+        text = f"""<ir_version: 10, opset_import: ["" : 20]>
+        main (float[N,3] x) => ({case.outputs}) {{ {case.graph} }}"""
+        Path("model.onnx").write_bytes(onnx.parser.parse_model(text).SerializeToString())
+        config = write(
+            "cfg.yaml",
+            f"imports: [wrong]\npasses: [Wrong]\nreproducers: false\nreference: {reference}\n"
+            f"verify: {{inputs: {inputs}{case.settings}}}\n",
+        )
+        done = cli("-c", config, "-o", "out.onnx", "--json", "run.json", "model.onnx")
+        return done, json.loads(Path("run.json").read_text())
+
+    return go
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_special_values_show_what_random_ones_do_not(go, name):
+    done, report = go(CASES[name], "random")
+    assert (done.code, report["reference"]["names"]) == (0, [])
+    done, report = go(CASES[name], "adversarial")
+    assert done.code == 1
+    names = report["reference"]["names"]
+    assert f"adversarial: {CASES[name].shown_by}" in names
+    (check,) = [c for c in report["passes"][0]["checks"] if c["verdict"] == "failed"][:1]
+    assert names[check["sample"]].startswith("adversarial: ")
+    assert f"in sample {check['sample']} ({names[check['sample']]})" in done.err
+
+
+@pytest.mark.parametrize("name", ["x / x is 1", "a sum over a size is a mean"])
+def test_the_sample_that_shows_it_is_named(go, name):
+    done, _ = go(CASES[name], "adversarial")
+    assert f"(adversarial: {CASES[name].shown_by})" in done.err
+
+
+def test_special_values_are_added_to_given_data(go, tmp_path):
+    np.save(tmp_path / "x.npy", np.float32([[1, 2, 3]]))
+    given = "{inputs: x.npy}"
+    done, report = go(CASES["x / x is 1"], "random", given)
+    assert (done.code, report["reference"]["samples"]) == (0, 1)
+    done, report = go(CASES["x / x is 1"], "adversarial", given)
+    assert done.code == 1
+    assert report["reference"]["source"] == "x.npy and adversarial"
+    assert report["reference"]["names"][:2] == ["", "adversarial: zeros in x"]
+
+
+def test_a_range_of_the_user_is_kept(go):
+    done, report = go(CASES["x / x is 1"], "adversarial", "{ranges: {x: [1, 2]}}")
+    assert done.code == 0
+    assert "adversarial: extremes in x" in report["reference"]["names"]
+    assert not any("NaN" in name for name in report["reference"]["names"])
+    assert report["reference"]["source"] == "generated (seed 0) and adversarial"
+
+
+def test_sizes_of_the_user_are_kept(go):
+    case = CASES["a sum over a size is a mean"]
+    done, report = go(case, "adversarial", "{dims: {N: [2, 5]}}")
+    assert done.code == 0
+    assert not any("size" in name for name in report["reference"]["names"])
+
+
+def test_what_the_original_does_not_run_on_is_counted(cli, write, tmp_path):
+    text = """<ir_version: 10, opset_import: ["" : 20]>
+    main (float[N,3] x) => (float[2,K] y)
+    { s = Constant<value_ints = [2, -1]>() r = Reshape(x, s) i = Identity(r) y = Relu(i) }"""
+    path = tmp_path / "model.onnx"
+    path.write_bytes(onnx.parser.parse_model(text).SerializeToString())
+    config = write("cfg.yaml", "passes: [eliminate-identity]\nverify: {inputs: adversarial}\n")
+    done = cli("-c", config, "-o", "out.onnx", "--json", "run.json", path)
+    assert done.code == 0
+    notes = json.loads(Path("run.json").read_text())["notes"]
+    (note,) = [n for n in notes if "adversarial" in n]
+    assert "the original does not run on 1 of the adversarial inputs on onnxruntime" in note
+    assert "they were left out: 1 of size 1; adversarial: size 1 of N: " in note
+
+
+def test_metrics_are_of_the_ordinary_samples(go):
+    case = Case("y = Abs(x)", "op.Abs(x)", "op.Max(x, op.Neg(x))", "", contract="metric")
+    case.settings = ", metrics: {max_abs_error: [0, 0]}"
+    done, _ = go(case, "adversarial")
+    assert done.code == 0
+
+
+def test_a_word_that_it_is_not(cli, write, model):
+    config = write("cfg.yaml", "verify: {inputs: adverserial}\n")
+    done = cli("-c", config, "-o", "out.onnx", model)
+    assert done.code == 2
+    assert "cfg.yaml:1:18" in done.err
+    assert "adversarial" in done.err

@@ -1,0 +1,158 @@
+from __future__ import annotations
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from onnx_passes.runtime.inputs import adversarial, generate, name_of
+from onnx_passes.runtime.inputs.adversarial import MOST
+from onnx_passes.runtime.inputs.hints import Hint, between, exactly
+from onnx_passes.runtime.inputs.special import variants
+from onnx_passes.runtime.inputs.steering import steering_inputs
+from onnx_passes.verify.feeds import check_feeds
+
+X = np.float32([0.5, -2, 3])
+
+
+def named(array, hint=None, span=None, *, steers=False):
+    return dict(variants(array, hint or Hint(), span, steers=steers))
+
+
+def of(model, *given, **options):
+    return {feeds.name: feeds for feeds in adversarial(model, given, **options)}
+
+
+def test_what_floats_get():
+    found = named(X)
+    assert list(found) == ["zeros", "NaN", "Inf", "-Inf", "-0", "extremes", "denormals"]
+    assert np.isnan(found["NaN"]).tolist() == [True, False, False]
+    assert np.signbit(found["-0"]).all()
+    assert not np.signbit(found["zeros"]).any()
+    assert {abs(float(v)) for v in found["extremes"]} == {float(np.finfo(np.float32).max)}
+    assert 0 < found["denormals"][0] < np.finfo(np.float32).tiny
+    assert all(a.dtype == X.dtype and a.shape == X.shape for a in found.values())
+
+
+def test_a_type_gets_what_it_has():
+    assert "Inf" not in named(X.astype(ml_dtypes.float8_e4m3fn))
+    assert not {"-0", "Inf"} & set(named(X.astype(ml_dtypes.float8_e4m3fnuz)))
+    assert "denormals" in named(X.astype(ml_dtypes.bfloat16))
+    assert np.isnan(named(X.astype(np.complex64))["NaN"][0])
+
+
+def test_what_other_types_get():
+    ints = named(np.int8([1, 2, 3]))
+    assert ints["extremes"].tolist() == [-128, 127, -128]
+    assert ints["zeros"].tolist() == [0, 0, 0]
+    assert list(named(np.array([True, False]))) == ["true", "false"]
+    assert named(np.array(["a", "b"], object))["empty strings"].tolist() == ["", ""]
+    assert named(np.array([1, 2], ml_dtypes.int4))["extremes"].tolist() == [-8, 7]
+    assert named(np.zeros((0, 2), np.float32)) == {}
+
+
+def test_nothing_leaves_the_range_of_the_user():
+    found = named(X, span=(1.0, 2.0))
+    assert {k: v.tolist() for k, v in found.items()} == {"extremes": [1.0, 2.0, 1.0]}
+    assert named(np.int64([3]), span=(2.0, 5.0))["extremes"].tolist() == [2]
+    for array in named(X, span=(-1.0, 1.0)).values():
+        assert (np.abs(array[~np.isin(array, X)]) <= 1).all()
+
+
+def test_indices_get_the_ends_of_their_range():
+    found = named(np.int64([1, 1, 2]), between(0, 6), steers=True)
+    assert found["extremes"].tolist() == [0, 6, 0]
+    assert named(np.int64([2, 2]), exactly([2, 2])) == {}
+    assert "zeros" not in named(np.int64([2, 2]), Hint(nonzero=True))
+
+
+def test_what_decides_a_size_stays_ordinary(parse):
+    model = parse("""g (float[N,3] x, int64[2] s, int64[2] t) => (float[A,B] y) {
+        two = Constant<value_ints = [1, 1]>() u = Mul(s, two) v = Add(u, t)
+        y = Reshape(x, v) }""")
+    assert steering_inputs(model) == {"s", "t"}
+    for feeds in adversarial(model):
+        if "size" not in feeds.kind:
+            assert np.abs(feeds["s"]).max() < 100
+            assert np.abs(feeds["t"]).max() < 100
+
+
+def test_the_shape_of_a_value_is_not_its_value(parse):
+    model = parse("""g (float[N,3] x, float[M,3] z) => (float[A,B] y) {
+        s = Shape(z) y = Reshape(x, s) }""")
+    assert steering_inputs(model) == set()
+
+
+def test_what_keeps_a_loop_going_stays_ordinary(parse):
+    model = parse("""g (int64 n, bool c, float limit, float x) => (float y) {
+        y = Loop(n, c, x) <body = b (int64 i, bool d, float a) => (bool e, float f) {
+            f = Add(a, a) e = Less(f, limit) }> }""")
+    assert steering_inputs(model) == {"n", "c", "limit", "x"}
+
+
+def test_a_comparison_decides_nothing_elsewhere(parse):
+    model = parse("""g (float[3] x, float[2] a) => (float[K] y) {
+        z = Constant<value_float = 0.0>() c = Greater(x, z) y = Compress(x, c) }""")
+    assert steering_inputs(model) == set()
+
+
+def test_integers_that_are_divided_stay_ordinary(parse):
+    model = parse("""g (int32[3] a, int32[3] b, float[3] x) => (int32[3] y, float[3] z) {
+        one = Constant<value = int32 {1}>() c = Sub(b, one) y = Div(a, c) z = Div(x, x) }""")
+    assert steering_inputs(model) == {"a", "b"}
+
+
+def test_every_sample_fits_the_model(parse):
+    model = parse("""g (float[N,3] x, int64[K] i, float16[N] h, bool c)
+        => (float[K,3] y, float16[N] z) {
+        y = Gather(x, i) z = If(c) <then_branch = t () => (float16[N] a) { a = Neg(h) },
+        else_branch = e () => (float16[N] b) { b = Abs(h) }> }""")
+    found = of(model)
+    for feeds in found.values():
+        check_feeds(feeds, model, {}, allow_nan=True)
+    assert {"adversarial: NaN in x", "adversarial: Inf in every input"} <= set(found)
+    assert found["adversarial: size 0 of N"]["x"].shape == (0, 3)
+    assert found["adversarial: size 1 of K"]["i"].shape == (1,)
+    assert found["adversarial: true in c"]["c"] == np.array(True)
+
+
+def test_many_inputs_share_special_values(parse):
+    inputs = ", ".join(f"float[2] x{i}" for i in range(20))
+    found = adversarial(parse(f"g ({inputs}) => (float[2] y) {{ y = Add(x0, x1) }}"))
+    assert len(found) == MOST
+    assert sum(feeds.name.endswith("in every input") for feeds in found) == 7
+
+
+def test_given_data_are_cut_to_size(parse):
+    model = parse("g (float[N,2] x, float[N] z) => (float[N,2] y) { y = Neg(x) }")
+    given = {"x": np.float32([[1, 2], [3, 4]]), "z": np.float32([5, 6])}
+    found = of(model, given)
+    assert found["adversarial: size 1 of N"]["x"].tolist() == [[1, 2]]
+    assert found["adversarial: size 1 of N"]["z"].tolist() == [5]
+    assert found["adversarial: zeros in z"]["x"].tolist() == [[1, 2], [3, 4]]
+
+
+def test_sizes_of_the_user_are_kept(parse):
+    model = parse("g (float[N,M] x) => (float[N,M] y) { y = Neg(x) }")
+    kinds = {f.name for f in adversarial(model, dims={"N": [2, 3]}) if "size" in f.name}
+    assert kinds == {"adversarial: size 1 of M", "adversarial: size 0 of M"}
+    assert not [f for f in adversarial(model, dims={"x": [2, 3]}) if "size" in f.name]
+
+
+def test_sequences_and_optionals(parse):
+    model = parse("g (seq(float[2]) x) => (seq(float[2]) y) { y = Identity(x) }")
+    assert all(np.isnan(item[0]) for item in of(model)["adversarial: NaN in x"]["x"])
+    model = parse("g (optional(float[2]) x) => (bool y) { y = OptionalHasElement(x) }")
+    assert "adversarial: NaN in x" in of(model)
+
+
+def test_only_special_samples_have_a_name(parse):
+    model = parse("g (float[2] x) => (float[2] y) { y = Neg(x) }")
+    assert name_of(generate(model)[0]) is None
+    assert name_of(adversarial(model)[0]) == "adversarial: zeros in x"
+    assert adversarial(parse("g () => (float y) { y = Constant<value_float = 1.0>() }")) == []
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (0, 2), (33,)])
+def test_every_rank_and_size(shape):
+    for array in named(np.zeros(shape, np.float32)).values():
+        assert array.shape == shape
