@@ -21,6 +21,12 @@ def reproducers_go_to_a_folder_of_their_own(tmp_path_factory):
     PipelineConfig.model_rebuild(force=True)
 
 
+@pytest.fixture(autouse=True, scope="session")
+def states_go_to_a_folder_of_their_own(tmp_path_factory):
+    """Keep runs that tests let fail out of the user's cache."""
+    os.environ["ONNX_PASSES_CACHE"] = str(tmp_path_factory.mktemp("states"))
+
+
 def pytest_configure(config):
     shared = getattr(config, "workerinput", {}).get("corpus_log")
     config.stash[LOG] = Path(shared or tempfile.mkdtemp(prefix="onnx-passes-corpus-"))

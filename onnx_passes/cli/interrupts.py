@@ -41,10 +41,12 @@ class Signals:
     Attributes:
         number: The last signal; None while there was none.
         watch: The files that the program may write.
+        hint: How to go on; None where there is nothing to go on from.
     """
 
     number: int | None = None
     watch: Watch | None = None
+    hint: str | None = None
 
     @property
     def exit_code(self) -> int:
@@ -58,7 +60,8 @@ class Signals:
         written = self.watch.written() if self.watch is not None else []
         if written:
             return f"{word}: {', '.join(map(str, written))} was complete by then"
-        return f"{word}: nothing was written"
+        hint = f"; {self.hint}" if self.hint else ""
+        return f"{word}: nothing was written{hint}"
 
     def check(self) -> None:
         """Raise again what was raised for a signal, and got lost.
@@ -82,7 +85,7 @@ def interruptible() -> Iterator[None]:
     process ends after :data:`PATIENCE`. Signals that somebody else handles, or ignores as
     nohup does, are left alone.
     """
-    received.number, received.watch = None, None
+    received.number, received.watch, received.hint = None, None, None
     timers: list[threading.Timer] = []
 
     def stop(number: int, frame: FrameType | None) -> None:

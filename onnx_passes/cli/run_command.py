@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from onnx_passes.config.schema import PipelineConfig
     from onnx_passes.io.load import LoadedModel
+    from onnx_passes.pipeline.resume import Resume
     from onnx_passes.pipeline.run import Run
     from onnx_passes.report.model import RunReport
 
@@ -42,6 +43,7 @@ Exit codes:
 Examples:
   onnx-passes -c optimize -o out.onnx model.onnx
   onnx-passes -o out.onnx model.onnx 'fold-constants{size_limit=1MiB}' eliminate-identity
+  onnx-passes -c passes.yaml -o out.onnx model.onnx --resume    # once the pass is repaired
 """
 
 
@@ -68,6 +70,11 @@ Examples:
 @click.option(
     "--junit", "junit_path", type=click.Path(path_type=Path), help="Write it for a CI system."
 )
+@click.option(
+    "--resume",
+    is_flag=True,
+    help="Go on after the last verified pass of a run that ended early.",
+)
 @click.option("-v", "--verbose", count=True, help="Tell more: each rewrite, each check.")
 @click.option("-q", "--quiet", is_flag=True, help="Tell errors only.")
 @click.option("--debug", is_flag=True, help="Show Python's traceback of an error.")
@@ -84,6 +91,7 @@ def command(
     json_path: Path | None,
     html_path: Path | None,
     junit_path: Path | None,
+    resume: bool,
     verbose: int,
     quiet: bool,
     debug: bool,
@@ -113,7 +121,18 @@ def command(
         read["the pipeline file"] = [Path(config)]
     check_destinations(output, reports, read)
     received.watch = Watch([output, *reports.values()])
-    run = _run(loaded, settings, str(model), output, reports, -1 if quiet else verbose)
+    states = _states(settings, wanted=resume)
+    try:
+        run = _run(
+            loaded, settings, str(model), output, reports, -1 if quiet else verbose, states
+        )
+    except BaseException:
+        if states is not None:
+            states.rescue()
+            received.hint = states.hint
+        raise
+    if states is not None and run.error is None:
+        states.done()
     if run.usable and output is None:
         _print(run.model)
     raise click.exceptions.Exit(run.report.exit_code)
@@ -126,6 +145,7 @@ def _run(
     output: Path | None,
     reports: Mapping[str, Path | None],
     verbosity: int,
+    states: Resume | None,
 ) -> Run:
     """Run, and write what is asked for."""
     from onnx_passes.cli.console import Announcer
@@ -146,6 +166,7 @@ def _run(
                 name=name,
                 instruments=[announcer],
                 notes=loaded.notes,
+                resume=states,
             )
         report = run.report
         received.check()
@@ -170,6 +191,22 @@ def _run(
                 write_reports(report, *places)
         announcer.close(report)
     return run
+
+
+def _states(settings: PipelineConfig, *, wanted: bool) -> Resume | None:
+    """Return where states are kept; None where the user wants none."""
+    from onnx_passes.cli.cache import cache_folder
+    from onnx_passes.pipeline.resume import Resume
+
+    folder = cache_folder(settings)
+    if folder is None:
+        if wanted:
+            raise UsageError(
+                "--resume has nothing to go on from: the cache of states is switched off",
+                help="give 'cache' in the pipeline file, or ONNX_PASSES_CACHE, a folder",
+            )
+        return None
+    return Resume(folder, wanted)
 
 
 def _check_output(output: Path | None) -> None:

@@ -125,6 +125,14 @@ def _reproducers(value: object) -> object:
     raise wrong("a folder, or false")
 
 
+def _cache(value: object) -> object:
+    if value is False:
+        return ""
+    if value is None or (isinstance(value, str) and value):
+        return value
+    raise wrong("a folder, or false")
+
+
 class PipelineConfig(Section):
     """A pipeline file."""
 
@@ -196,6 +204,14 @@ class PipelineConfig(Section):
         default="onnx-passes-failures",
         description="Folder, from the working folder, that gets a reproducer of each failed "
         "check; false for none.",
+    )
+    cache: Annotated[
+        str | None, BeforeValidator(_cache, json_schema_input_type=str | Literal[False] | None)
+    ] = Field(
+        default=None,
+        description="Folder, from that of this file, that keeps verified states of runs which "
+        "do not end well, for --resume; false for none. By default the variable "
+        "ONNX_PASSES_CACHE names it, or it is in the user's folder of caches.",
     )
     save: Save = Field(default_factory=Save, description="How the result is written.")
     extra: dict[str, Any] = Field(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import time
-from collections.abc import Set
+from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from pathlib import Path
 
@@ -82,7 +82,7 @@ class Blobs:
                 found[path.name] = path.stat().st_size
         return found
 
-    def sweep(self, used: Set[str], *, grace: float = GRACE) -> None:
+    def sweep(self, used: AbstractSet[str], *, grace: float = GRACE) -> None:
         """Remove the blobs that nobody refers to, and what interrupted writers have left.
 
         Args:

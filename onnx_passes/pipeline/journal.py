@@ -22,7 +22,7 @@ class Event:
     """Something that decides what comes next.
 
     Attributes:
-        kind: A "pass"; the "whole" of a composed pass; a "checkpoint"; or the end of a "round".
+        kind: A "pass"; the "whole" of a composed pass; a "checkpoint"; the end of a "round".
         step: The step as text; the group's name for a round.
         group: Path of the groups around it.
         source: Digest of the pass's source; None where there is none, or while it runs.

@@ -18,6 +18,7 @@ from onnx_passes.passes.compose import MAX_ROUNDS, ComposePass
 from onnx_passes.passes.context import PassContext, Rewrites
 from onnx_passes.passes.options import validate_options
 from onnx_passes.passes.registry import collect
+from onnx_passes.pipeline.drifting import Drifted, Kept, Traced, trace_drift
 from onnx_passes.pipeline.execute import complaint, execute
 from onnx_passes.pipeline.failing import FailedCheck
 from onnx_passes.pipeline.gate import Gate
@@ -64,9 +65,14 @@ class PassManager:
 
     def __post_init__(self) -> None:
         self.plain = self.config.plain()
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget what passes have left for each other."""
         self.state: dict[str, Any] = {"counter": 0, "history": []}
         self.context = PassContext(rewrites=self.rewrites)
         self.valid: set[str] = set()
+        self.kept: list[Kept] = []
 
     def run(self, steps: Sequence[ResolvedStep]) -> None:
         """Run all steps.
@@ -141,6 +147,30 @@ class PassManager:
             self._hold_against_original(self.gate, step, report)
         self.progress.note(self, "checkpoint", step, group, report)
 
+    def trace(self, checks: Sequence[Check], name: str, error: str) -> Traced:
+        """Find out what took the model too far from the original.
+
+        Args:
+            checks: The checks of it against the original, some of them failed.
+            name: Names the folder of the reproducer.
+            error: The error, as text.
+        """
+        if self.gate is None:
+            return Traced()
+        drifted = Drifted(
+            self.gate.original,
+            self.model,
+            self.kept,
+            checks,
+            self.gate,
+            self.config,
+            self.plain,
+            self.report,
+            name,
+            ", ".join(dict.fromkeys(kept.step.text for kept in self.kept)),
+        )
+        return trace_drift(drifted, error)
+
     def _hold_against_original(
         self, gate: Gate, step: CheckpointStep, report: PassReport
     ) -> None:
@@ -151,6 +181,9 @@ class PassManager:
         if report.verdict is Verdict.FAILED:
             message = f"checkpoint {step.name!r}: {_reason(report.checks)}"
             report.error = f"VerificationError: {message}"
+            traced = self.trace(report.checks, f"{report.index:04d}-{step.name}", message)
+            report.notes += traced.notes
+            report.blame, report.reproducer = traced.blame, traced.folder
             report.action = "stopped" if self.config.on_failure == "stop" else "warned"
             if report.action == "stopped":
                 raise Stopped(VerificationError(message, where=step.where))
@@ -252,6 +285,10 @@ class PassManager:
         report.verify_seconds = time.perf_counter() - start
         kept = report.changed and report.action != "rolled back"
         if kept:
+            if first is not None:
+                applied = tuple(self.rewrites.applied[first:])
+                skip = self.rewrites.skip
+                self.kept.append(Kept(step, report.index, first, applied, skip))
             if self.snapshot is before or isinstance(pass_, ComposePass):
                 self.snapshot = Snapshot(self.model, after=before)
             self._invalidate(pass_)
@@ -292,6 +329,7 @@ class PassManager:
             self.context,
             self.config,
             self.report,
+            self.kept,
         )
         search = failed.explain(change)
         rest = failed.undo(search)

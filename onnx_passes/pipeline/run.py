@@ -21,6 +21,7 @@ from onnx_passes.pipeline.context_dump import dump_context
 from onnx_passes.pipeline.gate import Gate
 from onnx_passes.pipeline.instruments import Dump, Instrument, SeedLogging
 from onnx_passes.pipeline.manager import PassManager, Stopped
+from onnx_passes.pipeline.resume import Resume
 from onnx_passes.pipeline.summary import summarize
 from onnx_passes.report.model import EngineReport, ReferenceReport, RunReport
 from onnx_passes.runtime.base import Feeds
@@ -72,6 +73,7 @@ def run_pipeline(
     reference: Reference | None = None,
     instruments: Sequence[Instrument] = (),
     notes: Sequence[str] = (),
+    resume: Resume | None = None,
 ) -> Run:
     """Run the passes of a pipeline over a model, each checked before the next one runs.
 
@@ -82,6 +84,8 @@ def run_pipeline(
         reference: Reference data, in place of what the pipeline names or generates.
         instruments: Who looks on.
         notes: Sentences for the report.
+        resume: Where verified states are kept and gone on from; None for neither. The caller
+            says when they are not needed any more.
 
     Returns:
         The result. A failed check or pass does not raise: see ``Run.error``.
@@ -106,7 +110,7 @@ def run_pipeline(
     start = time.perf_counter()
     watchers = [*instruments, *_own_instruments(config)]
     with search_path(config.folder):
-        run = _run(model, config, pipeline, report, watchers, reference)
+        run = _run(model, config, pipeline, report, watchers, reference, resume)
     report.seconds = time.perf_counter() - start
     report.exit_code = _exit_code(run, strict=config.strict)
     if run.error is not None:
@@ -123,6 +127,7 @@ def _run(
     report: RunReport,
     watchers: Sequence[Instrument],
     reference: Reference | None,
+    resume: Resume | None,
 ) -> Run:
     original = Snapshot(model)
     report.before = summarize(original)
@@ -134,7 +139,10 @@ def _run(
     error: OnnxPassesError | None = None
     stopped_at: OnnxPassesError | None = None
     try:
-        manager.run(pipeline.steps)
+        if resume is not None:
+            resume.run(manager, pipeline)
+        else:
+            manager.run(pipeline.steps)
     except Stopped as stopped:
         error = stopped.cause
         stopped_at = stopped.cause
@@ -151,6 +159,9 @@ def _run(
             error = VerificationError(
                 f"the result is too far from the original: {_say(failures)}"
             )
+            traced = manager.trace(report.final, "result", error.message)
+            report.blame, report.reproducer = traced.blame, traced.folder
+            report.notes += traced.notes
         if config.onnxruntime.full_context_dump:
             folder = (config.folder or Path()) / config.dump_dir
             gate.baseline.ready("each")
@@ -166,6 +177,8 @@ def _run(
     usable = error is None or (stopped_at is None and config.on_failure == "warn")
     if error is None and any(p.action == "warned" for p in report.passes):
         error = VerificationError("a check failed, and the policy is to go on")
+    if error is not None and resume is not None:
+        resume.rescue()
     return Run(manager.model, report, error, usable)
 
 

@@ -1,8 +1,8 @@
 """Digests of the source of passes, so that one that was repaired is known for another.
 
 A module may hold several passes. A pass depends on its own class, on those that it names, and
-on all of the module that is no pass: so repairing one pass leaves those beside it as they were,
-and changing what they share does not. Modules that it imports count as a whole, if they lie in
+on all of the module that is no pass: so repairing one pass leaves those beside it as they
+were, and changing what they share does not. Modules that it imports count as a whole, if they lie in
 its own package or beside it; what comes from other distributions counts by its version.
 """
 
