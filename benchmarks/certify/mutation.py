@@ -81,9 +81,10 @@ def new_nodes(rule: RewriteRule) -> list[ir.Node]:
     return seen
 
 
-def rule_mutants() -> list[Mutant]:
-    """Return the mutants of all rules of ``correct_rules``, in a fixed order."""
-    return [m for rule in correct_rules() for m in mutants_of(rule, new_nodes(rule))]
+def rule_mutants(rules: Sequence[RewriteRule] | None = None) -> list[Mutant]:
+    """Return the mutants of rules, of all of ``correct_rules`` unless given, in order."""
+    chosen = correct_rules() if rules is None else rules
+    return [m for rule in chosen for m in mutants_of(rule, new_nodes(rule))]
 
 
 def spread(mutants: Sequence[Mutant], count: int) -> list[Mutant]:
@@ -150,8 +151,10 @@ def table(results: Sequence[Result], right: Sequence[Result], seconds: float) ->
         "## Mutants of right rules",
         "",
         f"{len(results)} mutants: {counts['refuted']} refuted, {counts['equivalent']} "
-        f"proved equivalent, {counts['never fires']} never fire, {counts['survived']} survived: "
-        f"{share:.1f} % of the wrong ones refuted, in {seconds:.0f} s. Of {len(right)} right rules, {len(blamed)} refuted"
+        f"proved equivalent, {counts['never fires']} never fire, {counts['survived']} "
+        f"survived: "
+        f"{share:.1f} % of the wrong ones refuted, in {seconds:.0f} s. Of {len(right)} "
+        f"right rules, {len(blamed)} refuted"
         f"{': ' + ', '.join(blamed) if blamed else ''}.",
         "",
         "| Rule | Change | Verdict | |",

@@ -48,6 +48,7 @@ class Builder:
         self._domains = {"": self._opset}
         # Where constants come from: initializers, Constant nodes, or nodes that compute them.
         self._source = chooser.source()
+        self._further_odds = float(chooser.pick((0.05, 0.15, 0.5)))
 
     def build(self) -> ir.Model:
         """Return the model.
@@ -276,7 +277,9 @@ class Builder:
     ) -> dict[str, Any]:
         extra = {}
         for name, required in attribute_names(domain, op_type, self._opset).items():
-            if name in given or not (required or self._choose.rng.random() < 0.15):
+            if name in given or not (
+                required or self._choose.rng.random() < self._further_odds
+            ):
                 continue
             value = self._attribute(op_type, name, known)
             if value is not None:

@@ -20,6 +20,12 @@ Feeds: TypeAlias = Mapping[str, Array]
 Result: TypeAlias = "list[Array] | Failure"
 
 _TIMEOUT = 120.0
+_LACKS = (
+    "NOT_IMPLEMENTED",
+    "Could not find an impl",
+    # Its Scan wants shapes that its own inference does not find for every operator.
+    "Subgraph must have the shape set",
+)
 
 
 def engine_name() -> str:
@@ -42,7 +48,7 @@ class Failure:
     @property
     def missing(self) -> bool:
         """Whether the engine lacks an implementation, which says nothing about the model."""
-        return "NOT_IMPLEMENTED" in self.message or "Could not find an impl" in self.message
+        return any(text in self.message for text in _LACKS)
 
 
 class Runner:

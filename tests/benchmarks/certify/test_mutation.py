@@ -1,0 +1,55 @@
+"""A fast part of the mutation check; ``python -m benchmarks certify`` runs the whole."""
+
+import pytest
+
+from benchmarks.certify.correct_rules import correct_rules
+from benchmarks.certify.mutants import Mutant
+from benchmarks.certify.mutation import judge, new_nodes, rule_mutants, spread
+from onnx_passes.verify.rules.fuzz import fuzz_rule
+
+FAST = ("neg-neg", "sub-as-add", "transpose-transpose", "unsqueeze", "clip-clip", "flatten")
+
+
+def _named(name):
+    return next(rule for rule in correct_rules() if rule.name == name)
+
+
+@pytest.mark.parametrize("name", FAST)
+def test_a_right_rule_is_not_refuted(name):
+    assert fuzz_rule(_named(name), seconds=60, models=40).verdict == "tested"
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("sub-as-add", "swapped operands of Add 1"),
+        ("transpose-transpose", "perm rotated of Transpose 0"),
+        ("unsqueeze", "a constant one larger of Constant 0"),
+        ("flatten", "a constant one smaller at its end of Constant 0"),
+    ],
+)
+def test_a_wrong_rule_is_refuted_and_a_swap_in_a_sum_is_proved_to_be_none(name, change):
+    mutant = next(m for m in rule_mutants([_named(name)]) if m.change == change)
+    expected = "equivalent" if "swapped operands of Add" in change else "refuted"
+    assert judge(mutant).verdict == expected
+
+
+def test_the_guard_is_part_of_what_is_tested():
+    rule = _named("clip-clip")
+    (bare,) = (m for m in rule_mutants([rule]) if m.change == "no guard")
+    assert isinstance(bare, Mutant)
+    assert judge(bare).verdict == "refuted"
+
+
+def test_what_a_rewrite_makes_is_found():
+    assert [n.op_type for n in new_nodes(_named("sub-as-add"))] == ["Neg", "Add"]
+
+
+@pytest.mark.slow
+def test_97_of_100_wrong_rules_are_refuted_and_no_right_one():
+    mutants = rule_mutants()
+    assert len(mutants) >= 200
+    results = [judge(m) for m in spread(mutants, 60)]
+    refuted = sum(r.verdict == "refuted" for r in results)
+    survived = [r for r in results if r.verdict == "survived"]
+    assert refuted >= 0.97 * (refuted + len(survived)), survived
