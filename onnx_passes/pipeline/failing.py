@@ -17,6 +17,7 @@ from onnx_passes.passes.context import Application, PassContext
 from onnx_passes.passes.patterns import describe
 from onnx_passes.pipeline.attempt import Attempt, Attempts
 from onnx_passes.pipeline.culprit import Culprit, Search, find_culprits
+from onnx_passes.pipeline.drifting import Drifted, Kept, trace_drift
 from onnx_passes.pipeline.gate import Gate
 from onnx_passes.pipeline.reproduce import Failure, Pair, bench_of, failed_check, reproduce
 from onnx_passes.pipeline.summary import rewrite_summary
@@ -51,6 +52,7 @@ class FailedCheck:
         context: What it shares with the pipeline, the record of rewrites among it.
         config: The pipeline.
         run: The report of the whole run.
+        kept: The passes that were kept before it.
     """
 
     pass_: Pass
@@ -64,6 +66,7 @@ class FailedCheck:
     context: PassContext
     config: PipelineConfig
     run: RunReport
+    kept: Sequence[Kept] = ()
 
     @property
     def applied(self) -> list[Application]:
@@ -74,17 +77,42 @@ class FailedCheck:
         """Name the wrong rewrites where there are any, and leave a reproducer."""
         check = failed_check(self.report.checks)
         if check is not None and check.kind in ("drift", "metric"):
-            # Both hold the model against the original: no rewrite of this pass need be at fault.
-            search = Search()
-        else:
-            failed = Attempt(self.after, change, self.applied, self.report.checks)
-            search = find_culprits(self._attempts, failed, self._scores)
+            self._trace()
+            return Search()
+        failed = Attempt(self.after, change, self.applied, self.report.checks)
+        search = find_culprits(self._attempts, failed, self._scores)
         self.report.culprits = [c.application.number for c in search.culprits]
         self.report.notes += search.notes
         self.report.blame = self._blame(search)
         if self.config.reproducers:
             self._reproduce(search)
         return search
+
+    def _trace(self) -> None:
+        """Look for the fault in all passes so far: they were held against the original."""
+        kept = list(self.kept)
+        if self.first is not None:
+            skip = self.context.rewrites.skip
+            applied = tuple(self.applied)
+            kept.append(Kept(self.step, self.report.index, self.first, applied, skip))
+        drifted = Drifted(
+            self.gate.original,
+            self.after,
+            kept,
+            self.report.checks,
+            self.gate,
+            self.config,
+            self.config.plain(),
+            self.run,
+            f"{self.report.index:04d}-{self.step.cls.name}",
+            self.step.text,
+        )
+        traced = trace_drift(drifted, self.report.error or "")
+        self.report.notes += traced.notes
+        self.report.blame, self.report.reproducer = traced.blame, traced.folder
+        numbers = {application.number for application in self.applied}
+        found = [b.number for b in traced.blame if b.number is not None]
+        self.report.culprits = [number for number in found if number in numbers]
 
     def undo(self, search: Search) -> Attempt | None:
         """Leave out the wrong rewrites, where they are known and the policy says so."""
@@ -218,9 +246,6 @@ class FailedCheck:
 
     def _pairs(self, search: Search) -> list[Pair]:
         """Return models that may show the fault, those that differ least first."""
-        check = failed_check(self.report.checks)
-        if check is not None and check.kind in ("drift", "metric"):
-            return [Pair(self.gate.original.model, self.after, "the whole models")]
         pairs: list[Pair] = []
         applied, culprits = self.applied, search.culprits
         if culprits:

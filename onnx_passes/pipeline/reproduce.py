@@ -41,11 +41,13 @@ class Pair:
         before: The one that is right.
         after: The one that is not.
         what: What is between them, in a few words.
+        steps: The passes between them; empty for those of the failure.
     """
 
     before: ir.Model
     after: ir.Model
     what: str
+    steps: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -109,7 +111,9 @@ def reproduce(failure: Failure, gate: Gate, config: PipelineConfig, run: RunRepo
     bench = bench_of(gate, check)
     case: Case | None = None
     results: tuple[OutputCheck, ...] | None = None
-    for case in _cases(failure, bench, feeds or {}):
+    steps: Sequence[str] = ()
+    for case, chosen in _cases(failure, bench, feeds or {}):
+        steps = chosen
         results = _Judge(check, bench)(case)
         if results is not None:
             break
@@ -129,11 +133,14 @@ def reproduce(failure: Failure, gate: Gate, config: PipelineConfig, run: RunRepo
         told.append("none of the models that were tried fails in a run of its own")
     stem = re.sub(r"[^\w.-]+", "-", f"{Path(run.model).stem or 'model'}")[:_LONGEST_NAME]
     folder = Path(str(config.reproducers)) / f"{stem}-{failure.name}"
+    failure = replace(failure, steps=steps)
     bundle = _bundle(failure, config, run, bench, case, results or (), told)
     return write_bundle(bundle, folder)
 
 
-def _cases(failure: Failure, bench: Bench, feeds: dict[str, Data]) -> Iterator[Case]:
+def _cases(
+    failure: Failure, bench: Bench, feeds: dict[str, Data]
+) -> Iterator[tuple[Case, Sequence[str]]]:
     pairs = failure.pairs
     if failure.check.engine is not None:
         for pair in pairs:
@@ -143,14 +150,16 @@ def _cases(failure: Failure, bench: Bench, feeds: dict[str, Data]) -> Iterator[C
                 continue
             if part is not None:
                 before, after, values = part
-                yield Case(before, after, dict(values), pair.what, part=True)
+                case = Case(before, after, dict(values), pair.what, part=True)
+                yield case, pair.steps or failure.steps
     for pair in pairs:
-        yield Case(pair.before, pair.after, feeds, pair.what + WHOLE)
+        case = Case(pair.before, pair.after, feeds, pair.what + WHOLE)
+        yield case, pair.steps or failure.steps
 
 
 @dataclass
 class _Judge:
-    """Says what differs in a case; None where it passes, or cannot run, or differs otherwise."""
+    """Says what differs in a case; None where it passes, cannot run, or differs otherwise."""
 
     check: Check
     bench: Bench
@@ -158,9 +167,13 @@ class _Judge:
     least: float = 0.0
     measured: bool = False
 
+    def _run(self, model: ir.Model, feeds: Feeds) -> Outputs:
+        with self.bench.engine.prepare(model) as session:
+            return session.run(feeds)
+
     def settle(self, case: Case, results: Sequence[OutputCheck]) -> None:
         """Take a case for the fault that smaller ones have to show as well."""
-        old, new = (self.bench.run(m, [case.feeds])[0] for m in (case.before, case.after))
+        old, new = (self._run(m, case.feeds) for m in (case.before, case.after))
         self.finite = _all_finite(old)
         self.measured = all(c.max_abs is not None for c in results if not c.passed)
         size = score([old], [new], frozenset())
@@ -169,13 +182,13 @@ class _Judge:
 
     def __call__(self, case: Case) -> tuple[OutputCheck, ...] | None:
         try:
-            old = self.bench.run(case.before, [case.feeds])[0]
+            old = self._run(case.before, case.feeds)
         except EngineError:
             return None
         if self.finite and not _all_finite(old):
             return None
         try:
-            new = self.bench.run(case.after, [case.feeds])[0]
+            new = self._run(case.after, case.feeds)
         except EngineError:
             return None if self.measured else ()
         results = self._compare(case, old, new)
@@ -191,9 +204,9 @@ class _Judge:
     def _compare(self, case: Case, old: Outputs, new: Outputs) -> tuple[OutputCheck, ...]:
         limits = {o.output: Tolerance(o.rtol, o.atol) for o in self.check.outputs}
         contract: Equality | Tolerance = Equality()
-        if self.check.kind in ("tolerance", "drift"):
-            rtol = max((o.rtol for o in self.check.outputs), default=0.0)
-            contract = Tolerance(rtol, max((o.atol for o in self.check.outputs), default=0.0))
+        if self.check.kind in ("tolerance", "drift", "metric"):
+            rtol = max((o.rtol for o in self.check.outputs), default=None)
+            contract = Tolerance(rtol, max((o.atol for o in self.check.outputs), default=None))
         return compare(
             old,
             new,

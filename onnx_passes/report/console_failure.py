@@ -72,7 +72,8 @@ def blame_rows(found: Sequence[Blame], glyphs: Glyphs) -> list[Row]:
         if blame.number is not None:
             rows.append(("rewrite", f"#{blame.number} {glyphs.name(blame.rule or '')}{how}"))
         else:
-            rows.append(("where", f"pass {blame.step} {glyphs.name(blame.name)}{how}"))
+            pass_ = "" if blame.step is None else f"pass {blame.step} "
+            rows.append(("where", f"{pass_}{glyphs.name(blame.name)}{how}"))
         rows += node_rows(BEFORE, blame.nodes, glyphs)
         rows += _with_mismatch(blame, glyphs)
     if len(found) > _MOST_CULPRITS:

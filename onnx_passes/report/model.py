@@ -54,7 +54,7 @@ class Blame:
     """What a failure was traced to: one rewrite, or the first nodes that differ.
 
     Attributes:
-        step: Index of its pass in the run.
+        step: Index of its pass in the run; None where no single pass is to blame.
         name: Pipeline name of that pass.
         how: How it was found: "by its own error", "by bisection", ...
         number: Number of the rewrite in the whole pipeline; None where it is none.
@@ -66,7 +66,7 @@ class Blame:
         sample: The reference sample on which that was measured.
     """
 
-    step: int
+    step: int | None
     name: str
     how: str
     number: int | None = None

@@ -47,7 +47,7 @@ class Bundle:
         optimization: ONNX Runtime's level for both: "none", "basic", "extended" or "all".
         prepacking: Whether its kernels may copy weights into layouts of their own.
         threads: Its number of threads within a node.
-        kind: The check that failed: "structure" and "interface" are looked at in their own way.
+        kind: The check that failed; "structure" and "interface" are looked at by the checker.
         pipeline: A pipeline file that runs the pass alone.
         readme: What happened, in Markdown.
     """

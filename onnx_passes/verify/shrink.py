@@ -163,7 +163,7 @@ class Shrinker:
         progress = True
         while progress and not self._late():
             progress = False
-            dims = {d for a in _arrays(self.case).values() for d in a.shape if d > 1}
+            dims = {d for shape in _shapes(self.case) for d in shape if d > 1}
             for size in sorted(dims, reverse=True):
                 for target in _targets(size):
                     if (size, target) in refused:
@@ -219,6 +219,17 @@ def _nodes(case: Case) -> int:
 
 def _arrays(case: Case) -> dict[str, Array]:
     return {k: v for k, v in case.feeds.items() if isinstance(v, np.ndarray)}
+
+
+def _shapes(case: Case) -> Iterator[tuple[int, ...]]:
+    """Yield the shapes of all inputs, and of the weights that are not too large to slice."""
+    for array in _arrays(case).values():
+        yield array.shape
+    for model in (case.before, case.after):
+        for value in model.graph.initializers.values():
+            tensor = value.const_value
+            if tensor is not None and tensor.nbytes <= _LARGEST_WEIGHT:
+                yield tuple(tensor.shape.numpy())
 
 
 def _elements(case: Case) -> int:
@@ -290,7 +301,9 @@ def _resized(case: Case, size: int, target: int, worst: tuple[int, ...]) -> Iter
             name: _sliced(data, size, window) if isinstance(data, np.ndarray) else data
             for name, data in case.feeds.items()
         }
-        yield replace(case, before=case.before.clone(), after=case.after.clone(), feeds=feeds)
+        if any(size in array.shape for array in _arrays(case).values()):
+            before, after = case.before.clone(), case.after.clone()
+            yield replace(case, before=before, after=after, feeds=feeds)
         for shapes in (False, True):
             before, after = case.before.clone(), case.after.clone()
             changed = [_resize(m, size, window, shapes) for m in (before, after)]
