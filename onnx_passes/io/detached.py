@@ -37,9 +37,8 @@ def detach(model: ir.Model) -> tuple[bytes, list[ir.TensorProtocol]]:
         shape = ir.Shape(tensor.shape.numpy())
         place = str(places[id(tensor)])
         # The length of external data may be left out, and a string has none.
-        return ir.ExternalTensor(
-            place, None, None, tensor.dtype, shape=shape, name=tensor.name or ""
-        )
+        # Nor is its name: tensors are shared, and names are all that changes about them.
+        return ir.ExternalTensor(place, None, None, tensor.dtype, shape=shape, name="")
 
     try:
         with replaced(model, stand_in):
@@ -84,9 +83,7 @@ def keep(tensor: ir.TensorProtocol, blobs: Blobs) -> Row:
     row: Row = {
         "dtype": int(tensor.dtype),
         "shape": list(tensor.shape.numpy()),
-        "name": tensor.name,
-        "doc_string": tensor.doc_string,
-        "metadata": dict(tensor.metadata_props),
+        **remarks(tensor),
     }
     if tensor.dtype == ir.DataType.STRING or isinstance(tensor, ir.TensorProtoTensor):
         # Protobufs may list their elements, and are written again as they are.
@@ -108,14 +105,30 @@ def fetch(row: Row, blobs: Blobs) -> ir.TensorProtocol:
     tensor: ir.TensorProtocol
     if row["form"] == "proto":
         proto = onnx.TensorProto.FromString(data)
-        if dtype != ir.DataType.STRING:
-            return ir.TensorProtoTensor(proto)
-        tensor = ir.StringTensor(tuple(proto.string_data), shape=shape)
+        tensor = ir.TensorProtoTensor(proto)
+        if dtype == ir.DataType.STRING:
+            tensor = ir.StringTensor(tuple(proto.string_data), shape=shape)
     elif row["form"] == "packed":
         tensor = ir.PackedTensor(np.frombuffer(data, np.uint8), dtype, shape=shape)
     else:
         array = np.frombuffer(data, np.uint8).view(dtype.numpy()).reshape(row["shape"])
         tensor = ir.Tensor(array, dtype=dtype)
-    tensor.name, tensor.doc_string = row["name"], row["doc_string"]
-    tensor.metadata_props.update(row["metadata"])
+    remark(tensor, row)
     return tensor
+
+
+def remarks(tensor: ir.TensorProtocol) -> Row:
+    """Return what is said about a tensor, and may be changed."""
+    return {
+        "name": tensor.name,
+        "doc_string": tensor.doc_string,
+        "metadata": dict(tensor.metadata_props),
+    }
+
+
+def remark(tensor: ir.TensorProtocol, row: Row) -> None:
+    """Say about a tensor what :func:`remarks` has found."""
+    if remarks(tensor) != {key: row[key] for key in ("name", "doc_string", "metadata")}:
+        tensor.name, tensor.doc_string = row["name"], row["doc_string"]
+        tensor.metadata_props.clear()
+        tensor.metadata_props.update(row["metadata"])

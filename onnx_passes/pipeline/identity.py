@@ -44,9 +44,19 @@ def identify(
     report: RunReport,
     samples: Sequence[Feeds],
     labels: Sequence[Outputs] | None,
+    said: Sequence[str],
     sources: Sources,
 ) -> dict[str, str]:
     """Return digests of all that a run depends on, by what a user calls it.
+
+    Args:
+        original: The model before the first pass.
+        config: The pipeline.
+        report: Names versions and the machine.
+        samples: The inputs that checks run on.
+        labels: What should come out.
+        said: What was said about the original's tensors before the first pass.
+        sources: Digests of source files.
 
     Raises:
         ModelError: Weights or the source of a metric or an engine cannot be read.
@@ -58,7 +68,7 @@ def identify(
     engines = [step.engine for step in resolve_engines(config)]
     code += [type(engine).__module__ for engine in engines]
     return {
-        "the model": _digest([graph, *map(tensor_digest, tensors)]),
+        "the model": _digest([graph, *said, *map(tensor_digest, tensors)]),
         "verify": _digest([repr(config.verify)]),
         "engines": _digest([repr([config.engines, config.onnxruntime])]),
         "reference": _digest(

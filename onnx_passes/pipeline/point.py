@@ -11,7 +11,7 @@ from typing import Any, Protocol, runtime_checkable
 import onnx_ir as ir
 
 from onnx_passes.errors import ModelError
-from onnx_passes.io.detached import Row, attach, detach, fetch, keep
+from onnx_passes.io.detached import Row, attach, detach, fetch, keep, remark, remarks
 from onnx_passes.pipeline.gate import Gate
 from onnx_passes.pipeline.manager import PassManager
 from onnx_passes.pipeline.progress import holds_results
@@ -129,7 +129,7 @@ def write(
         raise ModelError("the model holds what ONNX has no place for")
     places = {id(t): index for index, t in enumerate(all_tensors(original.model))}
     rows: list[Row] = [
-        {"original": places[id(tensor)], "name": tensor.name}
+        {"original": places[id(tensor)], **remarks(tensor)}
         if id(tensor) in places
         else keep(tensor, states.blobs)
         for tensor in tensors
@@ -173,7 +173,7 @@ def read(state: State, original: Snapshot, states: States) -> ir.Model:
         ]
         model = attach(states.blobs.get(state.graph), tensors)
         for row, tensor in zip(state.tensors, tensors, strict=True):
-            tensor.name = row["name"]
+            remark(tensor, row)
         _note_constants(model, state.constants)
         for graph, names in zip(all_graphs(model), state.names, strict=True):
             _restore_names(graph, names)

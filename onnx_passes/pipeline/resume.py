@@ -13,6 +13,7 @@ import onnx_ir as ir
 from onnx_passes.config.resolve import ResolvedPipeline
 from onnx_passes.config.schema import PipelineConfig
 from onnx_passes.errors import OnnxPassesError
+from onnx_passes.io.detached import remarks
 from onnx_passes.pipeline import point as points
 from onnx_passes.pipeline.identity import difference, identify
 from onnx_passes.pipeline.journal import DivergedError, EndReached, Journal
@@ -22,6 +23,7 @@ from onnx_passes.pipeline.sources import Sources
 from onnx_passes.pipeline.states import KEPT, LIMIT, State, States, touch
 from onnx_passes.report.model import RunReport
 from onnx_passes.runtime.base import Feeds, Outputs
+from onnx_passes.surgery.walk import all_tensors
 from onnx_passes.verify.snapshot import Snapshot
 
 INTERVAL = 5.0
@@ -133,6 +135,7 @@ class Keeper:
 
     def __post_init__(self) -> None:
         self.states = States(self.settings.folder, self.settings.limit)
+        self._said = [repr(remarks(tensor)) for tensor in all_tensors(self.original.model)]
         self._next = time.monotonic() + self.settings.interval
 
     def lead(self, manager: PassManager, pipeline: ResolvedPipeline) -> None:
@@ -267,6 +270,7 @@ class Keeper:
                 self.report,
                 self.samples,
                 self.labels,
+                self._said,
                 self._sources,
             )
         return self._parts

@@ -2,8 +2,8 @@
 
 A module may hold several passes. A pass depends on its own class, on those that it names, and
 on all of the module that is no pass: so repairing one pass leaves those beside it as they
-were, and changing what they share does not. Modules that it imports count as a whole, if they lie in
-its own package or beside it; what comes from other distributions counts by its version.
+were, and changing what they share does not. Modules that it imports count as a whole, if they
+lie in its own package or beside it; what comes from other distributions counts by its version.
 """
 
 from __future__ import annotations
