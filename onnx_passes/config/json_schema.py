@@ -16,6 +16,7 @@ from onnx_passes.passes import registry
 from onnx_passes.passes.base import Pass
 from onnx_passes.passes.options import option_fields, option_model, parse_size
 from onnx_passes.runtime.engines import engine_names
+from onnx_passes.runtime.isolated import TIME_LIMIT
 
 _Schema = dict[str, Any]
 _REF = "#/$defs/{model}"
@@ -131,7 +132,25 @@ def _engines() -> _Schema:
         "default": "each",
         "description": "After each pass, at checkpoints and the end, or only at the end.",
     }
-    options = {"type": ["object", "null"], "properties": {"when": when}}
+    common: _Schema = {
+        "when": when,
+        "isolate": {
+            "type": "boolean",
+            "description": "Whether it runs in a child process, which may crash or hang.",
+        },
+        "time_limit": {
+            "type": ["number", "null"],
+            "exclusiveMinimum": 0,
+            "default": TIME_LIMIT,
+            "description": "Seconds for one prepare or run in a child process.",
+        },
+        "memory_limit": {
+            "type": ["integer", "string", "null"],
+            "default": None,
+            "description": "Memory of its own that a child process may have.",
+        },
+    }
+    options = {"type": ["object", "null"], "properties": common}
     named = dict.fromkeys(engine_names(), options)
     return {
         "type": "array",

@@ -28,7 +28,7 @@ Message = dict[str, Any]
 _SIZES = struct.Struct("<QQ")
 _MOST_FILES = 4
 _ALIGNMENT = 64
-_KEPT = 64 << 20
+_KEPT = 256 << 20
 _STRINGS = "OSUT"
 
 

@@ -353,13 +353,13 @@ def test_isolated_engines_are_values_that_tell_their_limits():
     assert (facts["isolate"], facts["time_limit"], facts["memory_limit"]) == (True, 5, 1 << 30)
 
 
-def _same_in_both(ids):
+def _same_in_both(ids, random=RANDOM):
     here, there = OnnxRuntimeEngine(), isolate()
     compared, different = 0, []
     for entry in map(corpus.load, ids):
         entry.model.ir_version = min(entry.model.ir_version, 13)
         model = ir.from_proto(entry.model)
-        if {node.op_type for node in model.graph.all_nodes()} & RANDOM or not entry.samples:
+        if {node.op_type for node in model.graph.all_nodes()} & random or not entry.samples:
             continue
         results = []
         for engine in (here, there):
@@ -395,6 +395,6 @@ def test_all_backend_models_give_the_same_bits():
 
 @pytest.mark.slow
 def test_light_models_give_the_same_bits():
-    compared, different = _same_in_both(corpus.ids("real"))
+    compared, different = _same_in_both(corpus.ids("real"), RANDOM - {"Dropout"})
     assert not different
     assert compared == len(corpus.ids("real"))
