@@ -197,6 +197,7 @@ def _show(target: Target, results: Sequence[dict[str, Any]]) -> dict[str, Any]:
             click.echo("    " + result["counterexample"].replace("\n", "\n    "))
         if "folder" in result:
             click.echo(f"    python {result['folder']}/repro.py")
+            click.echo(f"    pytest {result['test']}")
     reason = target.problem or ("not a rewrite rule" if target.rules is None else "")
     return {"name": target.name, "not_run": reason, "rules": list(results)}
 
@@ -209,15 +210,8 @@ def _line(result: dict[str, Any]) -> str:
             f"{tested['models']} models, {tested['firings']} firings, "
             f"types {' '.join(tested['dtypes']) or 'none'}"
         )
-    proof = result.get("proof")
-    # Beside a refutation, what holds on some templates would read as if the rule were right.
-    if proof and result["verdict"] != "refuted":
-        covered = [
-            f"{j['arithmetic']} for {j['coverage']['text']}"
-            for j in proof["judgements"]
-            if j["outcome"] == "proved" and j["coverage"]
-        ]
-        parts += [f"proved: {c}" for c in covered]
+    if result.get("claim"):
+        parts.append(f"proved: {result['claim']}")
     if result["reason"]:
         parts.append(result["reason"])
     if result["contract"]:

@@ -13,6 +13,7 @@ from onnx_passes.errors import UsageError
 from onnx_passes.passes.patterns import rule_name
 from onnx_passes.verify.rules.fuzz import Tested, fuzz_rule
 from onnx_passes.verify.rules.fuzz_check import Fault
+from onnx_passes.verify.rules.regression import write_regression
 from onnx_passes.verify.rules.running import Feeds
 from onnx_passes.verify.rules.widening import widened
 
@@ -51,10 +52,11 @@ def verdict_of(subject: Any, rule: RewriteRule, job: Job) -> dict[str, Any]:
     disagrees = verdict == "refuted" or (
         isinstance(declared, Equality) and _inexact(tested, proof)
     )
-    result = {
+    result: dict[str, Any] = {
         "rule": rule_name(rule),
         "verdict": verdict,
         "reason": reason,
+        "claim": _claim(proof) if verdict == "proved" else "",
         "contract": None if contract is None else str(contract),
         "declared": None if declared is None else str(declared),
         "disagrees": disagrees,
@@ -66,8 +68,13 @@ def verdict_of(subject: Any, rule: RewriteRule, job: Job) -> dict[str, Any]:
         result["counterexample"] = fault.text()
         if tested is not None and len(tested.faults) > 1:
             result["further"] = [f.text() for f in tested.faults[1:]]
-        if job.folder is not None and fault.after is not None and fault.found is not None:
-            result["folder"] = str(_written(fault, declared, Path(job.folder)))
+        if job.folder is not None:
+            folder = Path(job.folder)
+            if fault.after is not None and fault.found is not None:
+                folder = _written(fault, declared, folder)
+            result["folder"] = str(folder)
+            test = write_regression(fault, job.subject, job.index, folder, declared)
+            result["test"] = str(test)
     return result
 
 
@@ -78,6 +85,24 @@ def _proof(rule: RewriteRule, job: Job) -> tuple[Proof | None, str]:
         return prove_rule(rule, effort=Effort(seed=job.seed)), ""
     except UsageError as error:
         return None, f"not proved: {error.message}"
+
+
+def _claim(proof: Proof | None) -> str:
+    """Return what "proved" ranges over: the templates that were made, and no more.
+
+    A rule is a program: what another path of its guard or its rewrite would do is not proved.
+    """
+    if proof is None:
+        return ""
+    parts = [
+        f"{j.arithmetic} for {j.coverage.text}"
+        for j in proof.judgements
+        if j.outcome == "proved" and j.coverage is not None
+    ]
+    return (
+        f"{'; '.join(parts)}; on the {proof.templates} templates that its guard admitted, "
+        "along the paths that they take through its check and rewrite"
+    )
 
 
 def _verdict(tested: Tested | None, proof: Proof | None, unproved: str) -> tuple[str, str]:
