@@ -154,7 +154,9 @@ def judge(result: Run, fault: Fault, at: str) -> Seen:
     report = result.report
     done = report.passes[0]
     failed = [c for c in (*done.checks, *report.final) if c.verdict is Verdict.FAILED]
-    named = _named(done, at)
+    # What the end of the run fails is not a failure of one pass, and traced on its own.
+    traced = {blame.number for blame in report.blame if blame.step == done.index}
+    named = _named(done, at, {*done.culprits, *traced})
     if failed:
         reason = str(failed[0].reason)
         return Seen("failed", _describe(failed[0]), named, report.seconds, reason)
@@ -169,12 +171,10 @@ def _describe(check: Check) -> str:
     return check.kind if check.engine is None else f"{check.kind}, {check.scope}"
 
 
-def _named(done: PassReport, at: str) -> str:
+def _named(done: PassReport, at: str, numbers: set[int | None]) -> str:
     if not done.rewrites:
         return "-"
-    names = {
-        rewrite.replaced[0][0] for rewrite in done.rewrites if rewrite.number in done.culprits
-    }
+    names = {r.replaced[0][0] for r in done.rewrites if r.number in numbers}
     if not names:
         return "none"
     return "right" if at == EVERYWHERE or names <= set(at.split(",")) else "wrong"

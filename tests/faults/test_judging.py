@@ -6,19 +6,21 @@ import pytest
 
 from benchmarks.faults import oracle, runner
 from benchmarks.faults.suite import FAULTS
-from onnx_passes.report.model import PassReport, RewriteSummary
+from onnx_passes.report.model import Blame, PassReport, RewriteSummary
 from onnx_passes.verify.result import Check, Verdict
 
 SWAPPED = next(f for f in FAULTS if f.name == "negative-index")
 PASSED, FAILED = Verdict.PASSED, Verdict.FAILED
 
 
-def judged(verdict, culprits=(), error=None, exit_code=0, final=()):
+def judged(verdict, culprits=(), error=None, exit_code=0, final=(), blame=()):
     rewrites = [RewriteSummary(n, "rule", [], [(f"y{n}", f"y{n}")], []) for n in (1, 2, 3)]
     checks = [Check("structure", PASSED), Check("equality", verdict, "ort", "region", "why")]
     done = PassReport(0, "p", "equality", verdict, rewrites=rewrites, checks=checks)
     done.culprits = list(culprits)
-    report = SimpleNamespace(passes=[done], final=final, exit_code=exit_code, seconds=1.0)
+    report = SimpleNamespace(
+        passes=[done], final=final, blame=blame, exit_code=exit_code, seconds=1.0
+    )
     return runner.judge(SimpleNamespace(report=report, error=error), SWAPPED, "y2")
 
 
@@ -32,9 +34,13 @@ def test_a_run_that_ends_in_another_error_is_not_caught():
     assert (seen.caught, seen.verdict) == (False, "crashed")
 
 
-def test_a_fault_that_the_end_of_the_run_sees_is_caught_and_names_nobody():
-    seen = judged(PASSED, final=[Check("drift", FAILED, "ort")], error=RuntimeError())
-    assert (seen.caught, seen.by, seen.named) == (True, "drift, model", "none")
+@pytest.mark.parametrize(
+    ("blame", "named"), [([], "none"), ([Blame(0, "p", "by bisection", 2)], "right")]
+)
+def test_a_fault_that_the_end_of_the_run_sees_is_named_by_what_was_traced(blame, named):
+    final = [Check("drift", FAILED, "ort")]
+    seen = judged(PASSED, final=final, blame=blame, error=RuntimeError())
+    assert (seen.caught, seen.by, seen.named) == (True, "drift, model", named)
 
 
 def test_what_is_not_verified_is_only_refused_where_that_is_asked_for():

@@ -15,11 +15,6 @@ SMALL = [
 ]
 FULL = [pytest.param(f, id=f.name) for f in FAULTS if f.source.full is not f.source.small]
 
-KNOWN = {
-    "scale-beside-mask": "the scale of a masked tensor hides the fault from the region check; "
-    "what the end of the run then sees is not traced to a rewrite",
-}
-
 
 @cache
 def examined(fault):
@@ -39,10 +34,8 @@ def test_the_fault_changes_a_result_and_the_pass_without_it_does_not(fault):
 
 @pytest.mark.parametrize("fault", SMALL)
 def test_caught_and_named(fault, request):
-    reason = KNOWN.get(fault.name)
     if fault.needs == "float64":
         reason = "the gate has no float64 reference: the fault is within the tolerance"
-    if reason is not None:
         request.applymarker(pytest.mark.xfail(strict=True, reason=reason))
     _assert_caught(examined(fault))
 
