@@ -216,6 +216,8 @@ def _line(result: dict[str, Any]) -> str:
         parts.append(result["reason"])
     if result["contract"]:
         parts.append(f"supports {result['contract']}")
+    for kind, error in (tested or {}).get("errors", {}).items():
+        parts.append(f"{kind} off by at most {error['rtol']:.2g} of the largest element")
     if result.get("declared"):
         verb = "CONTRADICTS the declared" if result["disagrees"] else "declared"
         parts.append(f"{verb} {result['declared']}")

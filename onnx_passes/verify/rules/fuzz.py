@@ -10,6 +10,7 @@ from onnxscript.rewriter import RewriteRule
 
 from onnx_passes.contracts import Contract, Equality, Tolerance
 from onnx_passes.verify.rules.fuzz_check import Examiner, Fault
+from onnx_passes.verify.rules.fuzz_error import Error
 from onnx_passes.verify.rules.fuzz_shrink import shrunk
 from onnx_passes.verify.rules.generate import Candidate, candidates
 from onnx_passes.verify.rules.replay import samples
@@ -32,6 +33,8 @@ class Tested:
         opsets: Models by opset of the main domain.
         faults: What breaks every contract, shrunk, no two of a sort.
         inexact: The first difference in bits that a tolerance allows, shrunk.
+        errors: Largest differences by element type of the outputs, on ordinary inputs.
+        loose: The first difference that the declared tolerance does not allow, shrunk.
         out_of_time: Whether the time ended before the models did; only then does a second
             run with the same seed not repeat the first.
         seed: Of all choices.
@@ -46,6 +49,8 @@ class Tested:
     opsets: Counter[int] = field(default_factory=Counter)
     faults: list[Fault] = field(default_factory=list)
     inexact: Fault | None = None
+    errors: dict[str, Error] = field(default_factory=dict)
+    loose: Fault | None = None
     out_of_time: bool = False
     seed: int = 0
 
@@ -77,6 +82,7 @@ def fuzz_rule(
     models: int = MODELS,
     allowed: frozenset[str] = frozenset(),
     faults: int = 1,
+    declared: Tolerance | None = None,
 ) -> Tested:
     """Test a rule on models built from its pattern.
 
@@ -90,10 +96,11 @@ def fuzz_rule(
         models: Models on which it fired, at most.
         allowed: Parts of the interface that the rule may change.
         faults: Ends after so many faults of different sorts.
+        declared: The tolerance that the errors found are held against.
     """
     end = time.monotonic() + seconds
     tested = Tested(seed=seed)
-    examiner = Examiner(rule, allowed)
+    examiner = Examiner(rule, allowed, declared)
     for group in candidates(rule, attempts=ATTEMPTS, seed=seed):
         tested.attempts += 1
         for candidate in _firing(examiner, group):
@@ -126,6 +133,10 @@ def _judge(examiner: Examiner, candidate: Candidate, tested: Tested) -> None:
     tested.dtypes[candidate.dtype] += 1
     tested.kinds[candidate.kind] += 1
     tested.opsets[candidate.model.graph.opset_imports[""]] += 1
+    for kind, error in trial.errors.items():
+        tested.errors[kind] = tested.errors.get(kind, Error()).joined(error)
+    if trial.loose is not None and tested.loose is None:
+        tested.loose = shrunk(examiner, trial.loose, feeds)
     if trial.fault is not None:
         if trial.fault.sort not in {f.sort for f in tested.faults}:
             sort = trial.fault.sort

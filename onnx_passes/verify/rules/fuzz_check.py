@@ -11,12 +11,14 @@ import numpy as np
 import onnx_ir as ir
 from onnxscript.rewriter import RewriteRule
 
+from onnx_passes.contracts import Tolerance
 from onnx_passes.errors import PassError
 from onnx_passes.passes.context import Rewrites
 from onnx_passes.passes.driver import rewrite
 from onnx_passes.surgery.text import canonical_lines
 from onnx_passes.verify.interface import compare_interfaces, interface_of
 from onnx_passes.verify.rules.applying import apply_rule
+from onnx_passes.verify.rules.fuzz_error import Error, errors_of, exceeds
 from onnx_passes.verify.rules.generate_variants import AMPLIFIED
 from onnx_passes.verify.rules.proof import Counterexample
 from onnx_passes.verify.rules.replay import Replayer
@@ -81,6 +83,8 @@ class Trial:
         fault: What breaks every contract.
         inexact: What breaks equality, and no tolerance.
         sound: Whether the model could be judged at all.
+        errors: Largest differences by element type, on ordinary inputs.
+        loose: What breaks the tolerance that is declared.
     """
 
     fired: int = 0
@@ -88,6 +92,8 @@ class Trial:
     fault: Fault | None = None
     inexact: Fault | None = None
     sound: bool = True
+    errors: dict[str, Error] = field(default_factory=dict)
+    loose: Fault | None = None
 
 
 @dataclass
@@ -97,10 +103,12 @@ class Examiner:
     Attributes:
         rule: The rule.
         allowed: The parts of the interface that its pass declares to change.
+        declared: The tolerance that its pass declares, which errors are measured against.
     """
 
     rule: RewriteRule
     allowed: frozenset[str] = field(default=frozenset())
+    declared: Tolerance | None = None
 
     def fires(self, model: ir.Model) -> bool:
         """Whether the rule changes the model, or raises on it."""
@@ -148,10 +156,24 @@ class Examiner:
             if clear is not None and (kind != AMPLIFIED or beyond_rounding(clear)):
                 trial.fault = self._sorted(Fault(clear.reason, kind, model, after, clear))
                 return trial
+            if kind != AMPLIFIED:
+                self._measure(trial, model, after, found)
             trial.inexact = trial.inexact or Fault(
                 found.reason, kind, model, after, found, breaks="bits"
             )
         return trial
+
+    def _measure(
+        self, trial: Trial, model: ir.Model, after: ir.Model, found: Counterexample
+    ) -> None:
+        errors = errors_of(found)
+        for kind, error in errors.items():
+            trial.errors[kind] = trial.errors.get(kind, Error()).joined(error)
+        # Half precision may have been widened, and is then held to the wrong defaults.
+        if self.declared is not None and trial.loose is None and not is_half(model):
+            reason = exceeds(errors, self.declared)
+            if reason is not None:
+                trial.loose = Fault(reason, "plain", model, after, found, breaks="tolerance")
 
     def _failed(self, trial: Trial, fault: Fault, feeds: Sequence[Feeds]) -> Trial:
         """Note that the rule failed, if the model that it failed on is one that runs."""

@@ -87,5 +87,6 @@ def _again(
         return None
     budget[0] -= 1
     trial = examiner.examine(model, fault.kind, feeds)
-    found = trial.inexact if fault.breaks == "bits" else trial.fault
+    kinds = {"bits": trial.inexact, "tolerance": trial.loose}
+    found = kinds.get(fault.breaks, trial.fault)
     return found if found is not None and found.breaks == fault.breaks else None

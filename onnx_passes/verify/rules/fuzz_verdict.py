@@ -43,15 +43,21 @@ def verdict_of(subject: Any, rule: RewriteRule, job: Job) -> dict[str, Any]:
             models=job.models,
             allowed=allowed,
             faults=job.faults,
+            declared=declared if isinstance(declared, Tolerance) else None,
         )
     unproved = ""
     if job.level != "test":
         proof, unproved = _proof(rule, job)
     verdict, reason = _verdict(tested, proof, unproved)
     contract = _contract(tested, proof, verdict)
-    disagrees = verdict == "refuted" or (
-        isinstance(declared, Equality) and _inexact(tested, proof)
+    loose = None if tested is None else tested.loose
+    disagrees = (
+        verdict == "refuted"
+        or loose is not None
+        or (isinstance(declared, Equality) and _inexact(tested, proof))
     )
+    if loose is not None and not reason:
+        reason = loose.reason
     result: dict[str, Any] = {
         "rule": rule_name(rule),
         "verdict": verdict,
@@ -63,7 +69,9 @@ def verdict_of(subject: Any, rule: RewriteRule, job: Job) -> dict[str, Any]:
         "tested": None if tested is None else _tested(tested),
         "proof": None if proof is None else proof.as_dict(),
     }
-    fault = None if tested is None else tested.fault or (tested.inexact if disagrees else None)
+    fault = None
+    if tested is not None:
+        fault = tested.fault or loose or (tested.inexact if disagrees else None)
     if fault is not None:
         result["counterexample"] = fault.text()
         if tested is not None and len(tested.faults) > 1:
@@ -148,6 +156,10 @@ def _tested(tested: Tested) -> dict[str, Any]:
         "dtypes": dict(sorted(tested.dtypes.items())),
         "surroundings": dict(sorted(tested.kinds.items())),
         "opsets": {str(k): n for k, n in sorted(tested.opsets.items())},
+        "errors": {
+            kind: {"rtol": error.relative, "atol": error.absolute}
+            for kind, error in sorted(tested.errors.items())
+        },
         "out_of_time": tested.out_of_time,
     }
 
@@ -159,6 +171,14 @@ def _written(fault: Fault, declared: Equality | Tolerance | None, folder: Path) 
     assert fault.after is not None
     assert fault.found is not None
     limits = {}
+    if fault.breaks == "tolerance":
+        assert isinstance(declared, Tolerance)
+        for name, array in fault.found.expected.items():
+            rtol, atol = default_tolerance(array.dtype)
+            limits[name] = (
+                rtol if declared.rtol is None else declared.rtol,
+                atol if declared.atol is None else declared.atol,
+            )
     if fault.breaks == "values":
         for name, array in fault.found.expected.items():
             if array.dtype.kind == "f":
@@ -169,7 +189,8 @@ def _written(fault: Fault, declared: Equality | Tolerance | None, folder: Path) 
         # Half precision may show its fault in single precision only: so must the script.
         before, after = widened(before), widened(after)
     before, after = (_with_defaults(m, fault.found.feeds) for m in (before, after))
-    bundle = Bundle(before, after, fault.found.feeds, limits, readme=readme)
+    scaled = fault.breaks == "tolerance"
+    bundle = Bundle(before, after, fault.found.feeds, limits, scaled=scaled, readme=readme)
     return write_bundle(bundle, folder)
 
 

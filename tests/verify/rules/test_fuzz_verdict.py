@@ -1,3 +1,4 @@
+import os
 import subprocess
 import sys
 
@@ -76,3 +77,65 @@ def test_a_fault_in_half_precision_has_a_script_that_shows_it(tmp_path, dtype):
     script = tmp_path / "out" / "repro.py"
     ran = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False)
     assert ran.returncode == 1, ran.stdout
+
+
+@tolerance(rtol=1e-9, atol=0.0)
+class TooClose:
+    pass
+
+
+@tolerance(rtol=1e-5, atol=1e-6)
+class CloseEnough:
+    pass
+
+
+def test_a_tolerance_that_is_declared_too_tight_is_an_error_with_a_script(tmp_path):
+    job = Job("m:o", level="test", seconds=60, models=60, folder=str(tmp_path / "out"))
+    result = verdict_of(TooClose, _by_reciprocal(), job)
+    assert result["verdict"] == "tested"
+    assert result["disagrees"]
+    assert "declared are rtol=1e-09" in result["reason"]
+    assert 0 < result["tested"]["errors"]["float32"]["rtol"] < 1e-6
+    script = tmp_path / "out" / "repro.py"
+    ran = subprocess.run([sys.executable, script], capture_output=True, check=False)
+    assert ran.returncode == 1
+
+
+def test_a_tolerance_that_is_wide_enough_agrees():
+    job = Job("m:o", level="test", seconds=60, models=60)
+    assert not verdict_of(CloseEnough, _by_reciprocal(), job)["disagrees"]
+
+
+REGRESSED = """
+from onnxscript.rewriter import RewriteRule
+
+def guard(context, x):
+    return {admits}
+
+wrong = RewriteRule(lambda op, x: op.Relu(x), lambda op, x: op.Abs(x), guard, name="w")
+crashing = RewriteRule(lambda op, x: op.Relu(x), lambda op, x: op.Relu(x, 1 / 0), guard)
+"""
+
+
+@pytest.mark.parametrize("name", ["wrong", "crashing"])
+def test_the_regression_test_fails_while_the_rule_is_wrong(tmp_path, monkeypatch, name):
+    module = f"regressed_{name}"
+    (tmp_path / f"{module}.py").write_text(REGRESSED.format(admits=True))
+    monkeypatch.syspath_prepend(str(tmp_path))
+    subject, out = f"{module}:{name}", tmp_path / "out"
+    rule = getattr(__import__(module), name)
+    job = Job(subject, level="test", seconds=60, folder=str(out))
+    result = verdict_of(rule, rule, job)
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+
+    def run(*words):
+        return subprocess.run(
+            words, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+        )
+
+    ran = run(*command, result["test"])
+    assert ran.returncode == 1, ran.stdout + ran.stderr
+    assert run(sys.executable, str(out / "repro.py")).returncode == 1
+    (tmp_path / f"{module}.py").write_text(REGRESSED.format(admits=False))
+    assert run(*command, result["test"]).returncode == 0
