@@ -221,7 +221,7 @@ def test_without_verification_the_report_is_loud(cli, model):
 
 def test_an_engine_that_cannot_run_the_original_is_told_apart(cli, tmp_path):
     text = """<ir_version: 10, opset_import: ["" : 20, "strange" : 1]>
-    main (float[2] a) => (float[2] y) { y = strange.Op(a) }"""
+    main (float[2] a) => (float[2] y) { i = Identity(a) y = strange.Op(i) }"""
     path = tmp_path / "strange.onnx"
     path.write_bytes(onnx.parser.parse_model(text).SerializeToString())
     done = cli("-c", "cleanup", "-o", "out.onnx", path)
