@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from onnx_passes.pipeline.bisect import Finding
 
 HELP = """\
-Find the first bad pass and rewrite of a pipeline over MODEL.
+Find the first bad pass and rewrite of a pipeline over MODEL, then any others.
 
 The pipeline runs unchecked. Its result and a logarithmic number of states on the way
 are held against the original: on the reference data of the pipeline, or by --check,
@@ -145,6 +145,14 @@ def _told(finding: Finding, *, by_score: bool) -> list[str]:
         lines += [f"  after            {node}" for node in rewrite.new_nodes]
     if by_score:
         lines.append(f"error              {jump}, {noise}")
+    for other in finding.also:
+        assert other.done is not None
+        named = other.rewrite
+        told = f"{named.number} {named.rule}" if named else f"all of {other.done.name}"
+        lines.append(f"without it, bad    {told} of pass {other.done.index} {other.done.name}")
+        if named is not None:
+            lines += [f"  before           {node}" for node in named.nodes]
+            lines += [f"  after            {node}" for node in named.new_nodes]
     if rewrite is not None:
         lines.append(f"last good limit    --rewrite-limit {rewrite.number - 1}")
     return lines

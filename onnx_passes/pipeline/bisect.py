@@ -27,6 +27,9 @@ from onnx_passes.verify.reference import load_reference
 from onnx_passes.verify.score import resolution, score
 from onnx_passes.verify.snapshot import Snapshot
 
+MOST = 32
+"""Number of further bad rewrites after which no more are looked for."""
+
 _LEVELS: tuple[Optimization, ...] = ("none", "all")
 
 GAP = 10.0
@@ -61,6 +64,7 @@ class Finding:
         rewrite: Its first bad rewrite; None where it made none that can be told apart.
         good: Score before it.
         bad: Score after it.
+        also: What was found once the rewrites found before it were left out, in that order.
     """
 
     outcome: Literal["found", "sound", "undecided"]
@@ -72,6 +76,13 @@ class Finding:
     rewrite: RewriteSummary | None = None
     good: float = 0.0
     bad: float = 0.0
+    also: tuple[Finding, ...] = ()
+
+    @property
+    def culprits(self) -> list[RewriteSummary]:
+        """All rewrites found."""
+        found = (self.rewrite, *(other.rewrite for other in self.also))
+        return [rewrite for rewrite in found if rewrite is not None]
 
 
 @dataclass
@@ -154,6 +165,8 @@ def bisect(model: ir.Model, config: PipelineConfig, judge: Judge) -> Finding:
     The pipeline runs unchecked, and models are judged in a logarithmic number: those after
     passes, then those of the pipeline limited to so many rewrites.
 
+    A rewrite found is left out, and the search goes on until the result is right.
+
     Args:
         model: The original; it is not changed.
         config: The pipeline; what it says of verification does not matter.
@@ -162,7 +175,32 @@ def bisect(model: ir.Model, config: PipelineConfig, judge: Judge) -> Finding:
     Raises:
         OnnxPassesError: The pipeline is wrong, or a pass raised.
     """
-    return _Bisection(Snapshot(model), _quiet(config), judge).run()
+    original, quiet = Snapshot(model), _quiet(config)
+    bisection = _Bisection(original, quiet, judge)
+    first = bisection.run()
+    also: list[Finding] = []
+    last, skip = first, frozenset[str]()
+    while last.outcome == "found" and last.rewrite is not None and len(also) < MOST:
+        skip |= {_key(last.rewrite)}
+        last = _Bisection(original, quiet, judge, skip).run()
+        if last.outcome == "found":
+            also.append(_renumbered(last, bisection.numbers))
+    runs = first.runs + sum(other.runs for other in also)
+    runs += last.runs if last.outcome != "found" and last is not first else 0
+    return replace(first, also=tuple(also), runs=runs)
+
+
+def _key(rewrite: RewriteSummary) -> str:
+    """Return what the driver knows a rewrite by."""
+    return f"{rewrite.rule}@{','.join(old for old, _ in rewrite.replaced)}"
+
+
+def _renumbered(finding: Finding, numbers: dict[str, int]) -> Finding:
+    """Give a rewrite the number that it had before others were left out."""
+    one = finding.rewrite
+    if one is None or _key(one) not in numbers:
+        return finding
+    return replace(finding, rewrite=replace(one, number=numbers[_key(one)]))
 
 
 class _Enough(Exception):  # noqa: N818 - control flow, not an error
@@ -174,8 +212,12 @@ class _States(Instrument):
     """Keeps the model after each pass, and stops the run after one of them."""
 
     last: int | None = None
+    skip: frozenset[str] = frozenset()
     models: dict[int, ir.Model] = field(default_factory=dict)
     reports: dict[int, PassReport] = field(default_factory=dict)
+
+    def before_pass(self, pass_: Pass, model: ir.Model, report: PassReport) -> None:
+        pass_.context.rewrites.skip |= self.skip
 
     def after_pass(self, pass_: Pass, model: ir.Model, report: PassReport) -> None:
         if report.changed:
@@ -189,14 +231,18 @@ class _Bisection:
     original: Snapshot
     config: PipelineConfig
     judge: Judge
+    skip: frozenset[str] = frozenset()
     runs: int = 0
+    numbers: dict[str, int] = field(default_factory=dict)
 
     def run(self) -> Finding:
-        states = _States()
+        states = _States(skip=self.skip)
         run_pipeline(
             self.original.restore(), self.config, instruments=[states]
         ).raise_for_failure()
         order = sorted(states.models)
+        every = (r for report in states.reports.values() for r in report.rewrites)
+        self.numbers = {_key(rewrite): rewrite.number for rewrite in every}
         noise = self.judge.noise
         final = self._score(states.models[order[-1]]) if order else 0.0
 
@@ -250,7 +296,7 @@ class _Bisection:
         def measure(count: int) -> float:
             limited = limits.model_copy(update={"rewrites": first - 1 + count})
             config = self.config.model_copy(update={"limits": limited})
-            states = _States(last=done.index)
+            states = _States(done.index, self.skip)
             model = self.original.restore()
             with suppress(_Enough):
                 run_pipeline(model, config, instruments=[states]).raise_for_failure()

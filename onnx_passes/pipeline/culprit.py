@@ -118,6 +118,12 @@ class _Hunt:
                 return
             self.search.culprits += named
             current = self._without(())
+        if current.fails:
+            self.search.culprits = [c for c in self.search.culprits if c.score is not None]
+            self.search.notes.append(
+                "the pass fails even without its rewrites: a rule may change more than "
+                "it returns"
+            )
         count = len(self.search.culprits)
         if count > MOST_CULPRITS:
             self.search.notes.append(
@@ -152,7 +158,7 @@ class _Hunt:
         if wrong[0].score >= GAP * max(wrong[1].score, self.noise):
             alone = self._without(suspects[:1])
             if not alone.fails:
-                return suspects[:1], alone
+                return suspects[:1], alone  # the others are far behind
         everything = self._without(suspects)
         if everything.fails:
             return suspects, everything
@@ -164,7 +170,22 @@ class _Hunt:
                 low = middle
             else:
                 high, best = middle, attempt
-        return suspects[:high], best
+        return self._as_far_off(suspects, high, best)
+
+    def _as_far_off(
+        self, suspects: Sequence[Culprit], count: int, best: Attempt
+    ) -> tuple[list[Culprit], Attempt]:
+        """Accuse as well who is no better than those: they may only show together."""
+        more = count
+        while more < len(suspects) and _score(suspects[more]) * GAP >= _score(
+            suspects[count - 1]
+        ):
+            more += 1
+        if more > count:
+            attempt = self._without(suspects[:more])
+            if not attempt.fails:
+                return list(suspects[:more]), attempt
+        return list(suspects[:count]), best
 
     def _by_bisection(self, current: Attempt) -> list[Culprit]:
         """Find a least set of rewrites that fail together, in few runs for each of them."""
@@ -222,6 +243,10 @@ class _Hunt:
         rest = {application.key for application in needed if application is not one}
         attempt = self.attempts.run(skip=self.skip, only=frozenset(rest))
         return rest <= set(attempt.keys) and not attempt.fails
+
+
+def _score(culprit: Culprit) -> float:
+    return culprit.score or 0.0
 
 
 def _gradual(good: Attempt | None, bad: Attempt) -> bool:

@@ -282,7 +282,11 @@ def _pipeline(
         "reference": {"inputs": "inputs.npz", "allow_nan": True},
         "reproducers": False,
     }
-    plain = bool(feeds) and all(isinstance(v, np.ndarray) for v in feeds.values())
+    # Sequences and elements of less than a byte have no form that reference data is read from.
+    plain = bool(feeds) and all(
+        isinstance(v, np.ndarray) and not v.dtype.name.endswith(("int4", "int2"))
+        for v in feeds.values()
+    )
     kept = {k: v for k, v in data.items() if v != [] and (plain or k != "reference")}
     return yaml.safe_dump(kept, sort_keys=False)
 

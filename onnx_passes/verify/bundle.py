@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.errors import UsageError
+from onnx_passes.errors import OnnxPassesError, UsageError
 from onnx_passes.io.save import save_model
-from onnx_passes.runtime.base import Array, Feeds
+from onnx_passes.runtime.base import Array, Data, Feeds
 from onnx_passes.surgery.walk import weight_bytes
 
 LIMIT = 1 << 30
@@ -28,7 +28,7 @@ LIMIT = 1 << 30
 _SCRIPT = "repro.py"
 _CONTENT = ("before.onnx", "after.onnx", "inputs.npz", "check.json")
 _EPOCH = (1980, 1, 1, 0, 0, 0)
-# Bits are packed in these types, so that raw bytes are not elements.
+# Elements of these types are written a byte each; the script packs them.
 _PACKED = ("int4", "uint4", "int2", "uint2", "float4_e2m1fn")
 
 
@@ -105,17 +105,41 @@ def _check(bundle: Bundle) -> None:
             help="only models below 1 GiB are copied; --dump-after writes the model itself",
         )
     for name, value in bundle.inputs.items():
-        if not isinstance(value, np.ndarray) or value.dtype.name in _PACKED:
-            kind = value.dtype.name if isinstance(value, np.ndarray) else type(value).__name__
-            raise UsageError(f"the input {name!r} is a {kind}, which .npz files do not hold")
+        _form(name, value)  # raises for what has no form as a file
+
+
+def _form(name: str, value: Data) -> tuple[Any, dict[str, Array]]:
+    """Return how an input is put together from arrays, and these by name of entry."""
+    if isinstance(value, np.ndarray):
+        return name, {name: value}
+    if value is None:
+        return None, {}
+    parts = [_form(f"{name}[{index}]", item) for index, item in enumerate(value)]
+    if any(
+        a.dtype.name in _PACKED or a.dtype.kind == "V" for _, d in parts for a in d.values()
+    ):
+        raise UsageError(f"the input {name!r} is a sequence of a type that numpy lacks")
+    return [form for form, _ in parts], {k: a for _, d in parts for k, a in d.items()}
 
 
 def _fill(bundle: Bundle, folder: Path) -> None:
     save_model(bundle.before, folder / "before.onnx", external_data="inline")
-    save_model(bundle.after, folder / "after.onnx", external_data="inline")
-    _write_npz(bundle.inputs, folder / "inputs.npz")
+    lost = None
+    try:
+        save_model(bundle.after, folder / "after.onnx", external_data="inline")
+    except OnnxPassesError as error:
+        # A pass may leave what no file can hold: that is the fault, then.
+        lost = error.message
+    forms: dict[str, Any] = {}
+    arrays: dict[str, Array] = {}
+    for name, value in bundle.inputs.items():
+        forms[name], found = _form(name, value)
+        arrays |= found
+    _write_npz(arrays, folder / "inputs.npz")
     settings = {
         "kind": bundle.kind,
+        "lost": lost,
+        "inputs": {name: form for name, form in forms.items() if form != name},
         "optimization": bundle.optimization,
         "prepacking": bundle.prepacking,
         "threads": bundle.threads,
@@ -139,6 +163,8 @@ def _write_npz(arrays: Mapping[str, Any], path: Path) -> None:
 
 
 def _storable(array: Array) -> Array:
+    if array.dtype.name in _PACKED:
+        return np.ascontiguousarray(array).view(np.uint8).reshape(array.shape)
     return array.astype(np.str_) if array.dtype.kind == "O" else np.asarray(array)
 
 
@@ -157,5 +183,6 @@ def _publish(scratch: Path, folder: Path) -> Path:
 
 
 def _same(one: Path, other: Path) -> bool:
-    equal, _, _ = filecmp.cmpfiles(one, other, _CONTENT, shallow=False)
-    return len(equal) == len(_CONTENT)
+    there = [name for name in _CONTENT if (one / name).exists()]
+    equal, _, _ = filecmp.cmpfiles(one, other, there, shallow=False)
+    return len(equal) == len(there)

@@ -17,6 +17,7 @@ import onnxruntime as ort
 
 HERE = Path(__file__).resolve().parent
 Feeds = dict[str, Any]
+BITS = {"INT4": 4, "UINT4": 4, "FLOAT4E2M1": 4, "INT2": 2, "UINT2": 2}
 
 
 def main() -> int:
@@ -24,7 +25,18 @@ def main() -> int:
     check = json.loads((HERE / "check.json").read_text("utf-8"))
     inputs = np.load(HERE / "inputs.npz", allow_pickle=False)
     feeds = {name: inputs[name] for name in inputs.files}
+    feeds |= {name: assemble(form, inputs) for name, form in check["inputs"].items()}
     print(f"onnxruntime {ort.__version__}, optimization {check['optimization']}")
+    if not (HERE / "after.onnx").exists():
+        print(f"after.onnx could not even be written: {check['lost']}")
+        return 1
+    faults = static_faults(check["kind"])
+    if faults:
+        print("\n".join(faults))
+        return 1
+    if check["kind"] in ("structure", "interface") and not feeds:
+        print("nothing is wrong with the structure of after.onnx")
+        return 0
     try:
         expected = run("before.onnx", feeds, check)
     except Exception as error:
@@ -44,6 +56,50 @@ def main() -> int:
         ]
     print("\n".join(faults) if faults else "the outputs agree")
     return 1 if faults else 0
+
+
+def assemble(form: Any, inputs: Any) -> Any:
+    """Return a sequence or an empty optional from the arrays that it was taken apart into."""
+    if isinstance(form, list):
+        return [assemble(item, inputs) for item in form]
+    return None if form is None else inputs[form]
+
+
+def static_faults(kind: str) -> list[str]:
+    """Say what is wrong with after.onnx without running it, where that is what failed."""
+    before, after = (onnx.load(HERE / name) for name in ("before.onnx", "after.onnx"))
+    if kind == "interface":
+        return [
+            f"the {side}s are {told[1]}, expected {told[0]}"
+            for side in ("input", "output")
+            if (told := [describe(getattr(m.graph, side)) for m in (before, after)])[0]
+            != told[1]
+        ]
+    if kind != "structure":
+        return []
+    found = [invalid(model) for model in (before, after)]
+    return [f"after.onnx is not valid: {found[1]}"] if found[1] and not found[0] else []
+
+
+def invalid(model: Any) -> str:
+    """Return what onnx's checker says of a model; nothing where it is valid."""
+    try:
+        onnx.checker.check_model(model, full_check=True)
+    except Exception as error:
+        return str(error).strip()
+    return ""
+
+
+def describe(values: Any) -> str:
+    """Return inputs or outputs as text."""
+    told = []
+    for value in values:
+        tensor = value.type.tensor_type
+        dims = [d.dim_param or str(d.dim_value or "?") for d in tensor.shape.dim]
+        kind = onnx.TensorProto.DataType.Name(tensor.elem_type).lower()
+        shape = f"[{', '.join(dims)}]" if tensor.HasField("shape") else ""
+        told.append(f"{value.name} {kind}{shape}")
+    return "; ".join(told)
 
 
 def run(file: str, feeds: Feeds, check: dict[str, Any]) -> Feeds:
@@ -73,32 +129,47 @@ def run(file: str, feeds: Feeds, check: dict[str, Any]) -> Feeds:
 
 
 def feed(array: Any, element_type: int) -> Any:
-    """Return an array as onnxruntime takes it; types that numpy lacks come as raw bytes."""
-    if array.dtype.kind == "U":
-        return array.astype(object)
+    """Return an input as onnxruntime takes it; types that numpy lacks come as raw bytes."""
+    if isinstance(array, list):
+        return [feed(item, 0) for item in array]
+    if array is None or array.dtype.kind == "U":
+        return array if array is None else array.astype(object)
+    bits = BITS.get(onnx.TensorProto.DataType.Name(element_type), 0)
+    if bits:
+        return ort.OrtValue.ortvalue_from_numpy_with_onnx_type(pack(array, bits), element_type)
     if array.dtype.kind != "V":
         return array
     raw = array.view(np.dtype(f"u{array.dtype.itemsize}"))
     return ort.OrtValue.ortvalue_from_numpy_with_onnx_type(raw, element_type)
 
 
+def pack(array: Any, bits: int) -> Any:
+    """Pack elements into bytes, the first lowest, in an array that claims a byte for each."""
+    codes = array.reshape(-1) & np.uint8((1 << bits) - 1)
+    codes = np.pad(codes, (0, -codes.size % (8 // bits))).reshape(-1, 8 // bits)
+    shifts = np.arange(8 // bits, dtype=np.uint8) * np.uint8(bits)
+    packed = np.bitwise_or.reduce(codes << shifts, axis=1)
+    strides = tuple(np.cumprod((1, *array.shape[:0:-1]))[::-1].tolist()) if array.ndim else ()
+    return np.lib.stride_tricks.as_strided(packed, array.shape, strides, writeable=False)
+
+
 def widen(model: Any) -> None:
-    """Cast outputs of types that numpy lacks to float, which holds them exactly."""
+    """Cast outputs of types that numpy lacks to float or int32, which hold them exactly."""
     plain = {onnx.TensorProto.FLOAT, onnx.TensorProto.FLOAT16, onnx.TensorProto.DOUBLE}
     for value in model.graph.output:
         kind = value.type.tensor_type.elem_type
         name = onnx.TensorProto.DataType.Name(kind)
-        if kind in plain or not name.startswith(("BFLOAT", "FLOAT")):
+        exotic = name in BITS or name.startswith(("BFLOAT", "FLOAT"))
+        if kind in plain or not exotic:
             continue
         inner = value.name + ".narrow"
         for node in model.graph.node:
             node.output[:] = [inner if n == value.name else n for n in node.output]
             rename(node, value.name, inner)
-        float32 = onnx.TensorProto.FLOAT
-        model.graph.node.append(
-            onnx.helper.make_node("Cast", [inner], [value.name], to=float32)
-        )
-        value.type.tensor_type.elem_type = float32
+        whole = name.startswith(("INT", "UINT"))
+        wide = onnx.TensorProto.INT32 if whole else onnx.TensorProto.FLOAT
+        model.graph.node.append(onnx.helper.make_node("Cast", [inner], [value.name], to=wide))
+        value.type.tensor_type.elem_type = wide
 
 
 def rename(node: Any, old: str, new: str) -> None:

@@ -100,9 +100,8 @@ def test_only_the_guilty_rewrite_is_cut_out_with_its_values(tmp_path):
     assert constant.name == "c"
     shown = repro(folder)
     assert shown.returncode == 1, shown.stderr
-    assert shown.stdout.splitlines()[1] == (
-        "d: 1 of 1 elements differ, the worst at [0, 0]: before 3.0, after 0.0 (rtol 0, atol 0)"
-    )
+    told = "d: 1 of 1 elements differ, the worst at [0, 0]: before 3.0, after 0.0"
+    assert told in shown.stdout
     told = (folder / "README.md").read_text()
     assert "- d = Add(b, c)" in told
     assert "+ d = Sum(b, b)" in told

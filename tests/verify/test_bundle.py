@@ -130,10 +130,79 @@ def test_the_same_failure_takes_its_place_and_another_stays(tmp_path):
     assert sorted(p.name for p in tmp_path.iterdir()) == ["b", "b-2"]
 
 
-def test_what_npz_files_do_not_hold_is_refused_with_its_name(tmp_path):
-    with pytest.raises(UsageError, match="'x' is a list"):
-        write_bundle(bundle(feeds={"x": [np.ones(1)]}), tmp_path / "b")
+def test_sequences_and_packed_elements_are_run(tmp_path):
+    given = {
+        "before": "i = Constant<value_int = 0>() y = SequenceAt(x, i)",
+        "after": "i = Constant<value_int = 1>() y = SequenceAt(x, i)",
+        "inputs": "seq(float[2]) x",
+    }
+    run = repro(
+        write_bundle(
+            bundle(**given, feeds={"x": [np.ones(2, np.float32), np.zeros(2, np.float32)]}),
+            tmp_path / "s",
+        )
+    )
+    assert run.returncode == 1, run.stderr
+    assert "before 1.0, after 0.0" in run.stdout
+    four = {"inputs": "int4[3] x", "outputs": "int4[3] y"}
+    feeds = {"x": np.array([-7, 7, 1], ml_dtypes.int4)}
+    text = "w = Cast<to = 6>(x) v = {}(w) y = Cast<to = 22>(v)"
+    made = bundle(text.format("Identity"), text.format("Abs"), feeds, **four)
+    run = repro(write_bundle(made, tmp_path / "int4"))
+    assert run.returncode == 1, run.stdout + run.stderr
+    assert "1 of 3 elements differ, the worst at [0]: before -7" in run.stdout
+
+
+def test_a_sequence_of_a_type_that_numpy_lacks_is_refused_with_its_name(tmp_path):
+    feeds = {"x": [np.ones(1, ml_dtypes.int4)]}
+    with pytest.raises(UsageError, match="'x' is a sequence of a type"):
+        write_bundle(bundle(feeds=feeds), tmp_path / "b")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "after", "outputs", "told"),
+    [
+        ("structure", "y = Add(x)", "float[N] y", "after.onnx is not valid"),
+        (
+            "interface",
+            "y = Add(x, x)",
+            "float[M] y",
+            "the outputs are y float[M], expected y float[N]",
+        ),
+        (
+            "interface",
+            "z = Add(x, x)",
+            "float[N] z",
+            "the outputs are z float[N], expected y float[N]",
+        ),
+    ],
+)
+@pytest.mark.parametrize("feeds", [{}, {"x": np.ones(2, np.float32)}])
+def test_faults_of_structure_and_interface_need_no_inputs(
+    tmp_path, kind, after, outputs, told, feeds
+):
+    right = model("y = Add(x, x)")
+    wrong = Bundle(right, model(after, outputs=outputs), feeds, kind=kind)
+    run = repro(write_bundle(wrong, tmp_path / "wrong"))
+    assert run.returncode == 1, run.stderr
+    assert told in run.stdout
+    run = repro(write_bundle(Bundle(right, right, feeds, kind=kind), tmp_path / "right"))
+    assert run.returncode == 0, run.stdout + run.stderr
+
+
+def test_a_script_needs_onnx_onnxruntime_and_numpy_alone():
+    import ast
+    from pathlib import Path
+
+    tree = ast.parse((Path(module.__file__).with_name("repro.py")).read_text())
+    found = {
+        (node.module if isinstance(node, ast.ImportFrom) else name.name).split(".")[0]
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for name in node.names
+    }
+    assert found - set(sys.stdlib_module_names) == {"numpy", "onnx", "onnxruntime"}
 
 
 def test_models_too_large_to_copy_are_refused(tmp_path, monkeypatch):

@@ -1,0 +1,209 @@
+"""Which rewrites are wrong: by their own error, by a search, together; in how many runs."""
+
+import math
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+import pytest
+
+from benchmarks.models import transformer
+from onnx_passes import passes
+from onnx_passes.config.load import default_config
+from onnx_passes.passes.base import RewriteRulePass, Transformation
+from onnx_passes.pipeline.attempt import Attempts
+from onnx_passes.pipeline.run import run_pipeline
+
+HEAD = '<ir_version: 10, opset_import: ["": 21]> g '
+SMALL = {"layers": 2, "width": 32, "heads": 2, "vocabulary": 50}
+
+
+@passes.verify.tolerance()
+@passes.register()
+class CulpritSum(Transformation, RewriteRulePass):
+    """Write each addition of a weight as a sum, and scale the weights named as wrong."""
+
+    wrong: str = ""
+    factor: float = 1.01
+
+    def pattern(self, op, x, w):
+        return op.Add(x, w)
+
+    def check(self, _, x, w):
+        return w.const_value is not None
+
+    def rewrite(self, op, x, w):
+        if w.name in self.wrong.split():
+            w = op.Mul(w, op.Constant(value_float=self.factor))
+        return op.Sum(w, x)
+
+
+@passes.verify.equality
+@passes.register()
+class CulpritScope(Transformation, RewriteRulePass):
+    """Lose the operand of an addition of "lost", wherever it is."""
+
+    def pattern(self, op, x, w):
+        return op.Add(x, w)
+
+    def rewrite(self, op, x, w):
+        return op.Identity(x) if w.name.startswith("lost") else op.Sum(w, x)
+
+
+def chain(weights, end="y = Neg(v{end})"):
+    given = ", ".join(f"float[2] {name} = {{{i + 1}, 2}}" for i, name in enumerate(weights))
+    body = " ".join(f"v{i + 1} = Add(v{i}, {name})" for i, name in enumerate(weights))
+    text = (
+        f"{HEAD} (float[2] x) => (float[2] y) <{given}> "
+        f"{{ v0 = Neg(x) {body} {end.format(end=len(weights))} }}"
+    )
+    return ir.from_proto(onnx.parser.parse_model(text))
+
+
+def run(model, step, *overrides):
+    given = ["reproducers=false", "on_failure=rollback", *overrides]
+    (report,) = run_pipeline(model, default_config(given, [step])).report.passes
+    return report
+
+
+@pytest.fixture
+def counted(monkeypatch):
+    """Count how often the pass is run again."""
+    runs = []
+    apply = Attempts.apply
+    monkeypatch.setattr(
+        Attempts, "apply", lambda self, **given: runs.append(given) or apply(self, **given)
+    )
+    return runs
+
+
+def biases(model):
+    names = {v.name for v in model.graph.initializers.values()}
+    return [
+        node.inputs[1].name
+        for node in model.graph
+        if node.op_type == "Add" and node.inputs[1].name in names
+    ]
+
+
+@pytest.mark.parametrize("place", [0, 2, -1])
+def test_a_bias_a_hundredth_off_in_a_transformer_is_named_with_no_search(counted, place):
+    model = ir.from_proto(transformer(layers=2))
+    name = biases(model)[place]
+    report = run(model, f"culprit-sum{{wrong={name}}}")
+    (blame,) = report.blame
+    assert len(report.rewrites) >= 5
+    assert name in " ".join(blame.nodes)
+    assert blame.how == "by its own error"
+    assert blame.score == pytest.approx(0.01, rel=1)
+    assert blame.value.mismatched > 0
+    assert report.culprits == [blame.number]
+    assert len(counted) == 2  # once to score, once without it
+
+
+def test_disjoint_culprits_are_all_named_the_worst_first():
+    names = [f"w{i}" for i in range(12)]
+    report = run(chain(names), "culprit-sum{wrong='w2 w5 w11'}")
+    assert sorted(report.culprits) == [3, 6, 12]
+    assert [b.score for b in report.blame] == sorted(b.score for b in report.blame)[::-1]
+
+
+def test_the_rest_is_kept_and_only_these_are_undone():
+    names = [f"w{i}" for i in range(12)]
+    model = chain(names)
+    given = ["reproducers=false", "on_failure=rollback", "granularity=application"]
+    step = "culprit-sum{wrong='w2 w5 w11'}"
+    done = run_pipeline(model, default_config(given, [step]))
+    kinds = [node.op_type for node in done.model.graph if node.op_type != "Neg"]
+    assert [i for i, kind in enumerate(kinds) if kind == "Add"] == [2, 5, 11]
+    assert done.report.passes[0].verdict == "passed"
+
+
+def test_in_a_subgraph_it_is_found_by_bisection_in_a_logarithmic_number_of_runs(counted):
+    names = [f"w{i}" for i in range(16)]
+    names[9] = "lost"
+    given = ", ".join(f"float[2] {n} = {{{i + 1}, 2}}" for i, n in enumerate(names))
+    body = " ".join(f"v{i + 1} = Add(v{i}, {n})" for i, n in enumerate(names))
+    branches = (
+        f"then_branch = a () => (float[2] v16) {{ v0 = Neg(t) {body} }}, "
+        "else_branch = b () => (float[2] q) { q = Neg(t) }"
+    )
+    text = (
+        f"{HEAD} (float[2] x) => (float[2] y) <{given}, bool c = {{1}}> "
+        f"{{ t = Neg(x) y = If (c) <{branches}> }}"
+    )
+    report = run(ir.from_proto(onnx.parser.parse_model(text)), "culprit-scope")
+    assert report.culprits == [10]
+    assert report.blame[0].how == "by bisection"
+    assert "lost" in report.blame[0].nodes[0]
+    assert report.blame[0].value.output == "y"
+    # Scored once, bisected, once alone, and once without it.
+    assert len(counted) <= 1 + math.log2(16) + 1 + 1
+
+
+PRODUCT = (
+    "p = Add(x, lost1) r = Add(x, w) q = Add(x, lost2) "
+    "P = Sum(x, lost1) Q = Sum(x, lost2) d = Sub(p, P) e = Sub(q, Q) z = Mul(d, e)"
+)
+WEIGHTS = "float[2] lost1 = {1, 2}, float[2] lost2 = {3, 4}, float[2] w = {5, 6}"
+
+
+def test_culprits_that_only_fail_together_are_both_named():
+    text = f"{HEAD} (float[2] x) => (float[2] y) <{WEIGHTS}> {{ {PRODUCT} y = Add(z, r) }}"
+    report = run(ir.from_proto(onnx.parser.parse_model(text)), "culprit-scope")
+    assert sorted(report.culprits) == [1, 3]
+    assert {blame.how for blame in report.blame} == {"by its own error"}
+
+
+def test_so_are_they_where_only_a_search_can_tell():
+    branches = (
+        f"then_branch = a () => (float[2] s) {{ {PRODUCT} s = Add(z, r) }}, "
+        "else_branch = b () => (float[2] t) { t = Neg(x) }"
+    )
+    text = (
+        f"{HEAD} (float[2] x) => (float[2] y) <{WEIGHTS}, bool c = {{1}}> "
+        f"{{ y = If (c) <{branches}> }}"
+    )
+    report = run(ir.from_proto(onnx.parser.parse_model(text)), "culprit-scope")
+    assert sorted(report.culprits) == [1, 3]
+    assert {blame.how for blame in report.blame} == {"by bisection, wrong together"}
+
+
+@passes.verify.equality
+@passes.register()
+class CulpritSideEffect(Transformation, RewriteRulePass):
+    """Change a weight that is not in the match."""
+
+    def pattern(self, op, x, w):
+        return op.Add(x, w)
+
+    def rewrite(self, op, x, w):
+        other = x.producer().graph.initializers["w0"]
+        other.const_value = ir.tensor(np.float32([9, 9]), name="w0")
+        return op.Sum(w, x)
+
+
+def test_a_rule_that_changes_more_than_it_returns_accuses_none_of_its_rewrites():
+    report = run(chain([f"w{i}" for i in range(6)]), "culprit-side-effect")
+    assert report.culprits == []
+    assert any("even without its rewrites" in note for note in report.notes)
+
+
+def test_correct_rewrites_of_a_wrong_pass_are_not_accused():
+    model = ir.from_proto(transformer(layers=2))
+    wrong = biases(model)[3]
+    report = run(model, f"culprit-sum{{wrong={wrong}}}", "verify.scope=model")
+    assert len(report.culprits) == 1
+
+
+def test_a_pass_that_does_not_repeat_names_nobody_and_says_so(monkeypatch):
+    calls = []
+
+    def moody(self, _, x, w):
+        calls.append(w.name)
+        return w.const_value is not None and len(calls) <= 8
+
+    monkeypatch.setattr(CulpritSum, "check", moody)
+    report = run(chain([f"w{i}" for i in range(6)]), "culprit-sum{wrong='w2 w4'}")
+    assert report.culprits == []
+    assert any("does not repeat" in note for note in report.notes)
