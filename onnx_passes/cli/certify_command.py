@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -174,14 +173,33 @@ def _job(target: Target, index: int, level: str, time: float, seed: int, to: Pat
 
 
 def _certified(work: Sequence[Any], jobs: int) -> list[dict[str, Any]]:
-    from onnx_passes.verify.rules.fuzz_child import certify_apart
+    from rich.console import Console
+    from rich.progress import track
 
-    stderr = sys.stderr
+    from onnx_passes.verify.rules.fuzz_child import certify_apart, end_children
+
     done: list[dict[str, Any]] = []
-    with ThreadPoolExecutor(jobs) as pool:
+    pool = ThreadPoolExecutor(jobs)
+    try:
         found = pool.map(certify_apart, work)
-        with click.progressbar(found, len(work), "certifying", file=stderr) as bar:
-            done.extend(bar)
+        # Nothing is drawn where stderr is no terminal.
+        console = Console(stderr=True)
+        bar = track(
+            found,
+            "certifying",
+            len(work),
+            console=console,
+            transient=True,
+            disable=not console.is_terminal,
+        )
+        done.extend(bar)
+    except BaseException:
+        # Ctrl-C: the children have a session of their own, and would run to their limits.
+        pool.shutdown(wait=False, cancel_futures=True)
+        end_children()
+        raise
+    finally:
+        pool.shutdown()
     return done
 
 

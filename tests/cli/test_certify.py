@@ -1,8 +1,11 @@
 """``onnx-passes certify``."""
 
 import json
+import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -86,3 +89,77 @@ def test_no_time_is_refused(cli, time):
     end = cli("certify", "eliminate-identity", "--time", time)
     assert end.code == 2
     assert "is no time" in end.err
+
+
+def test_two_runs_with_one_seed_say_the_same(cli, rules):
+    verdicts = []
+    for name in ("one.json", "two.json"):
+        words = ("--level", "test", "--seed", "5", "--time", "60s", "-j", "2")
+        cli("certify", "--rules", f"{rules}:both", *words, "--json", name)
+        verdicts.append(Path(name).read_text().replace("both-1-2", "both-1"))
+    assert verdicts[0] == verdicts[1]
+
+
+def test_a_certificate_edited_by_hand_is_found_out(cli):
+    assert cli("certify", "eliminate-identity", "--level", "test", "--write").code == 0
+    path = Path("certificates") / "eliminate-identity.json"
+    path.write_text(path.read_text().replace('"verdict": "tested"', '"verdict": "proved"'))
+    end = cli("certify", "eliminate-identity", "--check")
+    assert end.code == 1
+    assert "was edited by hand" in end.err
+
+
+IMPOSSIBLE = """
+from onnxscript.rewriter import RewriteRule
+
+right = RewriteRule(
+    lambda op, x: op.Neg(op.Neg(x)), lambda op, x: op.Identity(x), name="right"
+)
+unknown = RewriteRule(
+    lambda op, x: op.Nonesuch(x), lambda op, x: op.Identity(x), name="unknown"
+)
+"""
+
+
+def test_a_pattern_that_no_model_has_is_said_and_the_others_run(
+    cli, write, monkeypatch, tmp_path
+):
+    monkeypatch.syspath_prepend(str(tmp_path))
+    write("impossible_rules.py", IMPOSSIBLE)
+    words = [w for n in ("unknown", "right") for w in ("--rules", f"impossible_rules:{n}")]
+    end = cli("certify", *words, "--level", "test")
+    assert end.code == 4
+    assert "unknown: never fired" in end.out
+    assert "no opset has all of its operators and attributes: Nonesuch" in end.out
+    assert "right: tested" in end.out
+
+
+def test_an_interrupt_ends_the_children(write, tmp_path):
+    write("slow_rules.py", HANGING)
+    command = [sys.executable, "-m", "onnx_passes", "certify", "--rules", "slow_rules:hang"]
+    child = subprocess.Popen(
+        command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    pid_file = tmp_path / "pid"
+    deadline = time.monotonic() + 60
+    while not pid_file.exists() and time.monotonic() < deadline:
+        time.sleep(0.1)
+    child.send_signal(signal.SIGINT)
+    _, err = child.communicate(timeout=30)
+    assert child.returncode not in (0, 1)
+    assert "Traceback" not in err
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(pid_file.read_text()), 0)
+
+
+HANGING = """
+import os, time
+from pathlib import Path
+from onnxscript.rewriter import RewriteRule
+
+def rewrite(op, x):
+    Path("pid").write_text(str(os.getpid()))
+    time.sleep(1000)
+
+hang = RewriteRule(lambda op, x: op.Relu(x), rewrite, name="hang")
+"""

@@ -14,12 +14,16 @@ from onnx_passes.verify.rules.attributes import attribute_value
 from onnx_passes.verify.rules.call import OPERATORS, Tensor, scalars
 from onnx_passes.verify.rules.measuring import measured
 from onnx_passes.verify.rules.operands import Chooser, Operand, Shape
-from onnx_passes.verify.rules.schemas import MAIN, attribute_names, may_be_absent, schema_of
+from onnx_passes.verify.rules.schemas import (
+    MAIN,
+    OPSETS,
+    attribute_names,
+    fits,
+    may_be_absent,
+    schema_of,
+)
 from onnx_passes.verify.rules.shapes import ShapeSemantics
 from onnx_passes.verify.rules.symbolic import evaluate_node
-
-# Repeated ones are tried more often. The old ones have attributes that became inputs.
-_OPSETS = (18, 18, 18, 21, 13, 11, 9, 23, 20, 14)
 
 
 class CannotInstantiate(Exception):  # noqa: N818 (an outcome of one attempt)
@@ -41,7 +45,7 @@ class Builder:
         self._initializers: list[ir.Value] = []
         self._nodes: list[ir.Node] = []
         chooser.prefer({n.op_type for n in self._pattern})
-        options = [o for o in _OPSETS if self._fits(o)]
+        options = [o for o in OPSETS if fits(self._pattern, o)]
         if not options:
             raise CannotInstantiate
         self._opset = int(chooser.pick(options))
@@ -67,20 +71,6 @@ class Builder:
             name="template",
         )
         return ir.Model(graph, ir_version=10)
-
-    def _fits(self, opset: int) -> bool:
-        """Whether an opset has the operators and attributes that the pattern names."""
-        for node in self._pattern:
-            identifier = node.op_identifier()
-            if identifier is None or identifier[0] not in MAIN:
-                continue
-            schema = schema_of(identifier[1], opset)
-            if schema is None or len(node.inputs) > schema.max_input:
-                return False
-            fixed = {k for k, a in node.attributes.items() if not a.can_match_none}
-            if not fixed <= set(schema.attributes):
-                return False
-        return True
 
     def _value(self, pattern: Any) -> ir.Value:
         """Return the value for an output of a pattern node, building the node first."""

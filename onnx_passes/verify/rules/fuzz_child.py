@@ -74,6 +74,16 @@ def resolve(subject: str) -> Any:
     return found
 
 
+_running: set[subprocess.Popen[str]] = set()
+
+
+def end_children() -> None:
+    """End the children that other threads wait for, and what these have started."""
+    for child in tuple(_running):
+        with suppress(ProcessLookupError):
+            os.killpg(child.pid, signal.SIGKILL)
+
+
 def certify_apart(job: Job) -> dict[str, Any]:
     """Run a job in a child process, and return its verdict as plain data.
 
@@ -89,6 +99,7 @@ def certify_apart(job: Job) -> dict[str, Any]:
         text=True,
         start_new_session=True,
     )
+    _running.add(child)
     try:
         out, err = child.communicate(json.dumps(asdict(job)), job.seconds + job.grace)
     except subprocess.TimeoutExpired:
@@ -100,6 +111,7 @@ def certify_apart(job: Job) -> dict[str, Any]:
         with suppress(ProcessLookupError):
             os.killpg(child.pid, signal.SIGKILL)
         child.communicate()
+        _running.discard(child)
     if child.returncode == 0:
         result: dict[str, Any] = json.loads(out.splitlines()[-1])
         return result

@@ -15,6 +15,7 @@ from onnx_passes.verify.rules.fuzz import Tested, fuzz_rule
 from onnx_passes.verify.rules.fuzz_check import Fault
 from onnx_passes.verify.rules.regression import write_regression
 from onnx_passes.verify.rules.running import Feeds
+from onnx_passes.verify.rules.schemas import impossible
 from onnx_passes.verify.rules.widening import widened
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ def verdict_of(subject: Any, rule: RewriteRule, job: Job) -> dict[str, Any]:
     unproved = ""
     if job.level != "test":
         proof, unproved = _proof(rule, job)
-    verdict, reason = _verdict(tested, proof, unproved)
+    verdict, reason = _verdict(rule, tested, proof, unproved)
     contract = _contract(tested, proof, verdict)
     loose = None if tested is None else tested.loose
     disagrees = (
@@ -113,7 +114,15 @@ def _claim(proof: Proof | None) -> str:
     )
 
 
-def _verdict(tested: Tested | None, proof: Proof | None, unproved: str) -> tuple[str, str]:
+def _idle(rule: RewriteRule, tested: Tested) -> str:
+    pattern: Any = rule._target_pattern
+    models = f"its pattern or guard admitted none of {tested.attempts} models"
+    return impossible(pattern) or models
+
+
+def _verdict(
+    rule: RewriteRule, tested: Tested | None, proof: Proof | None, unproved: str
+) -> tuple[str, str]:
     if tested is not None and tested.fault is not None:
         return "refuted", tested.fault.reason
     if proof is not None and proof.outcome == "refuted":
@@ -123,6 +132,8 @@ def _verdict(tested: Tested | None, proof: Proof | None, unproved: str) -> tuple
         return "proved", ""
     reasons = [] if proof is None else [j.reason for j in proof.judgements if j.reason]
     reason = unproved or next(iter(reasons), "")
+    if tested is not None and tested.verdict == "never fired":
+        return tested.verdict, _idle(rule, tested)
     if tested is not None:
         return tested.verdict, reason
     return "undecided", reason

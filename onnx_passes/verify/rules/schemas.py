@@ -9,6 +9,12 @@ import onnx
 MAIN = frozenset({"", "ai.onnx"})
 """Names of the main domain."""
 
+OPSETS = (18, 18, 18, 21, 13, 11, 9, 23, 20, 14)
+"""Opsets of models; repeated ones are tried more often.
+
+The old ones have attributes that became inputs, the new ones operators.
+"""
+
 _CONTRIB: dict[str, tuple[str, ...]] = {
     "FusedMatMul": ("alpha", "transA", "transB", "transBatchA", "transBatchB"),
     "MultiHeadAttention": ("num_heads", "scale", "mask_filter_value", "unidirectional"),
@@ -45,3 +51,34 @@ def may_be_absent(schema: Any, index: int) -> bool:
     return bool(
         schema.inputs[index].option == onnx.defs.OpSchema.FormalParameterOption.Optional
     )
+
+
+def fits(pattern: Any, opset: int) -> bool:
+    """Whether an opset has the operators, inputs and attributes that a pattern names."""
+    return not lacking(pattern, opset)
+
+
+def lacking(pattern: Any, opset: int) -> list[str]:
+    """Return the operators of a pattern that an opset lacks, in the form that it wants."""
+    missing = []
+    for node in pattern:
+        identifier = node.op_identifier()
+        if identifier is None or identifier[0] not in MAIN:
+            continue
+        schema = schema_of(identifier[1], opset)
+        wanted = {k for k, a in node.attributes.items() if not a.can_match_none}
+        if schema is None or len(node.inputs) > schema.max_input:
+            missing.append(identifier[1])
+        elif not wanted <= set(schema.attributes):
+            names = ", ".join(sorted(wanted - set(schema.attributes)))
+            missing.append(f"{identifier[1]} with {names}")
+    return missing
+
+
+def impossible(pattern: Any) -> str:
+    """Return why no opset has all that a pattern names; empty where one has."""
+    found = {opset: lacking(pattern, opset) for opset in OPSETS}
+    if not all(found.values()):
+        return ""
+    least = min(found.values(), key=len)
+    return f"no opset has all of its operators and attributes: {', '.join(least)}"
