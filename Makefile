@@ -5,7 +5,7 @@ BIN := .venv/bin
 STAMP := .venv/.installed
 JOBS ?= 2
 
-.PHONY: demo test lint types rooms unit slow bench docs clean help
+.PHONY: demo test lint types rooms certificates unit slow bench docs clean help
 
 help:  ## show the targets
 	@grep -hE '^[a-z]+:.*##' Makefile | sed -E 's/:[^#]*## /\t/'
@@ -19,7 +19,7 @@ $(STAMP): pyproject.toml constraints.txt
 demo: $(STAMP)  ## optimise a real model, verified, and print the report
 	cd examples/digits && ../../$(BIN)/onnx-passes -c pipeline.yaml -o ../../out/digits.onnx model.onnx
 
-test: lint types rooms unit  ## everything that CI runs
+test: lint types rooms certificates unit  ## everything that CI runs
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
@@ -33,6 +33,9 @@ rooms: $(STAMP)
 
 unit: $(STAMP)
 	$(BIN)/pytest -n $(JOBS)
+
+certificates: $(STAMP)  ## has each rewrite rule a fresh certificate?
+	$(BIN)/onnx-passes certify --check
 
 slow: $(STAMP)  ## the tests that take minutes
 	$(BIN)/pytest -n $(JOBS) -m slow
