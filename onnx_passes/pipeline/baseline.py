@@ -68,6 +68,18 @@ class Bench:
         with self.engine.prepare(model) as session:
             return [session.run(feeds) for feeds in samples]
 
+    @property
+    def key(self) -> str:
+        """Tells it from the other engines of a pipeline, from run to run."""
+        return f"{self.engine.name} {self.when}"
+
+    def learn(
+        self, model: ir.Model, samples: Sequence[Feeds], outputs: Sequence[Outputs]
+    ) -> None:
+        """Remember what a model gave, where it was run together with its inner values."""
+        known = (samples, exact_key(model), list(outputs))
+        self._known = [*self._known[1 - KEPT :], known]
+
     def take(self, outputs: list[Outputs]) -> None:
         """Take these outputs for those of the original."""
         self.original, self.accepted, self.ran = outputs, list(outputs), True

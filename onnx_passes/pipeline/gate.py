@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import onnx_ir as ir
 
@@ -14,14 +15,17 @@ from onnx_passes.errors import EngineError, ReferenceDataError
 from onnx_passes.passes.base import Pass
 from onnx_passes.pipeline import measure
 from onnx_passes.pipeline.baseline import Baseline, Bench
+from onnx_passes.pipeline.budget import Budget
+from onnx_passes.pipeline.noise import Noise
 from onnx_passes.pipeline.regional import Regional
+from onnx_passes.pipeline.thresholds import Limits, Thresholds
 from onnx_passes.runtime.base import Feeds, Outputs
 from onnx_passes.runtime.inputs import generate, name_of
 from onnx_passes.verify.compare import compare
 from onnx_passes.verify.feeds import check_feeds
 from onnx_passes.verify.interface import Interface, compare_interfaces, interface_of
 from onnx_passes.verify.region import changed_region
-from onnx_passes.verify.result import Check, OutputCheck, Verdict
+from onnx_passes.verify.result import Check, OutputCheck, Spent, Verdict
 from onnx_passes.verify.snapshot import Change, Snapshot
 from onnx_passes.verify.structure import check_structure
 
@@ -44,11 +48,19 @@ class Gate:
     labels: Sequence[Outputs] | None = None
     faults: frozenset[str] = frozenset()
     _pending: dict[int, list[Outputs]] = field(default_factory=dict)
+    _budgets: dict[str, Budget] = field(default_factory=dict)
+    _spent: dict[str, Sequence[Spent]] = field(default_factory=dict)
+    _charged: bool = True
     _regions: dict[int, Regional] = field(default_factory=dict)
     # What the model checked last differs in, and whether any accepted one computes something
     # else than the original.
     _change: Change = Change.NONE
     _moved: bool = False
+
+    def __post_init__(self) -> None:
+        """Put the limits together."""
+        self.thresholds = Thresholds(self.settings, self.baseline.notes)
+        self.noise = Noise(self.baseline)
 
     def check(
         self,
@@ -63,8 +75,11 @@ class Gate:
         Numbers are only compared where the structure is sound.
         """
         self._pending.clear()
+        self._spent.clear()
         self._change = change
         old = interface_of(before.model)
+        promises = (Equality, Tolerance)
+        self._charged = any(isinstance(c, promises) for c in pass_.contracts())
         checks = [self.structure(model), self.interface(pass_, old, interface_of(model))]
         if any(check.verdict is Verdict.FAILED for check in checks):
             return checks
@@ -76,6 +91,7 @@ class Gate:
         if pass_.interface_changes and interface_of(model) != old:
             self._follow_interface(before.model, model)
             self._regions.clear()
+            self._charged = False
         if sum(bench.when == "each" for bench in self.baseline.benches) > 1:
             self._ready("each")  # one engine may leave out samples that others would record
         for index, bench in enumerate(self.baseline.benches):
@@ -107,15 +123,63 @@ class Gate:
         ):
             return None
         region = self._regions.setdefault(index, Regional(self.settings.memory_limit))
-        return region.check(
+        found = region.check(
             bench,
             self.baseline,
             before,
             model,
             promises,
-            lambda contract: self._tolerance(contract, override),
+            lambda contract: self.thresholds.step(contract, override),
             untouched=not self._moved,
         )
+        if not region.moved or found is None:
+            return found
+        if any(check.verdict is Verdict.FAILED for check in found):
+            return found
+        start = time.perf_counter()
+        drift = self._follow(index, bench, region, before, model)
+        return [*found, replace(drift, seconds=time.perf_counter() - start)]
+
+    def _follow(
+        self, index: int, bench: Bench, region: Regional, before: ir.Model, model: ir.Model
+    ) -> Check:
+        """Find out what became of the outputs, where inner values are not what they were."""
+        self._ready(bench.when)
+        try:
+            self._refresh(bench, before)
+            produced = region.follow(bench, model, self.baseline.samples)
+        except EngineError as error:
+            reason = f"the result does not run: {error.message}"
+            return Check("drift", Verdict.FAILED, bench.engine.name, reason=reason)
+        self._pending[index] = produced
+        return self._spend(bench, produced)
+
+    def _refresh(self, bench: Bench, before: ir.Model) -> None:
+        """Run the model before, where what it gives is not known.
+
+        Raises:
+            EngineError: It does not run.
+        """
+        budget = self._budget(bench)
+        if bench.stale and budget.unsure:
+            bench.accepted, bench.stale = bench.run(before, self.baseline.samples), False
+        budget.unsure = False
+
+    def _budget(self, bench: Bench) -> Budget:
+        return self._budgets.setdefault(bench.key, Budget())
+
+    def _spend(self, bench: Bench, produced: list[Outputs]) -> Check:
+        """Charge a pass for what it took of each output's error budget."""
+        budget = self._budget(bench)
+        if budget.moved:
+            budget.start_from(bench.accepted)
+        limits = self._raised(bench, self.thresholds.drift(), "drift")
+        origin = bench.original if budget.origin is None else budget.origin
+        drift = self._drift(bench, produced, limits, origin)
+        step = self._drift(bench, produced, limits, bench.accepted)
+        found = budget.spend(drift, step.outputs)
+        self._spent[bench.key] = found.budget
+        return found
 
     def _whole(
         self,
@@ -139,6 +203,7 @@ class Gate:
                 reason = f"the model before the pass does not run: {error.message}"
                 name = bench.engine.name
                 return [Check(kind, Verdict.NOT_VERIFIED, name, reason=reason)]
+        self._budget(bench).unsure = False
         return self.numbers(index, bench, model, pass_.contracts(), override)
 
     def _ready(self, *moments: str) -> None:
@@ -209,10 +274,26 @@ class Gate:
                 bench.stale = True
         self._moved |= self._change is Change.COMPUTATION
         self._pending.clear()
+        for bench in self.baseline.benches:
+            self._budget(bench).accept(self._spent.get(bench.key, ()))
+            self._budget(bench).moved |= not self._charged
+        self._spent.clear()
 
-    def distrust(self) -> None:
-        """Take a model that failed for the one that the next pass is held against."""
+    def distrust(self, checks: Sequence[Check] = ()) -> None:
+        """Take a model that failed for the one that the next pass is held against.
+
+        Args:
+            checks: Its checks. What it spent of error budgets stays spent; a failure of
+                another kind is not charged to the passes that follow.
+        """
+        charged = {check.engine: check.budget for check in checks if check.budget}
+        for bench in self.baseline.benches:
+            budget = self._budget(bench)
+            budget.accept(charged.get(bench.engine.name, ()))
+            budget.moved |= bench.engine.name not in charged
+            budget.unsure = True
         self._pending.clear()
+        self._spent.clear()
         self._regions.clear()
         self._moved = True
         for bench in self.baseline.benches:
@@ -237,7 +318,9 @@ class Gate:
                 found = self.numbers(index, bench, model, [Equality()])
                 if index in self._pending and self.baseline.samples:
                     seconds = found[0].seconds
-                    drift = self._drift(bench, self._pending[index])
+                    limits = self.thresholds.drift()
+                    limits = self._raised(bench, limits, "drift", measure=False)
+                    drift = self._drift(bench, self._pending[index], limits, bench.original)
                     metric = self._metrics(bench, self._pending[index], ())
                     found = [replace(drift, seconds=seconds), *metric]
                 checks += found
@@ -254,11 +337,12 @@ class Gate:
             case Equality():
                 return [self._compare("equality", bench, bench.accepted, produced, contract)]
             case Tolerance():
-                limit, outputs = self._tolerance(contract, override)
+                limits = self.thresholds.step(contract, override)
+                limit, outputs = self._raised(bench, limits, "tolerance")
                 step = self._compare(
                     "tolerance", bench, bench.accepted, produced, limit, outputs
                 )
-                return [step, self._drift(bench, produced)]
+                return [step, self._spend(bench, produced)]
             case Metric(names):
                 found = self._metrics(bench, produced, names)
                 if not found:
@@ -270,38 +354,27 @@ class Gate:
                     ]
                 return found
 
-    def _tolerance(
-        self, contract: Tolerance, override: OutputTolerance | None
-    ) -> tuple[Tolerance, dict[str, Tolerance]]:
-        """Resolve a tolerance: this use of the pass, then its class, then the pipeline."""
-        levels = [override, contract, self.settings.tolerance]
-        rtol = next((t.rtol for t in levels if t and t.rtol is not None), None)
-        atol = next((t.atol for t in levels if t and t.atol is not None), None)
-        outputs = self.settings.tolerance.outputs | (override.outputs if override else {})
-        exact = {name: Tolerance(t.rtol, t.atol) for name, t in outputs.items()}
-        return Tolerance(rtol, atol), exact
-
     def local_limit(
         self, kind: str, contracts: Sequence[Contract], override: OutputTolerance | None
     ) -> tuple[Equality | Tolerance, dict[str, Tolerance]]:
         """Return what inner values are held to where a check of some kind failed."""
-        if kind == "equality":
-            return Equality(), {}
-        if kind == "drift":
-            return self._drift_limit()
-        declared = next((c for c in contracts if isinstance(c, Tolerance)), Tolerance())
-        return self._tolerance(declared, override)
+        return self.thresholds.local(kind, contracts, override)
 
-    def _drift_limit(self) -> tuple[Tolerance, dict[str, Tolerance]]:
-        given = self.settings.drift
-        step, outputs = self._tolerance(Tolerance(), None)
-        rtol = given.rtol if given.rtol is not None else step.rtol
-        atol = given.atol if given.atol is not None else step.atol
-        return Tolerance(rtol, atol), outputs
+    def _drift(
+        self, bench: Bench, produced: list[Outputs], limits: Limits, origin: list[Outputs]
+    ) -> Check:
+        limit, outputs = limits
+        return self._compare("drift", bench, origin, produced, limit, outputs)
 
-    def _drift(self, bench: Bench, produced: list[Outputs]) -> Check:
-        limit, outputs = self._drift_limit()
-        return self._compare("drift", bench, bench.original, produced, limit, outputs)
+    def _raised(
+        self, bench: Bench, limits: Limits, what: str, *, measure: bool = True
+    ) -> Limits:
+        """Raise a default limit above the noise.
+
+        Noise is measured for passes under tolerance; the end makes do with what is known.
+        """
+        noise = self.noise.of(bench) if measure else self.noise.known(bench)
+        return self.thresholds.above(limits, noise, self.baseline.unstable, what)
 
     def _compare(
         self,
@@ -328,8 +401,7 @@ class Gate:
                 negative_zero=self.settings.negative_zero,
             )
             for result in results:
-                if measure.worse(result, worst.get(result.output)):
-                    worst[result.output] = result
+                measure.merge(worst, result)
             if failed is None and not all(result.passed for result in results):
                 failed = sample
         return Check(
@@ -376,6 +448,36 @@ class Gate:
                             f"{bench.engine.name}, not in [{metric.low:g}, {metric.high:g}]",
                             help="correct verify.metrics, or the reference data",
                         )
+
+    def check_thresholds(
+        self, steps: Sequence[tuple[str, str | None, OutputTolerance]] = ()
+    ) -> None:
+        """Ask whether the limits that the user gave stand above the noise.
+
+        Args:
+            steps: The passes with a tolerance of their own: name, place, tolerance.
+
+        Raises:
+            ConfigError: One does not.
+        """
+        if not (self.thresholds.given or steps) or not self.baseline.samples:
+            return
+        self._ready("each", "checkpoint", "end")
+        for bench in list(self.baseline.benches):
+            if bench.ran:
+                noise = self.noise.of(bench)
+                self.thresholds.refuse(noise, self.baseline.unstable, steps)
+
+    def remember(self) -> dict[str, Any]:
+        """Return what was spent of error budgets, as JSON has it."""
+        return {key: budget.remember() for key, budget in self._budgets.items()}
+
+    def recall(self, remembered: dict[str, Any]) -> None:
+        """Take it for what was spent by the passes so far."""
+        for key, one in remembered.items():
+            budget = self._budgets.setdefault(key, Budget())
+            budget.recall(one)
+            budget.unsure = True
 
     def _follow_interface(self, before: ir.Model, model: ir.Model) -> None:
         """Keep the samples that the new interface admits, or make new ones."""

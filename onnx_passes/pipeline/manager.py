@@ -18,6 +18,7 @@ from onnx_passes.passes.compose import MAX_ROUNDS, ComposePass
 from onnx_passes.passes.context import PassContext, Rewrites
 from onnx_passes.passes.options import validate_options
 from onnx_passes.passes.registry import collect
+from onnx_passes.pipeline.budget import budget_spent
 from onnx_passes.pipeline.drifting import Drifted, Kept, Traced, trace_drift
 from onnx_passes.pipeline.execute import complaint, execute
 from onnx_passes.pipeline.failing import FailedCheck
@@ -283,6 +284,7 @@ class PassManager:
         elif change is not Change.NONE:
             self._verify(pass_, step, report, before, change, first)
         report.verify_seconds = time.perf_counter() - start
+        report.budget_spent = budget_spent(report.checks)
         kept = report.changed and report.action != "rolled back"
         if kept:
             if first is not None:
@@ -341,7 +343,7 @@ class PassManager:
         error = VerificationError(message, where=step.where)
         self._fail(pass_, step, report, before, error, report.error)
         if report.action == "warned":
-            self.gate.distrust()
+            self.gate.distrust(report.checks)
 
     def _fail(
         self,

@@ -10,7 +10,10 @@ from onnx_passes.contracts import metrics
 from onnx_passes.errors import OnnxPassesError
 from onnx_passes.pipeline.baseline import Bench
 from onnx_passes.runtime.base import Array, Outputs
+from onnx_passes.verify.noise import merge, worse
 from onnx_passes.verify.result import Check, MetricCheck, OutputCheck, Verdict
+
+__all__ = ["detail", "merge", "metrics_check", "mismatch", "worse"]
 
 _SAYS = {"equality": "not as expected", "tolerance": "not within tolerance"}
 
@@ -24,17 +27,11 @@ def mismatch(
     says = _SAYS.get(kind, "too far from the original")
     name = f" ({name})" if name else ""
     others = f" (and {len(failed) - 1} more outputs)" if len(failed) > 1 else ""
-    return f"{worst.output} {says}{others}: {_detail(worst)}, in sample {sample}{name}"
+    return f"{worst.output} {says}{others}: {detail(worst)}, in sample {sample}{name}"
 
 
-def worse(new: OutputCheck, old: OutputCheck | None) -> bool:
-    """Whether ``new`` tells more of a failure than ``old``, or is farther off."""
-    if old is None or old.passed != new.passed:
-        return old is None or old.passed
-    return (new.max_abs or 0.0) > (old.max_abs or 0.0)
-
-
-def _detail(output: OutputCheck) -> str:
+def detail(output: OutputCheck) -> str:
+    """Say what is wrong with one output, in one clause."""
     if output.worst is None:
         return output.reason or "it differs"
     count = f"{output.mismatched} of {output.size} elements differ"

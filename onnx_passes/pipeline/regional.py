@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import onnx_ir as ir
@@ -12,12 +12,14 @@ from onnx_passes.contracts import Contract, Equality, Tolerance
 from onnx_passes.errors import EngineError, PassError
 from onnx_passes.pipeline import measure
 from onnx_passes.pipeline.baseline import Baseline, Bench
-from onnx_passes.runtime.base import Feeds, Outputs
+from onnx_passes.runtime.base import Data, Feeds, Outputs
 from onnx_passes.runtime.inputs import name_of
 from onnx_passes.verify.compare import compare
 from onnx_passes.verify.recording import Recording, exposed, inlined, value_names
 from onnx_passes.verify.region import Region, changed_region, region_model
 from onnx_passes.verify.result import Check, OutputCheck, Verdict
+
+_HALVES = (ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
 
 Resolve = Callable[[Tolerance], tuple[Tolerance, dict[str, Tolerance]]]
 
@@ -30,11 +32,15 @@ class Regional:
         memory_limit: Bytes of recorded values kept in memory; more goes to disk.
         recordings: Values of the last accepted model by sample; None before it was run.
         usable: Whether the engine can record this model at all.
+        moved: Whether a value that the last region computes for others is another one, bit for
+            bit, so that the outputs may be.
     """
 
     memory_limit: int
     recordings: list[Recording] | None = None
     usable: bool = True
+    moved: bool = False
+    _next: list[Recording] | None = None
     _learned: list[Outputs] = field(default_factory=list)
     _names: set[str] = field(default_factory=set)
 
@@ -69,7 +75,7 @@ class Regional:
             EngineError: No engine can run the original.
         """
         start = time.perf_counter()
-        self._learned = []
+        self._learned, self._next, self.moved = [], None, False
         try:
             before, model = inlined(before), inlined(model)
         except PassError:
@@ -110,6 +116,7 @@ class Regional:
         # An engine that rewrites graphs may compute outputs otherwise where others are kept.
         once = untouched and baseline.deterministic and not bench.ran
         once = once and bool(getattr(bench.engine, "node_by_node", False))
+        once = once and not _has_halves(model)
         if not once:
             baseline.ready(bench.when)
         try:
@@ -127,29 +134,58 @@ class Regional:
     def _record(
         self, bench: Bench, model: ir.Model, samples: Sequence[Feeds], *, once: bool
     ) -> None:
-        names = [str(value.name) for value in model.graph.outputs]
-        recordings, originals = [], []
-        with bench.engine.prepare(exposed(model, weights=False)) as session:
-            for feeds in samples:
-                found = session.run(feeds)
-                recording = Recording(self.memory_limit // max(len(samples), 1))
-                recording.update(feeds)
-                recording.update(found)
-                recordings.append(recording)
-                originals.append({name: found[name] for name in names})
-        self.recordings = recordings
+        self.recordings, originals = self._recorded(bench, model, samples)
         if once:
             bench.take(originals)
 
+    def _recorded(
+        self, bench: Bench, model: ir.Model, samples: Sequence[Feeds]
+    ) -> tuple[list[Recording], list[Outputs]]:
+        names = [str(value.name) for value in model.graph.outputs]
+        recordings, outputs = [], []
+        # Those of the model before and of the one after are there at the same time.
+        share = self.memory_limit // 2 // max(len(samples), 1)
+        with bench.engine.prepare(exposed(model, weights=False)) as session:
+            for feeds in samples:
+                found = session.run(feeds)
+                recording = Recording(share)
+                recording.update(feeds)
+                recording.update(found)
+                recordings.append(recording)
+                outputs.append({name: found[name] for name in names})
+        return recordings, outputs
+
+    def follow(self, bench: Bench, model: ir.Model, samples: Sequence[Feeds]) -> list[Outputs]:
+        """Return the outputs of the model checked last, at the price of one run.
+
+        The values of that run become the recorded ones once the model is accepted. An engine
+        that rewrites graphs computes other outputs where inner values are kept: it runs the
+        model as it is, and what was recorded stays, old beside new where both are compared.
+
+        Raises:
+            EngineError: The model does not run.
+        """
+        if not getattr(bench.engine, "node_by_node", False):
+            return bench.run(model, samples)
+        try:
+            self._next, outputs = self._recorded(bench, inlined(model), samples)
+        except EngineError:
+            return bench.run(model, samples)
+        bench.learn(model, samples, outputs)
+        return outputs
+
     def accept(self) -> None:
         """Take the values of the model checked last for those of the accepted one."""
+        if self._next is not None:
+            self.recordings, self._next, self._learned = self._next, None, []
+            return
         for recording, values in zip(self.recordings or [], self._learned, strict=False):
             recording.update(values)
             recording.keep(self._names)
 
     def forget(self) -> None:
         """Drop all values: the next check records anew."""
-        self.recordings, self._learned = None, []
+        self.recordings, self._next, self._learned = None, None, []
 
     def _run(self, bench: Bench, model: ir.Model, region: Region) -> list[Outputs] | None:
         """Run the region on each sample; None where a value that it needs is no tensor."""
@@ -200,8 +236,9 @@ class Regional:
                 negative_zero=True,
             )
             for result in results:
-                if measure.worse(result, worst.get(result.output)):
-                    worst[result.output] = result
+                measure.merge(worst, result)
+            if isinstance(limit, Tolerance) and not self.moved:
+                self.moved = not _equal(recording, produced, region.frontier)
             if failed is None and not all(result.passed for result in results):
                 failed = sample
         return Check(
@@ -215,3 +252,23 @@ class Regional:
             sample=failed,
             outputs=tuple(worst.values()),
         )
+
+
+def _equal(
+    recording: Mapping[str, Data], produced: Mapping[str, Data], names: Sequence[str]
+) -> bool:
+    """Whether values are the same bit for bit, NaN being NaN."""
+    old, new = ({name: side[name] for name in names} for side in (recording, produced))
+    return all(c.passed for c in compare(old, new, Equality(), negative_zero=True))
+
+
+def _has_halves(model: ir.Model) -> bool:
+    """Whether a model computes in 16 bits, where ONNX Runtime's CPU casts to float and back.
+
+    Between two such nodes it casts to 16 bits only where the value is an output: recorded, it
+    is rounded, and what comes after is computed from that.
+    """
+    graph = model.graph
+    values = [*graph.inputs, *graph.initializers.values()]
+    values += [value for node in graph.all_nodes() for value in node.outputs]
+    return any(value.dtype in _HALVES for value in values)

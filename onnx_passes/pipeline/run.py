@@ -12,11 +12,19 @@ import onnx_ir as ir
 
 from onnx_passes.config.engines import resolve_engines
 from onnx_passes.config.imports import search_path
-from onnx_passes.config.resolve import ResolvedPipeline, format_pipeline, resolve
+from onnx_passes.config.resolve import (
+    GroupStep,
+    PassStep,
+    ResolvedPipeline,
+    ResolvedStep,
+    format_pipeline,
+    resolve,
+)
 from onnx_passes.config.schema import PipelineConfig
+from onnx_passes.config.sections import OutputTolerance
 from onnx_passes.errors import OnnxPassesError, VerificationError
 from onnx_passes.passes.context import Rewrites
-from onnx_passes.pipeline.baseline import Baseline, prepared
+from onnx_passes.pipeline.baseline import prepared
 from onnx_passes.pipeline.context_dump import dump_context
 from onnx_passes.pipeline.gate import Gate
 from onnx_passes.pipeline.instruments import Dump, Instrument, SeedLogging
@@ -131,7 +139,9 @@ def _run(
 ) -> Run:
     original = Snapshot(model)
     report.before = summarize(original)
-    gate = _gate(original, config, report, reference) if config.verify.enabled else None
+    gate = None
+    if config.verify.enabled:
+        gate = _gate(original, config, pipeline, report, reference)
     for watcher in watchers:
         watcher.start(report, model)
     rewrites = Rewrites(limit=config.limits.rewrites)
@@ -167,7 +177,7 @@ def _run(
             gate.baseline.ready("each")
             report.notes += dump_context(manager.model, gate.baseline, folder)
     if gate is not None:
-        _tell_baseline(report, gate.baseline)
+        _tell_baseline(report, gate)
     report.not_verified = _not_verified(report)
     if gate is not None and any(p.changed for p in report.passes):
         report.not_verified += [
@@ -185,6 +195,7 @@ def _run(
 def _gate(
     original: Snapshot,
     config: PipelineConfig,
+    pipeline: ResolvedPipeline,
     report: RunReport,
     reference: Reference | None,
 ) -> Gate:
@@ -213,14 +224,35 @@ def _gate(
     labels = reference.expected
     gate = Gate(config.verify, baseline, original, labels, faults)
     gate.check_original()
-    _tell_baseline(report, baseline)
+    gate.check_thresholds(_own_tolerances(pipeline.steps))
+    _tell_baseline(report, gate)
     return gate
 
 
-def _tell_baseline(report: RunReport, baseline: Baseline) -> None:
+def _own_tolerances(
+    steps: Sequence[ResolvedStep],
+) -> list[tuple[str, str | None, OutputTolerance]]:
+    """Return the passes with a tolerance of their own: name, place, tolerance."""
+    found: list[tuple[str, str | None, OutputTolerance]] = []
+    for step in steps:
+        if isinstance(step, GroupStep):
+            found += _own_tolerances(step.steps)
+        elif isinstance(step, PassStep) and step.tolerance is not None:
+            found.append((step.text, step.where, step.tolerance))
+    return found
+
+
+def _tell_baseline(report: RunReport, gate: Gate) -> None:
     """Report what is known of engines and samples, which is more once the original ran."""
+    baseline = gate.baseline
     report.engines = [
-        EngineReport(b.engine.name, b.when, b.engine.describe(), b.fallback_for)
+        EngineReport(
+            b.engine.name,
+            b.when,
+            b.engine.describe(),
+            b.fallback_for,
+            spreads=gate.noise.spreads(b),
+        )
         for b in baseline.benches
         if b.when != "never"
     ]

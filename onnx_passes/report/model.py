@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from onnx_passes.verify.result import Check, OutputCheck, Verdict
+from onnx_passes.verify.result import Check, OutputCheck, Spread, Verdict
 
 SCHEMA_VERSION = 1
 
@@ -149,6 +149,8 @@ class EngineReport:
         details: Version, provider, options: what is needed to repeat the numbers.
         fallback_for: The engine it stands in for, and why, as one sentence.
         noise: Largest difference between two runs of the original on it; None if not measured.
+        spreads: Per output, how far runs of the original on it are apart: two of the same, and
+            those with other optimizations; empty where nobody needed it.
     """
 
     name: str
@@ -156,6 +158,7 @@ class EngineReport:
     details: dict[str, str | int | float | bool]
     fallback_for: str | None = None
     noise: float | None = None
+    spreads: list[Spread] = field(default_factory=list)
 
 
 @dataclass

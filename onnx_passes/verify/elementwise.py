@@ -126,7 +126,7 @@ class _Tally:
         self.close, self.negative_zero = close, negative_zero
         self.scale: float | None = None
         self.mismatched = 0
-        self.max_abs = self.max_rel = 0.0
+        self.max_abs = self.max_rel = self.share = 0.0
         # Mismatches come before matches, then the larger score, then the first seen.
         self.worst: tuple[bool, float, int] = (False, 0.0, -1)
 
@@ -171,12 +171,18 @@ class _Tally:
             if self.close is not None:
                 rtol, atol = self.close
                 reach = magnitude if self.scale is None else self.scale
-                score = difference - (atol + rtol * reach)
+                allowed = atol + rtol * reach
+                score = difference - allowed
+                # Nothing is no share of nothing, and anything is too much of it.
+                share = np.where(difference == 0, 0.0, difference / allowed)
+                self.share = max(self.share, float(np.nanmax(share, initial=0.0)))
                 bad = bad & ~(score <= 0) if finite is None else bad & ~(finite & (score <= 0))
         self.max_abs = max(self.max_abs, float(difference.max()))
         self.max_rel = max(self.max_rel, float(relative.max()))
         if finite is not None:
             score = np.where(finite, score, np.inf)
+            if (bad & ~finite).any():
+                self.share = float("inf")
         self._add(start, bad, score if bad.any() else difference)
 
     def _add(self, start: int, bad: Array, score: Array) -> None:
@@ -209,7 +215,21 @@ class _Tally:
             size=expected.size,
             rtol=rtol,
             atol=atol,
+            limit=self._allowed(where, expected),
+            share=self.share if self.close is not None else None,
         )
+
+    def _allowed(self, where: tuple[int, ...] | None, expected: Array) -> float | None:
+        if self.close is None:
+            return None
+        rtol, atol = self.close
+        reach = self.scale
+        if reach is None:
+            # Where nothing differs no element is the worst: what holds for any is told.
+            worst = np.asarray(0.0 if where is None else expected[where])
+            element = float(np.abs(widen(worst)))
+            reach = element if np.isfinite(element) else 0.0
+        return atol + rtol * reach
 
     def _reason(
         self,

@@ -32,6 +32,10 @@ class OutputCheck:
         size: Number of elements.
         rtol: Relative tolerance that was applied (0 under equality).
         atol: Absolute tolerance that was applied (0 under equality).
+        limit: What was allowed at ``worst``, the scale of a region included; None where
+            elements must be equal.
+        share: Largest difference as a share of what was allowed at its element; None where
+            elements must be equal. Over 1 it fails.
     """
 
     output: str
@@ -46,6 +50,46 @@ class OutputCheck:
     size: int = 0
     rtol: float = 0.0
     atol: float = 0.0
+    limit: float | None = None
+    share: float | None = None
+
+
+@dataclass(frozen=True)
+class Spread:
+    """How far two runs of the original are apart, which no rewrite is to blame for.
+
+    Attributes:
+        output: Name of the output, with the path into sequences.
+        between: What was run, as text: "two runs", ...
+        max_abs: Largest absolute difference over finite elements.
+        max_rel: Largest relative difference over finite elements.
+    """
+
+    output: str
+    between: str
+    max_abs: float
+    max_rel: float
+
+
+@dataclass(frozen=True)
+class Spent:
+    """What a pass took of the error budget of one output.
+
+    All but ``limit`` are shares of what is allowed: 1 is the whole budget.
+
+    Attributes:
+        output: Name of the output, with the path into sequences.
+        step: How far the pass moved the output.
+        total: How far the output is from the original.
+        summed: Sum of the steps so far; more than ``total`` where errors cancel by luck.
+        limit: What is allowed at the element that is nearest to its limit or beyond it.
+    """
+
+    output: str
+    step: float
+    total: float
+    summed: float
+    limit: float
 
 
 @dataclass(frozen=True)
@@ -86,6 +130,7 @@ class Check:
         outputs: Per output, the worst sample's comparison.
         metrics: Per metric.
         seconds: Wall time.
+        budget: What a pass under tolerance took of each output's error budget.
     """
 
     kind: str
@@ -97,6 +142,7 @@ class Check:
     outputs: tuple[OutputCheck, ...] = ()
     metrics: tuple[MetricCheck, ...] = ()
     seconds: float = 0.0
+    budget: tuple[Spent, ...] = ()
 
     @property
     def max_abs(self) -> float | None:

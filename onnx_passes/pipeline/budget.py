@@ -1,0 +1,122 @@
+"""The error budget: what passes under tolerance have taken of the way to the drift limit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from onnx_passes.pipeline import measure
+from onnx_passes.report.text import number
+from onnx_passes.runtime.base import Outputs
+from onnx_passes.verify.result import Check, OutputCheck, Spent, Verdict
+
+
+@dataclass
+class Budget:
+    """The error budget of each output on one engine; shares of the limit, 1 being all of it.
+
+    Attributes:
+        total: How far each output was from the original after the last accepted pass.
+        summed: Sum of the steps of the passes so far.
+        origin: Outputs that distances are measured from, by sample; None for the original's.
+        carried: What was spent when ``origin`` was taken.
+        moved: Whether a pass that is not charged for it has moved the outputs since.
+        unsure: Whether the outputs of the accepted model have to be computed first.
+    """
+
+    total: dict[str, float] = field(default_factory=dict)
+    summed: dict[str, float] = field(default_factory=dict)
+    origin: list[Outputs] | None = None
+    carried: dict[str, float] = field(default_factory=dict)
+    moved: bool = False
+    unsure: bool = False
+
+    def start_from(self, outputs: list[Outputs]) -> None:
+        """Measure from here on: what moved the outputs promised no tolerance."""
+        self.origin, self.carried, self.moved = list(outputs), dict(self.total), False
+
+    def spend(self, drift: Check, step: Sequence[OutputCheck]) -> Check:
+        """Charge a pass, without accepting it yet.
+
+        Args:
+            drift: The outputs after the pass against :attr:`origin`, under the drift limit.
+            step: The same outputs against those before the pass, under the same limit.
+
+        Returns:
+            The check with what was spent, failed where a budget is exceeded.
+        """
+        moved = {output.output: output.share or 0.0 for output in step}
+        spent: list[Spent] = []
+        for output in drift.outputs:
+            if output.share is None or output.limit is None:
+                continue
+            name = output.output
+            part = moved.get(name, 0.0)
+            total = self.carried.get(name, 0.0) + output.share
+            summed = self.summed.get(name, 0.0) + part
+            spent.append(Spent(name, part, total, summed, output.limit))
+        over = [s for s in spent if s.total > 1 and s.total > self.total.get(s.output, 0.0)]
+        drift = replace(drift, budget=tuple(spent))
+        unmeasured = [o for o in drift.outputs if not o.passed and o.share is None]
+        if unmeasured:
+            return drift
+        if not over:
+            # Too far off it may be, but another pass was told so already.
+            outputs = tuple(replace(o, passed=True, reason=None) for o in drift.outputs)
+            return replace(
+                drift, verdict=Verdict.PASSED, reason=None, sample=None, outputs=outputs
+            )
+        worst = max(over, key=lambda s: s.total)
+        outputs = tuple(
+            o if not o.passed or o.output != worst.output else _exceeded(o, worst)
+            for o in drift.outputs
+        )
+        return replace(
+            drift,
+            verdict=Verdict.FAILED,
+            reason=self._reason(worst, next(o for o in outputs if o.output == worst.output)),
+            sample=drift.sample or 0,
+            outputs=outputs,
+        )
+
+    def _reason(self, worst: Spent, output: OutputCheck) -> str:
+        before = self.total.get(worst.output, 0.0)
+        return (
+            f"{worst.output} too far from the original, its error budget is exceeded: "
+            f"{percent(before)} of it was spent before, this pass spent "
+            f"{percent(worst.step)} and makes that {percent(worst.total)}; the limit is "
+            f"{number(worst.limit)} (rtol {number(output.rtol)}, atol {number(output.atol)}): "
+            f"{measure.detail(output)}"
+        )
+
+    def accept(self, spent: Sequence[Spent]) -> None:
+        """Take what a pass spent for spent."""
+        for one in spent:
+            self.total[one.output], self.summed[one.output] = one.total, one.summed
+
+    def remember(self) -> dict[str, Any]:
+        """Return what was spent, as JSON has it."""
+        moved = self.moved or self.origin is not None
+        return {"total": dict(self.total), "summed": dict(self.summed), "moved": moved}
+
+    def recall(self, remembered: dict[str, Any]) -> None:
+        """Take it for what was spent."""
+        self.total = {k: float(v) for k, v in remembered["total"].items()}
+        self.summed = {k: float(v) for k, v in remembered["summed"].items()}
+        self.moved = bool(remembered["moved"])
+
+
+def budget_spent(checks: Sequence[Check]) -> float | None:
+    """Return the largest share that is spent after a pass; None where it spent nothing."""
+    return max((spent.total for check in checks for spent in check.budget), default=None)
+
+
+def percent(share: float) -> str:
+    """Return a share as text: ``34 %``."""
+    return f"{number(100 * share, 3)} %"
+
+
+def _exceeded(output: OutputCheck, spent: Spent) -> OutputCheck:
+    reason = f"the error budget is exceeded: {percent(spent.total)} of it is spent"
+    return replace(output, passed=False, reason=reason)

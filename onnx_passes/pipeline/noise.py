@@ -1,0 +1,91 @@
+"""The engines' own spread, measured on the original before a rewrite is blamed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from onnx_passes.pipeline.baseline import Baseline, Bench
+from onnx_passes.runtime.base import Engine, Outputs
+from onnx_passes.runtime.ort import OnnxRuntimeEngine, Optimization
+from onnx_passes.verify.noise import Runs
+from onnx_passes.verify.result import Spread
+
+_LEVELS: tuple[Optimization, ...] = ("none", "all")
+
+
+@dataclass
+class Noise:
+    """How far runs of the original are apart: twice on an engine, and on its other levels.
+
+    A second run is made the first time that an engine is asked about; other levels count
+    where the pipeline runs them anyway.
+
+    Attributes:
+        baseline: The original on every engine.
+    """
+
+    baseline: Baseline
+    _again: dict[int, tuple[Sequence[Outputs], list[Outputs]]] = field(default_factory=dict)
+
+    def of(self, bench: Bench) -> list[Runs]:
+        """Return the runs on an engine, and those of it with other optimizations.
+
+        Raises:
+            EngineError: The engine cannot run the original.
+        """
+        if not self.baseline.samples:
+            return []
+        # The other levels are asked later anyway, once a pass has changed what is computed.
+        self.baseline.ready(bench.when, "end")
+        self._repeat(bench)
+        return list(self._runs(bench))
+
+    def known(self, bench: Bench) -> list[Runs]:
+        """Return what is known of an engine without running anything."""
+        return list(self._runs(bench)) if self.baseline.samples and bench.ran else []
+
+    def every(self, *levels: Optimization) -> Iterator[Runs]:
+        """Yield the spread of the first engine, over levels that are run for it as well."""
+        bench = self.baseline.benches[0]
+        yield from self.of(bench)
+        for level in levels:
+            if isinstance(bench.engine, OnnxRuntimeEngine):
+                engine = replace(bench.engine, optimization=level)
+                outputs = Bench(engine, "each").run(self.baseline.model, self.baseline.samples)
+                between = _between(bench.engine, engine)
+                yield Runs(bench.engine.name, between, bench.original, outputs)
+
+    def spreads(self, bench: Bench) -> list[Spread]:
+        """Return what is known of an engine's spread."""
+        runs = self.known(bench)
+        return [spread for one in runs for spread in one.spread(self.baseline.unstable)]
+
+    def _repeat(self, bench: Bench) -> None:
+        # Samples that were left out, or made anew, need runs of their own.
+        if (known := self._again.get(id(bench))) is None or known[0] is not bench.original:
+            again = bench.run_anew(self.baseline.model, self.baseline.samples)
+            self._again[id(bench)] = (bench.original, again)
+
+    def _runs(self, bench: Bench) -> Iterator[Runs]:
+        engine, first = bench.engine, bench.original
+        measured, again = self._again.get(id(bench), (None, []))
+        if measured is first:
+            yield Runs(engine.name, "two runs of it", first, again)
+        for other in self.baseline.benches:
+            same = other.ran and len(other.original) == len(first)
+            if other is not bench and same and _other_level(engine, other.engine):
+                between = _between(engine, other.engine)
+                yield Runs(engine.name, between, first, other.original)
+
+
+def _other_level(one: Engine, other: Engine) -> bool:
+    return (
+        isinstance(one, OnnxRuntimeEngine)
+        and isinstance(other, OnnxRuntimeEngine)
+        and replace(one, optimization=other.optimization) == other
+    )
+
+
+def _between(one: Engine, other: Engine) -> str:
+    return f"{one.name} and {other.name}"

@@ -1,0 +1,168 @@
+"""Which limit holds for which output: what the user gave, or a default above the noise."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from onnx_passes.config.sections import OutputTolerance, Verify
+from onnx_passes.contracts import Contract, Equality, Tolerance
+from onnx_passes.errors import ConfigError
+from onnx_passes.report.text import number
+from onnx_passes.verify.noise import HEADROOM, Runs
+from onnx_passes.verify.result import OutputCheck
+
+Limits = tuple[Tolerance, dict[str, Tolerance]]
+
+
+@dataclass
+class Thresholds:
+    """The limits of a pipeline.
+
+    Attributes:
+        settings: The section ``verify``.
+        notes: What was raised and why, a sentence each.
+    """
+
+    settings: Verify
+    notes: list[str] = field(default_factory=list)
+
+    def step(self, contract: Tolerance, override: OutputTolerance | None = None) -> Limits:
+        """Resolve a tolerance: this use of the pass, then its class, then the pipeline."""
+        levels = [override, contract, self.settings.tolerance]
+        rtol = next((t.rtol for t in levels if t and t.rtol is not None), None)
+        atol = next((t.atol for t in levels if t and t.atol is not None), None)
+        outputs = self.settings.tolerance.outputs | (override.outputs if override else {})
+        exact = {name: Tolerance(t.rtol, t.atol) for name, t in outputs.items()}
+        return Tolerance(rtol, atol), exact
+
+    def drift(self) -> Limits:
+        """Return what the distance to the original is held to, noise left out."""
+        given = self.settings.drift
+        step, outputs = self.step(Tolerance())
+        rtol = given.rtol if given.rtol is not None else step.rtol
+        atol = given.atol if given.atol is not None else step.atol
+        return Tolerance(rtol, atol), outputs
+
+    def local(
+        self, kind: str, contracts: Sequence[Contract], override: OutputTolerance | None
+    ) -> tuple[Equality | Tolerance, dict[str, Tolerance]]:
+        """Return what inner values are held to where a check of some kind failed."""
+        if kind == "equality":
+            return Equality(), {}
+        if kind == "drift":
+            return self.drift()
+        declared = next((c for c in contracts if isinstance(c, Tolerance)), Tolerance())
+        return self.step(declared, override)
+
+    @property
+    def given(self) -> bool:
+        """Whether the user gave the limit of some output."""
+        tolerance, drift = self.settings.tolerance, self.settings.drift
+        return bool(tolerance.outputs) or _given(tolerance) or _given(drift)
+
+    def above(
+        self, limits: Limits, noise: Sequence[Runs], ignored: frozenset[str], what: str
+    ) -> Limits:
+        """Raise a default to :data:`HEADROOM` times the noise, and note where that was done.
+
+        Args:
+            limits: Limits, of which those that the user gave stay.
+            noise: Runs of the original.
+            ignored: Outputs that are no evidence.
+            what: Names the limit in the note.
+        """
+        limit, overrides = limits
+        if limit.rtol is not None or limit.atol is not None:
+            return limits
+        raised = dict(overrides)
+        for runs in noise:
+            for found in runs.against(limit, raised, ignored):
+                base = found.output.partition("[")[0]
+                share = found.share or 0.0
+                finite = 1 / HEADROOM < share < float("inf")
+                if not finite or {found.output, base} & overrides.keys():
+                    continue
+                factor = HEADROOM * share
+                now = Tolerance(found.rtol * factor, found.atol * factor)
+                raised[found.output] = now
+                note = (
+                    f"the default {what} limit of {found.output} is raised from "
+                    f"{_text(found.rtol, found.atol)} to {_text(now.rtol, now.atol)}, "
+                    f"{number(HEADROOM)} times the noise: {_spread(found, runs)}"
+                )
+                if note not in self.notes:
+                    self.notes.append(note)
+        return limit, raised
+
+    def refuse(
+        self,
+        noise: Sequence[Runs],
+        ignored: frozenset[str],
+        steps: Sequence[tuple[str, str | None, OutputTolerance]] = (),
+    ) -> None:
+        """Refuse limits that the user gave and that noise alone would break.
+
+        Args:
+            noise: Runs of the original.
+            ignored: Outputs that are no evidence.
+            steps: The passes with a tolerance of their own: name, place in the pipeline file,
+                and tolerance.
+
+        Raises:
+            ConfigError: A limit lies under the noise.
+        """
+        for what, where, (limit, overrides), all_given in self._asked(steps):
+            for runs in noise:
+                for found in runs.against(limit, overrides, ignored):
+                    base = found.output.partition("[")[0]
+                    named = {found.output, base} & overrides.keys()
+                    if found.passed or not (all_given or named):
+                        continue
+                    told = f"verify.tolerance.outputs.{base}" if named else what
+                    raise ConfigError(
+                        f"{told} ({_text(found.rtol, found.atol)}) lies under the noise: "
+                        f"{_spread(found, runs)}",
+                        where=where,
+                        help=_advice(found, told),
+                    )
+
+    def _asked(
+        self, steps: Sequence[tuple[str, str | None, OutputTolerance]]
+    ) -> Iterator[tuple[str, str | None, Limits, bool]]:
+        settings = self.settings
+        step = self.step(Tolerance())
+        yield "verify.tolerance", None, step, _given(settings.tolerance)
+        if _given(settings.drift):
+            yield "verify.drift", None, self.drift(), True
+        for name, where, override in steps:
+            limits = self.step(Tolerance(), override)
+            yield f"the tolerance of {name}", where, limits, _given(override)
+
+
+def _given(tolerance: Tolerance | OutputTolerance | object) -> bool:
+    return any(getattr(tolerance, key) is not None for key in ("rtol", "atol"))
+
+
+def _text(rtol: float | None, atol: float | None) -> str:
+    return f"rtol {number(rtol or 0.0)}, atol {number(atol or 0.0)}"
+
+
+def _spread(found: OutputCheck, runs: Runs) -> str:
+    error = "" if found.max_abs is None else f" by up to {number(found.max_abs)}"
+    return (
+        f"the original differs from itself in output {found.output}{error} between "
+        f"{runs.between}"
+    )
+
+
+def _advice(found: OutputCheck, what: str) -> str:
+    share, error = found.share or 0.0, found.max_abs or 0.0
+    if 0 < share < float("inf"):
+        factor = HEADROOM * share
+        limits = f"rtol {number(found.rtol * factor)} and atol {number(found.atol * factor)}"
+    elif error:
+        limits = f"atol {number(HEADROOM * error)}"
+    else:
+        return f"leave {what} out, or compare on another engine: values are not finite"
+    return f"set {what} to {limits} or more ({number(HEADROOM)} times the spread), or leave it out"
