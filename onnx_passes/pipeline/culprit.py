@@ -62,7 +62,12 @@ class Search:
 
 
 def find_culprits(
-    attempts: Attempts, failed: Attempt, scores: Scores, noise: float = 0.0
+    attempts: Attempts,
+    failed: Attempt,
+    scores: Scores,
+    noise: float = 0.0,
+    *,
+    bisect: bool = True,
 ) -> Search:
     """Find the rewrites without which a pass keeps its contract.
 
@@ -71,6 +76,8 @@ def find_culprits(
         failed: What it made with all its rewrites.
         scores: Local scores of rewrites, given those left out, on the sample that failed.
         noise: Score of what is known to be right.
+        bisect: Whether to search where no rewrite is wrong by itself. Where the pass is held
+            against the original, the fault may be in an earlier one.
 
     Returns:
         The rewrites; none where no single one can be named, with a note that says why.
@@ -78,7 +85,7 @@ def find_culprits(
     search = Search()
     if failed.applied:
         try:
-            _Hunt(attempts, scores, noise, search).run(failed)
+            _Hunt(attempts, scores, noise, search, bisect).run(failed)
         except OutOfTime:
             search.notes.append("the time for localising was over: more may be wrong")
         except OnnxPassesError as error:
@@ -101,6 +108,7 @@ class _Hunt:
     scores: Scores
     noise: float
     search: Search
+    bisect: bool
 
     def run(self, failed: Attempt) -> None:
         current = failed
@@ -113,7 +121,7 @@ class _Hunt:
                 found, current = by_score
                 self.search.culprits += found
                 continue
-            named = self._by_bisection(current)
+            named = self._by_bisection(current) if self.bisect else []
             if not named:
                 return
             self.search.culprits += named

@@ -76,11 +76,13 @@ class FailedCheck:
     def explain(self, change: Change) -> Search:
         """Name the wrong rewrites where there are any, and leave a reproducer."""
         check = failed_check(self.report.checks)
-        if check is not None and check.kind in ("drift", "metric"):
+        overall = check is not None and check.kind in ("drift", "metric")
+        failed = Attempt(self.after, change, self.applied, self.report.checks)
+        search = find_culprits(self._attempts, failed, self._scores, bisect=not overall)
+        if overall and search.rest is None:
+            # Held against the original: no rewrite of this pass need be at fault.
             self._trace()
             return Search()
-        failed = Attempt(self.after, change, self.applied, self.report.checks)
-        search = find_culprits(self._attempts, failed, self._scores)
         self.report.culprits = [c.application.number for c in search.culprits]
         self.report.notes += search.notes
         self.report.blame = self._blame(search)

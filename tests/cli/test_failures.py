@@ -1,0 +1,288 @@
+"""Failures at the command line: who is to blame, at which nodes, by how much, what to run."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import numpy as np
+import onnx.parser
+import pytest
+
+DIGITS = Path(__file__).parents[2] / "examples/digits/model.onnx"
+HEAD = '<ir_version: 10, opset_import: ["": 21]> g '
+
+PASSES = """
+import numpy as np
+import onnx_ir as ir
+from onnx_passes import passes
+from onnx_passes.passes.base import RewriteRulePass, Transformation
+
+
+class Sums(RewriteRulePass):
+    wrong: str = ""
+    factor: float = 1.01
+
+    def pattern(self, op, x, w):
+        return op.Add(x, w)
+
+    def rewrite(self, op, x, w):
+        if {x.name, w.name} & set(self.wrong.split()):
+            w = op.Mul(w, op.CastLike(op.Constant(value_float=self.factor), w))
+        return op.Sum(x, w)
+
+
+@passes.verify.tolerance()
+@passes.register()
+class FailSums(Transformation, Sums):
+    "Write additions as sums."
+
+
+@passes.verify.tolerance(rtol=1.0)
+@passes.register()
+class FailLoosely(Transformation, Sums):
+    "Write additions as sums, and promise next to nothing."
+
+
+@passes.verify.tolerance(rtol=1.0)
+@passes.register()
+class FailHalf(Transformation):
+    "Replace Neg by Abs in one place, without a rule."
+
+    def call(self, model):
+        node = next(n for n in model.graph if n.op_type == "Neg")
+        node.op_type = "Abs"
+        return ir.passes.PassResult(model, True)
+
+
+@passes.verify.equality
+@passes.register()
+class FailStructure(Transformation, RewriteRulePass):
+    "Leave out an operand of the last addition."
+
+    def pattern(self, op, x, w):
+        return op.Add(x, w)
+
+    def rewrite(self, op, x, w):
+        return op.Add(x) if w.name == "w2" else op.Sum(x, w)
+
+
+@passes.verify.equality
+@passes.register()
+class FailInterface(Transformation):
+    "Rename the output."
+
+    def call(self, model):
+        model.graph.outputs[0].name = "renamed"
+        return ir.passes.PassResult(model, True)
+
+
+@passes.verify.equality
+@passes.register()
+class FailText(Transformation, RewriteRulePass):
+    "Lose the second text."
+
+    def pattern(self, op, x, y):
+        return op.StringConcat(x, y)
+
+    def rewrite(self, op, x, y):
+        return op.Identity(x)
+"""
+
+
+@pytest.fixture
+def go(cli, tmp_path, monkeypatch):
+    """Run passes over a model file; return the outcome, the report and the only bundle."""
+    (tmp_path / "failing.py").write_text(PASSES)
+
+    def call(model, *words):
+        if not isinstance(model, Path):
+            path = tmp_path / "model.onnx"
+            path.write_bytes(onnx.parser.parse_model(HEAD + model).SerializeToString())
+            model = path
+        given = ["-s", "imports=[failing]", "-s", "reproducers=out", "--json", "run.json"]
+        done = cli("run", *given, "-o", "o.onnx", model, *words)
+        report = json.loads(Path("run.json").read_text())
+        found = sorted(Path("out").iterdir()) if Path("out").exists() else []
+        return done, report, found[0] if found else None
+
+    sys.modules.pop("failing", None)
+    yield call
+    sys.modules.pop("failing", None)
+
+
+def repro(folder):
+    script = [sys.executable, "-I", f"{folder}/repro.py"]
+    return subprocess.run(script, capture_output=True, text=True)
+
+
+CHAIN = (
+    "(float[N, 4] x) => (float[N, 4] y) "
+    "<float[4] w0 = {1, 2, 3, 4}, float[4] w1 = {5, 6, 7, 8}, float[4] w2 = {2, 2, 2, 2}> "
+    "{ n = Neg(x) a = Add(n, w0) b = Add(a, w1) c = Add(b, w2) y = Neg(c) }"
+)
+
+
+def test_a_failure_names_rewrite_nodes_value_sample_and_command(go):
+    done, report, bundle = go(CHAIN, "fail-sums{wrong=w1}")
+    assert done.code == 1
+    (blame,) = report["passes"][0]["blame"]
+    assert (blame["number"], blame["how"]) == (2, "by its own error")
+    assert blame["nodes"] == ["b = Add(a, w1)"]
+    assert blame["value"]["output"] == "b"
+    lines = [line.split() for line in done.err.splitlines()]
+    at = lines.index(["before", *blame["nodes"][0].split()])
+    assert lines[at + 4][:3] == ["after", "b", "="]
+    assert lines[at + 5][:3] == ["differs", "b", "at"]
+    assert f"python {bundle}/repro.py" in done.err
+    assert "granularity=application keeps the other 2 rewrites" in done.err
+    shown = repro(bundle)
+    assert shown.returncode == 1, shown.stderr
+    assert "b: 1 of 1 elements differ" in shown.stdout
+
+
+def test_junit_and_html_hold_the_same_facts(go):
+    go(CHAIN, "fail-sums{wrong=w1}", "--junit", "run.xml", "--html", "run.html")
+    failure = ET.parse("run.xml").getroot().find(".//failure").text
+    page = Path("run.html").read_text()
+    for told in ("b = Add(a, w1)", "by its own error", "b at [", "repro.py"):
+        assert told in failure
+        assert told in page
+
+
+def test_the_bundle_of_a_real_model_is_a_few_elements(go):
+    done, report, bundle = go(DIGITS, "fail-sums{wrong=fc2.bias}", "-s", "reference.samples=1")
+    assert done.code == 1
+    assert len(report["passes"][0]["culprits"]) == 1
+    told = (bundle / "README.md").read_text()
+    assert "made smaller" in told
+    inputs = np.load(bundle / "inputs.npz")
+    assert sum(inputs[name].size for name in inputs.files) <= 8
+    assert repro(bundle).returncode == 1
+
+
+def test_a_result_that_drifted_is_traced_to_its_rewrite(go):
+    end = "engines=[{onnxruntime: {when: end}}]"
+    steps = ["fail-loosely{wrong=w0,factor=1.05}", "eliminate-identity"]
+    done, report, bundle = go(CHAIN, "-s", end, *steps)
+    assert done.code == 1
+    (blame,) = report["blame"]
+    assert (blame["step"], blame["number"]) == (0, 1)
+    assert "a = Add(n, w0)" in done.err
+    assert bundle.name == "model-result"
+    assert repro(bundle).returncode == 1
+
+
+def test_a_checkpoint_is_traced_as_well(go):
+    when = "engines=[{onnxruntime: {when: checkpoint}}]"
+    steps = ["fail-loosely{wrong=w2,factor=1.05}", "checkpoint"]
+    done, report, bundle = go(CHAIN, "-s", when, *steps)
+    assert done.code == 1
+    (blame,) = report["passes"][1]["blame"]
+    assert blame["nodes"] == ["c = Add(b, w2)"]
+    assert bundle.name == "model-0001-checkpoint"
+    assert repro(bundle).returncode == 1
+
+
+def test_a_pass_that_spends_the_budget_of_the_whole_run_names_its_rewrite(go):
+    given = ["-s", "on_failure=rollback", "-s", "granularity=application"]
+    done, report, bundle = go(CHAIN, "fail-loosely{wrong=w1,factor=1.05}", *given)
+    assert done.code == 0
+    assert "b = Add(a, w1)" in report["passes"][0]["notes"][0]
+    assert repro(bundle).returncode == 1
+    kinds = [node.op_type for node in onnx.load("o.onnx").graph.node]
+    assert kinds == ["Neg", "Sum", "Add", "Sum", "Neg"]
+
+
+def test_a_pass_without_rules_is_traced_to_the_first_value_that_diverges(go):
+    done, report, bundle = go(CHAIN, "fail-half")
+    assert done.code == 1
+    (blame,) = report["blame"] or report["passes"][0]["blame"]
+    assert blame["how"] == "the first value that diverges"
+    assert blame["nodes"] == ["n = Neg(x)"]
+    assert blame["new_nodes"] == ["n = Abs(x)"]
+    kinds = [node.op_type for node in onnx.load(bundle / "after.onnx").graph.node]
+    assert kinds == ["Abs"]
+    assert repro(bundle).returncode == 1
+
+
+@pytest.mark.parametrize(
+    ("step", "told"),
+    [("fail-structure", "after.onnx is not valid"), ("fail-interface", "renamed")],
+)
+def test_faults_of_structure_and_interface_leave_a_bundle_that_repeats_them(go, step, told):
+    done, report, bundle = go(CHAIN, step)
+    assert done.code == 1
+    assert report["passes"][0]["culprits"] == ([3] if step == "fail-structure" else [])
+    shown = repro(bundle)
+    assert shown.returncode == 1, shown.stderr
+    assert told in shown.stdout
+    again, repeated, _ = go(bundle / "before.onnx", "-c", f"{bundle}/pipeline.yaml")
+    assert again.code == 1
+    assert repeated["passes"][0]["name"] == step
+
+
+@pytest.mark.parametrize(
+    ("step", "model"),
+    [
+        (
+            "fail-text",
+            "(string[2] x, string[2] z) => (string[2] y) { y = StringConcat(x, z) }",
+        ),
+        (
+            "fail-sums{wrong=w}",
+            "(float[2] x, float[2] w) => (float[2] y) <float[2] w = {1, 2}> { y = Add(x, w) }",
+        ),
+        (
+            "fail-sums{wrong=w}",
+            "(bfloat16[2] x, float[2] w) => (bfloat16[2] y) "
+            "{ t = Cast<to = 1>(x) s = Add(t, w) y = Cast<to = 16>(s) }",
+        ),
+        (
+            "fail-sums{wrong=w}",
+            "(float8e4m3fn[2] x, float[2] w) => (float[2] y) "
+            "{ t = Cast<to = 1>(x) y = Add(t, w) }",
+        ),
+        (
+            "fail-sums{wrong=w}",
+            "(int4[2] x, float[2] w) => (float[2] y) { t = Cast<to = 1>(x) y = Add(t, w) }",
+        ),
+        (
+            "fail-sums{wrong=w}",
+            "(seq(float[2]) x, float[2] w) => (float[2] y) <int64 i = {0}> "
+            "{ t = SequenceAt(x, i) y = Add(t, w) }",
+        ),
+    ],
+    ids=["strings", "overridable", "bfloat16", "float8", "int4", "sequence"],
+)
+@pytest.mark.parametrize("seconds", [0, 20])
+def test_bundles_run_whatever_the_types_are(go, step, model, seconds):
+    done, report, bundle = go(model, step, "-s", f"limits.reproducer_seconds={seconds}")
+    assert done.code == 1
+    assert bundle is not None, report["passes"][0]["notes"]
+    assert report["passes"][0]["culprits"] == [1]
+    shown = repro(bundle)
+    assert shown.returncode == 1, shown.stdout + shown.stderr
+
+
+def test_a_negative_time_for_reproducers_is_refused(go, cli):
+    done = cli("run", "-s", "limits.reproducer_seconds=-1", "-o", "o.onnx", DIGITS, "cleanup")
+    assert done.code == 2
+    assert "reproducer_seconds" in done.err
+
+
+@pytest.mark.parametrize("check", [False, True])
+def test_bisect_names_every_culprit_where_nothing_was_checked(cli, go, check, tmp_path):
+    (tmp_path / "judge.py").write_text(
+        "import sys, onnx\n"
+        "sys.exit('Mul' in [n.op_type for n in onnx.load(sys.argv[1]).graph.node])\n"
+    )
+    path = tmp_path / "model.onnx"
+    path.write_bytes(onnx.parser.parse_model(HEAD + CHAIN).SerializeToString())
+    given = ["-s", "imports=[failing]", "-s", "verify=false"]
+    command = ["--check", f"{sys.executable} judge.py {{model}}"] if check else []
+    done = cli("bisect", *given, *command, path, "fail-sums{wrong='w0 w2'}")
+    assert done.code == 1, done.err
+    assert "first bad rewrite  1 fail-sums" in done.out
+    assert "without it, bad    3 fail-sums of pass 0" in done.out
