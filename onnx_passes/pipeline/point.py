@@ -14,7 +14,7 @@ from onnx_passes.errors import ModelError
 from onnx_passes.io.detached import Row, attach, detach, fetch, keep, remark, remarks
 from onnx_passes.pipeline.gate import Gate
 from onnx_passes.pipeline.manager import PassManager
-from onnx_passes.pipeline.progress import holds_results
+from onnx_passes.pipeline.progress import analyst
 from onnx_passes.pipeline.sources import Sources
 from onnx_passes.pipeline.states import State, States
 from onnx_passes.surgery.digest import Key, tensor_digest
@@ -52,6 +52,7 @@ class Point:
         skip: Keys of rewrites that are not made again.
         notes: What the report said.
         shared: What passes had left for each other.
+        results: Results of analyses that are plain data.
         budget: What the gate remembered.
         names: By graph, the names that were given.
     """
@@ -63,6 +64,7 @@ class Point:
     skip: frozenset[str]
     notes: tuple[str, ...]
     shared: dict[str, Any]
+    results: dict[str, Any]
     budget: dict[str, Any]
     names: tuple[tuple[int, int, frozenset[str], frozenset[str]], ...]
 
@@ -77,8 +79,6 @@ def take(manager: PassManager, original: Snapshot) -> Point:
         raise ModelError("verification is off")
     if interface_of(manager.snapshot.model) != interface_of(original.model):
         raise ModelError("a pass has changed the inputs or outputs of the model")
-    if (lost := holds_results(manager)) is not None:
-        raise ModelError(lost)
     shared = {key: v for key, v in manager.state.items() if key not in _OWN_STATE}
     return Point(
         manager.snapshot,
@@ -88,6 +88,7 @@ def take(manager: PassManager, original: Snapshot) -> Point:
         manager.rewrites.skip,
         tuple(manager.report.notes),
         _plain(shared, "the state that passes share"),
+        _results(manager),
         _plain(remember(manager.gate), "what the gate remembers"),
         tuple(_names(graph) for graph in all_graphs(manager.model)),
     )
@@ -151,6 +152,7 @@ def write(
         sorted(point.skip),
         list(point.notes),
         point.shared,
+        point.results,
         point.budget,
         states.blobs.put(graph),
         rows,
@@ -180,6 +182,22 @@ def read(state: State, original: Snapshot, states: States) -> ir.Model:
     except (KeyError, IndexError, ValueError, TypeError) as error:
         raise ModelError(f"a saved state does not fit: {error}") from error
     return model
+
+
+def _results(manager: PassManager) -> dict[str, Any]:
+    """Return the results of analyses that a file holds; others are had by running them again.
+
+    Raises:
+        ModelError: One is neither.
+    """
+    found = {}
+    for name, result in manager.context.analyses.items():
+        try:
+            found[name] = _plain(result, f"the result of {name}")
+        except ModelError:
+            if analyst(manager, name) is None:
+                raise
+    return found
 
 
 def _plain(value: Any, what: str) -> Any:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from onnx_passes.config.resolve import CheckpointStep, PassStep
 from onnx_passes.passes.base import Analysis
@@ -30,6 +30,7 @@ class Progress:
         composing: How many composed passes are at work, whose model before is needed at the
             end: there is no going on in the midst of one.
         analysts: The steps whose passes stored the results of analyses, by name.
+        results: Results of analyses that are plain data, from an earlier run.
         trusted: Whether each change so far passed its checks or was undone.
     """
 
@@ -38,6 +39,7 @@ class Progress:
     accepted: Callable[[PassManager], None] | None = None
     composing: int = 0
     analysts: dict[str, PassStep] = field(default_factory=dict)
+    results: Mapping[str, Any] = field(default_factory=dict)
     trusted: bool = True
     _skipped: int = 0
 
@@ -108,18 +110,16 @@ class Progress:
         if self.journal.replaying or self.journal.rehearsal:
             return
         self._skipped = len(manager.rewrites.skip)
+        manager.context.analyses.update(self.results)
         for name, step in self.analysts.items():
-            if name in manager.valid:
+            if name in manager.valid and name not in self.results:
                 _analyse(manager, step, len(self.journal.events))
 
 
-def holds_results(manager: PassManager) -> str | None:
-    """Say which results of analyses could not be had again by running it; None if all can."""
-    for name in manager.context.analyses:
-        step = manager.progress.analysts.get(name)
-        if step is None or not issubclass(step.cls, Analysis):
-            return f"a pass that is no analysis has stored the result {name!r}"
-    return None
+def analyst(manager: PassManager, name: str) -> PassStep | None:
+    """Return the step that would give a stored result again; None if none would."""
+    step = manager.progress.analysts.get(name)
+    return step if step is not None and issubclass(step.cls, Analysis) else None
 
 
 def _analyse(manager: PassManager, step: PassStep, position: int) -> None:

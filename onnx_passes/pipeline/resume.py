@@ -153,7 +153,7 @@ class Keeper:
         manager.rewrites.skip = frozenset(state.skip)
         manager.state.update(state.shared)
         earlier = [replace(done, resumed=True) for done in state.passes]
-        manager.progress = Progress(found.journal, earlier, self.accept)
+        manager.progress = Progress(found.journal, earlier, self.accept, results=state.results)
         if manager.gate is not None:
             manager.gate.distrust()
             points.recall(manager.gate, state.budget)

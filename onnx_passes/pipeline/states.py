@@ -55,6 +55,7 @@ class State:
         skip: Keys of rewrites that are not made again.
         notes: What the report of the run said by then.
         shared: What passes have left for each other.
+        results: Results of analyses that are plain data.
         budget: What the gate remembers.
         graph: Digest of the graph without its tensors.
         tensors: Where each tensor is.
@@ -72,6 +73,7 @@ class State:
     skip: list[str]
     notes: list[str]
     shared: dict[str, Any]
+    results: dict[str, Any]
     budget: dict[str, Any]
     graph: str
     tensors: list[Row]
