@@ -12,6 +12,7 @@ from onnxscript.rewriter import RewriteRule
 from onnx_passes.verify.rules.arithmetic import Unsupported
 from onnx_passes.verify.rules.attributes import attribute_value
 from onnx_passes.verify.rules.call import OPERATORS, Tensor, scalars
+from onnx_passes.verify.rules.literals import guarded
 from onnx_passes.verify.rules.measuring import measured
 from onnx_passes.verify.rules.operands import Chooser, Operand, Shape
 from onnx_passes.verify.rules.schemas import (
@@ -20,6 +21,7 @@ from onnx_passes.verify.rules.schemas import (
     attribute_names,
     fits,
     may_be_absent,
+    operator_of,
     schema_of,
 )
 from onnx_passes.verify.rules.shapes import ShapeSemantics
@@ -45,6 +47,7 @@ class Builder:
         self._initializers: list[ir.Value] = []
         self._nodes: list[ir.Node] = []
         chooser.prefer({n.op_type for n in self._pattern})
+        self._guarded = guarded(rule)
         options = [o for o in OPSETS if fits(self._pattern, o)]
         if not options:
             raise CannotInstantiate
@@ -62,6 +65,8 @@ class Builder:
             Unsupported: The choices do not make a valid model.
         """
         ends = [self._value(output) for output in self._pattern.outputs]
+        if not self._inputs:
+            raise Unsupported("every variable became a constant")
         graph = ir.Graph(
             self._inputs,
             ends,
@@ -98,7 +103,7 @@ class Builder:
         return (id(producer), value.output_index) if producer else value.name or id(value)
 
     def _node(self, pattern: Any) -> None:
-        identifier = pattern.op_identifier()
+        identifier = operator_of(pattern)
         if identifier is None:
             raise CannotInstantiate
         domain, op_type = identifier[0], identifier[1]
@@ -177,6 +182,9 @@ class Builder:
         if key in self._values:
             return self._values[key]
         operand = self._choose.operand(op_type, index, known)
+        wanted = self._guarded.get(pattern.name, [])
+        if wanted and self._choose.rng.random() < 0.8:
+            return self._constant(key, self._choose.wanted(operand, wanted), pattern.name)
         literal = getattr(pattern, "value", None)
         if literal is not None:
             dtype = operand.dtype if operand.ints is None else ir.DataType.INT64
@@ -194,7 +202,9 @@ class Builder:
         constant = operand.constant
         if constant is None:
             likely = 0.5 if len(operand.shape) == 0 else 0.25
-            constant = bool(self._inputs) and bool(choose.rng.random() < likely)
+            # The first variable as well: it may be the one that a guard wants constant.
+            likely = likely if self._inputs else likely / 2
+            constant = bool(choose.rng.random() < likely)
         if constant:
             return self._constant(key, choose.content(operand), name)
         value = ir.val(
