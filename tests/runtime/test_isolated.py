@@ -24,6 +24,7 @@ from onnx_passes.errors import (
 from onnx_passes.runtime import isolated
 from onnx_passes.runtime.engines import engine_from_config, register_engine
 from onnx_passes.runtime.isolated_process import child_of, end_children
+from onnx_passes.runtime.isolated_weights import WeightFile
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from tests.corpus import backend_models as corpus
 from tests.runtime.test_backend_models import RANDOM, same_bits
@@ -118,6 +119,24 @@ def test_weights_in_files_are_read_from_there(parse, run, tmp_path, monkeypatch)
     assert isolated._store.manifest({"w": tensor}).files == {}
     found = run(isolate(), model, x=np.zeros(4096, np.float32))["y"]
     np.testing.assert_array_equal(found, w)
+
+
+def test_weights_beyond_4_gib_of_a_file(parse, run, tmp_path):
+    text = "g (float[4096] x, float[4096] w) => (float[4096] y) { y = Add(x, w) }"
+    w, zeros = np.arange(4096, dtype=np.float32), np.zeros(4096, np.float32)
+    offset = 5 << 30  # the files have holes, and take no room
+    with (tmp_path / "w.bin").open("wb") as file:
+        file.seek(offset)
+        file.write(w.tobytes())
+    tensor = ir.ExternalTensor(
+        "w.bin", offset, w.nbytes, ir.DataType.FLOAT, shape=ir.Shape([4096]), name="w",
+        base_dir=str(tmp_path),
+    )  # fmt: skip
+    assert run(isolate(), parse(text, w=tensor), x=zeros)["y"].tobytes() == w.tobytes()
+    written = WeightFile()
+    written._end = offset
+    place = (*written.append(ir.tensor(w)), os.fstat(written.descriptor).st_size)
+    assert place == (offset, w.nbytes, offset + w.nbytes)
 
 
 def test_a_missing_file_of_weights_is_told_as_in_this_process(parse, tmp_path):
