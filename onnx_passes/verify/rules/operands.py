@@ -99,6 +99,18 @@ class Chooser:
         with np.errstate(invalid="ignore", over="ignore"):
             return np.asarray(numbers).astype(operand.dtype.numpy())
 
+    def wanted(self, operand: Operand, numbers: Sequence[float]) -> npt.NDArray[Any]:
+        """Return a constant of one element that a guard asks for, or one just beside it."""
+        number = self.pick(numbers)
+        if operand.ints is not None:
+            shape: Shape = (1,) if operand.shape else ()
+            return np.full(shape, int(number), np.int64)
+        beside = self.rng.random()
+        if beside < 0.1 and operand.dtype.is_floating_point():
+            number *= self.pick((1.00009, 1.00011, 0.9, 1.1))
+        shape = self.pick(((), (), (), (1,)))
+        return np.full(shape, number).astype(operand.dtype.numpy())
+
     def pick(self, options: Sequence[Any]) -> Any:
         """Return one of the options."""
         return options[int(self.rng.integers(len(options)))]
@@ -246,7 +258,8 @@ def _expand(c: Chooser, index: int, known: Sequence[Shape | None]) -> Operand:
     if index == 0:
         return c.data(c.pick(((3,), (1, 3), (2, 1), (2, 3))))
     shape = _first(known, (3,))
-    return c.integers(*c.pick((shape or (1,), (2, *shape), (2, 3), (1, 1))))
+    higher = (1, *shape)
+    return c.integers(*c.pick((shape or (1,), (2, *shape), higher, higher, (2, 3), (1, 1))))
 
 
 def _slice(c: Chooser, index: int, known: Sequence[Shape | None]) -> Operand:

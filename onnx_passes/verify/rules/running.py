@@ -59,7 +59,7 @@ class Runner:
         self._models = models
         self._sessions: list[Any] = [None, None]
         # An integer division that overflows kills the process, so it gets one of its own.
-        self._isolated = any(_may_crash(m) for m in models)
+        self._isolated = any(may_crash(m) for m in models)
 
     def run(self, candidates: Iterable[Feeds]) -> Iterator[tuple[Feeds, Result, Result]]:
         """Yield each of the inputs with what the two models make of it."""
@@ -108,7 +108,8 @@ def _first_line(error: Exception) -> str:
     return (str(error).splitlines() or [type(error).__name__])[0][:300]
 
 
-def _may_crash(model: ir.Model) -> bool:
+def may_crash(model: ir.Model) -> bool:
+    """Whether a model has an integer division, which may kill the engine's process."""
     return any(
         node.op_type in ("Div", "Mod")
         and any(

@@ -53,6 +53,21 @@ def may_be_absent(schema: Any, index: int) -> bool:
     )
 
 
+def operator_of(node: Any) -> tuple[str, str] | None:
+    """Return domain and operator of a node of a pattern, or None where it takes several.
+
+    The copies that ``commute`` makes do not know their identifier, but still its parts.
+    """
+    identifier = node.op_identifier()
+    if identifier is not None:
+        return identifier[0], identifier[1]
+    parts = [getattr(part, "value", None) for part in (node.domain, node.op)]
+    if not all(callable(part) for part in parts):
+        return None
+    domain, op_type = (str(part()) for part in parts if part is not None)
+    return domain, op_type
+
+
 def fits(pattern: Any, opset: int) -> bool:
     """Whether an opset has the operators, inputs and attributes that a pattern names."""
     return not lacking(pattern, opset)
@@ -62,7 +77,7 @@ def lacking(pattern: Any, opset: int) -> list[str]:
     """Return the operators of a pattern that an opset lacks, in the form that it wants."""
     missing = []
     for node in pattern:
-        identifier = node.op_identifier()
+        identifier = operator_of(node)
         if identifier is None or identifier[0] not in MAIN:
             continue
         schema = schema_of(identifier[1], opset)
