@@ -21,7 +21,6 @@ from onnx_passes.surgery.walk import captured_values
 from onnx_passes.verify.compare import compare
 from onnx_passes.verify.snapshot import exact_key
 
-
 KEPT = 2
 """Models whose outputs a bench remembers: the last one, and the one before it."""
 

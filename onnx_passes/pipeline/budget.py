@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from onnx_passes.pipeline import measure
-from onnx_passes.report.text import number
+from onnx_passes.report.text import number, percent
 from onnx_passes.runtime.base import Outputs
 from onnx_passes.verify.result import Check, OutputCheck, Spent, Verdict
 
@@ -110,11 +110,6 @@ class Budget:
 def budget_spent(checks: Sequence[Check]) -> float | None:
     """Return the largest share that is spent after a pass; None where it spent nothing."""
     return max((spent.total for check in checks for spent in check.budget), default=None)
-
-
-def percent(share: float) -> str:
-    """Return a share as text: ``34 %``."""
-    return f"{number(100 * share, 3)} %"
 
 
 def _exceeded(output: OutputCheck, spent: Spent) -> OutputCheck:

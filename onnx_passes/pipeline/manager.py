@@ -313,6 +313,7 @@ class PassManager:
             return
         report.checks = self.gate.check(pass_, before, self.model, change, step.tolerance)
         report.verify_seconds = sum(check.seconds for check in report.checks)
+        report.budget_spent = budget_spent(report.checks)
         report.verdict = Checks(tuple(report.checks)).verdict
         if report.verdict is not Verdict.FAILED:
             self.gate.accept()

@@ -165,4 +165,5 @@ def _advice(found: OutputCheck, what: str) -> str:
         limits = f"atol {number(HEADROOM * error)}"
     else:
         return f"leave {what} out, or compare on another engine: values are not finite"
-    return f"set {what} to {limits} or more ({number(HEADROOM)} times the spread), or leave it out"
+    times = f"{number(HEADROOM)} times the spread"
+    return f"set {what} to {limits} or more ({times}), or leave it out"

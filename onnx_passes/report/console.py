@@ -151,6 +151,8 @@ class ConsoleReporter:
             self._detail(f"and {len(done.rewrites) - most:,} more rewrites (-vv shows all)")
         for check in done.checks:
             self._detail(lines.check_text(check, self._glyphs))
+            if budget := lines.budget_text(check, self._glyphs):
+                self._detail(budget)
             if self._level >= _EVERYTHING:
                 for output in check.outputs:
                     self._detail(lines.output_text(output, self._glyphs), indent=8)
@@ -201,6 +203,10 @@ class ConsoleReporter:
         grid.add_column(overflow="fold")
         for label, told in lines.summary_rows(report, self._glyphs):
             grid.add_row(f"{label}", Text(told))
+        if self._level >= _DETAILS:
+            for engine in report.engines:
+                for spread in engine.spreads:
+                    grid.add_row("noise", Text(lines.spread_text(spread, self._glyphs)))
         self._console.print(grid)
 
     def _one_line(self, report: RunReport) -> None:

@@ -14,10 +14,11 @@ from onnx_passes.report.text import (
     change,
     duration,
     one_line,
+    percent,
     plural,
     size,
 )
-from onnx_passes.verify.result import Check, OutputCheck
+from onnx_passes.verify.result import Check, OutputCheck, Spread
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -26,6 +27,7 @@ STYLES = {"good": "green", "bad": "bold red", "warn": "yellow", "plain": "dim"}
 
 _BOLD = {True: "bold", False: ""}
 _LONGEST_NAME = 400
+_MOST_BUDGETS = 5
 _VERDICT = 15  # columns kept for the verdict: "structure kept", "within 4.1e-6"
 
 
@@ -129,6 +131,24 @@ def check_text(check: Check, glyphs: Glyphs) -> str:
     where = f" on {glyphs.name(check.engine)}, {check.scope}" if check.engine else ""
     why = f" ({glyphs.name(words.why)})" if words.why else ""
     return f"{check.kind}{where}: {glyphs.name(words.head)}{why}, {duration(check.seconds)}"
+
+
+def budget_text(check: Check, glyphs: Glyphs) -> str | None:
+    """Return what is spent of the error budgets: ``budget y: 34 % spent (this pass 3 %)``."""
+    told = [
+        f"{glyphs.name(spent.output)}: {percent(spent.total)} spent "
+        f"(this pass {percent(spent.step)}, all steps {percent(spent.summed)})"
+        for spent in sorted(check.budget, key=lambda s: s.total, reverse=True)[:_MOST_BUDGETS]
+    ]
+    return f"budget {'; '.join(told)}" if told else None
+
+
+def spread_text(spread: Spread, glyphs: Glyphs) -> str:
+    """Return how far runs of the original are apart in one output."""
+    return (
+        f"{glyphs.name(spread.output)} max abs {bound(spread.max_abs)}, max rel "
+        f"{bound(spread.max_rel)} between {glyphs.name(spread.between)}"
+    )
 
 
 def output_text(output: OutputCheck, glyphs: Glyphs) -> str:

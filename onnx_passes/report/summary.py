@@ -217,7 +217,9 @@ def _margin(check: Check, output: OutputCheck) -> Margin | None:
     if error is None:
         return None
     limit: float | None = output.atol
-    if output.rtol:
+    if output.limit is not None:
+        limit = output.limit
+    elif output.rtol:
         limit = None if expected is None else output.atol + output.rtol * abs(expected)
         # Inside a model the limit may follow the largest element, which was not recorded.
         if limit is not None and check.scope == "region" and error > limit:

@@ -77,6 +77,11 @@ def number(value: float, digits: int = 4) -> str:
     return f"{mantissa}e{int(exponent)}" if exponent else mantissa
 
 
+def percent(share: float) -> str:
+    """Return a share as text: ``34 %``."""
+    return f"{number(100 * share, 3)} %"
+
+
 def plural(count: int, noun: str) -> str:
     """Return ``1 node`` or ``1,024 nodes``."""
     ending = "" if count == 1 else "es" if noun.endswith(("s", "x")) else "s"

@@ -22,7 +22,7 @@ from onnx_passes.errors import UnknownMetricError, UsageError
 from onnx_passes.report import summary
 from onnx_passes.report.model import PassReport, RunReport
 from onnx_passes.report.text import number
-from onnx_passes.verify.result import Check, Checks, MetricCheck, OutputCheck, Verdict
+from onnx_passes.verify.result import Check, Checks, MetricCheck, OutputCheck, Spent, Verdict
 
 _UNDECIDED = "cannot be decided without inference"
 
@@ -89,6 +89,7 @@ class _Judge:
         if check.kind in ("tolerance", "drift"):
             outputs = tuple(self.output(check, output) for output in outputs)
         metrics = tuple(self.metric(metric) for metric in check.metrics)
+        budget = self.budget(check)
         open_ones = [o for o in outputs if o.reason and o.reason.startswith(_UNDECIDED)]
         verdict, reason = Verdict.PASSED, None
         if any(not o.passed for o in outputs if o not in open_ones) or any(
@@ -102,7 +103,34 @@ class _Judge:
             )
             where = f" on {check.engine}" if check.engine else ""
             self.undecided.append(f"{subject}{where}: {reason}.")
-        return replace(check, outputs=outputs, metrics=metrics, verdict=verdict, reason=reason)
+        return replace(
+            check,
+            outputs=outputs,
+            metrics=metrics,
+            verdict=verdict,
+            reason=reason,
+            budget=budget,
+        )
+
+    def budget(self, check: Check) -> tuple[Spent, ...]:
+        """Return what is spent of new limits, of those budgets that the old shares tell."""
+        limits = {output.output: output for output in check.outputs}
+        found: list[Spent] = []
+        for spent in check.budget:
+            output = limits[spent.output]
+            rtol = output.rtol if self.rtol is None else self.rtol
+            atol = output.atol if self.atol is None else self.atol
+            if factor := _factor(output, rtol, atol):
+                found.append(
+                    replace(
+                        spent,
+                        step=spent.step / factor,
+                        total=spent.total / factor,
+                        summed=spent.summed / factor,
+                        limit=spent.limit * factor,
+                    )
+                )
+        return tuple(found)
 
     def applies(self, check: Check) -> bool:
         if check.verdict is Verdict.FAILED:
@@ -124,6 +152,7 @@ class _Judge:
         if (rtol, atol) == (output.rtol, output.atol) or not _has_tolerance(output):
             return output
         tighter = rtol <= output.rtol and atol <= output.atol
+        factor = _factor(output, rtol, atol)
         passed = _decide(check, output, rtol, atol, self.samples)
         count = 0
         if passed:
@@ -137,7 +166,14 @@ class _Judge:
                 f"at least {count} of {output.size} elements differ by more than the tolerance"
             )
         return replace(
-            output, passed=bool(passed), reason=reason, mismatched=count, rtol=rtol, atol=atol
+            output,
+            passed=bool(passed),
+            reason=reason,
+            mismatched=count,
+            rtol=rtol,
+            atol=atol,
+            limit=_scaled(output.limit, factor),
+            share=None if factor is None or not output.share else output.share / factor,
         )
 
     def missing(self) -> str:
@@ -149,6 +185,10 @@ class _Judge:
 def _decide(
     check: Check, output: OutputCheck, rtol: float, atol: float, samples: int
 ) -> bool | None:
+    factor = _factor(output, rtol, atol)
+    if factor and output.share is not None:
+        # All limits are so many times what they were, and so is what is left of them.
+        return output.share <= factor
     if output.passed and rtol >= output.rtol and atol >= output.atol:
         return True
     if not output.passed and rtol <= output.rtol and atol <= output.atol:
@@ -169,6 +209,19 @@ def _decide(
     return None
 
 
+def _factor(output: OutputCheck, rtol: float, atol: float) -> float | None:
+    """Return how many times wider every limit becomes; None where that differs by element."""
+    pairs = [(rtol, output.rtol), (atol, output.atol)]
+    if any((new == 0) != (old == 0) for new, old in pairs):
+        return None
+    ratios = [new / old for new, old in pairs if old]
+    return ratios[0] if ratios and math.isclose(ratios[0], ratios[-1]) else None
+
+
+def _scaled(value: float | None, factor: float | None) -> float | None:
+    return None if value is None or factor is None else value * factor
+
+
 def _has_tolerance(output: OutputCheck) -> bool:
     if output.max_abs is None:
         return False
@@ -184,6 +237,7 @@ def _rejudge(done: PassReport, judge: _Judge) -> None:
     done.checks = [judge.check(check, done.name) for check in before]
     if done.checks == before:
         return
+    _tell_budget(done, before)
     was, done.verdict = done.verdict, Checks(tuple(done.checks)).verdict
     if was is Verdict.FAILED and done.verdict is not Verdict.FAILED:
         done.error = None
@@ -191,6 +245,16 @@ def _rejudge(done: PassReport, judge: _Judge) -> None:
     if was is not Verdict.FAILED and done.verdict is Verdict.FAILED:
         why = summary.verdict_words(done).why
         done.error = f"VerificationError: {done.name} fails the new thresholds: {why}"
+
+
+def _tell_budget(done: PassReport, before: list[Check]) -> None:
+    shares = [spent.total for check in done.checks for spent in check.budget]
+    done.budget_spent = max(shares, default=None)
+    if sum(len(check.budget) for check in before) > len(shares):
+        done.notes.append(
+            "What is spent of some error budget under these thresholds is not known: rtol and "
+            "atol did not change by the same factor."
+        )
 
 
 _HISTORY = {

@@ -10,13 +10,14 @@ from onnx_passes.report.model import PassReport, RewriteSummary, RunReport
 from onnx_passes.report.page.markup import Child, Element, named, tag
 from onnx_passes.report.page.overview import badge, share
 from onnx_passes.report.page.table import table
-from onnx_passes.report.text import bound, change, duration, number, plural, size
+from onnx_passes.report.text import bound, change, duration, number, percent, plural, size
 from onnx_passes.verify.result import Check, OutputCheck, Verdict
 
 # What a page may hold: some megabytes, however long the run.
 _MOST_PASSES = 2000
 _MOST_CHECKS = 30
 _MOST_OUTPUTS = 10
+_MOST_BUDGETS = 5
 _MOST_REWRITES_OF_PASS = 50
 _MOST_REWRITES = 3000
 _MOST_NODES = 8
@@ -153,9 +154,9 @@ def _facts(done: PassReport) -> Iterator[tuple[str, str | Element]]:
     if done.verdict is Verdict.FAILED:
         yield "then", done.action
     if done.bytes_before != done.bytes_after:
-        percent = change(done.bytes_before, done.bytes_after)
+        by = change(done.bytes_before, done.bytes_after)
         told = f"{size(done.bytes_before)} → {size(done.bytes_after)}"
-        yield "weights", f"{told} ({percent})" if percent else told
+        yield "weights", f"{told} ({by})" if by else told
     seconds = f"{duration(done.pass_seconds)} in the pass"
     checked = f", {duration(done.verify_seconds)} in verification" if done.checks else ""
     yield "time", seconds + checked
@@ -165,6 +166,11 @@ def _facts(done: PassReport) -> Iterator[tuple[str, str | Element]]:
         yield "error", f"{bound(worst.error)}{limit}, {share(worst)}"
     if done.budget_spent is not None:
         yield "budget", f"{number(100 * done.budget_spent, 2)} % spent after this pass"
+    for check in done.checks:
+        for spent in check.budget[:_MOST_BUDGETS]:
+            told = f"{percent(spent.total)} spent, this pass {percent(spent.step)}"
+            told += f", all steps {percent(spent.summed)}, limit {number(spent.limit, 3)}"
+            yield "budget of", named(f"{spent.output}: {told}")
     if done.reproducer:
         yield "reproducer", named(done.reproducer)
 

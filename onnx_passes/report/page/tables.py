@@ -10,7 +10,7 @@ from onnx_passes.report.page.markup import Child, Element, named, tag
 from onnx_passes.report.page.overview import badge
 from onnx_passes.report.page.passes import check_row, check_table
 from onnx_passes.report.page.table import table
-from onnx_passes.report.text import bound, plural
+from onnx_passes.report.text import bound, plural, printable
 
 _MOST_ROWS = 200
 
@@ -39,7 +39,7 @@ def _engine(name: str, tally: summary.EngineTally, engine: EngineReport | None) 
         (tally.failed, "failed"),
         (tally.not_verified, "could not be run"),
     ]
-    noise = "" if engine is None or engine.noise is None else bound(engine.noise)
+    noise = _noise(engine) if engine else ""
     told = ", ".join(f"{key} {value}" for key, value in details.items())
     return [
         (named(name), instead),
@@ -51,6 +51,17 @@ def _engine(name: str, tally: summary.EngineTally, engine: EngineReport | None) 
     ]
 
 
+def _noise(engine: EngineReport) -> str:
+    told = [] if engine.noise is None else [bound(engine.noise)]
+    told += [
+        f"{printable(spread.output)} {bound(spread.max_abs)} "
+        f"(relative {bound(spread.max_rel)}) between {spread.between}"
+        for spread in sorted(engine.spreads, key=lambda s: s.max_abs, reverse=True)[:_SPREADS]
+    ]
+    return "; ".join(told)
+
+
+_SPREADS = 5
 _WHEN = {"each": "after each pass", "checkpoint": "at checkpoints", "end": "at the end"}
 
 
