@@ -139,16 +139,17 @@ class IsolatedSession:
         if self._closed:
             raise EngineError("the session is closed")
         child = self.prepare()
-        message = {
-            "do": "run",
-            "session": self._number,
-            "feeds": child.feeds.put(feeds),
-            "outputs": None if outputs is None else names,
-        }
-        answer = child.ask(message, while_="running", seconds=self._engine.time_limit)
-        found = child.outputs.get(answer["outputs"])
-        child.feeds.shrink()
-        child.outputs.shrink()
+        with child.lock:
+            message = {
+                "do": "run",
+                "session": self._number,
+                "feeds": child.feeds.put(feeds),
+                "outputs": None if outputs is None else names,
+            }
+            answer = child.ask(message, while_="running", seconds=self._engine.time_limit)
+            found = child.outputs.get(answer["outputs"])
+            child.feeds.shrink()
+            child.outputs.shrink()
         return {name: found[name] for name in names}
 
     def close(self) -> None:

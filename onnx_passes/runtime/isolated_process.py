@@ -62,6 +62,7 @@ class Child:
         known: Numbers of the weight files that it has mapped.
         feeds: Where its inputs go.
         outputs: Where its outputs come from.
+        lock: Held by the thread whose inputs and outputs these are.
     """
 
     def __init__(self, home: Home) -> None:
@@ -71,7 +72,7 @@ class Child:
             raise EngineUnavailableError("memory_limit needs Linux")
         self.home, self.known = home, set[int]()
         self.feeds, self.outputs = Area(), Area()
-        self._lock = threading.Lock()
+        self.lock = threading.RLock()
         self._log = nameless_file()
         weakref.finalize(self, os.close, self._log)
         fcntl.fcntl(self._log, fcntl.F_SETFL, os.O_APPEND)
@@ -161,7 +162,7 @@ class Child:
             EngineError: What the engine raised.
         """
         deadline = None if seconds is None else time.monotonic() + seconds
-        with self._lock, self._killed_on_errors():
+        with self.lock, self._killed_on_errors():
             self._shorten_log()
             try:
                 self._channel.send(message, payload, files, deadline)

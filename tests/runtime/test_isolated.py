@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import ml_dtypes
@@ -93,6 +94,36 @@ def test_weights_in_memory_are_written_once(parse, run):
     w[0] = 7  # it is not that tensor any more
     assert store.manifest(weights) != first
     assert run(engine, model, x=zeros)["y"][0] == 7
+
+
+def test_a_new_process_gets_all_files_of_weights(parse, run):
+    names = ("a", "b", "c")
+    arrays = {n: np.full(777, 1.5 + i, np.float32) for i, n in enumerate(names)}
+    tensors = {name: ir.tensor(array, name=name) for name, array in arrays.items()}
+    engine, x = isolate(), np.zeros(777, np.float32)
+    for count in (1, 2, 3):  # each with a weight more, which goes into a file of its own
+        some = names[:count]
+        inputs = "".join(f", float[777] {name}" for name in some)
+        text = (
+            f"g (float[777] x{inputs}) => (float[777] y) {{ y = Sum(x, {', '.join(some)}) }}"
+        )
+        model = parse(text, **{name: tensors[name] for name in some})
+        run(engine, model, x=x)
+    assert len(isolated._store.manifest(tensors).files) == 3
+    end_children()
+    assert run(engine, model, x=x)["y"].tolist() == [7.5] * 777
+
+
+def test_threads_do_not_get_each_others_values(parse):
+    model = parse("g (float[N] x) => (float[N] y) { y = Identity(x) }")
+
+    def go(number):
+        with isolate().prepare(model) as session:
+            fed = [np.full(1000 + turn, number, np.float32) for turn in range(20)]
+            return all(same_bits(session.run({"x": x})["y"], x) for x in fed)
+
+    with ThreadPoolExecutor(4) as pool:
+        assert all(pool.map(go, range(4)))
 
 
 def test_weights_that_nobody_has_are_forgotten(parse, run):
