@@ -179,7 +179,8 @@ class Verify(Section):
     )
     drift: Tolerance = Field(
         default_factory=Tolerance,
-        description="Tolerance of the result against the original model.",
+        description="Tolerance against the original model: the error budget that passes under "
+        "tolerance share, and the limit of the result. By default 'tolerance'.",
     )
     metrics: dict[str, Interval] = Field(
         default={},

@@ -72,11 +72,14 @@ class Noise:
         measured, again = self._again.get(id(bench), (None, []))
         if measured is first:
             yield Runs(engine.name, "two runs of it", first, again)
-        for other in self.baseline.benches:
+        benches = self.baseline.benches
+        for other in benches:
             same = other.ran and len(other.original) == len(first)
             if other is not bench and same and _other_level(engine, other.engine):
-                between = _between(engine, other.engine)
-                yield Runs(engine.name, between, first, other.original)
+                # Both engines are told the same of the two.
+                one, two = sorted((bench, other), key=lambda b: b.key)
+                between = _between(one.engine, two.engine)
+                yield Runs(engine.name, between, one.original, two.original)
 
 
 def _other_level(one: Engine, other: Engine) -> bool:
