@@ -31,8 +31,8 @@ class Result:
     Attributes:
         origin: The rule.
         change: What was changed; empty for the rule itself.
-        verdict: "refuted", "equivalent" (proved to change nothing), "never fires" (so that it
-            is no wrong rule), "survived".
+        verdict: "refuted", "equivalent" (proved to change nothing), "never fires" (so that
+            nothing is known of it), "survived".
         how: Why, or how long it was looked at.
     """
 
@@ -48,7 +48,9 @@ def judge(mutant: Mutant, seed: int = 0) -> Result:
     if tested.fault is not None:
         return Result(mutant.origin, mutant.change, "refuted", tested.fault.reason)
     if tested.verdict == "never fired":
-        return Result(mutant.origin, mutant.change, "never fires", "its guard admits nothing")
+        return Result(
+            mutant.origin, mutant.change, "never fires", "it fired on no model in its time"
+        )
     proof = prove_rule(mutant.rule, effort=Effort(seed=seed))
     if proof.outcome == Outcome.REFUTED:
         found = proof.counterexample
