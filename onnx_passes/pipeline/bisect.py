@@ -18,19 +18,17 @@ from onnx_passes.errors import EngineError
 from onnx_passes.passes.base import Pass
 from onnx_passes.pipeline.baseline import Baseline, Bench, establish
 from onnx_passes.pipeline.instruments import Instrument
+from onnx_passes.pipeline.noise import LEVELS, Noise
 from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.report.model import PassReport, RewriteSummary
 from onnx_passes.runtime.base import Engine
 from onnx_passes.runtime.inputs import generate
-from onnx_passes.runtime.ort import OnnxRuntimeEngine, Optimization
 from onnx_passes.verify.reference import load_reference
 from onnx_passes.verify.score import resolution, score
 from onnx_passes.verify.snapshot import Snapshot
 
 MOST = 32
 """Number of further bad rewrites after which no more are looked for."""
-
-_LEVELS: tuple[Optimization, ...] = ("none", "all")
 
 GAP = 10.0
 """How far a fault must stand above the noise to be told from it."""
@@ -102,13 +100,10 @@ class ByScore:
     def noise(self) -> float:
         """Spread of the original over two runs and the engine's optimization levels."""
         if self._noise is None:
-            engine = self.baseline.benches[0].engine
-            engines: list[Engine] = [engine]
-            if isinstance(engine, OnnxRuntimeEngine):
-                engines += [replace(engine, optimization=level) for level in _LEVELS]
-            spread = [self._score(other, self.original) for other in engines]
+            ignored = self.baseline.unstable
+            spread = [runs.score(ignored) for runs in Noise(self.baseline).every(*LEVELS)]
             expected = self.baseline.benches[0].original
-            self._noise = max(resolution(expected, self.baseline.unstable), *spread)
+            self._noise = max(resolution(expected, ignored), *spread)
         return self._noise
 
     def __call__(self, model: ir.Model) -> float:

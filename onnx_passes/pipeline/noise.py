@@ -11,7 +11,8 @@ from onnx_passes.runtime.ort import OnnxRuntimeEngine, Optimization
 from onnx_passes.verify.noise import Runs
 from onnx_passes.verify.result import Spread
 
-_LEVELS: tuple[Optimization, ...] = ("none", "all")
+LEVELS: tuple[Optimization, ...] = ("none", "all")
+"""The optimizations between which an engine's own spread is asked for."""
 
 
 @dataclass
