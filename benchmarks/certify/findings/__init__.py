@@ -24,7 +24,8 @@ def page() -> list[str]:
         "# Faults of onnxscript's public rewrite rules",
         "",
         f"In onnxscript {onnxscript.__version__}; found by `onnx-passes certify` or by "
-        "reading the rule, made small, and replayed on ONNX Runtime by a test of this project.",
+        "reading the rule, made small, and replayed on ONNX Runtime by a test of this "
+        "project.",
         "Each model is valid and runs; the rule's own pattern and guard accept it; "
         "what the rule "
         "makes of it is another value, another shape, an invalid model, or an exception.",
