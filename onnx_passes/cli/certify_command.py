@@ -52,10 +52,18 @@ class Target:
     cls: type[Pass] | None = None
     problem: str = ""
 
+    def indices(self, level: str) -> Sequence[int | None]:
+        """Return what a child is started for: each rule, or the pass as a whole."""
+        if self.rules is not None:
+            return range(self.rules)
+        return [] if level == "prove" else [None]
+
 
 @click.command("certify")
 @click.argument("passes", nargs=-1, metavar="[PASS]...")
-@click.option("--rules", multiple=True, metavar="MODULE:OBJECT", help="Rules from anywhere.")
+@click.option(
+    "--rules", multiple=True, metavar="MODULE:OBJECT", help="Rules or passes from anywhere."
+)
 @click.option(
     "--level",
     type=click.Choice(["test", "prove", "all"]),
@@ -112,14 +120,14 @@ def command(
     work = [
         _job(target, index, level, time, seed, reproducers)
         for target in targets
-        for index in range(target.rules or 0)
+        for index in target.indices(level)
     ]
     results = iter(_certified(work, jobs))
     rows = []
     for target in targets:
-        found = [next(results) for _ in range(target.rules or 0)]
+        found = [next(results) for _ in target.indices(level)]
         rows.append(_show(target, found))
-        if write and target.cls is not None and found:
+        if write and target.cls is not None and target.rules:
             _write(target, found, {"seed": seed, "seconds": time, "level": level}, folder)
     if json_file is not None:
         _save(json_file, rows)
@@ -155,20 +163,31 @@ def _passes(names: Sequence[str], *, everything: bool) -> list[Target]:
 
 
 def _outside(subject: str) -> Target:
+    from onnx_passes.passes.base import Pass, RewriteRulePass, RewriteRuleSetPass
     from onnx_passes.verify.rules.applying import rules_of
     from onnx_passes.verify.rules.fuzz_child import resolve
 
     try:
-        return Target(subject, subject, len(rules_of(resolve(subject))))
+        found = resolve(subject)
+        of_rules = RewriteRulePass | RewriteRuleSetPass
+        if (
+            isinstance(found, type)
+            and issubclass(found, Pass)
+            and not issubclass(found, of_rules)
+        ):
+            return Target(subject, subject, None)
+        return Target(subject, subject, len(rules_of(found)))
     except OnnxPassesError as error:
         return Target(subject, subject, 0, problem=str(error))
 
 
-def _job(target: Target, index: int, level: str, time: float, seed: int, to: Path) -> Any:
+def _job(
+    target: Target, index: int | None, level: str, time: float, seed: int, to: Path
+) -> Any:
     from onnx_passes.verify.rules.fuzz_child import Job
 
     name = re.sub(r"[^\w.-]+", "-", target.name)
-    folder = str((to / f"{name}-{index}").absolute())
+    folder = str((to / (name if index is None else f"{name}-{index}")).absolute())
     return Job(target.subject, index, level, time, seed, folder)
 
 
@@ -207,23 +226,29 @@ def _show(target: Target, results: Sequence[dict[str, Any]]) -> dict[str, Any]:
     click.secho(target.name, bold=True)
     if target.problem:
         click.echo(f"  not run: {target.problem}")
-    elif target.rules is None:
-        click.echo("  not a rewrite rule: not certified")
+    elif target.rules is None and not results:
+        click.echo("  not a rewrite rule: there is nothing to prove")
     for result in results:
         click.echo(f"  {result['rule']}: {_line(result)}")
         if "counterexample" in result:
             click.echo("    " + result["counterexample"].replace("\n", "\n    "))
         if "folder" in result:
             click.echo(f"    python {result['folder']}/repro.py")
+        if "test" in result:
             click.echo(f"    pytest {result['test']}")
-    reason = target.problem or ("not a rewrite rule" if target.rules is None else "")
+    reason = target.problem
+    if target.rules is None and not results:
+        reason = "not a rewrite rule"
     return {"name": target.name, "not_run": reason, "rules": list(results)}
 
 
 def _line(result: dict[str, Any]) -> str:
     parts = [result["verdict"]]
     tested = result.get("tested")
-    if tested:
+    if tested and "changed" in tested:
+        refused = f", {tested['refused']} refused" if tested["refused"] else ""
+        parts.append(f"{tested['models']} random models, {tested['changed']} changed{refused}")
+    elif tested:
         parts.append(
             f"{tested['models']} models, {tested['firings']} firings, "
             f"types {' '.join(tested['dtypes']) or 'none'}"

@@ -8,7 +8,8 @@ class are its options (see :mod:`onnx_passes.passes.options`).
 from __future__ import annotations
 
 import abc
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
 import onnx_ir as ir
@@ -41,6 +42,7 @@ class Pass(ir.passes.PassBase, abc.ABC):
         followed_by: Names of passes that the pipeline runs after this one changed the model.
         interface_changes: What this pass may change of the model's interface: any of
             "inputs", "outputs", "types", "dims". Everything else belongs to the user.
+        example: Options for tests of the pass by itself; needed where one has no default.
         config: The whole pipeline file as plain data, shared by all passes.
         state_dict: Free for passes to share things in, one per run.
         context: What the pipeline tells the pass, and the pass the pipeline.
@@ -50,6 +52,7 @@ class Pass(ir.passes.PassBase, abc.ABC):
     preserves: ClassVar[Sequence[str]] = ()
     followed_by: ClassVar[Sequence[str]] = ()
     interface_changes: ClassVar[frozenset[str]] = frozenset()
+    example: ClassVar[Mapping[str, Any]] = MappingProxyType({})
     required_passes: ClassVar[tuple[str, ...]] = ()
     if TYPE_CHECKING:
         requires: ClassVar[Any]  # a tuple of names, or onnx-ir's pre-condition method

@@ -54,10 +54,49 @@ def test_what_is_no_rule_is_said_and_the_others_run(cli, rules):
     assert "right: tested" in end.out
 
 
-def test_a_pass_that_is_no_rule_is_said_to_be_not_certified(cli):
-    end = cli("certify", "unique-names")
+PASS = """
+import onnx_ir as ir
+from onnx_passes import passes
+from onnx_passes.passes.base import Transformation
+
+@passes.verify.equality
+class Swaps(Transformation):
+    def call(self, model):
+        for node in model.graph:
+            if node.op_type == "Sub":
+                a, b = node.inputs
+                node.replace_input_with(0, b)
+                node.replace_input_with(1, a)
+        return ir.passes.PassResult(model, modified=True)
+"""
+
+
+def test_a_pass_that_is_no_rule_is_tested_on_random_models(cli):
+    end = cli("certify", "unique-names", "--level", "test")
     assert end.code == 0
-    assert "not a rewrite rule: not certified" in end.out
+    assert "unique-names: tested; " in end.out
+    assert "random models" in end.out
+    end = cli("certify", "unique-names", "--level", "prove")
+    assert "there is nothing to prove" in end.out
+
+
+def test_a_wrong_pass_is_refuted_with_a_script_and_a_test_that_show_it(
+    cli, write, monkeypatch, tmp_path
+):
+    monkeypatch.syspath_prepend(str(tmp_path))
+    write("swapping.py", PASS)
+    words = ["--rules", "swapping:Swaps", "--time", "60s", "--json", "out.json"]
+    end = cli("certify", *words, "--seed", "1")
+    assert end.code == 1
+    assert "refuted" in end.out
+    (verdict,) = json.loads(Path("out.json").read_text())[0]["rules"]
+    env = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    for command in (
+        [sys.executable, str(Path(verdict["folder"]) / "repro.py")],
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", verdict["test"]],
+    ):
+        ran = subprocess.run(command, capture_output=True, text=True, check=False, env=env)
+        assert ran.returncode == 1, ran.stdout + ran.stderr
 
 
 def test_a_certificate_is_written_and_fresh(cli):

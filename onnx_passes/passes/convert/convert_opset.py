@@ -56,6 +56,8 @@ class ConvertOpset(Transformation):
 
     requires: ClassVar[Any] = ("topological-sort", "shape-inference")
 
+    example: ClassVar[Mapping[str, Any]] = {"version": 21}
+
     version: int
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
+
+import onnx_ir as ir
 
 from onnx_passes.contracts import Equality, Tolerance, contracts_of
-from onnx_passes.passes.base import Pass
+from onnx_passes.passes.base import Analysis, Pass
+from onnx_passes.passes.context import PassContext
+from onnx_passes.passes.registry import collect
 from onnx_passes.verify.models.recipe import Recipe, recipes
 from onnx_passes.verify.models.trial import Trial, attempt
 
@@ -26,6 +30,8 @@ class TestedPass:
         out_of_time: Whether the time ended before the models did; only then does a second
             run with the same seed not repeat the first.
         seed: Of all choices.
+        refused: Models that the pass said it cannot do.
+        reads: Whether the pass only reads, so that changing nothing is its promise.
     """
 
     models: int
@@ -34,50 +40,72 @@ class TestedPass:
     trial: Trial | None
     out_of_time: bool
     seed: int
+    refused: int = 0
+    reads: bool = False
 
     @property
     def verdict(self) -> str:
         """Return "tested", "refuted" or "never fired"."""
         if self.recipe is not None:
             return "refuted"
-        return "tested" if self.changed else "never fired"
+        return "tested" if self.changed or (self.reads and self.models) else "never fired"
 
 
 def fuzz_pass(
-    make: Callable[[], Pass], *, seconds: float = 10.0, seed: int = 0, models: int = MODELS
+    cls: type[Pass], *, seconds: float = 10.0, seed: int = 0, models: int = MODELS
 ) -> TestedPass:
     """Test a pass on random models, by the contract that it declares.
 
     Ends at ``models`` models, which repeats for a seed, or after ``seconds``, which does not.
+    A pass may crash the engine: run it in a child process where that matters.
 
     Args:
-        make: Creates the pass.
+        cls: The pass; options without a default come from its ``example``.
         seconds: Wall time at most; the shrinking of what is found comes on top.
         seed: Of all choices.
         models: Models at most.
+
+    Raises:
+        OptionError: The pass has options without a default or example.
     """
-    cls = type(make())
-    contract = next(
-        (c for c in contracts_of(cls) if isinstance(c, Equality | Tolerance)), None
-    )
-
-    def examine(recipe: Recipe) -> Trial:
-        return attempt(
-            recipe,
-            lambda model: make()(model).model,
-            contract=contract,
-            allowed=cls.interface_changes,
-        )
-
+    cls(**cls.example)
+    reads = issubclass(cls, Analysis)
     end = time.monotonic() + seconds
-    judged = changed = 0
+    judged = changed = refused = 0
     for recipe in recipes(models, seed=seed):
         if time.monotonic() > end:
-            return TestedPass(judged, changed, None, None, True, seed)
-        trial = examine(recipe)
+            return TestedPass(judged, changed, None, None, True, seed, refused, reads)
+        trial = examine(cls, recipe)
         judged += trial.judged
         changed += trial.judged and trial.changed
+        refused += trial.refused
         if trial.fault is not None:
-            small = recipe.shrunk(lambda r: examine(r).fault is not None)
-            return TestedPass(judged, changed, small, examine(small), False, seed)
-    return TestedPass(judged, changed, None, None, False, seed)
+            small = recipe.shrunk(lambda r: examine(cls, r).fault is not None)
+            shown = examine(cls, small)
+            return TestedPass(judged, changed, small, shown, False, seed, refused, reads)
+    return TestedPass(judged, changed, None, None, False, seed, refused, reads)
+
+
+def examine(cls: type[Pass], recipe: Recipe) -> Trial:
+    """Run a pass, and what it requires, on the model of a recipe, and compare."""
+    contracts = contracts_of(cls)
+    contract = next((c for c in contracts if isinstance(c, Equality | Tolerance)), None)
+    trial = attempt(
+        recipe,
+        lambda model: _applied(cls, model),
+        contract=contract,
+        allowed=cls.interface_changes,
+    )
+    if trial.changed and trial.fault is None and issubclass(cls, Analysis):
+        return Trial(True, True, "an analysis changed the model", trial.before, trial.after)
+    return trial
+
+
+def _applied(cls: type[Pass], model: ir.Model) -> ir.Model:
+    context = PassContext()
+    options: dict[type[Pass], Any] = {cls: cls.example}
+    for step in (*collect(cls.required_passes), cls):
+        pass_ = step(**options.get(step, {}))
+        pass_.context = context
+        model = pass_(model).model
+    return model

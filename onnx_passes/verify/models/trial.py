@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import onnx_ir as ir
 
 from onnx_passes.contracts import Equality, Tolerance
-from onnx_passes.errors import EngineError, OnnxPassesError, ReferenceDataError
+from onnx_passes.errors import EngineError, OnnxPassesError, PassError, ReferenceDataError
 from onnx_passes.runtime.base import Feeds, Outputs
 from onnx_passes.runtime.inputs import generate
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
@@ -30,16 +30,24 @@ class Trial:
     Attributes:
         judged: Whether the model could be judged: it is valid, and the engine runs it.
         changed: Whether the transformation changed it.
+        refused: Whether the transformation said that it cannot do it, by a PassError.
         fault: What was broken, in one sentence; None where nothing was.
         before: The model, as text.
         after: What was made of it, as text; empty where nothing was.
+        model: The model, where there is a fault.
+        result: What was made of it, where it computes something else.
+        feeds: Inputs on which it does.
     """
 
     judged: bool
     changed: bool = False
+    refused: bool = field(default=False, kw_only=True)
     fault: str | None = None
     before: str = ""
     after: str = ""
+    model: ir.Model | None = field(default=None, compare=False)
+    result: ir.Model | None = field(default=None, compare=False)
+    feeds: Feeds = field(default_factory=dict, compare=False)
 
 
 def attempt(
@@ -68,19 +76,28 @@ def attempt(
     except (EngineError, ReferenceDataError):
         return Trial(judged=False)
     before, kept = _text(model), Snapshot(model)
+
+    def faulty(reason: str, after: str = "", feeds: Feeds | None = None) -> Trial:
+        made = None if feeds is None else result
+        return Trial(True, True, reason, before, after, model, made, feeds or {})
+
     try:
-        after = transform(kept.restore())
+        result = transform(kept.restore())
+    except PassError:
+        return Trial(judged=True, refused=True)
     except OnnxPassesError as error:
-        return Trial(True, True, f"it raised {type(error).__name__}: {error.message}", before)
+        return faulty(f"it raised {type(error).__name__}: {error.message}")
     except Exception as error:
-        return Trial(True, True, f"it raised {type(error).__name__}: {error}", before)
-    fault = _structure(model, after, allowed)
-    if fault is not None:
-        return Trial(True, True, fault, before, _unsure_text(after))
-    text, changed = _text(after), kept.change(after) is not Change.NONE
+        return faulty(f"it raised {type(error).__name__}: {error}")
+    broken = _structure(model, result, allowed)
+    if broken is not None:
+        return faulty(broken, _unsure_text(result))
+    text, changed = _text(result), kept.change(result) is not Change.NONE
     if changed:
-        fault = _values(after, samples, expected, contract or Equality(), negative_zero)
-    return Trial(True, changed, fault, before, text)
+        wrong = _values(result, samples, expected, contract or Equality(), negative_zero)
+        if wrong is not None:
+            return faulty(wrong[0], text, wrong[1])
+    return Trial(True, changed, None, before, text)
 
 
 def _structure(before: ir.Model, after: ir.Model, allowed: frozenset[str]) -> str | None:
@@ -96,20 +113,21 @@ def _values(
     expected: Sequence[Outputs],
     contract: Equality | Tolerance,
     negative_zero: bool,
-) -> str | None:
+) -> tuple[str, Feeds] | None:
+    """Return what is wrong, and the inputs on which it is."""
     wanted = {str(value.name) for value in model.graph.inputs}
     names = [str(value.name) for value in model.graph.outputs]
     fed: list[Feeds] = [{k: v for k, v in feeds.items() if k in wanted} for feeds in samples]
     try:
         produced = _run(model, fed)
     except EngineError as error:
-        return f"the result does not run: {error.message}"
-    for old, new in zip(expected, produced, strict=True):
+        return f"the result does not run: {error.message}", samples[0]
+    for feeds, old, new in zip(samples, expected, produced, strict=True):
         # By position: where a pass may rename outputs, their order is what stays.
         known = dict(zip(names, old.values(), strict=False))
         for check in compare(known, new, contract, negative_zero=negative_zero):
             if not check.passed:
-                return f"{check.output}: {check.reason}"
+                return f"{check.output}: {check.reason}", feeds
     return None
 
 

@@ -24,7 +24,7 @@ class Job:
 
     Attributes:
         subject: ``module:object``, where the rule or set of rules is found.
-        index: Which rule of the subject.
+        index: Which rule of the subject; None for a pass that is no rewrite rule.
         level: "test", "prove" or "all".
         seconds: For the property test.
         seed: Of all choices.
@@ -36,7 +36,7 @@ class Job:
     """
 
     subject: str
-    index: int = 0
+    index: int | None = 0
     level: str = "all"
     seconds: float = 10.0
     seed: int = 0
@@ -125,7 +125,7 @@ def certify_apart(job: Job) -> dict[str, Any]:
 
 
 def _ended(job: Job, verdict: str, reason: str) -> dict[str, Any]:
-    name = f"{job.subject}[{job.index}]"
+    name = job.subject if job.index is None else f"{job.subject}[{job.index}]"
     return {"rule": name, "verdict": verdict, "reason": reason, "contract": None}
 
 
@@ -134,6 +134,16 @@ def _work(job: Job) -> dict[str, Any]:
     from onnx_passes.verify.rules.fuzz_verdict import verdict_of
 
     subject = resolve(job.subject)
+    if job.index is None:
+        from onnx_passes.verify.models.verdict import verdict_of_pass
+
+        return verdict_of_pass(
+            subject,
+            seconds=job.seconds,
+            seed=job.seed,
+            models=job.models,
+            folder=job.folder,
+        )
     return verdict_of(subject, rules_of(subject)[job.index], job)
 
 

@@ -5,7 +5,7 @@ import pytest
 
 from onnx_passes import passes
 from onnx_passes.passes.analysis.operator_statistics import OperatorStatistics
-from onnx_passes.passes.base import Transformation
+from onnx_passes.passes.base import Analysis, Transformation
 from onnx_passes.passes.cleanup.remove_unused_nodes import RemoveUnusedNodes
 from onnx_passes.passes.registry import all_passes
 from onnx_passes.verify.models.fuzz_pass import fuzz_pass
@@ -37,15 +37,28 @@ def test_a_right_pass_is_tested_and_repeats():
     assert tested == fuzz_pass(RemoveUnusedNodes, models=30, seconds=120)
 
 
+@passes.verify.equality
+class FoldsNothing(Transformation):
+    def call(self, model):
+        return ir.passes.PassResult(model, modified=False)
+
+
+class Meddles(Analysis):
+    def call(self, model):
+        model.graph.name = "mine"
+        return ir.passes.PassResult(model, modified=False)
+
+
 def test_a_pass_that_changes_nothing_never_fired():
-    assert fuzz_pass(OperatorStatistics, models=5, seconds=60).verdict == "never fired"
+    assert fuzz_pass(FoldsNothing, models=5, seconds=60).verdict == "never fired"
 
 
-def without_options():
-    return [cls for cls in all_passes() if cls.name != "convert-opset"]
+def test_an_analysis_is_tested_for_changing_nothing():
+    assert fuzz_pass(OperatorStatistics, models=5, seconds=60).verdict == "tested"
+    assert fuzz_pass(Meddles, models=5, seconds=60).verdict == "refuted"
 
 
-@pytest.mark.parametrize("cls", without_options(), ids=lambda cls: cls.name)
+@pytest.mark.parametrize("cls", all_passes(), ids=lambda cls: cls.name)
 def test_every_shipped_pass_keeps_its_promise(cls):
     tested = fuzz_pass(cls, models=40, seconds=300, seed=3)
     assert tested.trial is None, tested.trial
