@@ -6,13 +6,12 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import onnx_ir as ir
 
 from onnx_passes.errors import ModelError
 from onnx_passes.io.detached import Row, attach, detach, fetch, keep, remark, remarks
-from onnx_passes.pipeline.gate import Gate
 from onnx_passes.pipeline.manager import PassManager
 from onnx_passes.pipeline.progress import analyst
 from onnx_passes.pipeline.sources import Sources
@@ -23,21 +22,9 @@ from onnx_passes.verify.interface import interface_of
 from onnx_passes.verify.snapshot import Snapshot, exact_key
 
 _OWN_STATE = ("counter", "history")  # the manager's, which replaying makes again
+_OF_RESUMING = ("nothing is resumed", "resumed after", "--resume goes on")  # of each run anew
 _WRITTEN = "quant_parameter_tensor_names"  # what ONNX has a place for
 _GIVEN = re.compile(r"(?:val|node_.*)_(\d+)")
-
-
-@runtime_checkable
-class Remembers(Protocol):
-    """A gate that knows of the passes what the model does not show, as error budgets."""
-
-    def remember(self) -> dict[str, Any]:
-        """Return it as JSON has it."""
-        ...
-
-    def recall(self, remembered: dict[str, Any]) -> None:
-        """Take it for what the passes so far have left."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -86,23 +73,12 @@ def take(manager: PassManager, original: Snapshot) -> Point:
         len(manager.report.passes),
         len(manager.rewrites.applied),
         manager.rewrites.skip,
-        tuple(manager.report.notes),
+        tuple(n for n in manager.report.notes if not any(w in n for w in _OF_RESUMING)),
         _plain(shared, "the state that passes share"),
         _results(manager),
-        _plain(remember(manager.gate), "what the gate remembers"),
+        _plain(manager.gate.remember(), "what the gate remembers"),
         tuple(_names(graph) for graph in all_graphs(manager.model)),
     )
-
-
-def remember(gate: Gate) -> dict[str, Any]:
-    """Return what a gate remembers of the passes so far."""
-    return gate.remember() if isinstance(gate, Remembers) else {}
-
-
-def recall(gate: Gate, remembered: dict[str, Any]) -> None:
-    """Tell a gate what it remembered."""
-    if isinstance(gate, Remembers):
-        gate.recall(remembered)
 
 
 def write(

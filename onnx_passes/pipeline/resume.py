@@ -156,7 +156,7 @@ class Keeper:
         manager.progress = Progress(found.journal, earlier, self.accept, results=state.results)
         if manager.gate is not None:
             manager.gate.distrust()
-            points.recall(manager.gate, state.budget)
+            manager.gate.recall(state.budget)
         self.report.resumed = found.words
         self.report.notes += [n for n in state.notes if n not in self.report.notes]
 

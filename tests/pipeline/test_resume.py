@@ -199,8 +199,10 @@ def test_a_change_kept_under_warn_is_no_verified_state(tmp_path):
     assert [p.resumed for p in done.report.passes] == [True, True, False, False]
 
 
-def test_torn_and_edited_files_are_refused(tmp_path):
+def test_torn_and_edited_files_are_refused(tmp_path, monkeypatch):
     """Truncate and flip every file of a state, in every region: never another result."""
+    sources = resuming.Sources()
+    monkeypatch.setattr(resuming, "Sources", lambda since: sources)  # each reads 50 modules
     clean = run(tmp_path / "none", wanted=False)
     run(tmp_path, broken=True)
     whole = {path: path.read_bytes() for path in files(tmp_path)}
@@ -225,6 +227,19 @@ def test_torn_and_edited_files_are_refused(tmp_path):
             refused += done.report.resumed is None
             assert done.report.resumed or "nothing is resumed: " in done.report.notes[0]
     assert refused > 60
+
+
+def test_spent_error_budgets_are_remembered(tmp_path):
+    kept = Resume(tmp_path)
+    run_pipeline(model(), default_config([], STEPS), resume=kept)
+    _, manager = kept.keeper._latest
+    gate, (bench, *_) = manager.gate, manager.gate.baseline.benches
+    gate._budget(bench).total["y"] = 0.75
+    remembered = json.loads(json.dumps(gate.remember()))
+    gate._budget(bench).total.clear()
+    gate.distrust()
+    gate.recall(remembered)
+    assert gate._budget(bench).total == {"y": 0.75}
 
 
 def test_a_manifest_with_a_right_digest_and_wrong_content_is_refused(tmp_path):
