@@ -1,6 +1,6 @@
 """``python -m benchmarks [SECTION]...``: measure, print Markdown.
 
-The sections are optimize, driver, regions, faults and, only where named, certify.
+The sections are optimize, driver, regions, faults, failures and, only where named, certify.
 
 Each figure is a median of several runs. A run of the command line is a process of its own, and
 verified and unverified runs take turns, so that a machine that slows down slows both.
@@ -11,7 +11,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 
-from benchmarks import driver, optimize, regions
+from benchmarks import driver, failures, optimize, regions
 from benchmarks.certify import report
 from benchmarks.faults import table
 from onnx_passes.runtime.environment import machine, versions
@@ -21,6 +21,7 @@ SECTIONS: dict[str, Callable[[], list[str]]] = {
     "regions": regions.tables,
     "driver": driver.tables,
     "faults": table.tables,
+    "failures": failures.tables,
     "certify": report.tables,
 }
 LONG = ("certify",)
