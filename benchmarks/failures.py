@@ -38,9 +38,9 @@ def tables() -> list[str]:
     return [
         f"## A wrong rewrite named (medians of {RUNS})",
         "",
-        "One bias of the 12-layer transformer times 1.01. The time of verification beyond that",
-        "of the same pass without a fault: every rewrite scored, the guilty one left out and the",
-        "rest checked again, the reproducer written, made smaller for at most as long as the",
+        "One bias of the 12-layer transformer times 1.01. The time of verification beyond",
+        "that of the same pass without a fault: every rewrite scored, the guilty one left out,",
+        "the rest checked again, the reproducer written, made smaller for at most as long as the",
         f"limit says. A first inference (session and run) takes {first:.2f} s, another one",
         f"{inference:.3f} s.",
         "",

@@ -205,6 +205,21 @@ def test_a_script_needs_onnx_onnxruntime_and_numpy_alone():
     assert found - set(sys.stdlib_module_names) == {"numpy", "onnx", "onnxruntime"}
 
 
+@pytest.mark.slow
+def test_a_bundle_runs_where_only_these_three_are_installed(tmp_path):
+    import venv
+    from importlib.metadata import version
+
+    folder = write_bundle(bundle(), tmp_path / "b")
+    venv.create(tmp_path / "env", with_pip=True)
+    python = tmp_path / "env/bin/python"
+    wanted = [f"{name}=={version(name)}" for name in ("onnx", "onnxruntime", "numpy")]
+    subprocess.run([python, "-m", "pip", "install", "-q", *wanted], check=True)
+    run = subprocess.run([python, folder / "repro.py"], capture_output=True, text=True)
+    assert run.returncode == 1, run.stderr
+    assert "before 6.0, after 9.0" in run.stdout
+
+
 def test_models_too_large_to_copy_are_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(module, "LIMIT", 4)
     head = '<ir_version: 10, opset_import: ["": 21]> g (float[2] x) => (float[2] y)'
