@@ -91,6 +91,12 @@ class UnsupportedModelError(EngineError):
     code = "unsupported-model"
 
 
+class EngineBuildError(EngineError):
+    """An engine reads a model, and does not compile it."""
+
+    code = "engine-build"
+
+
 class EngineCrashedError(EngineError):
     """The process in which an engine ran ended."""
 

@@ -13,6 +13,7 @@ from onnx_passes.runtime.isolated import IsolatedEngine, spelled, split_options
 from onnx_passes.runtime.isolated_process import Home
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.runtime.reference import ReferenceEngine
+from onnx_passes.runtime.tensorrt.engine import make_tensorrt
 
 Factory = Callable[[Mapping[str, object]], Engine]
 
@@ -160,3 +161,14 @@ def _onnxruntime(options: Mapping[str, object]) -> Engine:
 @register_engine("reference")
 def _reference(options: Mapping[str, object]) -> Engine:
     return ReferenceEngine(**checked_options(ReferenceEngine, options, "reference"))
+
+
+# Without a GPU the library can end the process that it is loaded into.
+@register_engine("tensorrt", isolate=True)
+def _tensorrt(options: Mapping[str, object]) -> Engine:
+    return make_tensorrt("tensorrt", options)
+
+
+@register_engine("tensorrt-rtx", isolate=True)
+def _tensorrt_rtx(options: Mapping[str, object]) -> Engine:
+    return make_tensorrt("tensorrt-rtx", options)

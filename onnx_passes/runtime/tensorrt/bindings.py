@@ -1,0 +1,74 @@
+"""The installed Python bindings, and the GPUs that their driver sees."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+import importlib.util
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from types import ModuleType
+from typing import Literal
+
+from onnx_passes.errors import EngineUnavailableError
+
+Package = Literal["tensorrt", "tensorrt-rtx"]
+
+MODULES: dict[Package, str] = {"tensorrt": "tensorrt", "tensorrt-rtx": "tensorrt_rtx"}
+"""The module of each package."""
+
+_DISTRIBUTIONS: dict[Package, tuple[str, ...]] = {
+    "tensorrt": ("tensorrt", "tensorrt-cu13-bindings", "tensorrt-cu12-bindings"),
+    "tensorrt-rtx": ("tensorrt-rtx", "tensorrt-rtx-cu13-bindings"),
+}
+_DRIVER = "libcuda.so.1"
+
+
+def install_help(package: Package) -> str:
+    """Return what installs a package."""
+    return f"pip install 'onnx-passes[{package}]'"
+
+
+def installed_version(package: Package) -> str | None:
+    """Return the version of a package, found without loading its libraries; None without."""
+    if importlib.util.find_spec(MODULES[package]) is None:
+        return None
+    for distribution in _DISTRIBUTIONS[package]:
+        try:
+            return version(distribution)
+        except PackageNotFoundError:
+            continue
+    return "unknown"
+
+
+def load_bindings(package: Package) -> ModuleType:
+    """Import the bindings of a package, with the libraries behind them.
+
+    Raises:
+        EngineUnavailableError: The package or one of its libraries is not on this machine.
+    """
+    if installed_version(package) is None:
+        raise EngineUnavailableError(f"{package} is not installed", help=install_help(package))
+    try:
+        return importlib.import_module(MODULES[package])
+    except (ImportError, OSError) as error:
+        raise EngineUnavailableError(
+            f"{package} cannot be loaded: {error}",
+            help=f"its libraries are missing; {install_help(package)}",
+        ) from error
+
+
+@cache
+def gpu_count() -> int:
+    """Return the number of GPUs, asked of the driver; 0 without a driver.
+
+    TensorRT itself must not be asked: without a driver it may end the process.
+    """
+    try:
+        driver = ctypes.CDLL(_DRIVER)
+    except OSError:
+        return 0
+    count = ctypes.c_int(0)
+    if driver.cuInit(0) != 0 or driver.cuDeviceGetCount(ctypes.byref(count)) != 0:
+        return 0
+    return count.value

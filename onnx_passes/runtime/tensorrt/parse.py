@@ -1,0 +1,75 @@
+"""A model through the parser, with what it refuses told by node."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import onnx_ir as ir
+
+from onnx_passes.errors import EngineError, ModelError, UnsupportedModelError
+from onnx_passes.io.render import inlined
+from onnx_passes.io.save import save_model
+from onnx_passes.io.slots import replaced
+from onnx_passes.surgery.walk import weight_bytes
+
+_LIMIT = (2 << 30) - (64 << 20)
+_MOST = 3
+
+
+def parse(parser: Any, model: ir.Model, *, limit: int = _LIMIT) -> None:
+    """Hand a model to the parser, as bytes, or as a file beyond 2 GiB.
+
+    Args:
+        parser: An ``OnnxParser``.
+        model: The model; it is not changed.
+        limit: Bytes of weights from which it goes through a file.
+
+    Raises:
+        UnsupportedModelError: The parser refuses it; the message names nodes and reasons.
+        EngineError: It cannot be serialised.
+    """
+    try:
+        if weight_bytes(model) < limit:
+            with replaced(model, inlined):
+                data = ir.to_proto(model).SerializeToString()
+            parsed = parser.parse(data)
+        else:
+            with tempfile.TemporaryDirectory(prefix="onnx-passes-") as folder:
+                path = Path(folder) / "model.onnx"
+                save_model(model, path, external_data="external")
+                parsed = parser.parse_from_file(str(path))
+    except (ir.serde.SerdeError, ModelError, OSError, ValueError, TypeError) as error:
+        raise EngineError(f"the model cannot be serialised: {error}") from error
+    if not parsed:
+        raise _refused(parser, model)
+
+
+def _refused(parser: Any, model: ir.Model) -> UnsupportedModelError:
+    errors = [parser.get_error(i) for i in range(parser.num_errors)]
+    told = list(dict.fromkeys(_told(error, model) for error in errors))
+    rest = f"; and {len(told) - _MOST} more" if len(told) > _MOST else ""
+    return UnsupportedModelError(
+        "; ".join(told[:_MOST]) + rest or "the parser gives no reason"
+    )
+
+
+def _told(error: Any, model: ir.Model) -> str:
+    stack = list(error.local_function_stack())
+    # The code of the bindings is an enumeration: ErrorCode.UNSUPPORTED_NODE.
+    code = str(error.code()).rpartition(".")[2]
+    inside = f" in function {' > '.join(stack)}" if stack else ""
+    reason = error.desc().strip()
+    operator = error.node_operator()
+    if not operator:
+        return f"{reason} ({code})"
+    name = error.node_name() or _outputs(error.node(), operator, model)
+    return f"node {name!r} ({operator}){inside}: {reason} ({code})"
+
+
+def _outputs(index: int, operator: str, model: ir.Model) -> str:
+    """Name a node that has no name by what it computes."""
+    if 0 <= index < len(model.graph) and model.graph[index].op_type == operator:
+        return ", ".join(str(value.name) for value in model.graph[index].outputs)
+    return f"#{index}"

@@ -1,0 +1,110 @@
+"""Optimisation profiles: the shapes that dynamic inputs may have."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from onnx_passes.errors import ConfigError, EngineError
+from onnx_passes.runtime.base import Feeds
+from onnx_passes.runtime.tensorrt.options import Dims, Profile
+
+_LONGEST_SHAPE = 8
+"""Elements up to which an integer input may be one that decides shapes, as TensorRT has it."""
+
+
+def observed_profiles(model: ir.Model, samples: Sequence[Feeds]) -> dict[str, Any]:
+    """Return profiles that hold all samples, as a pipeline file spells them.
+
+    Args:
+        model: The model; dimensions that are fixed in it need no profile.
+        samples: Inputs by name.
+    """
+    found: dict[str, Any] = {}
+    for value in model.graph.inputs:
+        if value.name is None or value.shape is None or value.shape.is_static():
+            continue
+        arrays = [feeds.get(value.name) for feeds in samples]
+        shapes = [a.shape for a in arrays if isinstance(a, np.ndarray)]
+        if shapes and len({len(shape) for shape in shapes}) == 1:
+            columns = list(zip(*shapes, strict=True))
+            found[value.name] = {
+                "min": [min(column) for column in columns],
+                "opt": list(shapes[0]),
+                "max": [max(column) for column in columns],
+            }
+    return found
+
+
+def observed_values(model: ir.Model, samples: Sequence[Feeds]) -> dict[str, Any]:
+    """Return the values of integer inputs that may decide shapes, as profiles."""
+    found: dict[str, Any] = {}
+    for value in model.graph.inputs:
+        static = value.shape is not None and value.shape.is_static()
+        if not static or value.dtype not in (ir.DataType.INT32, ir.DataType.INT64):
+            continue
+        arrays = [a for f in samples if isinstance(a := f.get(str(value.name)), np.ndarray)]
+        if arrays and arrays[0].ndim <= 1 and arrays[0].size <= _LONGEST_SHAPE:
+            stacked = np.stack([np.atleast_1d(a) for a in arrays])
+            found[str(value.name)] = {
+                "min": stacked.min(axis=0).tolist(),
+                "opt": stacked[0].tolist(),
+                "max": stacked.max(axis=0).tolist(),
+            }
+    return found
+
+
+def add_profile(builder: Any, network: Any, config: Any, given: Sequence[Profile]) -> None:
+    """Give a config the one profile that a network needs, if it needs one.
+
+    Args:
+        builder: Creates profiles.
+        network: The parsed network.
+        config: Gets the profile.
+        given: Shapes or values by input; those of inputs that need none are ignored.
+
+    Raises:
+        ConfigError: An input lacks a profile, or its profile does not fit it.
+    """
+    known: Mapping[str, Profile] = {profile.name: profile for profile in given}
+    inputs = [network.get_input(i) for i in range(network.num_inputs)]
+    wanting = [t for t in inputs if -1 in tuple(t.shape) or t.is_shape_tensor]
+    if not wanting:
+        return
+    made = builder.create_optimization_profile()
+    for tensor in wanting:
+        if tensor.name not in known:
+            kind = "values" if tensor.is_shape_tensor else "shapes"
+            raise ConfigError(
+                f"input {tensor.name!r} needs a profile: its {kind} are not fixed",
+                help=f"profiles: {{{tensor.name}: {{min: [..], opt: [..], max: [..]}}}}",
+            )
+        _set(made, tensor, known[tensor.name])
+    if config.add_optimization_profile(made) < 0:
+        raise EngineError("the profile is refused: one of its ranges is empty")
+
+
+def _set(made: Any, tensor: Any, profile: Profile) -> None:
+    sizes = (profile.min, profile.opt, profile.max)
+    if not tensor.is_shape_tensor:
+        _check_shape(tensor, profile, sizes)
+    setter = made.set_shape_input if tensor.is_shape_tensor else made.set_shape
+    try:
+        setter(tensor.name, *sizes)
+    except (ValueError, TypeError) as error:
+        raise ConfigError(f"profiles.{tensor.name}: {error}") from error
+
+
+def _check_shape(tensor: Any, profile: Profile, sizes: tuple[Dims, ...]) -> None:
+    shape = tuple(tensor.shape)
+    for size in sizes:
+        fits = len(size) == len(shape) and all(
+            dim in (-1, s) for dim, s in zip(shape, size, strict=True)
+        )
+        if not fits:
+            raise ConfigError(
+                f"profiles.{tensor.name}: {list(size)} does not fit its shape {list(shape)}"
+            )
