@@ -307,7 +307,7 @@ class Gate:
         if not self._moved:
             reason = "not run: no pass changed what is computed"
             return [
-                Check("drift", Verdict.PASSED, bench.engine.name, reason=reason)
+                Check("drift", Verdict.UNCHANGED, bench.engine.name, reason=reason)
                 for bench in self.baseline.benches
                 if bench.when in moments
             ]
