@@ -16,6 +16,7 @@ from onnx_passes.passes._support.scopes import nodes_within
 from onnx_passes.runtime.base import Engine, Feeds, Outputs
 from onnx_passes.runtime.inputs import AdversarialFeeds, name_of
 from onnx_passes.runtime.reference import ReferenceEngine
+from onnx_passes.runtime.tensorrt.engine import compiler_of
 from onnx_passes.surgery.digest import Key
 from onnx_passes.surgery.walk import captured_values
 from onnx_passes.verify.compare import compare
@@ -236,13 +237,14 @@ def prepared(
     Args:
         model: The original.
         samples: Reference inputs.
-        engines: The engines asked for.
+        engines: The engines asked for; those that only compile are left out.
         given: Whether the user gave the samples; one that does not run is then an error.
         special: Samples of special values, which may fail to run.
 
     Raises:
         EngineUnavailableError: An engine is not on this machine: nothing stands in for it.
     """
+    engines = [step for step in engines if compiler_of(step.engine) is None]
     for step in engines:
         step.engine.describe()
     benches = [Bench(step.engine, step.when) for step in engines]

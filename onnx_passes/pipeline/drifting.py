@@ -30,7 +30,7 @@ from onnx_passes.report.model import Blame, RunReport
 from onnx_passes.verify.cut import values_of
 from onnx_passes.verify.diverge import first_divergence
 from onnx_passes.verify.local import LocalScore, boundary, local_scores
-from onnx_passes.verify.result import Check
+from onnx_passes.verify.result import LEVEL, Check
 from onnx_passes.verify.score import resolution, score
 from onnx_passes.verify.snapshot import Change, Snapshot
 from onnx_passes.verify.witness import Witnesses
@@ -108,7 +108,7 @@ def trace_drift(drifted: Drifted, error: str) -> Traced:
     """
     traced = Traced()
     check = failed_check(drifted.checks)
-    if check is None or not drifted.gate.baseline.samples:
+    if check is None or check.kind == LEVEL or not drifted.gate.baseline.samples:
         return traced
     whole = Pair(drifted.original.model, drifted.result, "the whole models")
     pairs: list[Pair] = [whole]

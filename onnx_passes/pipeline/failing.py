@@ -27,7 +27,7 @@ from onnx_passes.surgery.walk import node_count, weight_bytes
 from onnx_passes.verify.cut import values_of
 from onnx_passes.verify.diverge import first_divergence
 from onnx_passes.verify.local import LocalScore, boundary, local_scores
-from onnx_passes.verify.result import Check, Checks
+from onnx_passes.verify.result import LEVEL, Check, Checks
 from onnx_passes.verify.snapshot import Change, Snapshot
 from onnx_passes.verify.witness import Witnesses
 
@@ -180,7 +180,7 @@ class FailedCheck:
         """Score rewrites on the sample, the engine and by the contract that failed."""
         check = failed_check(current.checks)
         samples = self.gate.baseline.samples
-        if check is None or check.engine is None or not samples:
+        if check is None or check.engine is None or check.kind == LEVEL or not samples:
             return []
         bench = bench_of(self.gate, check)
         witnesses = Witnesses()
@@ -220,6 +220,8 @@ class FailedCheck:
         ]
         if check is None or check.engine is None or not self.gate.baseline.samples:
             return found
+        if check.kind == LEVEL:
+            return found  # no numbers were compared: there is no value that diverges
         if found and found[0].value is not None:
             return found
         without = search.rest.model if search.rest is not None else self.before.model
@@ -283,6 +285,12 @@ class FailedCheck:
     def _reproduce(self, search: Search) -> None:
         check = failed_check(self.report.checks)
         assert check is not None
+        if check.kind == LEVEL:
+            self.report.notes.append(
+                "no reproducer: its bundle compares numbers; 'onnx-passes build' repeats this "
+                "on a model that 'dump_after' has written"
+            )
+            return
         failure = Failure(
             f"{self.report.index:04d}-{self.step.cls.name}",
             self.step.text,

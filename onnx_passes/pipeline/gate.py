@@ -16,6 +16,7 @@ from onnx_passes.passes.base import Pass
 from onnx_passes.pipeline import measure
 from onnx_passes.pipeline.baseline import Baseline, Bench
 from onnx_passes.pipeline.budget import Budget
+from onnx_passes.pipeline.levels import Levels
 from onnx_passes.pipeline.noise import Noise
 from onnx_passes.pipeline.regional import Regional
 from onnx_passes.pipeline.thresholds import Limits, Thresholds
@@ -40,6 +41,7 @@ class Gate:
         original: The original model.
         labels: Expected outputs or labels of each sample, where the user gave them.
         faults: What was wrong with the structure of the model before the first pass.
+        levels: The engines that compile and do not execute.
     """
 
     settings: Verify
@@ -47,6 +49,7 @@ class Gate:
     original: Snapshot
     labels: Sequence[Outputs] | None = None
     faults: frozenset[str] = frozenset()
+    levels: Levels = field(default_factory=Levels)
     _pending: dict[int, list[Outputs]] = field(default_factory=dict)
     _budgets: dict[str, Budget] = field(default_factory=dict)
     _spent: dict[str, Sequence[Spent]] = field(default_factory=dict)
@@ -100,7 +103,7 @@ class Gate:
                 if found is None:
                     found = self._whole(index, bench, before.model, model, pass_, override)
                 checks += found
-        return checks
+        return [*checks, *self.levels.check(before.model, model, "each")]
 
     def _regional(
         self,

@@ -177,6 +177,8 @@ class PassManager:
     ) -> None:
         start = time.perf_counter()
         report.checks = gate.against_original(self.model, ("each", "checkpoint"))
+        levels, original = gate.levels, gate.original.model
+        report.checks += levels.check(original, self.model, "each", "checkpoint")
         report.verify_seconds = time.perf_counter() - start
         report.verdict = Checks(tuple(report.checks)).verdict
         if report.verdict is Verdict.FAILED:

@@ -28,6 +28,7 @@ from onnx_passes.pipeline.baseline import prepared
 from onnx_passes.pipeline.context_dump import dump_context
 from onnx_passes.pipeline.gate import Gate
 from onnx_passes.pipeline.instruments import Dump, Instrument, SeedLogging
+from onnx_passes.pipeline.levels import begin
 from onnx_passes.pipeline.manager import PassManager, Stopped
 from onnx_passes.pipeline.resume import Resume
 from onnx_passes.pipeline.summary import summarize
@@ -164,6 +165,7 @@ def _run(
         changed = report.before.hash != report.after.hash
         moments = ("each", "checkpoint", "end") if changed else ()
         report.final = gate.against_original(manager.model, moments)
+        report.final += gate.levels.at_end(manager.model, changed=changed)
         failures = [c for c in report.final if c.verdict is Verdict.FAILED]
         if failures:
             error = VerificationError(
@@ -177,7 +179,7 @@ def _run(
             gate.baseline.ready("each")
             report.notes += dump_context(manager.model, gate.baseline, folder)
     if gate is not None:
-        _tell_baseline(report, gate)
+        _tell_baseline(report, gate, manager.model)
     report.not_verified = _not_verified(report)
     if gate is not None and any(p.changed for p in report.passes):
         report.not_verified += [
@@ -222,7 +224,8 @@ def _gate(
         names=[name_of(feeds) or "" for feeds in baseline.samples] if special else [],
     )
     labels = reference.expected
-    gate = Gate(config.verify, baseline, original, labels, faults)
+    levels = begin(model, baseline.samples, engines)
+    gate = Gate(config.verify, baseline, original, labels, faults, levels)
     gate.check_original()
     gate.check_thresholds(_own_tolerances(pipeline.steps))
     _tell_baseline(report, gate)
@@ -242,7 +245,7 @@ def _own_tolerances(
     return found
 
 
-def _tell_baseline(report: RunReport, gate: Gate) -> None:
+def _tell_baseline(report: RunReport, gate: Gate, result: ir.Model | None = None) -> None:
     """Report what is known of engines and samples, which is more once the original ran."""
     baseline = gate.baseline
     report.engines = [
@@ -256,6 +259,7 @@ def _tell_baseline(report: RunReport, gate: Gate) -> None:
         for b in baseline.benches
         if b.when != "never"
     ]
+    report.engines += gate.levels.reports(result)
     report.notes += [note for note in baseline.notes if note not in report.notes]
     if report.reference is not None:
         report.reference.samples = len(baseline.samples)
@@ -308,6 +312,7 @@ def _not_verified(report: RunReport) -> list[str]:
             f"{check.reason} ({check.engine})" if check.engine else str(check.reason)
             for check in done.checks
             if check.verdict is Verdict.NOT_VERIFIED
+            and (check.level is None or done.verdict is Verdict.NOT_VERIFIED)
         ]
         found += [f"{done.name}: {reason}" for reason in dict.fromkeys(reasons)]
     found += [

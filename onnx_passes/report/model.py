@@ -151,6 +151,9 @@ class EngineReport:
         noise: Largest difference between two runs of the original on it; None if not measured.
         spreads: Per output, how far runs of the original on it are apart: two of the same, and
             those with other optimizations; empty where nobody needed it.
+        level: How far the result got on an engine that compiles and does not execute
+            ("built", "parsed", "rejected", "absent"); None for engines that execute.
+        level_reason: The same as one sentence.
     """
 
     name: str
@@ -159,6 +162,8 @@ class EngineReport:
     fallback_for: str | None = None
     noise: float | None = None
     spreads: list[Spread] = field(default_factory=list)
+    level: str | None = None
+    level_reason: str | None = None
 
 
 @dataclass

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
-from onnx_passes.report.model import PassReport, RewriteSummary, RunReport
+from onnx_passes.report.model import EngineReport, PassReport, RewriteSummary, RunReport
 from onnx_passes.report.text import bound, number, plural
 from onnx_passes.verify.result import Check, OutputCheck, Verdict
 
@@ -63,12 +63,16 @@ class EngineTally:
     failed: int
     not_verified: int
     max_abs: float | None
+    level: str | None = None
+    level_reason: str | None = None
 
     @property
     def words(self) -> Words:
         """The engine's own verdict."""
         if self.failed:
             return Words("FAILED", "bad", plural(self.failed, "check") + " failed")
+        if self.level is not None:
+            return Words(self.level, "warn", self.level_reason or "")
         if self.not_verified:
             return Words("not verified", "warn", f"{self.not_verified} could not be run")
         if self.passed:
@@ -88,11 +92,14 @@ def outcome(report: RunReport) -> Words:
         return Words("NOT VERIFIED", "warn", "verification was off")
     unknown = [p for p in report.passes if p.verdict is Verdict.NOT_VERIFIED]
     open_checks = [c for c in report.final if c.verdict is Verdict.NOT_VERIFIED]
+    only = [f"{c.engine} ({c.level})" for c in open_checks if c.level is not None]
+    open_checks = [c for c in open_checks if c.level is None]
     if unknown or open_checks or report.not_verified:
         proved = any(p.verdict is Verdict.PASSED for p in report.passes)
         head = "PARTLY VERIFIED" if proved else "NOT VERIFIED"
         missing = [_named(unknown)] if unknown else []
         missing += ["the end result"] if open_checks else []
+        missing += [f"the end result on {', '.join(only)}"] if only else []
         said = f"not verified: {' and '.join(missing)}" if missing else "see what is missing"
         return Words(head, "warn", "; ".join(filter(None, [said, aside])))
     if not any(p.changed for p in report.passes):
@@ -123,7 +130,7 @@ def check_words(check: Check) -> Words:
     if check.verdict is Verdict.FAILED:
         return Words("FAILED", "bad", check.reason or _output_reason(check))
     if check.verdict is Verdict.NOT_VERIFIED:
-        return Words("not verified", "warn", check.reason or "")
+        return Words(check.level or "not verified", "warn", check.reason or "")
     if check.verdict is Verdict.UNCHANGED:
         return Words("no change", "plain", check.reason or "")
     return Words(_passed([check]), "good", check.reason or "")
@@ -176,7 +183,8 @@ def tallies(report: RunReport) -> dict[str, EngineTally]:
     for check in all_checks(report):
         if check.engine is not None:
             found.setdefault(check.engine, []).append(check)
-    return {name: _tally(checks) for name, checks in found.items()}
+    engines = {engine.name: engine for engine in report.engines}
+    return {name: _tally(checks, engines.get(name)) for name, checks in found.items()}
 
 
 def all_checks(report: RunReport) -> Iterator[Check]:
@@ -194,7 +202,7 @@ def element(text: str | None) -> float | None:
         return None
 
 
-def _tally(checks: list[Check]) -> EngineTally:
+def _tally(checks: list[Check], engine: EngineReport | None) -> EngineTally:
     count = Counter(c.verdict for c in checks)
     errors = [c.max_abs for c in checks if c.max_abs is not None]
     return EngineTally(
@@ -202,6 +210,8 @@ def _tally(checks: list[Check]) -> EngineTally:
         count[Verdict.FAILED],
         count[Verdict.NOT_VERIFIED],
         max(errors, default=None),
+        engine.level if engine else None,
+        engine.level_reason if engine else None,
     )
 
 

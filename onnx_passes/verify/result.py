@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+LEVEL = "level"
+"""Kind of the checks that ask how far a compiler gets with a model, and execute nothing."""
+
 
 class Verdict(StrEnum):
     """The outcome of a check, or of a whole pass."""
@@ -121,7 +124,7 @@ class Check:
     """One question put to one engine, or to the structure, and its answer.
 
     Attributes:
-        kind: "structure", "interface", "equality", "tolerance", "metric" or "drift".
+        kind: "structure", "interface", "equality", "tolerance", "metric", "drift" or "level".
         verdict: The outcome.
         engine: Name of the engine; None where none is involved.
         scope: "model" for whole-model runs, "region" for changed regions only.
@@ -131,6 +134,8 @@ class Check:
         metrics: Per metric.
         seconds: Wall time.
         budget: What a pass under tolerance took of each output's error budget.
+        level: How far an engine got that compiles and does not execute ("built", "parsed",
+            "rejected", "absent"); None for checks of another kind.
     """
 
     kind: str
@@ -143,6 +148,7 @@ class Check:
     metrics: tuple[MetricCheck, ...] = ()
     seconds: float = 0.0
     budget: tuple[Spent, ...] = ()
+    level: str | None = None
 
     @property
     def max_abs(self) -> float | None:
@@ -158,8 +164,18 @@ class Checks:
 
     @property
     def verdict(self) -> Verdict:
-        """Failed if any failed, else not verified if any was not, else passed."""
-        verdicts = {check.verdict for check in self.checks}
+        """Failed if any failed, else not verified if any was not, else passed.
+
+        A compiler that executes nothing verifies nothing: what it says counts against a pass
+        where it fails, and otherwise only where no engine compared numbers.
+        """
+        compared = any(c.engine and c.level is None for c in self.checks)
+        counted = (
+            c
+            for c in self.checks
+            if c.level is None or c.verdict is Verdict.FAILED or not compared
+        )
+        verdicts = {check.verdict for check in counted}
         for verdict in (Verdict.FAILED, Verdict.NOT_VERIFIED, Verdict.PASSED):
             if verdict in verdicts:
                 return verdict
