@@ -58,7 +58,12 @@ def test_an_analysis_is_tested_for_changing_nothing():
     assert fuzz_pass(Meddles, models=5, seconds=60).verdict == "refuted"
 
 
-@pytest.mark.parametrize("cls", all_passes(), ids=lambda cls: cls.name)
+def library():
+    # Other tests register passes of their own.
+    return [cls for cls in all_passes() if cls.__module__.startswith("onnx_passes.")]
+
+
+@pytest.mark.parametrize("cls", library(), ids=lambda cls: cls.name)
 def test_every_shipped_pass_keeps_its_promise(cls):
     tested = fuzz_pass(cls, models=40, seconds=300, seed=3)
     assert tested.trial is None, tested.trial
