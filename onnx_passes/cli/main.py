@@ -21,6 +21,7 @@ COMMANDS = {
     "report": "show a saved run, and judge it by other thresholds",
     "bisect": "find the first bad pass and rewrite",
     "certify": "test and prove rewrite rules on their own",
+    "build": "compile a model with TensorRT, with or without a GPU",
     "list": "list the passes",
     "explain": "explain a pass",
     "new-pass": "write a new pass and its test from a template",

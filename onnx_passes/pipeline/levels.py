@@ -151,6 +151,12 @@ def begin(model: ir.Model, samples: Sequence[Feeds], engines: Sequence[EngineSte
         inner = compiler_of(step.engine)
         if inner is None:
             continue
+        if inner.options.save:
+            raise ConfigError(
+                f"{inner.package}.save is not for pipelines, which build many models",
+                where=step.where,
+                help="onnx-passes build out.onnx -o out.engine",
+            )
         engine = fitted(step.engine, model, samples)
         compiler = Compiler(engine, compiler_of(engine) or inner, step.when, step.where)
         try:

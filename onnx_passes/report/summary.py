@@ -72,7 +72,7 @@ class EngineTally:
         if self.failed:
             return Words("FAILED", "bad", plural(self.failed, "check") + " failed")
         if self.level is not None:
-            return Words(self.level, "warn", self.level_reason or "")
+            return Words(self.level_reason or self.level, "warn")
         if self.not_verified:
             return Words("not verified", "warn", f"{self.not_verified} could not be run")
         if self.passed:
@@ -130,7 +130,7 @@ def check_words(check: Check) -> Words:
     if check.verdict is Verdict.FAILED:
         return Words("FAILED", "bad", check.reason or _output_reason(check))
     if check.verdict is Verdict.NOT_VERIFIED:
-        return Words(check.level or "not verified", "warn", check.reason or "")
+        return Words("not verified", "warn", check.reason or "")
     if check.verdict is Verdict.UNCHANGED:
         return Words("no change", "plain", check.reason or "")
     return Words(_passed([check]), "good", check.reason or "")

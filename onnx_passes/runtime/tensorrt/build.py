@@ -67,8 +67,11 @@ def build(package: Package, options: TensorRtOptions, model: ir.Model) -> bytes:
     if plan is None:
         raise _not_built(log)
     if cache is not None:
-        _save(Path(options.timing_cache), bytes(config.get_timing_cache().serialize()))
-    return bytes(plan)
+        _save(Path(options.timing_cache), bytes(cache.serialize()), "timing_cache")
+    data = bytes(plan)
+    if options.save:
+        _save(Path(options.save), data, "save")
+    return data
 
 
 def _needs_gpu(package: Package, options: TensorRtOptions) -> None:
@@ -164,10 +167,10 @@ def _not_built(log: Log) -> EngineBuildError:
     )
 
 
-def _save(path: Path, data: bytes) -> None:
+def _save(path: Path, data: bytes, option: str) -> None:
     try:
         with pending(path) as file:
             file.write(data)
             file.publish(path)
     except OSError as error:
-        raise ConfigError(f"timing_cache: {path}: {error.strerror or error}") from error
+        raise ConfigError(f"{option}: {path}: {error.strerror or error}") from error

@@ -93,6 +93,7 @@ class TensorRtOptions(BaseModel):
         network_hook: ``module:function``, called with the bindings and the parsed network.
         config_hook: ``module:function``, called with the bindings and the builder's config.
         verbosity: How much of what the compiler logs is attached to a failure.
+        save: File that every build writes its engine to; not for pipelines, which build many.
         require: Level that the original and the result must reach, else the run fails.
     """
 
@@ -109,6 +110,7 @@ class TensorRtOptions(BaseModel):
     network_hook: Hook = ""
     config_hook: Hook = ""
     verbosity: Verbosity = "warning"
+    save: str = ""
     require: Require | None = None
 
     @property
