@@ -66,6 +66,10 @@ def _as_in_a_new_process(monkeypatch):
     def ours(cls):
         return cls.__module__.startswith("onnx_passes.")
 
+    for cls in registry._passes.values():
+        if not ours(cls):
+            # Or a pipeline that imports the module would find it loaded, and its passes gone.
+            monkeypatch.delitem(sys.modules, cls.__module__, raising=False)
     known = {name: cls for name, cls in registry._passes.items() if ours(cls)}
     groups = {name: list(filter(ours, found)) for name, found in registry._groups.items()}
     monkeypatch.setattr(registry, "_passes", known)
