@@ -5,7 +5,7 @@ BIN := .venv/bin
 STAMP := .venv/.installed
 JOBS ?= 2
 
-.PHONY: demo test lint types rooms certificates unit slow bench docs clean help
+.PHONY: demo test lint types rooms certificates unit slow tensorrt bench docs clean help
 
 help:  ## show the targets
 	@grep -hE '^[a-z]+:.*##' Makefile | sed -E 's/:[^#]*## /\t/'
@@ -40,8 +40,14 @@ certificates: $(STAMP)  ## has each rewrite rule a fresh certificate?
 slow: $(STAMP)  ## the tests that take minutes
 	$(BIN)/pytest -n $(JOBS) -m slow
 
+# In an environment of its own: `make test` has to pass without NVIDIA's compiler.
+tensorrt:  ## the tests that need NVIDIA's compiler, and no GPU
+	$(PYTHON) -m venv .venv-tensorrt
+	.venv-tensorrt/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,tensorrt-rtx]'
+	.venv-tensorrt/bin/pytest -m tensorrt
+
 clean:  ## remove the environment and what was built
-	rm -rf .venv out build dist .mypy_cache .ruff_cache .pytest_cache
+	rm -rf .venv .venv-tensorrt out build dist .mypy_cache .ruff_cache .pytest_cache
 
 docs: $(STAMP)  ## write the generated pages
 	$(BIN)/python docs/generate.py

@@ -27,6 +27,14 @@ def states_go_to_a_folder_of_their_own(tmp_path_factory):
     os.environ["ONNX_PASSES_CACHE"] = str(tmp_path_factory.mktemp("states"))
 
 
+def pytest_runtest_setup(item):
+    from onnx_passes.runtime.tensorrt.bindings import install_help, installed_version
+
+    wanted = item.get_closest_marker("tensorrt") is not None
+    if wanted and installed_version("tensorrt-rtx") is None:
+        pytest.skip(f"tensorrt-rtx is not installed: {install_help('tensorrt-rtx')}")
+
+
 def pytest_configure(config):
     shared = getattr(config, "workerinput", {}).get("corpus_log")
     config.stash[LOG] = Path(shared or tempfile.mkdtemp(prefix="onnx-passes-corpus-"))
