@@ -1,0 +1,53 @@
+"""Rules that take out an operator which returns its first input as it is."""
+
+from __future__ import annotations
+
+import abc
+from typing import Any, ClassVar
+
+import onnx_ir as ir
+
+from onnx_passes.passes.base import Op, RewriteRuleSetPass, Transformation, Var
+
+
+class IdlePass(Transformation, RewriteRuleSetPass):
+    """A pass that takes out nodes of some operators where they do nothing.
+
+    Attributes:
+        operators: The operators, of the main domain.
+    """
+
+    requires: ClassVar[Any] = ("shape-inference",)
+    operators: ClassVar[tuple[str, ...]] = ()
+
+    @abc.abstractmethod
+    def is_idle(self, node: ir.Node, x: ir.Value) -> bool:
+        """Whether the first output of a node is its first input, shape and all."""
+
+    def pattern(self) -> list[Any]:
+        return [_Call(name) for name in self.operators]
+
+    def rewrite(self) -> list[Any]:
+        return [_first for _ in self.operators]
+
+    def check(self) -> list[Any]:
+        def idle(context: Any, x: ir.Value, **_: Any) -> bool:
+            others = context.root.outputs[1:]
+            read = any(value.uses() or value.is_graph_output() for value in others)
+            return not read and self.is_idle(context.root, x)
+
+        return [idle for _ in self.operators]
+
+
+class _Call:
+    """The pattern of a call of one operator with any further inputs."""
+
+    def __init__(self, operator: str) -> None:
+        self.operator = operator
+
+    def __call__(self, op: Op, x: Var) -> Var:
+        return getattr(op, self.operator)(x, _allow_other_inputs=True)
+
+
+def _first(op: Op, x: ir.Value, **_: Any) -> ir.Value:
+    return x

@@ -1,0 +1,48 @@
+"""Take out a Where whose condition is known, or does not matter."""
+
+from typing import Any
+
+import onnx_ir as ir
+
+from onnx_passes import passes
+from onnx_passes.passes._support.shapes import widens
+from onnx_passes.passes._support.tensors import constant_of
+from onnx_passes.passes.base import Op, RewriteRuleSetPass, Transformation, Value, Var
+
+
+@passes.verify.equality
+@passes.register()
+@passes.register("eliminate")
+class EliminateConstantWhere(Transformation, RewriteRuleSetPass):
+    """Take out a Where whose condition is known, or does not matter.
+
+    Before: ``Where(true, x, y)``, ``Where(false, y, x)``, ``Where(c, x, x)``
+    After:  ``x``
+
+    Sound because one operand is taken everywhere, and has the shape of the result.
+
+    Leaves alone: an operand that is broadcast to the shape of the others.
+    """
+
+    def pattern(self) -> list[Any]:
+        def of_two(op: Op, c: Var, x: Var, y: Var) -> Var:
+            return op.Where(c, x, y)
+
+        return [of_two, of_two]
+
+    def rewrite(self) -> list[Any]:
+        return [lambda op, x, **_: x, lambda op, y, **_: y]
+
+    def check(self) -> list[Any]:
+        def first(context: Any, c: Value, x: Value, y: Value) -> bool:
+            return (x is y or _always(c, True)) and not widens(x, c) and not widens(x, y)
+
+        def second(context: Any, c: Value, x: Value, y: Value) -> bool:
+            return _always(c, False) and not widens(y, c) and not widens(y, x)
+
+        return [first, second]
+
+
+def _always(condition: ir.Value, wanted: bool) -> bool:
+    tensor = constant_of(condition)
+    return tensor is not None and bool((tensor.numpy() == wanted).all())

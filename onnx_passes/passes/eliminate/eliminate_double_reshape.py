@@ -1,0 +1,62 @@
+"""Take out what only shapes a tensor that is reshaped next."""
+
+from typing import Any
+
+import onnx_ir as ir
+
+from onnx_passes import passes
+from onnx_passes.passes._support.shapes import ints_of
+from onnx_passes.passes.base import Op, RewriteRuleSetPass, Transformation, Value, Var
+
+SHAPERS = ("Reshape", "Flatten", "Squeeze", "Unsqueeze")
+
+
+@passes.verify.equality
+@passes.register()
+@passes.register("eliminate")
+class EliminateDoubleReshape(Transformation, RewriteRuleSetPass):
+    """Take out what only shapes a tensor that is reshaped next.
+
+    Before: ``Reshape(Unsqueeze(x, [0]), [2, -1])``
+    After:  ``Reshape(x, [2, -1])``
+
+    Sound because Reshape, Flatten, Squeeze and Unsqueeze keep the order of the elements, so
+    that the last one alone decides.
+
+    Leaves alone: a target that is computed, or that copies a dimension (0) of the tensor
+    between; attributes that refer to those of a function.
+    """
+
+    def pattern(self) -> list[Any]:
+        return [_Twice(name) for name in SHAPERS]
+
+    def check(self) -> list[Any]:
+        return [_describes_all for _ in SHAPERS]
+
+    def rewrite(self) -> list[Any]:
+        return [_once for _ in SHAPERS]
+
+
+class _Twice:
+    def __init__(self, operator: str) -> None:
+        self.operator = operator
+
+    def __call__(self, op: Op, x: Var, target: Var) -> Var:
+        between = getattr(op, self.operator)(x, _allow_other_inputs=True)
+        return op.Reshape(between, target, _outputs=["y"])
+
+
+def _describes_all(context: Any, x: Value, target: Value, y: Value) -> bool:
+    sizes = ints_of(target)
+    return sizes is not None and (0 not in sizes or bool(_allowzero(y)))
+
+
+def _once(op: Op, x: Value, target: Value, y: Value) -> Value:
+    allowzero = _allowzero(y)
+    return op.Reshape(x, target, **({"allowzero": allowzero} if allowzero else {}))
+
+
+def _allowzero(y: ir.Value) -> int:
+    node = y.producer()
+    assert node is not None, "the pattern has matched a node"
+    return node.attributes.get_int("allowzero", 0) or 0

@@ -1,0 +1,38 @@
+"""Take out an Expand or Tile that repeats nothing."""
+
+import onnx_ir as ir
+
+from onnx_passes import passes
+from onnx_passes.passes._support.idle import IdlePass
+from onnx_passes.passes._support.shapes import dims_of, ints_of, is_shape_of
+
+
+@passes.verify.equality
+@passes.register()
+@passes.register("eliminate")
+class EliminateNoopExpand(IdlePass):
+    """Take out an Expand or Tile that repeats nothing.
+
+    Before: ``Expand(x, [1, 3])`` of a ``x`` of shape [2, 3], or ``Tile(x, [1, 1])``
+    After:  ``x``
+
+    Sound because every dimension of the target is 1 or the size that is there.
+
+    Leaves alone: a target that is computed, unless as the shape of the tensor itself; more
+    dimensions than the tensor has.
+    """
+
+    operators = ("Expand", "Tile")
+
+    def is_idle(self, node: ir.Node, x: ir.Value) -> bool:
+        """Whether nothing is repeated."""
+        target = ints_of(node.inputs[1])
+        if node.op_type == "Tile":
+            return target is not None and len(node.inputs) == 2 and set(target) <= {1}
+        if is_shape_of(node.inputs[1], x):
+            return True
+        dims = dims_of(x)
+        if dims is None or target is None or len(target) > len(dims):
+            return False
+        pairs = zip(reversed(dims), reversed(target), strict=False)
+        return all(size in (1, dim) for dim, size in pairs)

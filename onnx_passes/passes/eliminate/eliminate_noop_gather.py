@@ -1,0 +1,36 @@
+"""Take out a Gather of all elements in order."""
+
+import onnx_ir as ir
+
+from onnx_passes import passes
+from onnx_passes.passes._support.idle import IdlePass
+from onnx_passes.passes._support.shapes import dims_of
+from onnx_passes.passes._support.tensors import constant_of
+
+
+@passes.verify.equality
+@passes.register()
+@passes.register("eliminate")
+class EliminateNoopGather(IdlePass):
+    """Take out a Gather of all elements in order.
+
+    Before: ``Gather<axis = 0>(x, [0, 1, 2])`` of three rows
+    After:  ``x``
+
+    Sound because each element is taken once, from where it is put.
+
+    Leaves alone: a dimension of unknown size.
+    """
+
+    operators = ("Gather",)
+
+    def is_idle(self, node: ir.Node, x: ir.Value) -> bool:
+        """Whether the indices count through the axis."""
+        dims, indices = dims_of(x), constant_of(node.inputs[1])
+        axis = node.attributes.get_int("axis", 0)
+        if dims is None or indices is None or len(indices.shape) != 1:
+            return False
+        size = dims[axis] if -len(dims) <= axis < len(dims) else None
+        if not isinstance(size, int):
+            return False
+        return [int(i) + size * (i < 0) for i in indices.numpy()] == list(range(size))

@@ -1,0 +1,30 @@
+"""Take out a Pad by nothing."""
+
+import onnx_ir as ir
+
+from onnx_passes import passes
+from onnx_passes.passes._support.idle import IdlePass
+from onnx_passes.passes._support.shapes import ints_of
+
+
+@passes.verify.equality
+@passes.register()
+@passes.register("eliminate")
+class EliminateNoopPad(IdlePass):
+    """Take out a Pad by nothing.
+
+    Before: ``Pad(x, [0, 0, 0, 0])``
+    After:  ``x``
+
+    Sound because nothing is added in any mode.
+
+    Leaves alone: amounts that are computed.
+    """
+
+    operators = ("Pad",)
+
+    def is_idle(self, node: ir.Node, x: ir.Value) -> bool:
+        """Whether all amounts are zero."""
+        given = node.attributes.get_ints("pads") or node.attributes.get_ints("paddings")
+        amounts = list(given or ()) if len(node.inputs) == 1 else ints_of(node.inputs[1])
+        return amounts is not None and set(amounts) == {0}

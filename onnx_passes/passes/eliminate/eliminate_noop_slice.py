@@ -1,0 +1,54 @@
+"""Take out a Slice that takes everything."""
+
+import onnx_ir as ir
+
+from onnx_passes import passes
+from onnx_passes.passes._support.idle import IdlePass
+from onnx_passes.passes._support.shapes import INT_MAX, dims_of, ints_of
+
+
+@passes.verify.equality
+@passes.register()
+@passes.register("eliminate")
+class EliminateNoopSlice(IdlePass):
+    """Take out a Slice that takes everything.
+
+    Before: ``Slice(x, [0], [2147483647], [1])``
+    After:  ``x``
+
+    Sound because on every axis it starts at the first element, ends behind the last, and
+    leaves none out.
+
+    Leaves alone: bounds that are computed; an end within a dimension of unknown size.
+    """
+
+    operators = ("Slice",)
+
+    def is_idle(self, node: ir.Node, x: ir.Value) -> bool:
+        """Whether every bound lies outside."""
+        starts, ends, axes, steps = _bounds(node)
+        dims = dims_of(x)
+        if starts is None or ends is None or axes is None or set(steps or [0]) != {1}:
+            return False
+        for start, end, axis in zip(starts, ends, axes, strict=True):
+            size = None if dims is None or axis >= len(dims) else dims[axis]
+            least = size if isinstance(size, int) else INT_MAX
+            if end < least or not (start == 0 or start <= -least):
+                return False
+        return True
+
+
+def _bounds(node: ir.Node) -> tuple[list[int] | None, ...]:
+    """Return starts, ends, axes and steps; None for what is not known."""
+    if len(node.inputs) == 1:  # before opset 10
+        given = [node.attributes.get_ints(name) for name in ("starts", "ends", "axes")]
+        old = [None if found is None else list(found) for found in given]
+        return old[0], old[1], old[2] or _first_axes(old[0]), [1]
+    inputs = [*node.inputs, None, None]
+    starts, ends = ints_of(inputs[1]), ints_of(inputs[2])
+    axes = _first_axes(starts) if inputs[3] is None else ints_of(inputs[3])
+    return starts, ends, axes, [1] if inputs[4] is None else ints_of(inputs[4])
+
+
+def _first_axes(starts: list[int] | None) -> list[int] | None:
+    return None if starts is None else list(range(len(starts)))

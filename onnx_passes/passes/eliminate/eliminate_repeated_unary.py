@@ -1,0 +1,64 @@
+"""Take out operators that undo or repeat the one before."""
+
+from typing import Any
+
+from onnx_passes import passes
+from onnx_passes.passes.base import Op, RewriteRuleSetPass, Transformation, Value, Var
+
+UNDOES = ("Not", "Neg", "BitwiseNot")
+REPEATS = (
+    *((name, name) for name in ("Abs", "Relu", "Sign")),
+    *((a, b) for a in ("Ceil", "Floor", "Round") for b in ("Ceil", "Floor", "Round")),
+    ("Neg", "Abs"),
+)
+"""Pairs of operators, inner and outer, and which of them is not needed."""
+
+
+@passes.verify.equality
+@passes.register()
+@passes.register("eliminate")
+class EliminateRepeatedUnary(Transformation, RewriteRuleSetPass):
+    """Take out operators that undo or repeat the one before.
+
+    Before: ``Not(Not(x))``, ``Neg(Neg(x))``; ``Abs(Abs(x))``, ``Floor(Ceil(x))``;
+            ``Abs(Neg(x))``
+    After:  ``x``; ``Abs(x)``, ``Ceil(x)``; ``Abs(x)``
+
+    Sound because negation flips a bit, or wraps the same way twice; because Abs, Relu and Sign
+    leave their own results as they are, and roundings those of each other; and because the
+    sign is lost in Abs.
+
+    Leaves alone: any other pair, such as Neg of Abs.
+    """
+
+    def pattern(self) -> list[Any]:
+        return [_Pair(name, name) for name in UNDOES] + [_Pair(*pair) for pair in REPEATS]
+
+    def rewrite(self) -> list[Any]:
+        return [_operand for _ in UNDOES] + [
+            _Outer(pair[1]) if pair == ("Neg", "Abs") else _between for pair in REPEATS
+        ]
+
+
+class _Pair:
+    def __init__(self, inner: str, outer: str) -> None:
+        self.inner, self.outer = inner, outer
+
+    def __call__(self, op: Op, x: Var) -> Var:
+        return getattr(op, self.outer)(getattr(op, self.inner)(x, _outputs=["between"]))
+
+
+class _Outer:
+    def __init__(self, operator: str) -> None:
+        self.operator = operator
+
+    def __call__(self, op: Op, x: Value, between: Value) -> Value:
+        return getattr(op, self.operator)(x)
+
+
+def _operand(op: Op, x: Value, between: Value) -> Value:
+    return x
+
+
+def _between(op: Op, x: Value, between: Value) -> Value:
+    return between

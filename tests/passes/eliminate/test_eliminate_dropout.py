@@ -1,0 +1,63 @@
+import pytest
+
+from onnx_passes.passes.eliminate.eliminate_dropout import EliminateDropout
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        pytest.param(
+            """(float[2,3] x) => (float[2,3] y)  { t = Dropout(x) y = Exp(t) }""",
+            """(float[2,3] x) => (float[2,3] y) { y = Exp(x) }""",
+            id="plain",
+        ),
+        pytest.param(
+            """(float[2,3] x) => (float[2,3] y)  { t, m = Dropout(x) y = Exp(t) }""",
+            """(float[2,3] x) => (float[2,3] y) { y = Exp(x) }""",
+            id="with a mask that nobody reads",
+        ),
+        pytest.param(
+            """(float[2,3] x) => (float[2,3] y) <float r = {0.5}, bool f = {0}>
+            { t = Dropout(x, r, f) y = Exp(t) }""",
+            """(float[2,3] x) => (float[2,3] y) { y = Exp(x) }""",
+            id="not training",
+        ),
+        pytest.param(
+            """<ir_version: 8, opset_import: ["" : 7]> m (float[2,3] x) => (float[2,3] y)
+            { t = Dropout(x) y = Exp(t) }""",
+            """<ir_version: 8, opset_import: ["" : 7]> m (float[2,3] x) => (float[2,3] y)
+            { y = Exp(x) }""",
+            id="opset 7",
+        ),
+    ],
+)
+def test_fires(before, after, rewrites):
+    rewrites(EliminateDropout(), before, after)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(
+            """(float[2,3] x) => (float[2,3] y) <float r = {0.5}, bool f = {1}>
+            { y = Dropout<seed = 1>(x, r, f) }""",
+            id="training",
+        ),
+        pytest.param(
+            """(float[2] x) => (float[2] y, bool[2] m) { y, m = Dropout(x) }""",
+            id="the mask is read",
+        ),
+        pytest.param(
+            """(float[2] x, bool f) => (float[2] y) <float r = {0.5}>
+            { y = Dropout<seed = 1>(x, r, f) }""",
+            id="computed mode",
+        ),
+        pytest.param(
+            """<ir_version: 8, opset_import: ["" : 6]> m (float[2] x) => (float[2] y)
+            { y = Dropout<is_test = 0>(x) }""",
+            id="opset 6",
+        ),
+    ],
+)
+def test_leaves_alone(text, leaves_alone):
+    leaves_alone(EliminateDropout(), text)
