@@ -3,7 +3,6 @@
 from typing import Any, ClassVar
 
 import numpy as np
-import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.passes._support.shapes import widens
