@@ -49,7 +49,7 @@ def rewrite(
         PassError: A rule raised.
     """
     driver = _Driver(model, rules, rewrites or Rewrites())
-    with _overridable_hidden(model):
+    with _overridable_hidden(model), _types_of_functions_hidden(model):
         driver.run()
     return driver.applied
 
@@ -255,3 +255,23 @@ def _overridable_hidden(model: ir.Model) -> Iterator[None]:
     finally:
         for value, tensor in hidden:
             value.const_value = tensor
+
+
+@contextmanager
+def _types_of_functions_hidden(model: ir.Model) -> Iterator[None]:
+    """Hide types and shapes noted in functions: those of one call are not those of another."""
+    hidden = [
+        (value, value.type, value.shape)
+        for function in model.functions.values()
+        for graph in graphs_within(function.graph)
+        for node in graph
+        for value in node.outputs
+        if value.type is not None or value.shape is not None
+    ]
+    for value, _, _ in hidden:
+        value.type = value.shape = None
+    try:
+        yield
+    finally:
+        for value, type_, shape in hidden:
+            value.type, value.shape = type_, shape

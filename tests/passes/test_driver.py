@@ -5,6 +5,7 @@ from onnxscript.rewriter import RewriteRule
 from onnx_passes.errors import FixpointError, PassError
 from onnx_passes.passes.context import Rewrites
 from onnx_passes.passes.driver import rewrite
+from onnx_passes.passes.eliminate.eliminate_noop_reshape import EliminateNoopReshape
 
 HEADER = '<ir_version: 10, opset_import: ["" : 20, "local" : 1]> '
 
@@ -217,3 +218,15 @@ def test_a_constant_output_keeps_the_shape_that_its_user_declared():
     model = parse("m (float[2] x) => (float[K] y) { y = Constant<value = float[2] {1, 2}>() }")
     rewrite(model, [DROP_IDENTITY])
     assert str(model.graph.outputs[0].shape) == "[K]"
+
+
+def test_a_shape_noted_in_a_function_is_not_believed(leaves_alone):
+    # It was noted for one call; another may pass another shape.
+    leaves_alone(
+        EliminateNoopReshape(),
+        """<ir_version: 10, opset_import: ["" : 20, "l" : 1]>
+        m (float[2,3] x, float[3,2] z) => (float[2,3] y, float[2,3] w)
+        { y = l.F(x) w = l.F(z) }
+        <domain: "l", opset_import: ["" : 20]> F (a) => (c) <float[2,3] b>
+        { b = Exp(a) s = Constant<value_ints = [2, 3]>() c = Reshape(b, s) }""",
+    )
