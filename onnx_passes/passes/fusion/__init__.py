@@ -1,0 +1,1 @@
+"""Passes that put one operator in the place of several."""

@@ -1,0 +1,147 @@
+"""Put a BatchNormalization into the weights of the layer before it."""
+
+from typing import Any, ClassVar
+
+import numpy as np
+import onnx_ir as ir
+
+from onnx_passes import passes
+from onnx_passes.passes._support.tensors import constant_of
+from onnx_passes.passes.base import Op, RewriteRuleSetPass, Transformation, Value, Var
+
+LAYERS = ("Conv", "ConvTranspose", "Gemm")
+
+
+@passes.verify.tolerance
+@passes.register()
+@passes.register("fuse")
+class FuseBatchNormalization(Transformation, RewriteRuleSetPass):
+    """Put a BatchNormalization into the weights of the layer before it.
+
+    Before: ``BatchNormalization(Conv(x, w, b), scale, bias, mean, variance)``
+    After:  ``Conv(x, w * f, (b - mean) * f + bias)`` with
+            ``f = scale / sqrt(variance + epsilon)``
+
+    Sound because the layer is linear, and the normalisation scales and shifts each of its
+    output channels. The contract is a tolerance: the weights are rounded once more. They are
+    computed in double precision.
+
+    Leaves alone: training mode; statistics or weights that are computed or that callers may
+    override; a layer that something else reads; a Gemm with ``transA``, with factors, or with
+    a bias that is no row; results that are not finite.
+    """
+
+    requires: ClassVar[Any] = ("shape-inference",)
+
+    def pattern(self) -> list[Any]:
+        return [_Normalised(name) for name in LAYERS]
+
+    def check(self) -> list[Any]:
+        return [_can_be_fused for _ in LAYERS]
+
+    def rewrite(self) -> list[Any]:
+        return [_fused for _ in LAYERS]
+
+
+class _Normalised:
+    def __init__(self, layer: str) -> None:
+        self.layer = layer
+
+    def __call__(self, op: Op, x: Var, w: Var, s: Var, b: Var, m: Var, v: Var) -> Var:
+        layer = getattr(op, self.layer)(x, w, _allow_other_inputs=True, _outputs=["t"])
+        return op.BatchNormalization(layer, s, b, m, v, _outputs=["y"])
+
+
+def _can_be_fused(context: Any, w: Value, t: Value, y: Value, **_: Any) -> bool:
+    layer, norm = _node(t), _node(y)
+    bias = layer.inputs[2] if len(layer.inputs) > 2 else None
+    constants = [*norm.inputs[1:5], w, *([] if bias is None else [bias])]
+    if (
+        len(t.uses()) != 1
+        or t.is_graph_output()
+        or any(constant_of(c) is None for c in constants)
+    ):
+        return False
+    if len({c.dtype for c in map(constant_of, constants) if c is not None}) != 1:
+        return False
+    if len(norm.outputs) != 1 or (norm.attributes.get_int("training_mode") or 0):
+        return False
+    if not norm.attributes.get_int("spatial", 1) or not _is_plain(layer):
+        return False
+    found = _weights(layer, norm)
+    return found is not None and all(np.isfinite(a).all() for a in found)
+
+
+def _is_plain(layer: ir.Node) -> bool:
+    if layer.op_type != "Gemm":
+        return True
+    factors = (layer.attributes.get_float(name, 1.0) for name in ("alpha", "beta"))
+    return not layer.attributes.get_int("transA", 0) and set(factors) == {1.0}
+
+
+def _fused(op: Op, x: Value, t: Value, y: Value, **_: Any) -> Value:
+    layer = _node(t)
+    found = _weights(layer, _node(y))
+    assert found is not None, "check has seen to it"
+    weights, bias = (op.Constant(value=ir.tensor(array)) for array in found)
+    return getattr(op, layer.op_type)(x, weights, bias, **layer.attributes)
+
+
+def _weights(layer: ir.Node, norm: ir.Node) -> tuple[np.ndarray[Any, Any], ...] | None:
+    """Return the weights and the bias of the layer that does both."""
+    scale, shift, mean, variance = (_wide(value) for value in norm.inputs[1:5])
+    stored = constant_of(layer.inputs[1])
+    assert stored is not None, "check has seen to it"
+    weights, channels = _wide(layer.inputs[1]), scale.size
+    bias = np.zeros(channels)
+    if len(layer.inputs) > 2 and layer.inputs[2] is not None:
+        bias = _wide(layer.inputs[2])
+        if layer.op_type == "Gemm" and bias.size == channels and bias.ndim <= 2:
+            bias = bias.reshape(-1) if bias.shape[-1] == channels else bias
+    axis = _channel_axis(layer)
+    if bias.shape != (channels,) or weights.ndim <= axis:
+        return None
+    with np.errstate(all="ignore"):
+        epsilon = norm.attributes.get_float("epsilon", 1e-5) or 0.0
+        factor = scale / np.sqrt(variance + epsilon)
+        spread = _spread(factor, weights.shape, axis, layer)
+        if spread is None:
+            return None
+        new = (weights * spread, (bias - mean) * factor + shift)
+        return tuple(array.astype(stored.dtype.numpy()) for array in new)
+
+
+def _channel_axis(layer: ir.Node) -> int:
+    """Return the axis of the weights along which output channels lie."""
+    if layer.op_type == "Gemm":
+        return 0 if layer.attributes.get_int("transB", 0) else 1
+    return 1 if layer.op_type == "ConvTranspose" else 0
+
+
+def _spread(
+    factor: np.ndarray[Any, Any], shape: tuple[int, ...], axis: int, layer: ir.Node
+) -> np.ndarray[Any, Any] | None:
+    """Return a factor for each weight, in a shape that broadcasts with the weights."""
+    if layer.op_type == "ConvTranspose":
+        # Weights are [in, out / group, ...], and the inputs of a group lie together.
+        group = layer.attributes.get_int("group", 1) or 1
+        if shape[0] % group or factor.size != shape[1] * group:
+            return None
+        by_group = factor.reshape(group, 1, shape[1])
+        rows = np.broadcast_to(by_group, (group, shape[0] // group, shape[1]))
+        return rows.reshape(shape[0], shape[1], *[1] * (len(shape) - 2))
+    if factor.size != shape[axis]:
+        return None
+    return factor.reshape([-1 if k == axis else 1 for k in range(len(shape))])
+
+
+def _wide(value: Value | None) -> np.ndarray[Any, Any]:
+    tensor = constant_of(value)
+    assert tensor is not None, "check has seen to it"
+    return tensor.numpy().astype(np.float64)
+
+
+def _node(value: Value) -> ir.Node:
+    node = value.producer()
+    assert node is not None, "the pattern has matched a node"
+    return node
