@@ -208,7 +208,8 @@ def test_executed_cannot_be_required_without_a_gpu():
 @pytest.mark.tensorrt
 def test_only_parsed_where_the_compiler_cannot_build_for_the_gpu():
     text = """<ir_version: 10, opset_import: ["": 20]>
-    g (float[2,3] x, float[3,4] w, float[2,4] b) => (float[2,4] y) { [mm] m = MatMul(x, w) y = Add(m, b) }"""
+    g (float[2,3] x, float[3,4] w, float[2,4] b) => (float[2,4] y)
+    { [mm] m = MatMul(x, w) y = Add(m, b) }"""
     done = go("swap-sum", text=text, compute_capabilities=[7.5])
     assert levels(done.report.passes[0]) == [(Verdict.NOT_VERIFIED, "parsed")]
     failed = go("swap-sum", text=text, compute_capabilities=[7.5], require="built")
