@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 import logging
-import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +14,18 @@ import numpy as np
 import onnx_ir as ir
 from onnxscript.rewriter import RewriteRule
 
+from benchmarks.certify.apart import Row, resumed
 from benchmarks.certify.correct_rules import correct_rules
 from benchmarks.certify.mutants import Mutant, edits_of, mutants_of
 from onnx_passes.verify.rules import Arithmetic, Effort, Outcome, prove_pair, prove_rule
 from onnx_passes.verify.rules.fuzz import fuzz_rule
 from onnx_passes.verify.rules.instantiate import instances
 
-SECONDS = 8.0
+COUNT, PAIRS = 220, 60
+"""Mutants of rules, and of TASO's substitutions."""
+
+SECONDS, MODELS = 6.0, 800
+"""For the property test of one mutant."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +48,7 @@ class Result:
 
 def judge(mutant: Mutant, seed: int = 0) -> Result:
     """Test a mutant, and where it survives, try to prove that it is right."""
-    tested = fuzz_rule(mutant.rule, seconds=SECONDS, seed=seed)
+    tested = fuzz_rule(mutant.rule, seconds=SECONDS, seed=seed, models=MODELS)
     if tested.fault is not None:
         return Result(mutant.origin, mutant.change, "refuted", tested.fault.reason)
     if tested.verdict == "never fired":
@@ -138,40 +142,78 @@ def judge_pair(origin: str, change: str, before: ir.Model, after: ir.Model) -> R
     )
 
 
-def originals(seed: int = 0) -> list[Result]:
-    """Judge the rules that are right; none may be refuted."""
-    return [judge(Mutant(str(rule.name), "", rule), seed) for rule in correct_rules()]
+def rule_rows(
+    count: int = COUNT, rows: Path | None = None, part: tuple[int, int] = (1, 1), seed: int = 0
+) -> list[Row]:
+    """Judge the rules that are right and mutants of them, each in a process of its own.
+
+    Args:
+        count: Mutants, spread over all.
+        rows: Where rows are kept, so that pieces add up.
+        part: Which of how many parts.
+        seed: Of all choices.
+    """
+    logging.getLogger("onnx_ir").setLevel(logging.CRITICAL)
+    right = [Mutant(str(rule.name), "", rule) for rule in correct_rules()]
+    chosen = [*right, *spread(rule_mutants(), count)]
+    return list(
+        resumed(
+            [f"{m.origin}: {m.change}" for m in chosen],
+            lambda index: asdict(judge(chosen[index], seed)),
+            rows=rows,
+            part=part,
+        )
+    )
 
 
-def table(results: Sequence[Result], right: Sequence[Result], seconds: float) -> list[str]:
-    """Return the counts, and every mutant that is not refuted, as Markdown."""
-    counts = Counter(r.verdict for r in results)
-    wrong = counts["refuted"] + counts["survived"]
-    share = 100 * counts["refuted"] / max(wrong, 1)
-    blamed = [r.origin for r in right if r.verdict == "refuted"]
+def pair_rows(path: Path, count: int = PAIRS) -> list[Row]:
+    """Judge mutants of TASO's substitutions."""
+    return [asdict(judge_pair(*pair)) for pair in pair_mutants(path, count)]
+
+
+def table(rows: Sequence[Row], pairs: Sequence[Row] = ()) -> list[str]:
+    """Return the counts, and every mutant that is not refuted, as Markdown.
+
+    A mutant that never fires changes no model, so that there is nothing to refute in it; it is
+    counted apart. One whose process did not end or died is counted as surviving.
+
+    Args:
+        rows: What ``rule_rows`` returned; of right rules, the change is empty.
+        pairs: What ``pair_rows`` returned.
+    """
+    results = [_result(row) for row in rows if not row["key"].endswith(": ")]
+    right = [_result(row) for row in rows if row["key"].endswith(": ")]
+    of_pairs = [Result(**row) for row in pairs]
     lines = [
         "## Mutants of right rules",
         "",
-        f"{len(results)} mutants: {counts['refuted']} refuted, {counts['equivalent']} "
-        f"proved equivalent, {counts['never fires']} never fire, {counts['survived']} "
-        f"survived: "
-        f"{share:.1f} % of the wrong ones refuted, in {seconds:.0f} s. Of {len(right)} "
-        f"right rules, {len(blamed)} refuted"
-        f"{': ' + ', '.join(blamed) if blamed else ''}.",
+        "| Mutants | Judged | Refuted | Proved equivalent | Never fire | Survived | Share |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for name, group in (("of rules", results), ("of TASO's pairs", of_pairs)):
+        counts = Counter(r.verdict for r in group)
+        wrong = counts["refuted"] + counts["survived"]
+        share = f"{100 * counts['refuted'] / wrong:.1f} %" if wrong else "none"
+        columns = ("refuted", "equivalent", "never fires", "survived")
+        cells = " | ".join(str(counts[c]) for c in columns)
+        lines.append(f"| {name} | {len(group)} | {cells} | {share} |")
+    blamed = [r.origin for r in right if r.verdict == "refuted"]
+    seconds = [row["seconds"] for row in rows]
+    lines += [
+        "",
+        f"Of {len(right)} right rules, {len(blamed)} refuted"
+        f"{': ' + ', '.join(blamed) if blamed else ''}. "
+        f"{sum(seconds):.0f} s for {len(rows)} judgements.",
         "",
         "| Rule | Change | Verdict | |",
         "|---|---|---|---|",
     ]
-    rest = [r for r in results if r.verdict != "refuted"]
+    rest = [r for r in (*results, *of_pairs) if r.verdict not in ("refuted", "equivalent")]
     return [*lines, *(f"| {r.origin} | {r.change} | {r.verdict} | {r.how} |" for r in rest)]
 
 
-def tables(taso: Path | None, count: int = 150, pairs: int = 60) -> list[str]:
-    """Judge mutants of rules and, where TASO's file is given, of its substitutions."""
-    logging.getLogger("onnx_ir").setLevel(logging.CRITICAL)
-    start = time.perf_counter()
-    chosen = spread(rule_mutants(), count if taso is not None else count + pairs)
-    results = [judge(mutant) for mutant in chosen]
-    if taso is not None:
-        results += [judge_pair(*pair) for pair in pair_mutants(taso, pairs)]
-    return table(results, originals(), time.perf_counter() - start)
+def _result(row: Row) -> Result:
+    if "ended" in row:
+        origin, _, change = row["key"].partition(": ")
+        return Result(origin, change, "survived", row["ended"])
+    return Result(row["origin"], row["change"], row["verdict"], row["how"])

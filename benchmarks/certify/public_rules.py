@@ -34,6 +34,16 @@ class PublicRule:
         """Return family and name."""
         return f"{self.family}:{self.name}"
 
+    @property
+    def code(self) -> str:
+        """Return what rules that one piece of code makes have in common."""
+        checks: Any = self.rule._condition_function
+        rewrite: Any = self.rule._replacement_pattern
+        owner = getattr(checks, "__self__", None)
+        if owner is not None:
+            return type(owner).__qualname__
+        return f"{getattr(checks, '__qualname__', '')} {rewrite._function.__qualname__}"
+
 
 class _Rules:
     """What ``onnx-passes certify --rules`` takes: an object that has rules."""

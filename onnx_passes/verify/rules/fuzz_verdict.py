@@ -13,6 +13,7 @@ from onnx_passes.errors import UsageError
 from onnx_passes.passes.patterns import rule_name
 from onnx_passes.verify.rules.fuzz import Tested, fuzz_rule
 from onnx_passes.verify.rules.fuzz_check import Fault
+from onnx_passes.verify.rules.proof import NEAR
 from onnx_passes.verify.rules.regression import write_regression
 from onnx_passes.verify.rules.running import Feeds
 from onnx_passes.verify.rules.schemas import impossible
@@ -67,6 +68,7 @@ def verdict_of(subject: Any, rule: RewriteRule, job: Job) -> dict[str, Any]:
         "contract": None if contract is None else str(contract),
         "declared": None if declared is None else str(declared),
         "disagrees": disagrees,
+        "arguable": verdict == "refuted" and _arguable(tested, proof),
         "tested": None if tested is None else _tested(tested),
         "proof": None if proof is None else proof.as_dict(),
     }
@@ -75,6 +77,7 @@ def verdict_of(subject: Any, rule: RewriteRule, job: Job) -> dict[str, Any]:
         fault = tested.fault or loose or (tested.inexact if disagrees else None)
     if fault is not None:
         result["counterexample"] = fault.text()
+        result["sort"] = fault.sort
         if tested is not None and len(tested.faults) > 1:
             result["further"] = [f.text() for f in tested.faults[1:]]
         if job.folder is not None:
@@ -82,7 +85,7 @@ def verdict_of(subject: Any, rule: RewriteRule, job: Job) -> dict[str, Any]:
             if fault.after is not None and fault.found is not None:
                 folder = _written(fault, declared, folder)
             result["folder"] = str(folder)
-            test = write_regression(fault, job.subject, job.index, folder, declared)
+            test = write_regression(fault, job.subject, job.index or 0, folder, declared)
             result["test"] = str(test)
     return result
 
@@ -124,10 +127,12 @@ def _verdict(
     rule: RewriteRule, tested: Tested | None, proof: Proof | None, unproved: str
 ) -> tuple[str, str]:
     if tested is not None and tested.fault is not None:
-        return "refuted", tested.fault.reason
+        arguable = "" if tested.faults else f"; {NEAR}"
+        return "refuted", tested.fault.reason + arguable
     if proof is not None and proof.outcome == "refuted":
         found = proof.counterexample
-        return "refuted", "" if found is None else found.reason
+        reason = "" if found is None else found.reason
+        return "refuted", f"{reason}; {NEAR}" if NEAR in proof.notes else reason
     if proof is not None and proof.outcome == "proved":
         return "proved", ""
     reasons = [] if proof is None else [j.reason for j in proof.judgements if j.reason]
@@ -137,6 +142,13 @@ def _verdict(
     if tested is not None:
         return tested.verdict, reason
     return "undecided", reason
+
+
+def _arguable(tested: Tested | None, proof: Proof | None) -> bool:
+    """Whether all that refutes a rule rests on constants within its own tolerances."""
+    if tested is not None and tested.faults:
+        return False
+    return proof is None or proof.outcome != "refuted" or NEAR in proof.notes
 
 
 def _contract(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,7 +25,12 @@ TYPES = (
 )
 """Element types in the order in which they are tried."""
 
-_EDGES: tuple[Shape, ...] = ((1,), (0,), (0, 3), (2, 1, 3), (1, 1), (), (2, 0, 3), (4, 5))
+_EVERY = 5
+"""One model in so many is tried in surroundings."""
+
+_EDGES: tuple[Shape, ...] = (
+    *((1,), (0,), (0, 3), (2, 1, 3), (1, 1), (), (2, 0, 3), (2, 0, 3), (4, 5)),
+)
 
 
 @dataclass(frozen=True)
@@ -37,20 +42,26 @@ class Candidate:
         model: The model.
         ports: Its inputs with concrete shapes, which those of the model need not have.
         dtype: The element type it was built for.
+        near: Whether a constant lies beside the number that the pattern or guard spells out,
+            within the tolerance with which it is still taken for it.
     """
 
     kind: str
     model: ir.Model
     ports: tuple[ir.Value, ...]
     dtype: str
+    near: bool = False
 
 
 class EdgeChooser(Chooser):
     """Choices that include what authors forget: rank 0, size 1 and empty tensors."""
 
+    edges = 0.25
+    """How many of the shapes are such."""
+
     def shape(self) -> Shape:
-        """Return a shape of data, one in four of them an edge case."""
-        if self.square is None and len(self._shapes) > 1 and self.rng.random() < 0.25:
+        """Return a shape of data, some of them edge cases."""
+        if self.square is None and len(self._shapes) > 1 and self.rng.random() < self.edges:
             return tuple(self.pick(_EDGES))
         return super().shape()
 
@@ -61,33 +72,51 @@ def probed(numbers: list[float]) -> list[float]:
     return [*(numbers * 3), *dict.fromkeys(m for m in beside if m not in numbers)]
 
 
-def candidates(rule: RewriteRule, *, attempts: int, seed: int) -> Iterator[list[Candidate]]:
+def candidates(
+    rule: RewriteRule,
+    *,
+    attempts: int,
+    seed: int,
+    fired: Mapping[str, int] | None = None,
+) -> Iterator[list[Candidate]]:
     """Yield groups of candidates: the pattern alone, then in each of the surroundings.
 
-    A caller that sees none of the first two of a group fire need not look at the others.
+    A caller that sees none of the first two of a group fire need not look at the others; of a
+    group of two, one that fires is enough: breadth comes before surroundings.
 
     Args:
         rule: The rule whose pattern is walked.
         attempts: How many random models are tried.
         seed: Of the choices.
+        fired: Element types on which the rule has fired, kept up to date by the caller: once
+            all were tried, every second model is of one of these.
     """
     rng = np.random.default_rng(seed)
     numbers = probed(literals(rule))
     for attempt in range(attempts):
-        dtype = TYPES[attempt % len(TYPES)]
+        dtype = _dtype(attempt, fired or {})
+        chooser = EdgeChooser(rng, dtype, numbers)
+        chooser.edges = 0.6 if attempt % 3 == 0 else 0.25
         try:
-            model = Builder(rule, EdgeChooser(rng, dtype, numbers)).build()
+            model = Builder(rule, chooser, measures=True).build()
             behind = followed(model)
         except (CannotInstantiate, Unsupported, OverflowError, InferenceError):
             yield []
             continue
         ports = tuple(model.graph.inputs)
         group = [("plain", model, ports), ("behind a further node", *behind)]
-        order = rng.permutation(len(VARIANTS))
+        order = rng.permutation(len(VARIANTS) if attempt % _EVERY == 0 else 0)
         for base, chosen in ((model, order[:2]), (behind[0], order[2:4])):
             for index in chosen:
                 kind, variant = VARIANTS[int(index)]
                 made = variant(base)
                 if made is not None:
                     group.append((kind, *made))
-        yield [Candidate(k, m, p, dtype.name.lower()) for k, m, p in group]
+        yield [Candidate(k, m, p, dtype.name.lower(), chooser.near) for k, m, p in group]
+
+
+def _dtype(attempt: int, fired: Mapping[str, int]) -> ir.DataType:
+    if attempt >= 2 * len(TYPES) and attempt % 2 and fired:
+        names = sorted(fired)
+        return ir.DataType[names[attempt // 2 % len(names)].upper()]
+    return TYPES[attempt % len(TYPES)]

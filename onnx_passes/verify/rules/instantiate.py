@@ -28,6 +28,7 @@ def instances(
     limit: int = 24,
     attempts: int = 600,
     seed: int = 0,
+    near: bool = False,
 ) -> Iterator[ir.Model]:
     """Yield models on which ``rule`` fires.
 
@@ -36,6 +37,8 @@ def instances(
         limit: How many models at most, all unlike one another in types or shapes.
         attempts: How many random models are tried.
         seed: Of the choices.
+        near: Whether to yield the models alone that have a constant beside the number that
+            the pattern spells out, within its tolerance; without, there are none such.
     """
     rng = np.random.default_rng(seed)
     numbers = literals(rule)
@@ -46,8 +49,12 @@ def instances(
         # The common type first: most rules are about it, and others may be refused.
         dtype = _TYPES[attempt % len(_TYPES)]
         try:
-            model = Builder(rule, Chooser(rng, dtype, numbers)).build()
+            chooser = Chooser(rng, dtype, numbers)
+            chooser.slack = near
+            model = Builder(rule, chooser).build()
         except (CannotInstantiate, Unsupported, OverflowError):
+            continue
+        if near != chooser.near:
             continue
         key = _signature(model)
         if key in seen:

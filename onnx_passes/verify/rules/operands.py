@@ -45,10 +45,16 @@ class Chooser:
     def __init__(
         self, rng: np.random.Generator, dtype: ir.DataType, numbers: Sequence[float]
     ) -> None:
-        """Choose by ``rng``; ``numbers`` are what attributes and constants may be."""
+        """Choose by ``rng``; ``numbers`` are what attributes and constants may be.
+
+        ``near`` says afterwards whether a constant is only almost the number asked for, which
+        happens only with ``slack``.
+        """
         self.rng, self.dtype, self.numbers = rng, dtype, numbers
         self._shapes = SHAPES
         self.square: int | None = None
+        self.near = False
+        self.slack = True
 
     def prefer(self, op_types: Collection[str]) -> None:
         """Keep to shapes that the most demanding of some operators takes.
@@ -78,10 +84,11 @@ class Chooser:
     def literal(self, pattern: Any, dtype: ir.DataType) -> npt.NDArray[Any]:
         """Return a constant that a pattern spells out, or one that it still takes for it."""
         value = np.asarray(pattern.value, np.float64)
-        if dtype.is_floating_point() and self.rng.random() < 0.35:
+        if self.slack and dtype.is_floating_point() and self.rng.random() < 0.35:
             slack = np.abs(value) * getattr(pattern, "_rel_tol", 0.0)
             slack = np.maximum(slack, getattr(pattern, "_abs_tol", 0.0))
             value = value + slack * self.pick((0.9, -0.9))
+            self.near |= bool(np.any(slack))
         if value.ndim == 0 and self.rng.random() < 0.1:
             value = value.reshape(self.pick(((1,), (1, 1), (1, 1, 1, 1))))
         return value.astype(dtype.numpy())
@@ -106,8 +113,10 @@ class Chooser:
             shape: Shape = (1,) if operand.shape else ()
             return np.full(shape, int(number), np.int64)
         beside = self.rng.random()
-        if beside < 0.1 and operand.dtype.is_floating_point():
-            number *= self.pick((1.00009, 1.00011, 0.9, 1.1))
+        if self.slack and beside < 0.1 and operand.dtype.is_floating_point():
+            factor = self.pick((1.00009, 1.00011, 0.9, 1.1))
+            self.near |= abs(factor - 1.0) < 1e-3 and number != 0
+            number *= factor
         shape = self.pick(((), (), (), (1,)))
         return np.full(shape, number).astype(operand.dtype.numpy())
 

@@ -164,6 +164,10 @@ _SEVERITY = (
 )
 
 
+NEAR = "on a constant that the pattern or guard takes for another within a tolerance"
+"""Note on a refutation that the author of a rule may have meant."""
+
+
 @dataclass(frozen=True, slots=True)
 class Proof:
     """The verdicts on a rule, or on one pair of graphs.

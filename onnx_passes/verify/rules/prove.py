@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
+from dataclasses import replace
 
 import onnx_ir as ir
 from onnxscript.rewriter import RewriteRule
@@ -14,7 +15,7 @@ from onnx_passes.verify.rules.applying import RuleLike, apply_rule, rules_of
 from onnx_passes.verify.rules.exact import Effort, judge_exact
 from onnx_passes.verify.rules.instantiate import instances
 from onnx_passes.verify.rules.pairs import Pair
-from onnx_passes.verify.rules.proof import Arithmetic, Judgement, Outcome, Proof, merge
+from onnx_passes.verify.rules.proof import NEAR, Arithmetic, Judgement, Outcome, Proof, merge
 from onnx_passes.verify.rules.replay import Replayer
 from onnx_passes.verify.rules.rounding import judge_ieee
 from onnx_passes.verify.rules.running import engine_name
@@ -94,11 +95,23 @@ def prove_rule(
             proofs.append(proof)
             if proof.outcome == Outcome.REFUTED:
                 break
+        else:
+            if given is None and (proof := _near(single, effort)) is not None:
+                proofs.append(proof)
     seconds = time.perf_counter() - start
     notes = (f"{idle} more templates did not fire, or showed no difference",) if idle else ()
     if not proofs:
         return _undecided("the rule fired on no template", templates=0, notes=notes)
     return merge(proofs, seconds, notes)
+
+
+def _near(rule: RewriteRule, effort: Effort) -> Proof | None:
+    """Return a refutation on a constant that the pattern only takes for its own, if any."""
+    for template in instances(rule, limit=4, attempts=120, seed=effort.seed, near=True):
+        proof = _on_template(rule, template, effort, screen=True)
+        if proof is not None and proof.outcome == Outcome.REFUTED:
+            return replace(proof, notes=(*proof.notes, NEAR))
+    return None
 
 
 def _on_template(

@@ -109,14 +109,25 @@ def _first_line(error: Exception) -> str:
 
 
 def may_crash(model: ir.Model) -> bool:
-    """Whether a model has an integer division, which may kill the engine's process."""
+    """Whether a model has an integer division that may kill the engine's process.
+
+    One by a constant without 0 and -1 cannot.
+    """
     return any(
         node.op_type in ("Div", "Mod")
         and any(
             v is not None and v.dtype is not None and v.dtype.is_integer() for v in node.inputs
         )
+        and not _harmless(node.inputs[-1])
         for node in model.graph
     )
+
+
+def _harmless(divisor: ir.Value | None) -> bool:
+    tensor = None if divisor is None else divisor.const_value
+    if tensor is None or divisor is None or divisor.is_graph_input():
+        return False
+    return not np.isin(tensor.numpy(), (0, -1)).any()
 
 
 # Results are written as they come, so that those before a crash are not lost.

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import onnx
+import onnx_ir as ir
 
 MAIN = frozenset({"", "ai.onnx"})
 """Names of the main domain."""
@@ -51,6 +53,29 @@ def may_be_absent(schema: Any, index: int) -> bool:
     return bool(
         schema.inputs[index].option == onnx.defs.OpSchema.FormalParameterOption.Optional
     )
+
+
+def admits(op_type: str, opset: int, dtypes: Sequence[ir.DataType | None]) -> bool:
+    """Whether an operator of the main domain takes inputs of these element types.
+
+    Args:
+        op_type: The operator; one that has no schema takes any.
+        opset: Its version.
+        dtypes: Of its inputs; None where an input is left out or its type is not known.
+    """
+    schema = schema_of(op_type, opset)
+    if schema is None or not schema.inputs:
+        return True
+    bound: dict[str, ir.DataType] = {}
+    for index, dtype in enumerate(dtypes):
+        formal = schema.inputs[min(index, len(schema.inputs) - 1)]
+        if dtype is None or not any(t.startswith("tensor(") for t in formal.types):
+            continue
+        if f"tensor({dtype.name.lower()})" not in formal.types:
+            return False
+        if formal.is_homogeneous and bound.setdefault(formal.type_str, dtype) != dtype:
+            return False
+    return True
 
 
 def operator_of(node: Any) -> tuple[str, str] | None:
