@@ -24,7 +24,7 @@ from onnx_passes.verify.rules.instantiate import instances
 COUNT, PAIRS = 220, 60
 """Mutants of rules, and of TASO's substitutions."""
 
-SECONDS, MODELS = 6.0, 800
+SECONDS, MODELS = 5.0, 800
 """For the property test of one mutant."""
 
 
