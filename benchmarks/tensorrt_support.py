@@ -1,0 +1,144 @@
+"""Which of onnx's operator models NVIDIA's compiler parses and builds, without a GPU.
+
+    python -m benchmarks.tensorrt_support > docs/tensorrt-support.md
+
+Needs the extra ``tensorrt-rtx``. Each model is built with profiles from its own test data, in
+a child process with a time limit; nothing is executed.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import onnx
+
+from onnx_passes.errors import OnnxPassesError
+from onnx_passes.io.load import deserialize
+from onnx_passes.runtime.engines import engine_from_config
+from onnx_passes.runtime.levels import Finding, Level, examine
+from onnx_passes.runtime.tensorrt.bindings import installed_version
+from onnx_passes.runtime.tensorrt.engine import fitted
+from onnx_passes.surgery.walk import operator_histogram
+from tests.corpus.backend_models import load_all
+
+CAPABILITY = "8.9"
+SECONDS = 60.0
+SETS = ("node", "simple", "pytorch-converted", "pytorch-operator")
+LONGEST = 110
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of one model.
+
+    Attributes:
+        name: The model.
+        kind: The set of models that it is from.
+        operators: Its operators.
+        static: Whether the shapes of all its inputs are fixed.
+        finding: How far it got; None where it cannot be loaded.
+        reason: Why not further.
+    """
+
+    name: str
+    kind: str
+    operators: tuple[str, ...]
+    static: bool
+    finding: Finding | None
+    reason: str
+
+    @property
+    def level(self) -> str:
+        return "not loaded" if self.finding is None else str(self.finding.level)
+
+
+def outcomes() -> Iterator[Outcome]:
+    """Yield what becomes of each model, one at a time."""
+    engine = engine_from_config(
+        "tensorrt-rtx", {"compute_capabilities": [CAPABILITY], "time_limit": SECONDS}
+    )
+    for kind in SETS:
+        for case in load_all(kind):
+            name = case.id.partition("/")[2]
+            try:
+                model = deserialize(case.model)
+            except OnnxPassesError as error:
+                yield Outcome(name, kind, (), True, None, error.message)
+                continue
+            static = all(
+                v.shape is not None and v.shape.is_static() for v in model.graph.inputs
+            )
+            operators = tuple(operator_histogram(model))
+            feeds = [feeds for feeds, _ in case.samples]
+            try:
+                found = examine(fitted(engine, model, feeds), model)
+            except OnnxPassesError as error:
+                found = Finding(Level.PARSED, error.message)
+            yield Outcome(name, kind, operators, static, found, found.reason)
+
+
+def page(found: list[Outcome]) -> Iterator[str]:
+    """Yield the lines of the page."""
+    version = installed_version("tensorrt-rtx")
+    yield "# What TensorRT for RTX parses and builds"
+    yield ""
+    yield (
+        f"Made by `python -m benchmarks.tensorrt_support`: tensorrt-rtx {version}, onnx "
+        f"{onnx.__version__}, for compute capability {CAPABILITY}, without a GPU. "
+        "Nothing was executed: *built* says that NVIDIA's compiler took the model, not that "
+        "its numbers are right."
+    )
+    yield ""
+    levels = ("built", "parsed", "rejected", "not loaded")
+    yield "| models | all | built | parsed, not built | rejected | not loaded |"
+    yield "|---|---|---|---|---|---|"
+    groups = {kind: [o for o in found if o.kind == kind] for kind in SETS}
+    groups["all"] = found
+    groups["of these static"] = [o for o in found if o.static]
+    for name, chosen in groups.items():
+        count = Counter(o.level for o in chosen)
+        yield f"| {name} | {len(chosen)} | " + " | ".join(str(count[x]) for x in levels) + " |"
+    yield ""
+    broken = [o for o in found if "crashed" in o.reason or "did not end" in o.reason]
+    yield f"Crashes and hangs of the compiler: {len(broken)}."
+    yield from (f"- {o.name}: {o.reason[:LONGEST]}" for o in broken)
+    yield ""
+    yield "## By operator"
+    yield ""
+    yield "Models of one operator only. The reason is that of the first model not built."
+    yield ""
+    yield "| operator | models | built | parsed | rejected | reason |"
+    yield "|---|---|---|---|---|---|"
+    by_operator: dict[str, list[Outcome]] = defaultdict(list)
+    for one in found:
+        if len(one.operators) == 1:
+            by_operator[one.operators[0]].append(one)
+    for operator, chosen in sorted(by_operator.items()):
+        count = Counter(o.level for o in chosen)
+        reasons = [o.reason for o in chosen if o.level != "built"]
+        told = _short(reasons[0]) if reasons else ""
+        cells = " | ".join(str(count[x]) for x in levels[:3])
+        yield f"| {operator} | {len(chosen)} | {cells} | {told} |"
+
+
+def _short(reason: str) -> str:
+    _, mark, rest = reason.partition("): ")
+    text = (rest if mark and reason.startswith("node ") else reason).replace("|", "\\|")
+    text = " ".join(text.split())
+    return text if len(text) <= LONGEST else text[: LONGEST - 3] + "..."
+
+
+def main() -> None:
+    found = []
+    for number, one in enumerate(outcomes(), 1):
+        found.append(one)
+        if number % 100 == 0:
+            print(f"{number} models", file=sys.stderr)
+    print("\n".join(page(found)))
+
+
+if __name__ == "__main__":
+    main()
