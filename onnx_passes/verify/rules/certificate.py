@@ -3,32 +3,32 @@
 from __future__ import annotations
 
 import hashlib
-import inspect
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from onnx_passes.errors import UsageError, VerificationError
+from onnx_passes.verify.rules.sources import sources_of
 
 FORMAT = 1
 RENEW = "onnx-passes certify {name} --write"
 
 
 def source_hash(cls: type[Any]) -> str:
-    """Return the SHA-256 of the file that defines a class, whatever its line ends.
+    """Return the SHA-256 of the files that a verdict depends on, whatever their line ends.
 
-    The whole file, since a rule's guard may call functions beside it.
+    The whole file that defines the class, since a rule's guard may call functions beside it,
+    and the helper modules of its project that it imports (``sources_of``).
 
     Raises:
-        UsageError: The class has no source file.
+        UsageError: The class has no source file, or a helper is no Python.
     """
     try:
-        path = Path(inspect.getfile(cls))
-        text = path.read_text("utf-8")
-    except (TypeError, OSError) as error:
+        texts = [path.read_text("utf-8") for path in sources_of(cls)]
+    except (TypeError, OSError, SyntaxError) as error:
         raise UsageError(f"{cls.__name__} has no source file to certify: {error}") from None
-    return hashlib.sha256(text.encode()).hexdigest()
+    return hashlib.sha256("\0".join(texts).encode()).hexdigest()
 
 
 def certificate(

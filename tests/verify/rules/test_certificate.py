@@ -1,9 +1,12 @@
+import importlib
 import json
+import sys
 
 import pytest
 
 from onnx_passes.errors import UsageError, VerificationError
 from onnx_passes.passes.eliminate.eliminate_identity import EliminateIdentity
+from onnx_passes.passes.eliminate.eliminate_noop_reshape import EliminateNoopReshape
 from onnx_passes.verify.rules import certificate as module
 from onnx_passes.verify.rules.certificate import (
     certificate,
@@ -11,6 +14,7 @@ from onnx_passes.verify.rules.certificate import (
     source_hash,
     write_certificate,
 )
+from onnx_passes.verify.rules.sources import sources_of
 
 GOOD = {"rule": "r", "verdict": "proved", "reason": "", "disagrees": False, "folder": "/x"}
 
@@ -72,3 +76,54 @@ def test_a_class_without_a_file_is_refused():
 
 def test_equal_findings_give_equal_files(issue):
     assert json.loads(issue().read_text()) == json.loads(issue().read_text())
+
+
+@pytest.fixture
+def passes(tmp_path, monkeypatch):
+    """A project of a pass, a helper behind a package, a helper of that, and a bystander."""
+    folder = tmp_path / "fresh_project"
+    (folder / "inner").mkdir(parents=True)
+    files = {
+        "__init__.py": "from fresh_project import bystander\n",
+        "bystander.py": "",
+        "inner/__init__.py": "from fresh_project.inner.near import near\n",
+        "inner/near.py": "def near():\n    from . import far\n    return far.LIMIT\n",
+        "inner/far.py": "LIMIT = 1\n",
+        "made.py": "from fresh_project.inner import near\n\nclass Made:\n    use = near\n",
+    }
+    for name, text in files.items():
+        (folder / name).write_text(text)
+    monkeypatch.syspath_prepend(tmp_path)
+    yield folder
+    for name in [n for n in sys.modules if n.partition(".")[0] == "fresh_project"]:
+        del sys.modules[name]
+
+
+@pytest.mark.parametrize(
+    ("changed", "stale"),
+    [
+        ("made.py", True),
+        ("inner/near.py", True),
+        ("inner/far.py", True),
+        ("bystander.py", False),
+    ],
+)
+def test_a_changed_helper_makes_it_stale_and_a_bystander_does_not(
+    passes, tmp_path, changed, stale
+):
+    cls = importlib.import_module("fresh_project.made").Made
+    write_certificate(certificate(cls, "p", [GOOD], {"seed": 0}), tmp_path)
+    with (passes / changed).open("a") as stream:
+        stream.write("# changed\n")
+    if not stale:
+        assert check_certificate(cls, "p", tmp_path)["source"] == source_hash(cls)
+        return
+    with pytest.raises(VerificationError, match="source of p has changed"):
+        check_certificate(cls, "p", tmp_path)
+
+
+def test_a_pass_of_the_project_depends_on_its_helpers_and_not_on_the_framework():
+    names = [path.name for path in sources_of(EliminateNoopReshape)]
+    assert names[0] == "eliminate_noop_reshape.py"
+    assert "idle.py" in names
+    assert not {"base.py", "driver.py", "__init__.py"} & set(names)
