@@ -1,6 +1,7 @@
 """``python -m benchmarks [SECTION]...``: measure, print Markdown.
 
-The sections are optimize, driver, regions, faults, failures and, only where named, certify.
+The sections are optimize, driver, regions, faults, failures and, only where named, certify
+and verification.
 
 Each figure is a median of several runs. A run of the command line is a process of its own, and
 verified and unverified runs take turns, so that a machine that slows down slows both.
@@ -11,20 +12,21 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 
-from benchmarks import driver, failures, optimize, regions
+from benchmarks import driver, failures, optimize, regions, verification
 from benchmarks.certify import report
 from benchmarks.faults import table
 from onnx_passes.runtime.environment import machine, versions
 
 SECTIONS: dict[str, Callable[[], list[str]]] = {
     "optimize": optimize.tables,
+    "verification": verification.tables,
     "regions": regions.tables,
     "driver": driver.tables,
     "faults": table.tables,
     "failures": failures.tables,
     "certify": report.tables,
 }
-LONG = ("certify",)
+LONG = ("certify", "verification")
 """Sections that take half an hour: run only where named."""
 
 

@@ -54,7 +54,7 @@ class EngineUse:
 DEFAULT_ENGINES = (
     # Packing weights ahead selects other kernels, and costs more than the one run it is for.
     EngineUse("onnxruntime", {"optimization": "none", "prepacking": False}, "each"),
-    EngineUse("onnxruntime", {"optimization": "all"}, "end"),
+    EngineUse("onnxruntime", {"optimization": "all", "prepacking": False}, "end"),
 )
 
 

@@ -16,6 +16,7 @@ from onnx_passes.errors import EngineUnavailableError
 from onnx_passes.runtime import ort_values
 from onnx_passes.runtime.ort_errors import translate
 from onnx_passes.runtime.ort_session import OrtSession
+from onnx_passes.runtime.weight_files import files_folder, in_folder, locate_files
 from onnx_passes.runtime.weightless import split_for_engine
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ _FATAL_ONLY = 4  # errors reach us as exceptions; logged too, they would show tw
 _CPU = "CPUExecutionProvider"
 _DISABLE_PREPACKING = "session.disable_prepacking"
 _DISABLE_CPU_FALLBACK = "session.disable_cpu_ep_fallback"
+_FILES_FOLDER = "session.model_external_initializers_file_folder_path"
 _RECORD_PLACEMENT = "session.record_ep_graph_assignment_info"
 
 
@@ -108,8 +110,15 @@ class OnnxRuntimeEngine:
     def prepare(self, model: ir.Model) -> Iterator[OrtSession]:
         """Make ``model`` ready; see ``Engine.prepare``."""
         ort = _with_provider(self.provider)
-        proto, weights = split_for_engine(model, ort_values.of_tensor)
-        session = OrtSession(model, self._session(ort, proto, weights), weights)
+        # Where ONNX Runtime may rewrite weights it copies those handed to it, and only maps
+        # those that it finds in a file by itself.
+        rewrites = self.optimization != "none" and self.provider == _CPU
+        folder = files_folder(model) if rewrites else None
+        proto, found = split_for_engine(
+            model, lambda t: t if in_folder(t, folder) else ort_values.of_tensor(t)
+        )
+        weights = locate_files(proto, found)
+        session = OrtSession(model, self._session(ort, proto, weights, folder), weights)
         try:
             yield session
         finally:
@@ -120,8 +129,11 @@ class OnnxRuntimeEngine:
         ort: ModuleType,
         proto: onnx.ModelProto,
         weights: Mapping[str, onnxruntime.OrtValue],
+        folder: str | None = None,
     ) -> onnxruntime.InferenceSession:
         options = self._options(ort)
+        if folder is not None:
+            options.add_session_config_entry(_FILES_FOLDER, folder)
         options.add_external_initializers(list(weights), list(weights.values()))
         if self.optimization == "none" and self.provider == _CPU:
             # External initializers alone are copied once. Sharing them is not safe beside

@@ -10,6 +10,7 @@ import pytest
 
 from onnx_passes.errors import EngineError, EngineUnavailableError, UnsupportedModelError
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
+from onnx_passes.testing import parse
 
 ENGINE = OnnxRuntimeEngine()
 RELU = "g (float[2] x) => (float[2] y) { y = Relu(x) }"
@@ -317,3 +318,24 @@ def test_nothing_is_printed(parse, run, capfd):
     with pytest.raises(EngineError):
         run(ENGINE, parse("g (float[2] x) => (float[2] y) { y = Foo(x) }"))
     assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("optimization", ["none", "basic", "all"])
+def test_weights_in_files_are_read_there_and_give_the_same_bits(tmp_path, optimization):
+    rng = np.random.default_rng(0)
+    model = parse("(float[N,64] x) => (float[N,64] y) { y = Relu(x) }")
+    weight = ir.Value(
+        name="w", const_value=ir.tensor(rng.standard_normal((64, 64), np.float32), name="w")
+    )
+    model.graph.register_initializer(weight)
+    (relu,) = model.graph
+    product = ir.Node("", "MatMul", [relu.inputs[0], weight])
+    model.graph.insert_before(relu, product)
+    relu.replace_input_with(0, product.outputs[0])
+    ir.save(model, tmp_path / "m.onnx", external_data="m.bin")
+    filed = ir.load(tmp_path / "m.onnx")
+    assert isinstance(filed.graph.initializers["w"].const_value, ir.ExternalTensor)
+    feeds = {"x": rng.standard_normal((3, 64), np.float32)}
+    engine = OnnxRuntimeEngine(optimization=optimization)
+    with engine.prepare(model) as first, engine.prepare(filed) as second:
+        assert np.array_equal(first.run(feeds)["y"], second.run(feeds)["y"])

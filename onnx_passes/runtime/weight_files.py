@@ -1,0 +1,67 @@
+"""Weights that an engine reads from their files itself, which it maps and may share.
+
+What is mapped counts as resident memory of whoever touches it, once for each mapping. So this
+process lets go of its own pages first; they come back from the file when they are read.
+"""
+
+from __future__ import annotations
+
+import mmap
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import TypeVar
+
+import onnx
+import onnx_ir as ir
+
+from onnx_passes.surgery.walk import all_tensors
+
+T = TypeVar("T")
+
+
+def files_folder(model: ir.Model) -> str | None:
+    """Return the folder that holds most of a model's external data; None without any."""
+    sizes: Counter[str] = Counter()
+    for tensor in all_tensors(model):
+        if isinstance(tensor, ir.ExternalTensor) and sys.byteorder == "little":
+            sizes[str(Path(tensor.path).resolve().parent)] += tensor.nbytes
+    return sizes.most_common(1)[0][0] if sizes else None
+
+
+def in_folder(tensor: ir.TensorProtocol, folder: str | None) -> bool:
+    """Whether an engine finds a tensor in a file of that folder; if so, pages are let go."""
+    if folder is None or not isinstance(tensor, ir.ExternalTensor):
+        return False
+    path = Path(tensor.path).resolve()
+    if str(path.parent) != folder or not path.is_file():
+        return False
+    raw = tensor.raw
+    if isinstance(raw, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
+        raw.madvise(mmap.MADV_DONTNEED)
+    return True
+
+
+def locate_files(
+    proto: onnx.ModelProto, weights: dict[str, T | ir.TensorProtocol]
+) -> dict[str, T]:
+    """Say in a protobuf where the tensors among ``weights`` lie, and return the others."""
+    others: dict[str, T] = {}
+    files: dict[str, ir.ExternalTensor] = {}
+    for name, value in weights.items():
+        if isinstance(value, ir.ExternalTensor):
+            files[name] = value
+        else:
+            others[name] = value  # type: ignore[assignment]  # a protocol cannot be ruled out
+    for initializer in proto.graph.initializer:
+        tensor = files.get(initializer.name)
+        if tensor is not None:
+            del initializer.external_data[:]
+            place = (
+                ("location", Path(tensor.path).resolve().name),
+                ("offset", str(tensor.offset or 0)),
+                ("length", str(tensor.nbytes)),
+            )
+            for key, text in place:
+                initializer.external_data.add(key=key, value=text)
+    return others
