@@ -110,10 +110,9 @@ class OnnxRuntimeEngine:
     def prepare(self, model: ir.Model) -> Iterator[OrtSession]:
         """Make ``model`` ready; see ``Engine.prepare``."""
         ort = _with_provider(self.provider)
-        # Where ONNX Runtime may rewrite weights it copies those handed to it, and only maps
-        # those that it finds in a file by itself.
-        rewrites = self.optimization != "none" and self.provider == _CPU
-        folder = files_folder(model) if rewrites else None
+        # ONNX Runtime copies weights handed to it, for a while at least; those that it finds
+        # in a file by itself it maps.
+        folder = files_folder(model) if self.provider == _CPU else None
         proto, found = split_for_engine(
             model, lambda t: t if in_folder(t, folder) else ort_values.of_tensor(t)
         )
