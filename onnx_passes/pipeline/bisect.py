@@ -14,7 +14,7 @@ from onnx_passes.config.engines import resolve_engines
 from onnx_passes.config.resolve import resolve
 from onnx_passes.config.schema import PipelineConfig
 from onnx_passes.config.sections import Logging
-from onnx_passes.errors import EngineError
+from onnx_passes.errors import ConfigError, EngineError
 from onnx_passes.passes.base import Pass
 from onnx_passes.pipeline.baseline import Baseline, Bench, establish
 from onnx_passes.pipeline.instruments import Instrument
@@ -23,6 +23,7 @@ from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.report.model import PassReport, RewriteSummary
 from onnx_passes.runtime.base import Engine
 from onnx_passes.runtime.inputs import generate
+from onnx_passes.runtime.tensorrt.engine import compiler_of
 from onnx_passes.verify.reference import load_reference
 from onnx_passes.verify.score import resolution, score
 from onnx_passes.verify.snapshot import Snapshot
@@ -136,10 +137,10 @@ class ByCheck:
 
 
 def judge_by_score(model: ir.Model, config: PipelineConfig) -> ByScore:
-    """Run the original on the pipeline's reference data and first engine.
+    """Run the original on the pipeline's reference data and first engine that executes.
 
     Raises:
-        ConfigError: The pipeline names something that does not exist.
+        ConfigError: The pipeline names something that does not exist, or no such engine.
         ReferenceDataError: The reference data does not fit the model.
         EngineError: The engine cannot run the model.
     """
@@ -150,7 +151,12 @@ def judge_by_score(model: ir.Model, config: PipelineConfig) -> ByScore:
     samples = given or generate(
         model, seed=settings.seed, ranges=settings.ranges, dims=settings.dims, **options
     )
-    engines = resolve_engines(config)[:1]
+    engines = [s for s in resolve_engines(config) if compiler_of(s.engine) is None][:1]
+    if not engines:
+        raise ConfigError(
+            "no engine of the pipeline executes the model, so no numbers can be judged",
+            help="add 'onnxruntime' to its engines, or give --check",
+        )
     return ByScore(model, establish(model, samples, engines, given=bool(given)))
 
 

@@ -15,6 +15,7 @@ PACKAGES = (
     "onnxruntime",
     "onnxruntime-gpu",
     "tensorrt",
+    "tensorrt-rtx",
     "numpy",
     "ml-dtypes",
     "z3-solver",

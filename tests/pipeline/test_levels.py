@@ -9,6 +9,7 @@ from onnx_passes import passes
 from onnx_passes.config.load import default_config, load_config
 from onnx_passes.errors import ConfigError, EngineUnavailableError
 from onnx_passes.passes.base import RewriteRulePass, Transformation
+from onnx_passes.pipeline.bisect import judge_by_score
 from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.report.json import from_json, to_json
 from onnx_passes.runtime.isolated_process import end_children
@@ -115,6 +116,16 @@ def test_where_no_engine_executes_nothing_is_verified():
     alone = [{"tensorrt-rtx": {"compute_capabilities": [8.9]}}]
     done = go("swap-sum", engines=alone)
     assert done.report.passes[0].verdict is Verdict.NOT_VERIFIED
+
+
+def test_bisection_judges_by_numbers_of_an_engine_that_executes():
+    rtx, ort = {"tensorrt-rtx": {"compute_capabilities": [8.9]}}, {"onnxruntime": {}}
+    model = ir.from_onnx_text(TEXT)
+    config = default_config([f"engines={json.dumps([rtx, ort])}"], ())
+    assert judge_by_score(model, config)(model) == 0
+    alone = default_config([f"engines={json.dumps([rtx])}"], ())
+    with pytest.raises(ConfigError, match="no engine of the pipeline executes the model"):
+        judge_by_score(model, alone)
 
 
 def test_pipelines_do_not_save_engines(tmp_path):

@@ -37,7 +37,7 @@ def _engine(name: str, tally: summary.EngineTally, engine: EngineReport | None) 
     counts = [
         (tally.passed, "passed"),
         (tally.failed, "failed"),
-        (tally.not_verified, "could not be run"),
+        (tally.not_verified, "compared nothing" if tally.level else "could not be run"),
     ]
     noise = _noise(engine) if engine else ""
     told = ", ".join(f"{key} {value}" for key, value in details.items())

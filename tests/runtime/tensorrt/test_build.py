@@ -164,6 +164,18 @@ def test_a_hang_is_a_finding(tmp_path):
         slow.prepare(model(PRODUCT)).__enter__()
 
 
+def test_a_crash_is_a_finding(tmp_path):
+    (tmp_path / "crash_of_a_test.py").write_text(
+        "import ctypes\ndef crash(trt, network): ctypes.string_at(0)\n"
+    )
+    options = {"network_hook": "crash_of_a_test:crash", "compute_capabilities": [8.9]}
+    fragile = engine_from_config("tensorrt-rtx", options, folders=[str(tmp_path)])
+    found = examine(fragile, model(PRODUCT))
+    assert found.level is Level.REJECTED
+    assert found.reason.startswith("tensorrt-rtx crashed with SIGSEGV")
+    assert examine(engine(), model(PRODUCT)).level is Level.BUILT
+
+
 def test_a_model_goes_through_a_file_beyond_the_limit():
     trt = load_bindings("tensorrt-rtx")
     weight = ir.tensor(np.ones((64, 64), np.float32), name="w")
