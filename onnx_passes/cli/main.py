@@ -22,6 +22,8 @@ COMMANDS = {
     "bisect": "find the first bad pass and rewrite",
     "certify": "test and prove rewrite rules on their own",
     "build": "compile a model with TensorRT, with or without a GPU",
+    "inspect": "tell what a model, or saved data, hold",
+    "data": "join, convert and show saved inputs and outputs",
     "list": "list the passes",
     "explain": "explain a pass",
     "new-pass": "write a new pass and its test from a template",

@@ -1,0 +1,147 @@
+"""``onnx-passes data``: saved inputs and outputs, joined, converted and shown."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+import click
+
+HELP = """\
+Join, convert and show saved inputs and outputs.
+
+Forms: .npz, .npy, Polygraphy's .json (feeds and RunResults), and folders of ONNX test data.
+
+\b
+Examples:
+  onnx-passes data convert feeds.json -o inputs.npz
+  onnx-passes data merge inputs.npz outputs.json -o golden.json
+"""
+
+_MERGE = """\
+Join the values of FILES, sample by sample.
+
+\b
+Examples:
+  onnx-passes data merge a.npz b.npz -o both.npz
+  onnx-passes data merge inputs.json results.json -o golden.json
+"""
+_CONCAT = """\
+Put the samples of FILES one after the other.
+
+\b
+Examples:
+  onnx-passes data concat day1.npz day2.npz -o week.json
+  onnx-passes data concat test_data_set_0 test_data_set_1 -o data
+"""
+_CONVERT = """\
+Write FILE in the form that the output's extension says.
+
+\b
+Examples:
+  onnx-passes data convert inputs.npz -o inputs.json
+  onnx-passes data convert results.json -o golden --as results
+"""
+_SHOW = """\
+Show every sample of FILE, with statistics.
+
+\b
+Examples:
+  onnx-passes data show inputs.npz
+  onnx-passes data show results.json --json
+"""
+
+
+@click.group("data", help=HELP, no_args_is_help=True)
+def command() -> None:
+    """Join, convert and show saved data."""
+
+
+def _options(function: Callable[..., Any]) -> Callable[..., Any]:
+    for option in (
+        click.option("--debug", is_flag=True, hidden=True),
+        click.option(
+            "--json", "as_json", is_flag=True, help="Print what was written as JSON."
+        ),
+        click.option("--names", multiple=True, help="Keep these values only."),
+        click.option("--runner", default="onnx-passes", help="The runner of results."),
+        click.option(
+            "--as",
+            "kind",
+            type=click.Choice(["feeds", "results"]),
+            default="feeds",
+            help="What .json and test data are: feeds (inputs), or results (outputs).",
+        ),
+        click.option("-o", "--output", required=True, help="Where to write."),
+    ):
+        function = option(function)
+    return function
+
+
+def _write(
+    samples: list[Any],
+    output: str,
+    kind: Literal["feeds", "results"],
+    runner: str,
+    names: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    import json
+
+    from onnx_passes.verify.saved import describe, select, write_samples
+
+    kept = select(samples, names) if names else samples
+    write_samples(output, kept, kind=kind, runner=runner)
+    told = {name: describe(array) for name, array in kept[0].items()} if kept else {}
+    if as_json:
+        click.echo(json.dumps({"output": output, "samples": len(kept), "values": told}))
+    else:
+        click.echo(f"{output}: {len(kept)} samples of {', '.join(told) or 'nothing'}")
+
+
+@command.command("merge", help=_MERGE)
+@click.argument("files", nargs=-1, required=True)
+@_options
+def merge(files: tuple[str, ...], debug: bool, **rest: Any) -> None:
+    """Join the values of FILES, sample by sample."""
+    del debug
+    from onnx_passes.verify.saved import merge_samples, read_samples
+
+    _write(merge_samples([read_samples(file) for file in files]), **rest)
+
+
+@command.command("concat", help=_CONCAT)
+@click.argument("files", nargs=-1, required=True)
+@_options
+def concat(files: tuple[str, ...], debug: bool, **rest: Any) -> None:
+    """Put the samples of FILES one after the other."""
+    del debug
+    from onnx_passes.verify.saved import read_samples
+
+    _write([sample for file in files for sample in read_samples(file)], **rest)
+
+
+@command.command("convert", help=_CONVERT)
+@click.argument("file")
+@_options
+def convert(file: str, debug: bool, **rest: Any) -> None:
+    """Write FILE in the form that the output's extension says."""
+    del debug
+    from onnx_passes.verify.saved import read_samples
+
+    _write(read_samples(file), **rest)
+
+
+@command.command("show", help=_SHOW)
+@click.argument("file")
+@click.option("--values", is_flag=True, help="Print the elements.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("--debug", is_flag=True, hidden=True)
+def show(file: str, values: bool, as_json: bool, debug: bool) -> None:
+    """Show every sample of FILE, with statistics."""
+    del debug
+    from onnx_passes.cli import inspect_command
+
+    inspect_command.show(
+        file, every=True, stats=True, draw=False, values=values, as_json=as_json
+    )

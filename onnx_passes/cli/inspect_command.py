@@ -1,0 +1,137 @@
+"""``onnx-passes inspect``: what a model, or saved data, hold."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+from onnx_passes.errors import UsageError
+
+_HELP = """\
+Tell what a model, or saved data, hold.
+
+\b
+Examples:
+  onnx-passes inspect model model.onnx --show layers
+  onnx-passes inspect data inputs.npz --stats
+"""
+_MODEL = """\
+Tell the inputs, outputs, opsets and nodes of MODEL, in stable text meant for diff.
+
+\b
+Examples:
+  onnx-passes inspect model model.onnx --show layers --show attrs
+  onnx-passes inspect model model.onnx --show values --json
+"""
+_DATA = """\
+Tell what saved inputs or outputs hold: .npz, .npy, .json, .pb, ONNX test data folders.
+
+\b
+Examples:
+  onnx-passes inspect data inputs.npz --histogram
+  onnx-passes inspect data results.json --all --json
+"""
+
+
+@click.group("inspect", help=_HELP, no_args_is_help=True)
+def command() -> None:
+    """Tell what a model, or saved data, hold."""
+
+
+@command.command("model", help=_MODEL)
+@click.argument("file", metavar="MODEL")
+@click.option(
+    "--show",
+    multiple=True,
+    type=click.Choice(["layers", "attrs", "weights", "values"]),
+    help="Tell nodes, attributes, initializers, or their statistics. Repeat for several.",
+)
+@click.option("--list-unbounded", is_flag=True, help="List dimensions without a fixed size.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("--debug", is_flag=True, hidden=True)
+def model(
+    file: str, show: tuple[str, ...], list_unbounded: bool, as_json: bool, debug: bool
+) -> None:
+    """Tell what a model is made of."""
+    del debug  # read by the program itself
+    from onnx_passes.io.load import load_model
+    from onnx_passes.verify.inspect import inspect_lines, inspect_model, unbounded
+
+    loaded = load_model(file)
+    told = inspect_model(loaded.model, show)
+    if list_unbounded:
+        told["unbounded"] = unbounded(loaded.model)
+    if as_json:
+        click.echo(json.dumps(told, indent=2))
+        return
+    for line in inspect_lines(told):
+        click.echo(line)
+    for line in told.get("unbounded", ()):
+        click.echo(f"unbounded {line}")
+    for note in loaded.notes:
+        click.echo(f"note: {note}", err=True)
+
+
+@command.command("data", help=_DATA)
+@click.argument("file", metavar="DATA")
+@click.option("--all", "every", is_flag=True, help="Tell every sample, not the first only.")
+@click.option("--stats", is_flag=True, help="Tell mean, std, min, max, NaN and Inf.")
+@click.option("--histogram", "draw", is_flag=True, help="Draw a histogram of each value.")
+@click.option("--values", is_flag=True, help="Print the elements.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("--debug", is_flag=True, hidden=True)
+def data(
+    file: str, every: bool, stats: bool, draw: bool, values: bool, as_json: bool, debug: bool
+) -> None:
+    """Tell what saved data hold."""
+    del debug
+    show(file, every=every, stats=stats, draw=draw, values=values, as_json=as_json)
+
+
+def show(
+    file: str | Path, *, every: bool, stats: bool, draw: bool, values: bool, as_json: bool
+) -> None:
+    """Print what a file of saved data holds."""
+    import numpy as np
+
+    from onnx_passes.verify import statistics as numbers
+    from onnx_passes.verify.saved import describe, read_samples
+
+    samples = read_samples(file)
+    told: list[dict[str, Any]] = []
+    for index, sample in enumerate(samples if every else samples[:1]):
+        for name, array in sample.items():
+            row: dict[str, Any] = {"sample": index, "name": name, "type": describe(array)}
+            lines = []
+            if stats or as_json:
+                row["statistics"] = numbers.statistics(array)
+                lines.append(numbers.statistics_text(row["statistics"]))
+            if draw:
+                row["histogram"] = numbers.histogram(array)
+                lines += numbers.histogram_lines(row["histogram"])
+            if values:
+                row["values"] = _plain(array.tolist())
+                lines += np.array2string(array, threshold=2**31 - 1).splitlines()
+            told.append(row)
+            if not as_json:
+                click.echo(f"[{index}] {name}: {row['type']}")
+                for line in lines:
+                    click.echo(f"    {line}")
+    if as_json:
+        click.echo(json.dumps({"samples": len(samples), "values": told}, indent=2))
+    elif len(samples) > 1 and not every:
+        click.echo(f"{len(samples)} samples; --all tells each")
+    if not told:
+        raise UsageError(f"{file} holds no values", help="save values by name: np.savez")
+
+
+def _plain(value: Any) -> Any:
+    """Replace what JSON cannot hold: NaN and the infinities become text."""
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    if isinstance(value, float) and (value != value or abs(value) == float("inf")):
+        return str(value)
+    return value if isinstance(value, int | float | str | bool) else str(value)

@@ -1,0 +1,190 @@
+"""A model told part by part, in text that is stable enough for ``diff``, or as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from typing import Any
+
+import onnx_ir as ir
+
+from onnx_passes.io.tensors import string_data
+from onnx_passes.verify.statistics import statistics, statistics_text
+
+SHOWN = ("layers", "attrs", "weights", "values")
+_GRAPHS = (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS)
+
+
+def inspect_model(model: ir.Model, show: Collection[str] = ()) -> dict[str, Any]:
+    """Describe a model.
+
+    Args:
+        model: The model; it is not changed.
+        show: ``layers`` for nodes, ``attrs`` for their attributes too, ``weights`` for dtype
+            and shape of initializers, ``values`` for their statistics too, which reads them.
+
+    Returns:
+        What ``--json`` prints.
+    """
+    shown = set(show) | ({"layers"} if "attrs" in show else set())
+    shown |= {"weights"} if "values" in show else set()
+    return {
+        "ir_version": model.ir_version,
+        "producer": " ".join(filter(None, (model.producer_name, model.producer_version))),
+        "opsets": {
+            domain or "ai.onnx": v for domain, v in sorted(model.opset_imports.items())
+        },
+        "graph": _graph(model.graph, shown),
+        "functions": [
+            {
+                "name": "::".join(filter(None, identifier)),
+                "attributes": [str(name) for name in function.attributes],
+                "graph": _graph(function.graph, shown),
+            }
+            for identifier, function in sorted(model.functions.items())
+        ],
+    }
+
+
+def unbounded(model: ir.Model) -> list[str]:
+    """List the inputs' and outputs' dimensions without a fixed size: ``x[0] = batch``."""
+    return [
+        f"{value.name}[{axis}] = {dim.value or '?'}"
+        for value in (*model.graph.inputs, *model.graph.outputs)
+        if value.shape is not None
+        for axis, dim in enumerate(value.shape)
+        if not isinstance(dim, int)
+    ] + [
+        f"{value.name} has no known rank"
+        for value in (*model.graph.inputs, *model.graph.outputs)
+        if value.shape is None
+    ]
+
+
+def _graph(graph: ir.Graph, shown: set[str]) -> dict[str, Any]:
+    told: dict[str, Any] = {
+        "name": graph.name or "",
+        "inputs": [_value(value) for value in graph.inputs],
+        "outputs": [_value(value) for value in graph.outputs],
+        "node_count": len(graph),
+        "initializer_count": len(graph.initializers),
+    }
+    if "layers" in shown:
+        told["nodes"] = [_node(node, shown) for node in graph]
+    if "weights" in shown:
+        told["initializers"] = [
+            _weight(value, shown) for _, value in sorted(graph.initializers.items())
+        ]
+    return told
+
+
+def _value(value: ir.Value) -> dict[str, Any]:
+    shape = None
+    if value.shape is not None:
+        shape = [d if isinstance(d, int) else d.value or "?" for d in value.shape]
+    kind = value.type
+    dtype = kind.dtype.name if isinstance(kind, ir.TensorType) else str(kind or "?")
+    return {"name": value.name or "", "dtype": dtype, "shape": shape}
+
+
+def _node(node: ir.Node, shown: set[str]) -> dict[str, Any]:
+    told: dict[str, Any] = {
+        "name": node.name or "",
+        "op": "::".join(filter(None, (node.domain, node.op_type, node.overload))),
+        "inputs": ["" if v is None else v.name or "" for v in node.inputs],
+        "outputs": [v.name or "" for v in node.outputs],
+    }
+    attributes = [node.attributes[name] for name in sorted(node.attributes)]
+    inner = {}
+    for attribute in attributes:
+        if attribute.type in _GRAPHS and not attribute.is_ref():
+            single = attribute.type == ir.AttributeType.GRAPH
+            held = (attribute.as_graph(),) if single else attribute.as_graphs()
+            inner[attribute.name] = [_graph(graph, shown) for graph in held]
+    if "attrs" in shown:
+        told["attributes"] = {
+            a.name: _attribute(a, shown) for a in attributes if a.name not in inner
+        }
+    if inner:
+        told["subgraphs"] = inner
+    return told
+
+
+def _attribute(attribute: ir.Attr, shown: set[str]) -> Any:
+    if attribute.is_ref():
+        return f"@{attribute.ref_attr_name}"
+    if attribute.type == ir.AttributeType.TENSOR:
+        return _tensor(attribute.as_tensor(), shown)
+    if attribute.type == ir.AttributeType.TENSORS:
+        return [_tensor(tensor, shown) for tensor in attribute.as_tensors()]
+    value = attribute.value
+    if isinstance(value, int | float | str) or value is None:
+        return value
+    if isinstance(value, list | tuple) and all(
+        isinstance(v, int | float | str) for v in value
+    ):
+        return list(value)
+    return str(value)
+
+
+def _weight(value: ir.Value, shown: set[str]) -> dict[str, Any]:
+    told: dict[str, Any] = {"name": value.name or ""}
+    return told | (_tensor(value.const_value, shown) if value.const_value is not None else {})
+
+
+def _tensor(tensor: ir.TensorProtocol, shown: set[str]) -> dict[str, Any]:
+    told: dict[str, Any] = {
+        "dtype": tensor.dtype.name,
+        "shape": [d if isinstance(d, int) else str(d) for d in tensor.shape],
+    }
+    if "values" in shown:
+        if tensor.dtype == ir.DataType.STRING:
+            told["first"] = [repr(text) for text in string_data(tensor)[:3]]
+        else:
+            told["statistics"] = statistics(tensor.numpy())
+    return told
+
+
+def inspect_lines(told: dict[str, Any]) -> list[str]:
+    """Write what ``inspect_model`` returned, one fact a line."""
+    lines = [f"ir_version {told['ir_version']}"]
+    lines += [f"producer {told['producer']}"] if told["producer"] else []
+    lines += [f"opset {domain} {version}" for domain, version in told["opsets"].items()]
+    lines += _graph_lines(told["graph"], "")
+    for function in told["functions"]:
+        attributes = ", ".join(function["attributes"])
+        lines.append(f"function {function['name']}<{attributes}>")
+        lines += _graph_lines(function["graph"], "  ")
+    return lines
+
+
+def _graph_lines(graph: dict[str, Any], indent: str) -> Iterator[str]:
+    for role in ("input", "output"):
+        for value in graph[f"{role}s"]:
+            yield f"{indent}{role} {value['name']}: {_kind(value)}"
+    yield f"{indent}{graph['node_count']} nodes, {graph['initializer_count']} initializers"
+    for weight in graph.get("initializers", ()):
+        yield f"{indent}initializer {weight['name']}: {_constant(weight)}"
+    for node in graph.get("nodes", ()):
+        made, taken = (", ".join(n or "_" for n in node[k]) for k in ("outputs", "inputs"))
+        yield f"{indent}{node['op']} {node['name']}({taken}) -> {made}".replace(" (", "(")
+        for name, value in node.get("attributes", {}).items():
+            text = _constant(value) if isinstance(value, dict) else repr(value)
+            yield f"{indent}  @{name} = {text}"
+        for name, inner in node.get("subgraphs", {}).items():
+            for each in inner:
+                yield f"{indent}  {name}:"
+                yield from _graph_lines(each, indent + "    ")
+
+
+def _kind(value: dict[str, Any]) -> str:
+    shape = value["shape"]
+    return f"{value['dtype']}[{'...' if shape is None else ','.join(map(str, shape))}]"
+
+
+def _constant(weight: dict[str, Any]) -> str:
+    if "dtype" not in weight:
+        return "no value"
+    text = _kind(weight)
+    if "statistics" in weight:
+        text += f", {statistics_text(weight['statistics'])}"
+    return text + (f", {', '.join(weight['first'])}" if "first" in weight else "")

@@ -1,0 +1,95 @@
+"""What the elements of an array are like, in bounded memory."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from onnx_passes.contracts.elements import Array, blocks, kind_of, shape_text, widen
+
+_BINS, _WIDTH = 10, 40
+
+
+def statistics(array: Array) -> dict[str, Any]:
+    """Return mean, std, min and max with their positions, and the NaN and Inf counts.
+
+    Mean, std, min and max are of the finite elements; ``None`` where there are none, or the
+    elements have no order.
+    """
+    kind = kind_of(array.dtype)
+    found: dict[str, Any] = {"elements": int(array.size), "nan": 0, "inf": 0}
+    found |= dict.fromkeys(("mean", "std", "min", "min_at", "max", "max_at"))
+    if kind in ("string", "complex", "other"):
+        return found
+    count, mean, squares = 0, 0.0, 0.0
+    for start, (block,) in blocks(array):
+        wide = widen(block)
+        finite = np.isfinite(wide)
+        found["nan"] += int(np.isnan(wide).sum())
+        found["inf"] += int(np.isinf(wide).sum())
+        kept = wide[finite]
+        if not kept.size:
+            continue
+        with np.errstate(over="ignore", invalid="ignore"):
+            own = float(kept.mean())
+            step, total = own - mean, count + kept.size
+            # Chan's update: sums of squares of large numbers would cancel.
+            squares += float(((kept - own) ** 2).sum()) + step**2 * count * kept.size / total
+            mean += step * kept.size / total
+        count = total
+        for name, index in (
+            ("min", np.where(finite, wide, np.inf).argmin()),
+            ("max", np.where(finite, wide, -np.inf).argmax()),
+        ):
+            value = block[index].item() if kind != "float" else float(wide[index])
+            known = found[name]
+            if known is None or (value < known if name == "min" else value > known):
+                found[name] = value
+                where = np.unravel_index(start + int(index), array.shape)
+                found[f"{name}_at"] = [int(i) for i in where]
+    if count:
+        found |= {"mean": mean, "std": math.sqrt(squares / count)}
+    return found
+
+
+def histogram(array: Array, bins: int = _BINS) -> list[tuple[float, float, int]]:
+    """Count the finite elements in bins of equal width: low end, high end, count."""
+    known = statistics(array)
+    if known["min"] is None:
+        return []
+    low, high = float(known["min"]), float(known["max"])
+    if low == high or not math.isfinite(high - low):
+        return [(low, high, known["elements"] - known["nan"] - known["inf"])]
+    counts = np.zeros(bins, np.int64)
+    for _, (block,) in blocks(array):
+        wide = widen(block)
+        counts += np.histogram(wide[np.isfinite(wide)], bins, (low, high))[0]
+    edges = np.linspace(low, high, bins + 1).tolist()
+    return list(zip(edges, edges[1:], counts.tolist(), strict=False))
+
+
+def statistics_text(known: dict[str, Any]) -> str:
+    """Write statistics on one line."""
+    parts = [f"NaN {known['nan']}", f"Inf {known['inf']}"]
+    if known["min"] is not None:
+        low, high = (shape_text(tuple(known[f"{end}_at"])) for end in ("min", "max"))
+        parts = [
+            f"mean {known['mean']:.6g}",
+            f"std {known['std']:.6g}",
+            f"min {known['min']:.6g} at {low}",
+            f"max {known['max']:.6g} at {high}",
+            *parts,
+        ]
+    return ", ".join(parts)
+
+
+def histogram_lines(rows: list[tuple[float, float, int]]) -> list[str]:
+    """Draw a histogram for a terminal."""
+    most = max((count for *_, count in rows), default=0) or 1
+    return [
+        f"{low:>12.5g} .. {high:<12.5g} {count:>9} ".ljust(40)
+        + "#" * round(_WIDTH * count / most)
+        for low, high, count in rows
+    ]

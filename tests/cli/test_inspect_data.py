@@ -1,0 +1,66 @@
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+DIGITS = Path(__file__).parents[2] / "examples" / "digits" / "model.onnx"
+
+
+def test_the_digits_model_is_told(cli):
+    done = cli("inspect", "model", DIGITS, "--show", "layers", "--list-unbounded")
+    assert done.code == 0
+    assert "input image: FLOAT[batch,1,8,8]" in done.out
+    assert "unbounded image[0] = batch" in done.out
+    assert done.out.count(" -> ") == 34
+
+
+def test_values_are_told_as_json(cli):
+    done = cli("inspect", "model", DIGITS, "--show", "values", "--json")
+    weights = json.loads(done.out)["graph"]["initializers"]
+    assert len(weights) == 16
+    assert all(weight["statistics"]["nan"] == 0 for weight in weights)
+
+
+def test_data_goes_round_all_forms(cli, tmp_path):
+    np.savez(tmp_path / "a.npz", x=np.arange(4.0))
+    np.savez(tmp_path / "b.npz", y=np.arange(3))
+    assert cli("data", "merge", "a.npz", "b.npz", "-o", "both.json").code == 0
+    assert cli("data", "convert", "both.json", "-o", "folder").code == 0
+    assert cli("data", "concat", "folder", "both.json", "-o", "two.json").code == 0
+    done = cli("data", "show", "two.json", "--json")
+    told = json.loads(done.out)
+    assert told["samples"] == 2
+    assert [row["name"] for row in told["values"]] == ["x", "y", "x", "y"]
+    assert told["values"][0]["statistics"]["max_at"] == [3]
+
+
+def test_a_histogram_is_drawn(cli, tmp_path):
+    np.save(tmp_path / "x.npy", np.array([0.0, 1, 1]))
+    done = cli("inspect", "data", "x.npy", "--histogram", "--values")
+    assert done.code == 0
+    assert "#" * 40 in done.out
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "says"),
+    [
+        (("inspect", "data", "y.npy"), 2, "did you mean 'x.npy'"),
+        (("inspect", "model", "x.npy"), 3, "x.npy"),
+        (("data", "convert", "x.npy", "-o", "d.npz", "--names", "X"), 2, "no value 'X'"),
+        (("data", "convert", "x.npy", "-o", "d.txt"), 2, "no known extension"),
+        (("data", "convert", "x.npy", "-o", "no/d.npz"), 2, "No such file"),
+    ],
+)
+def test_bad_input_is_one_sentence(cli, tmp_path, words, code, says):
+    np.save(tmp_path / "x.npy", np.zeros(2))
+    done = cli(*words)
+    assert (done.code, done.out) == (code, "")
+    assert says in done.err
+
+
+@pytest.mark.parametrize(
+    "words", [("inspect", "model"), ("inspect", "data"), ("data", "merge")]
+)
+def test_help_shows_two_examples(cli, words):
+    assert cli(*words, "-h").out.count(f"onnx-passes {' '.join(words)} ") >= 2 + 1
