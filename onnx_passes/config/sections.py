@@ -24,6 +24,7 @@ from onnx_passes.passes.options import Size
 Policy = Literal["stop", "rollback", "warn"]
 When = Literal["each", "checkpoint", "end"]
 Scope = Literal["auto", "region", "model"]
+Truth = Literal["engine", "float64"]
 Inputs = Literal["random", "adversarial"]
 
 Whole = Annotated[int, Strict()]
@@ -176,6 +177,16 @@ class Verify(Section):
     tolerance: OutputTolerance = Field(
         default_factory=OutputTolerance,
         description="Tolerance after each pass that declares tolerance.",
+    )
+    reference: Truth = Field(
+        default="engine",
+        description="What floats under tolerance are judged by: the distance between two "
+        "results of an engine, or how much farther they are from one in float64.",
+    )
+    growth: Annotated[float, Strict(), Field(ge=1, allow_inf_nan=False)] = Field(
+        default=2.0,
+        description="How many times its error against float64 a result may have, with "
+        "'reference: float64'.",
     )
     drift: Tolerance = Field(
         default_factory=Tolerance,

@@ -20,6 +20,7 @@ from onnx_passes.pipeline.levels import Levels
 from onnx_passes.pipeline.noise import Noise
 from onnx_passes.pipeline.regional import Regional
 from onnx_passes.pipeline.thresholds import Limits, Thresholds
+from onnx_passes.pipeline.truth import Truth
 from onnx_passes.runtime.base import Feeds, Outputs
 from onnx_passes.runtime.inputs import generate, name_of
 from onnx_passes.verify.compare import compare
@@ -64,6 +65,7 @@ class Gate:
         """Put the limits together."""
         self.thresholds = Thresholds(self.settings, self.baseline.notes)
         self.noise = Noise(self.baseline)
+        self.truth = Truth(self.settings, self.baseline, self.original)
 
     def check(
         self,
@@ -119,6 +121,7 @@ class Gate:
         promises = [c for c in contracts if isinstance(c, Equality | Tolerance)]
         if (
             self.settings.scope == "model"
+            or (self.truth.wanted and any(isinstance(c, Tolerance) for c in promises))
             or not promises
             or len(promises) < len(contracts)
             or not self.baseline.deterministic
@@ -319,13 +322,17 @@ class Gate:
         for index, bench in enumerate(self.baseline.benches):
             if bench.when in moments:
                 found = self.numbers(index, bench, model, [Equality()])
-                if index in self._pending and self.baseline.samples:
+                if index in self._pending and self.truth.wanted and self.truth.usable:
+                    metric = self._metrics(bench, self._pending[index], ())
+                    found = [self.truth.judge(bench, self._pending[index]), *metric]
+                elif index in self._pending and self.baseline.samples:
                     seconds = found[0].seconds
                     limits = self.thresholds.drift()
                     limits = self._raised(bench, limits, "drift", measure=False)
                     drift = self._drift(bench, self._pending[index], limits, bench.original)
                     metric = self._metrics(bench, self._pending[index], ())
-                    found = [replace(drift, seconds=seconds), *metric]
+                    missing = self.truth.missing(bench)
+                    found = [*missing, replace(drift, seconds=seconds), *metric]
                 checks += found
         return checks
 
@@ -339,13 +346,15 @@ class Gate:
         match contract:
             case Equality():
                 return [self._compare("equality", bench, bench.accepted, produced, contract)]
+            case Tolerance() if self.truth.wanted and self.truth.usable:
+                return [self.truth.judge(bench, produced)]
             case Tolerance():
                 limits = self.thresholds.step(contract, override)
                 limit, outputs = self._raised(bench, limits, "tolerance")
                 step = self._compare(
                     "tolerance", bench, bench.accepted, produced, limit, outputs
                 )
-                return [step, self._spend(bench, produced)]
+                return [*self.truth.missing(bench), step, self._spend(bench, produced)]
             case Metric(names):
                 found = self._metrics(bench, produced, names)
                 if not found:

@@ -32,7 +32,7 @@ def mismatch(
 
 def detail(output: OutputCheck) -> str:
     """Say what is wrong with one output, in one clause."""
-    if output.worst is None:
+    if output.worst is None or output.rmse_new is not None:
         return output.reason or "it differs"
     count = f"{output.mismatched} of {output.size} elements differ"
     place = f"[{', '.join(map(str, output.worst))}]"

@@ -13,6 +13,7 @@ from onnx_passes.report.text import (
     bound,
     change,
     duration,
+    number,
     one_line,
     percent,
     plural,
@@ -158,7 +159,11 @@ def output_text(output: OutputCheck, glyphs: Glyphs) -> str:
         parts.append(f"max abs {bound(output.max_abs)}")
     if output.max_rel is not None:
         parts.append(f"max rel {bound(output.max_rel)}")
-    parts.append(f"{output.mismatched:,} of {output.size:,} outside {limits(output)}")
+    if output.rmse_new is not None and output.rmse_old is not None:
+        old, new = number(output.rmse_old, 3), number(output.rmse_new, 3)
+        parts.append(f"error against float64 {new}, was {old}")
+    else:
+        parts.append(f"{output.mismatched:,} of {output.size:,} outside {limits(output)}")
     if output.reason:
         parts.append(glyphs.name(output.reason))
     return ", ".join(parts)

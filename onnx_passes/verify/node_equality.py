@@ -132,9 +132,30 @@ class NodeEquality:
             self._changed |= more
 
 
+def is_identity(node: ir.Node | None) -> bool:
+    """Whether a node hands on its input as it is, bit for bit."""
+    return (
+        node is not None
+        and node.op_type == "Identity"
+        and node.domain == ""
+        and len(node.inputs) == 1
+        and node.inputs[0] is not None
+    )
+
+
+def _source(value: ir.Value) -> ir.Value:
+    """Return the value that a chain of Identity nodes hands on."""
+    while (node := value.producer()) is not None and is_identity(node):
+        (read,) = node.inputs
+        assert read is not None
+        value = read
+    return value
+
+
 def _same_read(old: ir.Value | None, new: ir.Value | None) -> bool:
     if old is None or new is None:
         return old is new
+    old, new = _source(old), _source(new)
     a, b = constant_tensor(old), constant_tensor(new)
     if a is None or b is None:
         return a is b and old.name == new.name

@@ -5,7 +5,8 @@ attributes, input names and output names (constants are matched by content, so t
 not matter where they are stored); the others are *new*. If every value on the frontier
 (computed by a new node, read by a kept one or an output) is equal, bit for bit, to the value
 of that name before, then by induction over the graph every kept node computes what it did,
-and so do the outputs.
+and so do the outputs. What an Identity hands on is what it reads: taking one out, or putting one
+in, makes no reader new.
 """
 
 from __future__ import annotations
@@ -19,7 +20,12 @@ import onnx_ir as ir
 from onnx_passes.runtime.base import Array
 from onnx_passes.surgery.copy import copy_nodes
 from onnx_passes.surgery.walk import captured_values
-from onnx_passes.verify.node_equality import NodeEquality, constant_tensor, same_tensor
+from onnx_passes.verify.node_equality import (
+    NodeEquality,
+    constant_tensor,
+    is_identity,
+    same_tensor,
+)
 
 
 @dataclass(frozen=True)
@@ -57,7 +63,7 @@ def changed_region(before: ir.Model, after: ir.Model) -> Region | None:
         if not _is_constant_node(node):
             name = next((v.name for v in node.outputs if v.name), None)
             old = producers.get(str(name))
-            if old is None or not equality.same(old, node):
+            if (old is None or not equality.same(old, node)) and not _is_alias(node):
                 new.append(node)
     inside = {value for node in new for value in node.outputs}
     read = [value for node in new for value in (*node.inputs, *captured_values(node))]
@@ -164,6 +170,11 @@ def _captures(model: ir.Model) -> dict[ir.Value, list[ir.Node]]:
         for value in captured_values(node):
             found[value].append(node)
     return found
+
+
+def _is_alias(node: ir.Node) -> bool:
+    """Whether readers look through a node; what it reads is on the frontier in its place."""
+    return is_identity(node) and not node.outputs[0].is_graph_output()
 
 
 def _is_constant_node(node: ir.Node) -> bool:

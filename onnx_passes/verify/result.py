@@ -39,6 +39,9 @@ class OutputCheck:
             elements must be equal.
         share: Largest difference as a share of what was allowed at its element; None where
             elements must be equal. Over 1 it fails.
+        rmse_old: Root mean square error of the reference against one in float64, where that
+            is what results are judged by.
+        rmse_new: That of the candidate.
     """
 
     output: str
@@ -55,6 +58,8 @@ class OutputCheck:
     atol: float = 0.0
     limit: float | None = None
     share: float | None = None
+    rmse_old: float | None = None
+    rmse_new: float | None = None
 
 
 @dataclass(frozen=True)

@@ -33,10 +33,7 @@ def test_the_fault_changes_a_result_and_the_pass_without_it_does_not(fault):
 
 
 @pytest.mark.parametrize("fault", SMALL)
-def test_caught_and_named(fault, request):
-    if fault.needs == "float64":
-        reason = "the gate has no float64 reference: the fault is within the tolerance"
-        request.applymarker(pytest.mark.xfail(strict=True, reason=reason))
+def test_caught_and_named(fault):
     _assert_caught(examined(fault))
 
 

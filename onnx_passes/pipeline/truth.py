@@ -1,0 +1,97 @@
+"""Results held against one in double precision: ``verify.reference: float64``."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from onnx_passes.config.sections import Verify
+from onnx_passes.errors import OnnxPassesError
+from onnx_passes.pipeline import measure
+from onnx_passes.pipeline.baseline import Baseline, Bench
+from onnx_passes.runtime.base import Feeds, Outputs
+from onnx_passes.runtime.inputs import name_of
+from onnx_passes.verify.float64 import evaluate
+from onnx_passes.verify.growth import error_growth
+from onnx_passes.verify.result import Check, OutputCheck, Verdict
+from onnx_passes.verify.snapshot import Snapshot
+
+KIND = "error-growth"
+
+
+@dataclass
+class Truth:
+    """What the original gives in double precision.
+
+    Attributes:
+        settings: The section ``verify`` of the pipeline.
+        baseline: The samples, and what may not be compared.
+        original: The original model.
+        reason: Why there is no such result; None where there is, or nobody asked yet.
+    """
+
+    settings: Verify
+    baseline: Baseline
+    original: Snapshot
+    reason: str | None = None
+    _outputs: list[Outputs] = field(default_factory=list)
+    _samples: Sequence[Feeds] | None = None
+
+    @property
+    def wanted(self) -> bool:
+        """Whether the pipeline asks for it."""
+        return self.settings.reference == "float64"
+
+    @property
+    def usable(self) -> bool:
+        """Whether there is something to hold results against; it is computed once."""
+        if not self.baseline.samples:
+            return False
+        if self._samples is not self.baseline.samples:
+            self._samples, self.reason = self.baseline.samples, None
+            try:
+                found = evaluate(self.original.model, self.baseline.samples)
+            except OnnxPassesError as error:
+                self._outputs, self.reason = [], error.message
+            else:
+                self._outputs = found.outputs
+                self.baseline.notes += found.notes()
+        return self.reason is None
+
+    def missing(self, bench: Bench) -> list[Check]:
+        """Say that error growth was asked for and not measured, where that is so."""
+        if not self.wanted or self.reason is None:
+            return []
+        reason = f"there is no float64 reference, so tolerances decide: {self.reason}"
+        return [Check(KIND, Verdict.NOT_VERIFIED, bench.engine.name, reason=reason)]
+
+    def judge(self, bench: Bench, produced: Sequence[Outputs]) -> Check:
+        """Compare the errors of a model with those of the original on the same engine."""
+        start = time.perf_counter()
+        worst: dict[str, OutputCheck] = {}
+        failed: int | None = None
+        rows = zip(bench.original, produced, self._outputs, strict=True)
+        for sample, outputs in enumerate(rows):
+            old, new, truth = (self._stable(found) for found in outputs)
+            results = error_growth(old, new, truth, self.settings.growth)
+            for result in results:
+                measure.merge(worst, result)
+            if failed is None and not all(result.passed for result in results):
+                failed = sample
+        reason = None
+        if failed is not None:
+            name = name_of(self.baseline.samples[failed])
+            reason = measure.mismatch(KIND, worst, failed, name)
+        return Check(
+            KIND,
+            Verdict.PASSED if failed is None else Verdict.FAILED,
+            bench.engine.name,
+            reason=reason,
+            sample=failed,
+            seconds=time.perf_counter() - start,
+            outputs=tuple(worst.values()),
+        )
+
+    def _stable(self, outputs: Outputs) -> Outputs:
+        return {k: v for k, v in outputs.items() if k not in self.baseline.unstable}

@@ -1,0 +1,65 @@
+"""Conv in double precision, which ONNX Runtime has no kernel for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import onnx
+from numpy.lib.stride_tricks import sliding_window_view
+
+from onnx_passes.runtime.base import Data
+
+
+def convolve(node: onnx.NodeProto, fed: Mapping[str, Data]) -> np.ndarray[Any, Any]:
+    """Compute a Conv of any number of dimensions, as a product over windows.
+
+    Args:
+        node: The Conv.
+        fed: Its inputs by name: x [n, c, ...], w [m, c / group, ...], and b [m] or none.
+    """
+    given = {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}
+    x, w = np.asarray(fed[node.input[0]]), np.asarray(fed[node.input[1]])
+    kernel, rank = w.shape[2:], w.ndim - 2
+    strides = list(given.get("strides", [1] * rank))
+    dilations = list(given.get("dilations", [1] * rank))
+    reach = [(k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True)]
+    pads = _pads(given, x.shape[2:], reach, strides)
+    padded = np.pad(x, [(0, 0), (0, 0), *pads])
+    axes = tuple(range(2, 2 + rank))
+    windows = sliding_window_view(padded, reach, axis=axes)
+    steps = tuple(slice(None, None, s) for s in strides)
+    holes = tuple(slice(None, None, d) for d in dilations)
+    windows = windows[(slice(None), slice(None), *steps, *holes)]
+    group = int(given.get("group", 1))
+    width, made = x.shape[1] // group, w.shape[0] // group
+    parts = []
+    for g in range(group):
+        rows = windows[:, g * width : (g + 1) * width]
+        columns = w[g * made : (g + 1) * made]
+        inner = (1, *range(2 + rank, 2 + 2 * rank))
+        product = np.tensordot(rows, columns, (inner, tuple(range(1, 2 + rank))))
+        parts.append(np.moveaxis(product, -1, 1))
+    result = np.concatenate(parts, axis=1)
+    if len(node.input) > 2 and node.input[2]:
+        result = result + np.asarray(fed[node.input[2]]).reshape(1, -1, *[1] * rank)
+    return result
+
+
+def _pads(
+    given: Mapping[str, Any], sizes: tuple[int, ...], reach: list[int], strides: list[int]
+) -> list[tuple[int, int]]:
+    mode = given.get("auto_pad", b"NOTSET").decode()
+    rank = len(sizes)
+    if mode == "NOTSET":
+        pads = list(given.get("pads", [0] * 2 * rank))
+        return list(zip(pads[:rank], pads[rank:], strict=True))
+    if mode == "VALID":
+        return [(0, 0)] * rank
+    found = []
+    for size, window, stride in zip(sizes, reach, strides, strict=True):
+        total = max((-(-size // stride) - 1) * stride + window - size, 0)
+        less = total // 2
+        found.append((less, total - less) if mode == "SAME_UPPER" else (total - less, less))
+    return found

@@ -1,0 +1,227 @@
+"""A model evaluated in double precision, node by node: what float32 results are held against.
+
+Every number of 16 or 32 bits becomes one of 64. ONNX Runtime computes each node that it has a
+double kernel for, which is asked of it; convolutions are computed here; onnx's reference
+evaluator takes what is left; and what that cannot do either is computed in single precision,
+and counted.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+from onnx import TensorProto
+
+from onnx_passes.errors import EngineError
+from onnx_passes.passes.inline.inline_functions import InlineFunctions
+from onnx_passes.runtime.base import Data, Feeds, Outputs
+from onnx_passes.surgery.copy import copy_model
+from onnx_passes.surgery.walk import captured_values
+from onnx_passes.verify.convolve import convolve
+from onnx_passes.verify.upcast import upcast_node, widened
+
+IR_VERSION = 10
+
+
+@dataclass
+class Evaluation:
+    """What an evaluation gave.
+
+    Attributes:
+        outputs: Outputs of each sample.
+        reference: Nodes that onnx's reference evaluator computed, by operator.
+        single: Nodes that were computed in single precision, by operator.
+    """
+
+    outputs: list[Outputs] = field(default_factory=list)
+    reference: Counter[str] = field(default_factory=Counter)
+    single: Counter[str] = field(default_factory=Counter)
+
+    def notes(self) -> list[str]:
+        """Say what was not computed by ONNX Runtime in double precision."""
+        found = []
+        for who, nodes in (
+            ("onnx's reference evaluator computed", self.reference),
+            ("computed in single precision:", self.single),
+        ):
+            if nodes:
+                names = ", ".join(f"{n} {name}" for name, n in sorted(nodes.items()))
+                found.append(f"for the float64 reference, {who} {names}")
+        return found
+
+
+def evaluate(model: ir.Model, samples: Sequence[Feeds]) -> Evaluation:
+    """Evaluate a model in double precision.
+
+    Args:
+        model: Left as it is. Weights are widened one at a time, while they are needed.
+        samples: Inputs; floats of any width.
+
+    Raises:
+        EngineError: A node cannot be computed in any way.
+    """
+    copy = copy_model(model)
+    InlineFunctions()(copy)
+    return _Walk(copy, samples).run()
+
+
+class _Walk:
+    def __init__(self, model: ir.Model, samples: Sequence[Feeds]) -> None:
+        self.graph = model.graph
+        self.imports = dict(model.graph.opset_imports)
+        self.found = Evaluation()
+        self.values: dict[ir.Value, list[Data]] = {}
+        self.samples = samples
+        for value in self.graph.inputs:
+            name = str(value.name)
+            if any(name in feeds for feeds in samples):
+                self.values[value] = [widened(feeds[name]) for feeds in samples]
+
+    def run(self) -> Evaluation:
+        last = self._last_uses()
+        for index, node in enumerate(self.graph):
+            self._compute(node)
+            for value in last.get(index, ()):
+                self.values.pop(value, None)
+        count = len(self.samples)
+        outputs = [(str(v.name), self._of(v)) for v in self.graph.outputs]
+        self.found.outputs = [
+            {name: data[min(k, len(data) - 1)] for name, data in outputs} for k in range(count)
+        ]
+        return self.found
+
+    def _last_uses(self) -> dict[int, list[ir.Value]]:
+        kept = set(self.graph.outputs)
+        last: dict[ir.Value, int] = {}
+        for index, node in enumerate(self.graph):
+            for value in _read(node):
+                last[value] = index
+        found: dict[int, list[ir.Value]] = {}
+        for value, index in last.items():
+            if value not in kept:
+                found.setdefault(index, []).append(value)
+        return found
+
+    def _of(self, value: ir.Value) -> list[Data]:
+        """Return what a value is for each sample; once where it is the same for all."""
+        if value not in self.values:
+            tensor = value.const_value
+            if tensor is None:
+                raise EngineError(f"{value.name!r} has no value")
+            self.values[value] = [widened(tensor.numpy())]
+        return self.values[value]
+
+    def _compute(self, node: ir.Node) -> None:
+        read = list(dict.fromkeys(_read(node)))
+        known = [self._of(value) for value in read]
+        runs = max((len(data) for data in known), default=1)
+        step = _Step(ir.serde.serialize_node(node), self.imports, self.found)
+        made: list[list[Data]] = []
+        for k in range(runs):
+            fed = {
+                str(v.name): data[min(k, len(data) - 1)]
+                for v, data in zip(read, known, strict=True)
+            }
+            made.append(step.run(fed, count=k == 0))
+        for position, value in enumerate(v for v in node.outputs if v.name):
+            self.values[value] = [results[position] for results in made]
+
+
+class _Step:
+    """One node, by the first way that works for it."""
+
+    def __init__(
+        self, node: onnx.NodeProto, imports: Mapping[str, int], found: Evaluation
+    ) -> None:
+        self.narrow = node
+        self.wide = upcast_node(node)
+        self.imports, self.found = imports, found
+
+    def run(self, fed: Mapping[str, Data], *, count: bool) -> list[Data]:
+        operator = self.wide.op_type
+        if self.wide.domain == "" and operator == "Conv":
+            return [convolve(self.wide, fed)]
+        try:
+            return self._engine(self.wide, fed)
+        except Exception as error:
+            reason = error
+        if self.wide.domain == "":
+            try:
+                results = self._evaluator(fed)
+            except Exception as error:
+                reason = error
+            else:
+                self.found.reference[operator] += count
+                return results
+        try:
+            single = {name: _narrowed(data) for name, data in fed.items()}
+            results = [widened(data) for data in self._engine(self.narrow, single)]
+        except Exception:
+            raise EngineError(f"{operator} cannot be computed in float64: {reason}") from None
+        self.found.single[operator] += count
+        return results
+
+    def _engine(self, node: onnx.NodeProto, fed: Mapping[str, Data]) -> list[Data]:
+        import onnxruntime as ort
+
+        if not all(isinstance(data, np.ndarray) for data in fed.values()):
+            raise EngineError("its inputs are no tensors")
+        options = ort.SessionOptions()
+        options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+        options.intra_op_num_threads = options.inter_op_num_threads = 1
+        options.log_severity_level = 4
+        session = ort.InferenceSession(
+            self._model(node, fed).SerializeToString(),
+            options,
+            providers=["CPUExecutionProvider"],
+        )
+        return list(session.run(None, dict(fed)))
+
+    def _evaluator(self, fed: Mapping[str, Data]) -> list[Data]:
+        from onnx.reference import ReferenceEvaluator
+
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")
+            evaluator = ReferenceEvaluator(self._model(self.wide, fed))
+            results = [np.asarray(r) for r in evaluator.run(None, dict(fed))]
+        if any(r.dtype in (np.float32, np.float16) for r in results):
+            raise EngineError("the reference evaluator computes it in single precision")
+        return list(results)
+
+    def _model(self, node: onnx.NodeProto, fed: Mapping[str, Data]) -> onnx.ModelProto:
+        inputs = [
+            onnx.helper.make_tensor_value_info(
+                name,
+                onnx.helper.np_dtype_to_tensor_dtype(np.asarray(data).dtype)
+                if np.asarray(data).dtype != object
+                else TensorProto.STRING,
+                [None] * np.asarray(data).ndim,
+            )
+            for name, data in fed.items()
+        ]
+        outputs = [onnx.ValueInfoProto(name=name) for name in node.output if name]
+        graph = onnx.helper.make_graph([node], "node", inputs, outputs)
+        imports = [onnx.helper.make_opsetid(d, v) for d, v in self.imports.items()]
+        return onnx.helper.make_model(graph, opset_imports=imports, ir_version=IR_VERSION)
+
+
+def _read(node: ir.Node) -> Iterator[ir.Value]:
+    for value in (*node.inputs, *captured_values(node)):
+        if value is not None:
+            yield value
+
+
+def _narrowed(data: Data) -> Any:
+    if isinstance(data, np.ndarray) and data.dtype == np.float64:
+        return data.astype(np.float32)
+    return data
+
+
+__all__ = ["Evaluation", "evaluate"]

@@ -1,0 +1,160 @@
+"""Double precision, node by node, against numpy and against the engine's single precision."""
+
+import itertools
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+import pytest
+
+from onnx_passes.errors import EngineError
+from onnx_passes.runtime.inputs import generate
+from onnx_passes.runtime.ort import OnnxRuntimeEngine
+from onnx_passes.testing import parse
+from onnx_passes.verify.convolve import convolve
+from onnx_passes.verify.float64 import evaluate
+from onnx_passes.verify.models import recipes
+
+RNG = np.random.default_rng(3)
+
+
+def run(model, feeds):
+    with OnnxRuntimeEngine(prepacking=False).prepare(model) as session:
+        return session.run(feeds)
+
+
+def test_a_perceptron_is_what_numpy_computes():
+    model = parse(
+        """(float[2,3] x) => (float[2,2] y)
+        <float[3,2] w = {1, 2, 3, 4, 5, 6}, float b = {0.1}>
+        { m = MatMul(x, w) a = Add(m, b) y = Tanh(a) }"""
+    )
+    x = RNG.standard_normal((2, 3)).astype(np.float32)
+    y = evaluate(model, [{"x": x}]).outputs[0]["y"]
+    w = np.arange(1, 7, dtype=np.float64).reshape(3, 2)
+    assert y.dtype == np.float64
+    np.testing.assert_allclose(y, np.tanh(x.astype(float) @ w + np.float32(0.1)), 1e-14)
+
+
+def test_a_cast_to_fewer_bits_rounds_nothing():
+    model = parse("(float[2] x) => (float[2] y) { h = Cast<to = 10>(x) y = Cast<to = 1>(h) }")
+    x = np.float32([1 / 3, 70000])
+    np.testing.assert_array_equal(evaluate(model, [{"x": x}]).outputs[0]["y"], x.astype(float))
+
+
+@pytest.mark.parametrize(
+    ("body", "declared"),
+    [
+        ("y = Add(x, c)", "<float16[2] c = {1, 2}>"),
+        ("c = Constant<value_floats = [1.0, 2.0]>() y = Mul(x, c)", ""),
+        ("n = Constant<value_ints = [2]>() c = ConstantOfShape(n) y = Add(x, c)", ""),
+    ],
+)
+def test_constants_of_every_form_are_widened(body, declared):
+    dtype = "float16" if "float16" in declared else "float"
+    model = parse(f"({dtype}[2] x) => ({dtype}[2] y) {declared} {{ {body} }}")
+    x = np.ones(2, np.float16 if dtype == "float16" else np.float32)
+    found = evaluate(model, [{"x": x}])
+    assert found.outputs[0]["y"].dtype == np.float64
+    assert not found.single
+
+
+def test_branches_loops_and_functions_are_in_double_precision():
+    model = parse(
+        """<ir_version: 10, opset_import: ["" : 20, "l" : 1]>
+        m (bool c, float[2] x) => (float[2] y) { t = l.F(x) y = If(c) <
+          then_branch = g () => (float[2] a)
+            { k = Constant<value_float = 0.1>() a = Add(t, k) },
+          else_branch = h () => (float[2] b) { b = Neg(t) }> }
+        <domain: "l", opset_import: ["" : 20]> F (p) => (q) { q = Exp(p) }"""
+    )
+    x = np.float32([0.3, 2])
+    y = evaluate(model, [{"c": np.array(True), "x": x}]).outputs[0]["y"]
+    np.testing.assert_allclose(y, np.exp(x.astype(float)) + np.float32(0.1), 1e-14)
+
+
+def test_quantised_parts_keep_their_precision_and_that_is_said():
+    model = parse(
+        """(float[2] x) => (float[2] y) <float s = {0.1}, uint8 z = {3}>
+        { q = QuantizeLinear(x, s, z) y = DequantizeLinear(q, s, z) }"""
+    )
+    x = np.float32([0.31, 2])
+    found = evaluate(model, [{"x": x}])
+    np.testing.assert_allclose(found.outputs[0]["y"], run(model, {"x": x})["y"], 1e-6)
+    assert found.notes()
+
+
+def test_what_cannot_be_computed_is_an_error():
+    model = parse("(float[2] x) => (float[2] y) { y = Neg(x) }")
+    model.graph[0].domain = "nobody.knows"
+    model.graph.opset_imports["nobody.knows"] = 1
+    with pytest.raises(EngineError, match="Neg cannot be computed in float64"):
+        evaluate(model, [{"x": np.ones(2, np.float32)}])
+
+
+@pytest.mark.parametrize("group", [1, 2])
+@pytest.mark.parametrize(
+    ("auto_pad", "strides", "dilations"),
+    [
+        *itertools.product(
+            ["NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID"], [[1, 1], [2, 1]], [[1, 1]]
+        ),
+        # Beside SAME padding ONNX Runtime refuses dilations.
+        *itertools.product(["NOTSET", "VALID"], [[1, 1]], [[2, 1]]),
+    ],
+)
+def test_a_convolution_is_that_of_the_engine(group, auto_pad, strides, dilations):
+    pads = {"pads": [1, 0, 2, 1]} if auto_pad == "NOTSET" else {}
+    node = onnx.helper.make_node(
+        "Conv", ["x", "w", "b"], ["y"], group=group, auto_pad=auto_pad, strides=strides,
+        dilations=dilations, **pads,
+    )  # fmt: skip
+    fed = {
+        "x": RNG.standard_normal((2, 4, 7, 6)),
+        "w": RNG.standard_normal((6, 4 // group, 3, 2)),
+        "b": RNG.standard_normal(6),
+    }
+    single = {name: array.astype(np.float32) for name, array in fed.items()}
+    inputs = [
+        onnx.helper.make_tensor_value_info(n, onnx.TensorProto.FLOAT, a.shape)
+        for n, a in single.items()
+    ]
+    output = onnx.helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [None] * 4)
+    graph = onnx.helper.make_graph([node], "g", inputs, [output])
+    model = ir.from_proto(
+        onnx.helper.make_model(
+            graph, opset_imports=[onnx.helper.make_opsetid("", 20)], ir_version=10
+        )
+    )
+    np.testing.assert_allclose(convolve(node, fed), run(model, single)["y"], 1e-4, 1e-5)
+
+
+def test_random_models_agree_with_single_precision():
+    agreed = judged = 0
+    for recipe in recipes(60, seed=9):
+        model = recipe.model()
+        samples = generate(model, samples=1)
+        try:
+            old = run(model, samples[0])
+        except EngineError:
+            continue
+        judged += 1
+        new = evaluate(model, samples).outputs[0]
+        agreed += all(near(old[name], new[name]) for name in old)
+    # Rounding decides comparisons, and overflow what is infinite: a few may differ.
+    assert judged > 50
+    assert agreed >= 0.9 * judged
+
+
+def near(old, new):
+    if not isinstance(old, np.ndarray) or old.dtype.kind not in "fiub":
+        return True
+    with np.errstate(all="ignore"):
+        tolerance = 0.02 if old.dtype == np.float16 else 1e-3
+        return np.allclose(
+            old.astype(float),
+            np.asarray(new).astype(float),
+            tolerance,
+            tolerance,
+            equal_nan=True,
+        )
