@@ -1,0 +1,47 @@
+"""``onnx-passes diff``: how two models differ, whatever their inner names are."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+HELP = """\
+List how model B differs from model A: nodes, attributes, weights, wiring, interface.
+
+Names of inner values, the order of nodes and annotations do not count.
+
+\b
+Exit codes:
+  0 if they do not differ, 1 if they do
+
+\b
+Examples:
+  onnx-passes diff model.onnx optimized.onnx
+  onnx-passes diff before.onnx after.onnx --json
+"""
+_COLOURS = {"added": "green", "removed": "red"}
+
+
+@click.command("diff", help=HELP, no_args_is_help=True)
+@click.argument("a")
+@click.argument("b")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("--debug", is_flag=True, hidden=True)
+def command(a: str, b: str, as_json: bool, debug: bool) -> None:
+    """List how two models differ."""
+    del debug  # read by the program itself
+    from onnx_passes.io.load import load_model
+    from onnx_passes.surgery.diff import diff
+
+    found = diff(load_model(a).model, load_model(b).model)
+    if as_json:
+        click.echo(
+            json.dumps({"equal": not found, "differences": [d.as_dict() for d in found]})
+        )
+    else:
+        for each in found:
+            # click drops the colours where the output is no terminal.
+            click.secho(str(each), fg=_COLOURS.get(each.kind, "yellow"))
+        click.echo(f"{len(found)} differences" if found else "no differences")
+    raise click.exceptions.Exit(1 if found else 0)
