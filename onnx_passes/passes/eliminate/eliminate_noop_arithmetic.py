@@ -43,7 +43,8 @@ class EliminateNoopArithmetic(Transformation, RewriteRuleSetPass):
     well. That is why a float plus +0 stays: it turns -0 into +0, and a reciprocal behind it
     from minus to plus infinity. Integers have one zero.
 
-    Leaves alone: a constant whose shape makes the result bigger than the operand.
+    Leaves alone: a power of integers, which engines compute in floating point; a constant
+    whose shape makes the result bigger than the operand.
     """
 
     requires: ClassVar[Any] = ("shape-inference",)
@@ -76,6 +77,8 @@ def _is_neutral(context: Any, x: Value, c: Value) -> bool:
     if tensor is None or widens(x, c) or not tensor.size:
         return False
     wanted, array = RIGHT[context.root.op_type], tensor.numpy()
+    if context.root.op_type == "Pow" and not (x.dtype and x.dtype.is_floating_point()):
+        return False  # engines compute it in double precision, which lacks big integers
     if tensor.dtype.is_floating_point():
         if wanted == 0:
             signs = np.signbit(array)

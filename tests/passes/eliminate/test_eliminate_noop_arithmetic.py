@@ -81,6 +81,10 @@ def test_fires(before, after, rewrites):
     "text",
     [
         pytest.param(
+            "(int64[2] x) => (int64[2] y) <int64 c = {1}> { y = Pow(x, c) }",
+            id="power of integers",
+        ),
+        pytest.param(
             """(float[2,3] x) => (float[2,3] y) <float c = {0}> { y = Add(x, c) }""",
             id="plus zero turns -0 into 0",
         ),
