@@ -56,9 +56,8 @@ def test_an_option_that_json_lacks_is_left_to_the_loader():
 def test_metrics_and_engines_are_named():
     schema = json_schema()
     assert "rmse" in schema["$defs"]["Verify"]["properties"]["metrics"]["properties"]
-    assert {"enum": ["onnxruntime", "reference"]} in schema["properties"]["engines"]["items"][
-        "anyOf"
-    ]
+    known = {"enum": ["onnxruntime", "reference", "tensorrt", "tensorrt-rtx"]}
+    assert known in schema["properties"]["engines"]["items"]["anyOf"]
 
 
 def sections(cls):

@@ -63,7 +63,7 @@ def test_the_defaults_verify_with_both_ends_of_onnxruntime():
     assert config.verify.enabled
     assert config.engines == (
         EngineUse("onnxruntime", {"optimization": "none", "prepacking": False}, "each"),
-        EngineUse("onnxruntime", {"optimization": "all"}, "end"),
+        EngineUse("onnxruntime", {"optimization": "all", "prepacking": False}, "end"),
     )
     assert config.passes == ()
     assert config.on_failure == "stop"

@@ -211,7 +211,10 @@ def test_a_value_that_no_text_stands_for():
 def test_the_default_engines():
     first, last = resolve_engines(default_config())
     assert (first.engine.optimization, first.when) == ("none", "each")
-    assert (last.engine.name, last.when) == ("onnxruntime[optimization=all]", "end")
+    assert (last.engine.name, last.when) == (
+        "onnxruntime[optimization=all, prepacking=off]",
+        "end",
+    )
 
 
 def test_engines_of_onnxruntime_share_its_section(load):
