@@ -16,7 +16,14 @@ Row: TypeAlias = dict[str, Any]
 MEMORY = 8 << 30
 """Bytes of address space that one judgement may take."""
 
-_RECORDS = {"apart.py", "certificate.py", "report.py", "regression.py", "fuzz_child.py"}
+_RECORDS = {
+    "apart.py",
+    "shipped.py",
+    "certificate.py",
+    "report.py",
+    "regression.py",
+    "fuzz_child.py",
+}
 
 
 def fingerprint() -> str:
