@@ -23,6 +23,7 @@ COMMANDS = {
     "certify": "test and prove rewrite rules on their own",
     "build": "compile a model with TensorRT, with or without a GPU",
     "inspect": "tell what a model, or saved data, hold",
+    "lint": "list all that is wrong about a model",
     "diff": "list how two models differ, whatever their inner names are",
     "data": "join, convert and show saved inputs and outputs",
     "list": "list the passes",

@@ -82,7 +82,14 @@ def _opsets(a: ir.Model, b: ir.Model) -> Iterator[Difference]:
             yield Difference("opset", domain or "ai.onnx", str(one or ""), str(other or ""))
 
 
-def _graphs(a: ir.Graph, b: ir.Graph, within: str, *, interface: bool) -> Iterator[Difference]:
+def _graphs(
+    a: ir.Graph,
+    b: ir.Graph,
+    within: str,
+    outer: dict[ir.Value, ir.Value] | None = None,
+    *,
+    interface: bool = False,
+) -> Iterator[Difference]:
     pairs = align(a, b)
     if interface:
         for role in ("inputs", "outputs"):

@@ -4,11 +4,8 @@ import pytest
 from onnx_passes.surgery.diff import diff
 
 HEAD = '<ir_version: 10, opset_import: ["" : 20]> g (float[2] x, float[2] z) => (float[2] y) '
-PLAIN = (
-    HEAD
-    + "<float[2] w = {1,2}> { a = Relu(x) b = Mul(a, w) "
-    "c = Elu<alpha=2.0>(b) y = Add(c, z) }"
-)
+PLAIN = HEAD + (
+    "<float[2] w = {1,2}> { a = Relu(x) b = Mul(a, w) c = Elu<alpha=2.0>(b) y = Add(c, z) }"
 )
 
 
@@ -53,12 +50,14 @@ def test_norms_of_a_changed_weight_are_told():
     assert "L2 of the change 2, relative 0.894, largest 2" in found.after
 
 
-def test_differences_in_subgraphs_are_found():
+def test_differences_in_subgraphs_are_found_and_renamed_outer_values_are_not():
     text = (
         '<ir_version: 10, opset_import: ["" : 20]> g (bool p, float[2] x) => (float[2] y) '
-        "{ o = Abs(x) y = If(p) <then_branch = t () => (float[2] u) { u = Elu<alpha=2.0>(o) }, "
+        "{ o = Abs(x) y = If(p) "
+        "<then_branch = t () => (float[2] u) { u = Elu<alpha=2.0>(o) }, "
         "else_branch = e () => (float[2] v) { v = Neg(x) }> }"
     )
-    (found,) = diff(model(text), model(text.replace("2.0", "3.0").replace("o = ", "q = ").replace("(o)", "(q)")))
+    other = text.replace("2.0", "3.0").replace("o = ", "q = ").replace("(o)", "(q)")
+    (found,) = diff(model(text), model(other))
     assert found.kind == "attribute"
     assert "then_branch" in found.where

@@ -1,0 +1,172 @@
+"""Everything that is wrong, or looks wrong, about a model, found in one run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+import numpy as np
+import onnx_ir as ir
+
+from onnx_passes.contracts.elements import blocks, kind_of, widen
+from onnx_passes.errors import EngineError, EngineUnavailableError
+from onnx_passes.runtime.base import Engine
+from onnx_passes.surgery.copy import copy_model, copy_nodes
+from onnx_passes.surgery.walk import all_graphs, captured_values
+from onnx_passes.verify.checker import complaints
+from onnx_passes.verify.structure import check_structure
+
+Severity = Literal["error", "warning"]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One finding.
+
+    Attributes:
+        severity: Whether the model is wrong, or looks wrong.
+        rule: What was looked for.
+        where: The node or value; empty for the whole model.
+        message: What was found, one sentence.
+    """
+
+    severity: Severity
+    rule: str
+    where: str
+    message: str
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return what ``--json`` prints."""
+        return asdict(self)
+
+
+def lint(model: ir.Model, engine: Engine | None = None) -> list[Finding]:
+    """Look for faults: the checker's, each node's on its own, and suspicious values.
+
+    Args:
+        model: The model; it is not changed. Its float weights are read.
+        engine: Asked to load each node by itself; None to leave that out.
+    """
+    found = [Finding("error", "structure", "", text) for text in check_structure(model)]
+    if not found:
+        found += [
+            Finding("error", "inference", "", text) for text in complaints(model, full=True)
+        ]
+    for graph in all_graphs(model):
+        found += _values(graph)
+    found += _inputs(model)
+    if engine is not None:
+        found += _nodes(model, engine)
+    return list(dict.fromkeys(found))
+
+
+def sarif(findings: list[Finding], path: str) -> dict[str, Any]:
+    """Return findings as SARIF 2.1.0, one run, each with the node as logical location."""
+    rules = sorted({finding.rule for finding in findings})
+    results = []
+    for finding in findings:
+        place: dict[str, Any] = {
+            "physicalLocation": {"artifactLocation": {"uri": path.replace("\\", "/")}}
+        }
+        if finding.where:
+            place["logicalLocations"] = [{"fullyQualifiedName": finding.where}]
+        results.append(
+            {
+                "ruleId": finding.rule,
+                "level": finding.severity,
+                "message": {"text": finding.message},
+                "locations": [place],
+            }
+        )
+    driver = {"name": "onnx-passes", "rules": [{"id": rule} for rule in rules]}
+    return {
+        "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
+        "version": "2.1.0",
+        "runs": [{"tool": {"driver": driver}, "results": results}],
+    }
+
+
+def _inputs(model: ir.Model) -> Iterator[Finding]:
+    for value in model.graph.inputs:
+        name = str(value.name)
+        if not value.uses() and not value.is_graph_output():
+            yield Finding("warning", "unused-input", name, f"nothing reads the input {name!r}")
+        if value.dtype == ir.DataType.DOUBLE:
+            yield Finding("warning", "dtype", name, f"the input {name!r} is float64")
+        if value.shape is None:
+            yield Finding(
+                "warning", "dynamic-shape", name, f"the rank of input {name!r} is not declared"
+            )
+        elif any(not isinstance(d, int) and d.value is None for d in value.shape):
+            yield Finding(
+                "warning",
+                "dynamic-shape",
+                name,
+                f"the input {name!r} has dimensions without a name",
+            )
+
+
+def _values(graph: ir.Graph) -> Iterator[Finding]:
+    for value in graph.initializers.values():
+        name, tensor = str(value.name), value.const_value
+        if not (value.uses() or value.is_graph_input() or value.is_graph_output()):
+            yield Finding("warning", "unused-weight", name, f"nothing reads {name!r}")
+        if tensor is None or tensor.dtype == ir.DataType.STRING:
+            continue
+        array = tensor.numpy()
+        if kind_of(array.dtype) not in ("float", "complex"):
+            continue
+        if tensor.dtype == ir.DataType.DOUBLE:
+            yield Finding("warning", "dtype", name, f"the weight {name!r} is float64")
+        nan = sum(int(np.isnan(widen(block)).sum()) for _, (block,) in blocks(array))
+        if nan:
+            yield Finding("warning", "nan", name, f"{nan} elements of {name!r} are NaN")
+
+
+def _nodes(model: ir.Model, engine: Engine) -> Iterator[Finding]:
+    """Let the engine load each node by itself, subgraphs' nodes too."""
+    from onnx_passes.passes.annotation.shape_inference import ShapeInference
+
+    typed = copy_model(model)
+    try:
+        ShapeInference()(typed)
+    except Exception as error:  # whatever inference makes of a broken model
+        text = " ".join(str(error).split())[:200]
+        yield Finding("warning", "not-checked", "", f"types could not be inferred: {text}")
+    graphs = [typed.graph, *(g for g in all_graphs(typed) if g is not typed.graph)]
+    bodies = {function.graph for function in typed.functions.values()}
+    for graph in graphs:
+        if graph in bodies:
+            continue
+        for node in graph:
+            yield from _node(node, typed, engine)
+
+
+def _node(node: ir.Node, model: ir.Model, engine: Engine) -> Iterator[Finding]:
+    name = node.name or (str(node.outputs[0].name) if node.outputs else "")
+    used = [v for v in dict.fromkeys((*node.inputs, *captured_values(node))) if v is not None]
+    fed = [v for v in used if v.const_value is None or v.producer() is not None]
+    if untyped := [v.name for v in fed if v.type is None]:
+        text = f"{node.op_type} {name!r} was not run alone: no type is known of {untyped[0]!r}"
+        yield Finding("warning", "not-checked", name, text)
+        return
+    (copy,), values = copy_nodes([node])
+    graph = ir.Graph(
+        [values[v] for v in fed],
+        [value for value in copy.outputs if value.name],
+        nodes=[copy],
+        initializers=[values[v] for v in used if v not in fed],
+        opset_imports=dict(model.graph.opset_imports),
+        name="node",
+    )
+    functions = list(copy_model(model).functions.values()) if model.functions else []
+    alone = ir.Model(graph, ir_version=model.ir_version, functions=functions)
+    try:
+        with engine.prepare(alone):
+            pass
+    except EngineUnavailableError:
+        raise
+    except EngineError as error:
+        text = f"{engine.name} does not load {node.op_type} {name!r}: {error.message}"
+        yield Finding("error", "engine", name, text)

@@ -1,0 +1,39 @@
+import json
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnx.parser
+
+DIGITS = Path(__file__).parents[2] / "examples" / "digits" / "model.onnx"
+BAD = """<ir_version: 10, opset_import: ["" : 20]>
+g (float[2] x, float[2] z, bool p) => (float[2] y) <float[2] w = {nan, 1}> {
+  a = Add(x, w)
+  y = If(p) <then_branch = t () => (float[2] u) { u = Elu(a) },
+             else_branch = e () => (float[2] v) { v = com.none.Odd(a) }>
+}"""
+
+
+def test_a_good_model_has_no_errors(cli):
+    done = cli("lint", DIGITS)
+    assert done.code == 0
+    assert "0 errors" in done.out
+
+
+def test_all_findings_come_in_one_run(cli, tmp_path):
+    model = onnx.parser.parse_model(
+        BAD.replace("nan", "3").replace("20]", '20, "com.none" : 1]')
+    )
+    weight = onnx.numpy_helper.from_array(np.array([np.nan, 1], np.float32), "w")
+    model.graph.initializer[0].CopyFrom(weight)
+    onnx.save(model, tmp_path / "bad.onnx")
+    done = cli("lint", "bad.onnx", "--json")
+    assert done.code == 1
+    rules = {finding["rule"] for finding in json.loads(done.out)}
+    assert {"nan", "unused-input", "engine"} <= rules
+    run = json.loads(cli("lint", "bad.onnx", "--sarif").out)["runs"][0]
+    assert {result["ruleId"] for result in run["results"]} == rules
+
+
+def test_a_missing_model_is_one_sentence(cli):
+    assert cli("lint", "none.onnx").code == 3
