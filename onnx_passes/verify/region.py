@@ -5,8 +5,8 @@ attributes, input names and output names (constants are matched by content, so t
 not matter where they are stored); the others are *new*. If every value on the frontier
 (computed by a new node, read by a kept one or an output) is equal, bit for bit, to the value
 of that name before, then by induction over the graph every kept node computes what it did,
-and so do the outputs. What an Identity hands on is what it reads: taking one out, or putting one
-in, makes no reader new.
+and so do the outputs. Reading the result of an Identity is reading what it hands on, in both
+models: taking one out makes no reader new.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def changed_region(before: ir.Model, after: ir.Model) -> Region | None:
         if not _is_constant_node(node):
             name = next((v.name for v in node.outputs if v.name), None)
             old = producers.get(str(name))
-            if (old is None or not equality.same(old, node)) and not _is_alias(node):
+            if old is None or not equality.same(old, node):
                 new.append(node)
     inside = {value for node in new for value in node.outputs}
     read = [value for node in new for value in (*node.inputs, *captured_values(node))]
@@ -154,11 +154,17 @@ def _frontier(new: list[ir.Node], model: ir.Model) -> tuple[str, ...]:
     found: dict[str, None] = {}
     for node in new:
         for value in node.outputs:
-            users = [u for u in value.consumers() if u.graph is model.graph]
-            if len(users) < len(value.consumers()):
-                holders = _captures(model) if holders is None else holders
-                users += holders.get(value, [])
-            if value.is_graph_output() or any(user not in fresh for user in users):
+            # Who reads an Identity reads this value.
+            pending, kept = [value], value.is_graph_output()
+            while pending and not kept:
+                read = pending.pop()
+                users = [u for u in read.consumers() if u.graph is model.graph]
+                if len(users) < len(read.consumers()):
+                    holders = _captures(model) if holders is None else holders
+                    users += holders.get(read, [])
+                kept = any(user not in fresh for user in users)
+                pending += [user.outputs[0] for user in users if is_identity(user)]
+            if kept:
                 found[str(value.name)] = None
     return tuple(found)
 
@@ -170,11 +176,6 @@ def _captures(model: ir.Model) -> dict[ir.Value, list[ir.Node]]:
         for value in captured_values(node):
             found[value].append(node)
     return found
-
-
-def _is_alias(node: ir.Node) -> bool:
-    """Whether readers look through a node; what it reads is on the frontier in its place."""
-    return is_identity(node) and not node.outputs[0].is_graph_output()
 
 
 def _is_constant_node(node: ir.Node) -> bool:
