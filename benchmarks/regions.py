@@ -36,7 +36,7 @@ def tables() -> list[str]:
         "A region check finds the regions of all rewrites of a pass, starts one session for "
         "them, runs it on recorded values and compares. A whole-model check starts one of "
         "the model with its weights by reference, runs it and compares; checked one by one, "
-        "each rewrite would need one.",
+        "each rewrite would need one. Where only Identity nodes went, finding that is all.",
         "",
         "| model | rewrites | region check of the pass (ms) | a rewrite (ms) "
         "| whole-model check (ms) | ratio for each rewrite |",
@@ -104,8 +104,10 @@ def _region_check(
     engine: OnnxRuntimeEngine, before: ir.Model, model: ir.Model, recording: Recording
 ) -> None:
     region = changed_region(before, model)
-    if region is None or not region.nodes:
-        raise SystemExit("there is no region to check")
+    if region is None:
+        raise SystemExit("the region cannot be told")
+    if not region.nodes:
+        return  # taking an Identity out makes no node compute another thing
     with engine.prepare(region_model(model, region, recording)) as session:
         found = session.run({name: recording[name] for name in region.boundary})
     _demand_equal(

@@ -18,7 +18,7 @@ from benchmarks.processes import Measured, run
 from onnx_passes.runtime.inputs import generate
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 
-RUNS = 5
+RUNS = 3
 MEMORY_LIMIT = 1024
 """MB that ``verify.memory_limit`` allows for recorded values by default."""
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.contracts import Contract, Equality, Tolerance
@@ -84,7 +85,12 @@ class Regional:
         if region is None:
             return None
         # A recording costs a run of the whole model, so it waits until nodes need its values.
-        if region.nodes and not self.record(bench, before, baseline, untouched=untouched):
+        needed = {*region.boundary, *region.frontier}
+        if any(not needed <= recording.keys() for recording in self.recordings or ()):
+            self.recordings = None  # not all was kept
+        if region.nodes and not self.record(
+            bench, before, baseline, needed, untouched=untouched
+        ):
             return None
         self._names = set(value_names(model))
         outputs = self._run(bench, model, region)
@@ -104,9 +110,18 @@ class Regional:
         return [replace(checks[0], seconds=time.perf_counter() - start), *checks[1:]]
 
     def record(
-        self, bench: Bench, model: ir.Model, baseline: Baseline, *, untouched: bool = False
+        self,
+        bench: Bench,
+        model: ir.Model,
+        baseline: Baseline,
+        needed: Collection[str],
+        *,
+        untouched: bool = False,
     ) -> bool:
         """Run a model once with every value as an output, unless that was done.
+
+        Where all values are more than the memory limit, only those needed are kept: running
+        the model again is cheaper than reading them from disk.
 
         Raises:
             EngineError: No engine can run the original.
@@ -119,7 +134,7 @@ class Regional:
         if not once:
             baseline.ready(bench.when)
         try:
-            self._record(bench, model, baseline.samples, once=once)
+            self._record(bench, model, baseline.samples, needed, once=once)
         except EngineError:
             # Values that cannot be outputs (sequences of unknown type, for one), or samples
             # that the original does not run on.
@@ -127,26 +142,40 @@ class Regional:
             if once:
                 baseline.ready(bench.when)
                 self.usable = True
-                return self.record(bench, model, baseline)
+                return self.record(bench, model, baseline, needed)
         return self.usable
 
     def _record(
-        self, bench: Bench, model: ir.Model, samples: Sequence[Feeds], *, once: bool
+        self,
+        bench: Bench,
+        model: ir.Model,
+        samples: Sequence[Feeds],
+        needed: Collection[str],
+        *,
+        once: bool,
     ) -> None:
-        self.recordings, originals = self._recorded(bench, model, samples)
+        self.recordings, originals = self._recorded(bench, model, samples, needed)
         if once:
             bench.take(originals)
 
     def _recorded(
-        self, bench: Bench, model: ir.Model, samples: Sequence[Feeds]
+        self,
+        bench: Bench,
+        model: ir.Model,
+        samples: Sequence[Feeds],
+        needed: Collection[str] = (),
     ) -> tuple[list[Recording], list[Outputs]]:
         names = [str(value.name) for value in model.graph.outputs]
         recordings, outputs = [], []
         # Those of the model before and of the one after are there at the same time.
         share = self.memory_limit // 2 // max(len(samples), 1)
         with bench.engine.prepare(exposed(model, weights=False)) as session:
-            for feeds in samples:
-                found = session.run(feeds)
+            wanted: list[str] | None = None
+            for index, feeds in enumerate(samples):
+                found = session.run(feeds, wanted)
+                if index == 0 and _bytes(found) > share:
+                    wanted = [name for name in found if name in needed or name in names]
+                    found = {name: found[name] for name in wanted}
                 recording = Recording(share)
                 recording.update(feeds)
                 recording.update(found)
@@ -274,3 +303,7 @@ def _runs_as_written(bench: Bench, model: ir.Model) -> bool:
     values = [*graph.inputs, *graph.initializers.values()]
     values += [value for node in graph.all_nodes() for value in node.outputs]
     return all(value.dtype not in _HALVES for value in values)
+
+
+def _bytes(values: Outputs) -> int:
+    return sum(value.nbytes for value in values.values() if isinstance(value, np.ndarray))

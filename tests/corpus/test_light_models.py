@@ -35,7 +35,7 @@ def test_a_light_model_comes_out_verified(config, model_id, tmp_path, corpus_log
     assert {e["details"]["engine"] for e in report["engines"]} == {"onnxruntime"}
     assert report["reference"]["samples"] > 0
     assert all(p["verdict"] in ("passed", "unchanged") for p in report["passes"])
-    assert all(check["verdict"] == "passed" for check in report["final"])
+    assert all(check["verdict"] in ("passed", "unchanged") for check in report["final"])
     before, after = load_model(source).model, load_model(target).model
     assert not compare_interfaces(interface_of(before), interface_of(after))
     nodes = [report[moment]["nodes"] for moment in ("before", "after")]

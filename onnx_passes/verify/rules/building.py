@@ -53,6 +53,7 @@ class Builder:
         self._tensors: dict[ir.Value, Tensor] = {}
         self._attributes: dict[Any, Any] = {}
         self._inputs: list[ir.Value] = []
+        self._by_chance = False
         self._initializers: list[ir.Value] = []
         self._nodes: list[ir.Node] = []
         chooser.prefer({n.op_type for n in self._pattern})
@@ -74,7 +75,7 @@ class Builder:
             Unsupported: The choices do not make a valid model.
         """
         ends = [self._value(output) for output in self._pattern.outputs]
-        if not self._inputs:
+        if not self._inputs and self._by_chance:
             raise Unsupported("every variable became a constant")
         graph = ir.Graph(
             self._inputs,
@@ -219,6 +220,7 @@ class Builder:
             # The first variable as well: it may be the one that a guard wants constant.
             likely = likely if self._inputs else likely / 2
             constant = bool(choose.rng.random() < likely)
+            self._by_chance |= constant
         if constant:
             return self._constant(key, choose.content(operand), name)
         value = ir.val(
