@@ -1,4 +1,4 @@
-"""The peak memory of verified runs, on a model of 3 GB whose weights lie in a file beside it."""
+"""The peak memory of verified runs, on a model of 3 GB with its weights in a file."""
 
 from __future__ import annotations
 
@@ -77,7 +77,8 @@ def tables() -> list[str]:
         "",
         f"Peak resident memory over the bytes of the weights; the bar is {LIMIT} verified.",
         "",
-        "| pipeline | nodes | verified (s) | unverified (s) | peak, verified | peak, unverified |",
+        "| pipeline | nodes | verified (s) | unverified (s) "
+        "| peak, verified | peak, unverified |",
         "|---|---|---|---|---|---|",
     ]
     with tempfile.TemporaryDirectory() as name:

@@ -1,4 +1,4 @@
-"""How far off each application of a rule is by itself: its nodes before and after on one input.
+"""How far off each application of a rule is by itself: its nodes, before and after.
 
 Both pieces of an application get the values that were recorded in the model before the pass,
 so that a fault in one does not show in another, and what they compute is compared. Where an

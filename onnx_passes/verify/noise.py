@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -88,8 +89,15 @@ def merge(found: dict[str, OutputCheck], new: OutputCheck) -> None:
         new if worse(new, old) else old,
         max_abs=_most(old.max_abs, new.max_abs),
         max_rel=_most(old.max_rel, new.max_rel),
-        share=_most(old.share, new.share),
+        share=_share(old, new),
     )
+
+
+def _share(old: OutputCheck, new: OutputCheck) -> float | None:
+    most = _most(old.share, new.share)
+    # What failed by no limit (a shape, a type) fails under any.
+    beyond = any(not check.passed and check.share is None for check in (old, new))
+    return math.inf if most is not None and beyond else most
 
 
 def worse(new: OutputCheck, old: OutputCheck | None) -> bool:

@@ -61,7 +61,10 @@ def test_the_end_result_is_judged(sample):
     report = sample("resnet50")
     report.final[0] = Check("drift", Verdict.FAILED, "onnxruntime", reason="budget exceeded")
     report.final[1] = Check("drift", Verdict.NOT_VERIFIED, "b", reason="out of memory")
-    assert case(report, "drift on onnxruntime").find("failure").get("message") == "budget exceeded"
+    assert (
+        case(report, "drift on onnxruntime").find("failure").get("message")
+        == "budget exceeded"
+    )
     assert "out of memory" in case(report, "drift on b").find("skipped").get("message")
 
 

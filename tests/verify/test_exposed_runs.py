@@ -1,0 +1,34 @@
+"""A run that also returns inner values gives the same outputs: one run serves both."""
+
+import numpy as np
+import onnx_ir as ir
+import pytest
+
+from benchmarks.models import transformer
+from onnx_passes.io.load import load_model
+from onnx_passes.runtime.inputs import generate
+from onnx_passes.runtime.ort import OnnxRuntimeEngine
+from onnx_passes.verify.recording import exposed
+from tests.corpus.backend_models import ids, load
+
+
+def outputs(model, feeds):
+    with OnnxRuntimeEngine(prepacking=False).prepare(model) as session:
+        return session.run(feeds)
+
+
+def assert_same(model):
+    feeds = generate(model, samples=1)[0]
+    plain, recorded = outputs(model, feeds), outputs(exposed(model, weights=False), feeds)
+    assert plain.keys() <= recorded.keys()
+    for name, array in plain.items():
+        np.testing.assert_array_equal(recorded[name], array)
+
+
+@pytest.mark.parametrize("model_id", [i for i in ids("real") if "vgg" not in i])
+def test_a_light_model_gives_the_same_bits(model_id):
+    assert_same(load_model(load(model_id).path).model)
+
+
+def test_a_transformer_gives_the_same_bits():
+    assert_same(ir.from_proto(transformer(layers=2)))
