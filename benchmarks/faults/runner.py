@@ -18,7 +18,7 @@ SETTINGS: dict[Setting, dict[str, Any]] = {
     "default": {},
     "adversarial": {"verify": {"inputs": "adversarial"}},
     "given": {},
-    "float64": {"verify": {"reference": "float64"}},
+    "float64": {"verify": {"reference": "float64", "growth": 1.35}},
     "strict": {"strict": True},
 }
 """How the gate is set; "given" runs on the inputs of the fault, as from a user's files."""
