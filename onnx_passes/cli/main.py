@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import os
 import sys
 import traceback
 from collections.abc import Sequence
@@ -13,6 +12,7 @@ from typing import NoReturn
 import click
 
 from onnx_passes import __version__
+from onnx_passes.cli.destinations import abandon_stdout
 from onnx_passes.cli.interrupts import interruptible, received
 from onnx_passes.errors import OnnxPassesError
 
@@ -98,7 +98,7 @@ def _guarded(words: list[str], *, debug: bool) -> int:
         return _interrupted()
     except BrokenPipeError:
         # The reader has gone: there is nobody left to tell.
-        _abandon_stdout()
+        abandon_stdout()
         return CLOSED
     except OnnxPassesError as error:
         if debug:
@@ -156,9 +156,3 @@ def _tell(text: str) -> None:
     """Print on stderr, if there is one."""
     with suppress(OSError, ValueError):
         click.echo(text, err=True)
-
-
-def _abandon_stdout() -> None:
-    """Let nothing more be written to a pipe that nobody reads."""
-    with suppress(OSError, ValueError, AttributeError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

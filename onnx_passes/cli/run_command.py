@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from onnx_passes.cli.destinations import check_destinations
+from onnx_passes.cli.destinations import abandon_stdout, check_destinations
 from onnx_passes.cli.interrupts import Watch, received
 from onnx_passes.errors import OnnxPassesError, UsageError
 
@@ -226,6 +226,8 @@ def _print(model: ir.Model) -> None:
     except BrokenPipeError:
         raise
     except OSError as error:
+        # Python would try again when it ends, and change the exit code.
+        abandon_stdout()
         raise UsageError(
             f"the model cannot be printed: {error.strerror}", help="give a file: -o FILE"
         ) from error
