@@ -1,7 +1,7 @@
 """``python -m benchmarks [SECTION]...``: measure, print Markdown.
 
-The sections are optimize, driver, regions, faults, failures and, only where named, certify
-and verification.
+The sections are optimize, driver, regions, faults, failures and, only where named, certify,
+corpus and verification.
 
 Each figure is a median of several runs. A run of the command line is a process of its own, and
 verified and unverified runs take turns, so that a machine that slows down slows both.
@@ -12,7 +12,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 
-from benchmarks import driver, failures, optimize, regions, verification
+from benchmarks import corpus, driver, failures, optimize, regions, verification
 from benchmarks.certify import report
 from benchmarks.faults import table
 from onnx_passes.runtime.environment import machine, versions
@@ -25,8 +25,9 @@ SECTIONS: dict[str, Callable[[], list[str]]] = {
     "faults": table.tables,
     "failures": failures.tables,
     "certify": report.tables,
+    "corpus": corpus.tables,
 }
-LONG = ("certify", "verification")
+LONG = ("certify", "corpus", "verification")
 """Sections that take half an hour: run only where named."""
 
 
@@ -34,6 +35,9 @@ def main() -> None:
     """Run the sections asked for, or all short ones."""
     if sys.argv[1:2] == ["certify"] and len(sys.argv) > 2:
         print("\n".join(report.tables(sys.argv[2:])), flush=True)
+        return
+    if sys.argv[1:2] == ["corpus"] and len(sys.argv) > 2:
+        print("\n".join(corpus.tables(sys.argv[2:])), flush=True)
         return
     wanted = sys.argv[1:] or [name for name in SECTIONS if name not in LONG]
     unknown = [name for name in wanted if name not in SECTIONS]

@@ -6,43 +6,17 @@ engine runs even before the first pass is counted with its reason; it goes throu
 and is held to all but the numbers.
 """
 
-from __future__ import annotations
-
 import logging
-from collections.abc import Sequence
-from pathlib import Path
 
 import onnx
-import onnx_ir as ir
 import pytest
 
-from onnx_passes.config.load import config_from_data, load_config
-from onnx_passes.config.schema import PipelineConfig
-from onnx_passes.contracts import Equality, Tolerance
-from onnx_passes.errors import EngineError, OnnxPassesError
-from onnx_passes.io.load import load_model
-from onnx_passes.io.save import save_model
-from onnx_passes.pipeline.run import Run, run_pipeline
-from onnx_passes.runtime.base import Engine, Outputs
-from onnx_passes.runtime.ort import OnnxRuntimeEngine
-from onnx_passes.runtime.reference import ReferenceEngine
-from onnx_passes.surgery.walk import all_nodes
-from onnx_passes.verify.compare import compare
-from onnx_passes.verify.interface import compare_interfaces, interface_of
-from onnx_passes.verify.reference import Reference
-from onnx_passes.verify.result import Verdict
-from tests.corpus.backend_models import BackendModel, ids, load, shard
+from onnx_passes.config.load import shipped_configs
+from tests.corpus.backend_models import ids, load, shard
+from tests.corpus.examine import contract_of, examine, preset
 
 SHARDS = 24
-RANDOM = {"Bernoulli", "Dropout", "Multinomial", "RandomUniformLike", "RandomNormalLike"}
-PIPELINES = {
-    "cleanup": (lambda: load_config("cleanup"), Equality()),
-    "fold-constants": (
-        lambda: config_from_data({"passes": ["shape-inference", "fold-constants"]}),
-        Tolerance(),
-    ),
-    "optimize": (lambda: load_config("optimize"), Tolerance()),
-}
+SLOW = [name for name in shipped_configs() if name != "simplify"]
 
 
 def test_nothing_is_left_out():
@@ -53,13 +27,11 @@ def test_nothing_is_left_out():
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("number", range(SHARDS))
 @pytest.mark.parametrize(
-    "pipeline",
-    ["cleanup", "fold-constants", pytest.param("optimize", marks=pytest.mark.slow)],
+    "pipeline", ["simplify", *(pytest.param(name, marks=pytest.mark.slow) for name in SLOW)]
 )
 def test_no_model_is_changed_refused_or_broken(pipeline, number, tmp_path, corpus_log):
     logging.getLogger("onnx_ir").setLevel(logging.ERROR)
-    make, contract = PIPELINES[pipeline]
-    config = make()
+    config, contract = preset(pipeline), contract_of(pipeline)
     faults = []
     for model_id in shard(number, SHARDS):
         outcome, fault = examine(load(model_id), config, contract, tmp_path)
@@ -67,111 +39,3 @@ def test_no_model_is_changed_refused_or_broken(pipeline, number, tmp_path, corpu
         if fault:
             faults.append(f"{model_id}: {fault}")
     assert not faults, "\n".join(faults)
-
-
-def examine(
-    case: BackendModel, config: PipelineConfig, contract: Equality | Tolerance, folder: Path
-) -> tuple[str, str | None]:
-    """Run one model through a pipeline; return what became of it, and what was wrong."""
-    source, target = folder / "model.onnx", folder / "result.onnx"
-    source.write_bytes(case.model.SerializeToString())
-    try:
-        loaded = load_model(source)
-        original = loaded.model.clone()
-        run, reason = verified_run(loaded.model, case, config)
-        if run.error is not None:
-            return "failed", str(run.report.error)
-        save_model(run.model, target, source=loaded)
-        result = load_model(target).model
-        onnx.checker.check_model(target)
-    except OnnxPassesError as error:
-        return "refused", f"{type(error).__name__}: {error}"
-    changes = compare_interfaces(interface_of(original), interface_of(result))
-    if changes:
-        return "interface", "; ".join(changes)
-    if reason is not None:
-        return f"no engine runs it even before: {reason}", None
-    engine, stand_in = engine_for(original, case)
-    if engine is None:
-        return f"no engine runs it even before: {stand_in}", None
-    if is_random(engine, original, case):
-        return "not verified: another result each time even before", None
-    if run.report.not_verified or run.report.exit_code:
-        return "not verified", f"{run.report.exit_code}: {run.report.not_verified}"
-    before, after = outputs(engine, original, case), outputs(engine, result, case)
-    wrong = differences(before, after, contract)
-    checked = [c for c in run.report.final if c.verdict is not Verdict.UNCHANGED]
-    computed = "verified" if checked else "computes what it did: only the test ran it,"
-    outcome = f"{computed} on {why(stand_in) if stand_in else 'onnxruntime'}"
-    expected = [values for _, values in case.samples]
-    told = Tolerance(case.rtol, case.atol)
-    if differences(expected, before, told):
-        return f"{outcome}; its outputs are not those of the suite even before", wrong or None
-    return outcome, wrong or differences(expected, after, told) or None
-
-
-def engine_for(model: ir.Model, case: BackendModel) -> tuple[Engine | None, str]:
-    """Return what runs the original, and why ONNX Runtime does not where it does not."""
-    reason = ""
-    for engine in (OnnxRuntimeEngine(prepacking=False), ReferenceEngine()):
-        try:
-            outputs(engine, model, case)
-        except EngineError as error:
-            reason = reason or error.message.splitlines()[0]
-        else:
-            return engine, reason
-    return None, reason
-
-
-def why(stand_in: str) -> str:
-    """Return the kind of reason for which onnx's reference evaluator stands in."""
-    kinds = {
-        "and this ONNX Runtime knows": "its opset or IR version is too new",
-        "Could not find an implementation": "an operator or type is missing",
-        "Failed to find kernel": "an operator or type is missing",
-        "is not a registered function/op": "an operator or type is missing",
-        "locale": "this machine lacks the locale",
-    }
-    found = (kind for words, kind in kinds.items() if words in stand_in)
-    return f"reference, since onnxruntime cannot: {next(found, 'it rejects the model')}"
-
-
-def verified_run(
-    model: ir.Model, case: BackendModel, config: PipelineConfig
-) -> tuple[Run, str | None]:
-    """Run verified on the case's own inputs; unverified where no engine runs the original."""
-    untouched = model.clone()
-    samples = [feeds for feeds, _ in case.samples]
-    reference = Reference(samples, None, "onnx") if samples else None
-    try:
-        return run_pipeline(model, config, name=case.id, reference=reference), None
-    except EngineError as error:
-        quiet = config.model_copy(
-            update={"verify": config.verify.model_copy(update={"enabled": False})}
-        )
-        return run_pipeline(untouched, quiet, name=case.id), error.message.splitlines()[0]
-
-
-def is_random(engine: Engine, model: ir.Model, case: BackendModel) -> bool:
-    """Whether two runs of the original differ, so that there is nothing to compare with."""
-    if not any(node.op_type in RANDOM for node in all_nodes(model)):
-        return False
-    runs = [outputs(engine, model, case) for _ in range(5)]
-    return any(differences(runs[0], again, Equality()) for again in runs[1:])
-
-
-def outputs(engine: Engine, model: ir.Model, case: BackendModel) -> list[Outputs]:
-    with engine.prepare(model) as session:
-        return [session.run(feeds) for feeds, _ in case.samples]
-
-
-def differences(
-    expected: Sequence[Outputs], actual: Sequence[Outputs], contract: Equality | Tolerance
-) -> str:
-    """Say in which outputs two runs differ, apart from what the gate says."""
-    return "; ".join(
-        f"{check.output}: {check.reason}"
-        for before, after in zip(expected, actual, strict=True)
-        for check in compare(before, after, contract)
-        if not check.passed
-    )
