@@ -1,0 +1,234 @@
+"""What the passes that find normalisations over the last axes share."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+import onnx_ir as ir
+from onnxscript.rewriter import pattern
+
+from onnx_passes.passes._support.forms import (
+    PRECISE,
+    commuted,
+    has_opset,
+    number,
+    spells,
+)
+from onnx_passes.passes._support.shapes import dims_of, ints_of, sizes_of, widens
+from onnx_passes.passes._support.tensors import constant_of
+from onnx_passes.passes.base import Op, RewriteRuleSetPass, Transformation, Value, Var
+
+NUMBERS = (1.0, 2.0, 0.5, -0.5)
+
+
+class NormalizationPass(Transformation, RewriteRuleSetPass):
+    """Rules that find a normalisation step by step: formula, scale, bias, casts.
+
+    The formula becomes the operator with a scale of ones; each further rule lets it take over
+    what follows it. So all combinations are found without a pattern for each.
+
+    Attributes:
+        operator: The operator that is put in.
+        since: Its first opset.
+        centred: Whether the mean is subtracted, and a bias may be added.
+    """
+
+    requires: ClassVar[Any] = ("shape-inference",)
+    exclusive = True
+    operator: ClassVar[str] = ""
+    since: ClassVar[int] = 0
+    centred: ClassVar[bool] = False
+
+    def pattern(self) -> list[Any]:
+        return [self._quotient, self._product, self._swapped, *self._followed(), self._cast]
+
+    def check(self) -> list[Any]:
+        return self._for_each(self._is_normalized, self._may_follow, self._is_cast)
+
+    def rewrite(self) -> list[Any]:
+        return self._for_each(self._normalized, self._with_parameter, self._without_cast)
+
+    def _for_each(self, formula: Any, follower: Any, cast: Any) -> list[Any]:
+        return [*[formula] * 3, *[follower] * len(self._followed()), cast]
+
+    def _followed(self) -> list[Any]:
+        followers = ("Mul", "Add") if self.centred else ("Mul",)
+        return [_Followed(self.operator, name, k) for name in followers for k in (0, 1)]
+
+    def _quotient(self, op: Op, x: Var, epsilon: Var) -> Var:
+        deviation = self._deviation(op, x)
+        return op.Div(deviation, _root(op, _shifted(op, deviation, epsilon)))
+
+    def _product(self, op: Op, x: Var, epsilon: Var) -> Var:
+        deviation = self._deviation(op, x)
+        return op.Mul(deviation, _inverse_root(op, _shifted(op, deviation, epsilon)))
+
+    def _swapped(self, op: Op, x: Var, epsilon: Var) -> Var:
+        deviation = self._deviation(op, x)
+        return op.Mul(_inverse_root(op, _shifted(op, deviation, epsilon)), deviation)
+
+    def _deviation(self, op: Op, x: Var) -> Var:
+        if not self.centred:
+            return x
+        return op.Sub(x, op.ReduceMean(x, _allow_other_inputs=True, _outputs=["mean"]))
+
+    def _is_normalized(
+        self, context: Any, x: Value, epsilon: Value, mean: Any = None, **values: Value
+    ) -> bool:
+        means = [_node(v) for v in (values["variance"], mean) if v is not None]
+        axes = {_first_axis(node, x) for node in means}
+        further = [value for node in means for value in node.inputs[1:]]
+        sizes = sizes_of_last(x, *axes) if len(axes) == 1 else None
+        return (
+            has_opset(context, self.since)
+            and x.dtype in PRECISE
+            and sizes is not None
+            and _epsilon(epsilon, x) is not None
+            and spells(context, NUMBERS, x, epsilon, *further)
+        )
+
+    def _normalized(self, op: Op, x: Value, epsilon: Value, **values: Value) -> Value:
+        axis = _first_axis(_node(values["variance"]), x)
+        sizes = sizes_of_last(x, axis)
+        assert x.dtype is not None, "check has seen to it"
+        assert sizes is not None, "check has seen to it"
+        attributes = {"axis": axis, "epsilon": _epsilon(epsilon, x)}
+        if x.dtype is not ir.DataType.FLOAT:
+            attributes["stash_type"] = int(x.dtype)
+        ones = op.Constant(value=ir.tensor(np.ones(sizes, x.dtype.numpy())))
+        return _call(op, self.operator, x, ones, **attributes)
+
+    def _may_follow(self, context: Any, x: Value, s: Value, w: Value, n: Value) -> bool:
+        node = _node(n)
+        sizes = sizes_of_last(x, node.attributes.get_int("axis", -1))
+        if sizes is None or len(node.outputs) > 1 or widens(x, w) or w is n:
+            return False
+        row = sizes_of(w) == sizes if constant_of(w) is None else _row(w, sizes) is not None
+        if not row:
+            return False
+        return context.root.op_type == "Add" or holds(s, 1.0)
+
+    def _with_parameter(self, op: Op, x: Value, s: Value, w: Value, n: Value) -> Value:
+        node = _node(n)
+        sizes = sizes_of_last(x, node.attributes.get_int("axis", -1))
+        row = _row(w, sizes or [])
+        if row is not None and sizes_of(w) != sizes:
+            w = op.Constant(value=ir.tensor(row))
+        (user,) = n.consumers()
+        parameters = (w,) if user.op_type == "Mul" else (s, w)
+        return _call(op, self.operator, x, *parameters, **node.attributes)
+
+    def _cast(self, op: Op, x: Var, s: Var) -> Var:
+        wide = op.Cast(x, to=ir.DataType.FLOAT)
+        return op.Cast(getattr(op, self.operator)(wide, s, _outputs=["n"]))
+
+    def _is_cast(self, context: Any, x: Value, s: Value, n: Value) -> bool:
+        node = _node(n)
+        return (
+            x.dtype is ir.DataType.FLOAT16
+            and context.root.attributes.get_int("to") == x.dtype
+            and len(node.outputs) == 1
+            and node.attributes.get_int("stash_type", 1) == ir.DataType.FLOAT
+            and holds(s, 1.0)
+        )
+
+    def _without_cast(self, op: Op, x: Value, s: Value, n: Value) -> Value:
+        ones = constant_of(s)
+        assert ones is not None, "check has seen to it"
+        scale = op.Constant(value=ir.tensor(ones.numpy().astype(np.float16)))
+        return _call(op, self.operator, x, scale, **_node(n).attributes)
+
+
+class _Followed:
+    """The pattern of a normalisation without bias that a parameter follows."""
+
+    def __init__(self, operator: str, follower: str, place: int) -> None:
+        self.operator = operator
+        self.follower = follower
+        self.place = place
+
+    def __call__(self, op: Op, x: Var, s: Var, w: Var) -> Var:
+        operands = [getattr(op, self.operator)(x, s, _outputs=["n"])]
+        operands.insert(self.place, w)
+        return getattr(op, self.follower)(*operands)
+
+
+def _shifted(op: Op, deviation: Var, epsilon: Var) -> Var:
+    square = pattern.OrValue([op.Mul(deviation, deviation), op.Pow(deviation, number(2.0))])
+    variance = op.ReduceMean(square, _allow_other_inputs=True, _outputs=["variance"])
+    return commuted(op, "Add", variance, epsilon)
+
+
+def _root(op: Op, shifted: Var) -> Var:
+    return pattern.OrValue([op.Sqrt(shifted), op.Pow(shifted, number(0.5))])
+
+
+def _inverse_root(op: Op, shifted: Var) -> Var:
+    root = _root(op, shifted)
+    inverse = [op.Reciprocal(root), op.Div(number(1.0), root)]
+    return pattern.OrValue([*inverse, op.Pow(shifted, number(-0.5))])
+
+
+def _first_axis(node: ir.Node, x: Value) -> int | None:
+    """Return the first axis over which a mean is taken, from the end, if it is of the last."""
+    dims = dims_of(x)
+    if dims is None or not node.attributes.get_int("keepdims", 1):
+        return None
+    axes = node.attributes.get_ints("axes") or ()
+    if len(node.inputs) > 1:
+        axes = ints_of(node.inputs[1]) or ()
+    if not axes:
+        return None
+    count = len({axis % len(dims) for axis in axes}) if dims else 0
+    last = {k % len(dims) for k in range(-count, 0)}
+    return -count if {axis % len(dims) for axis in axes} == last else None
+
+
+def sizes_of_last(x: Value, axis: int | None) -> list[int] | None:
+    """Return the sizes from an axis on, if all are known and none is 0."""
+    dims = dims_of(x)
+    if dims is None or axis is None or not -len(dims) <= axis < len(dims):
+        return None
+    sizes = [dim for dim in dims[axis:] if isinstance(dim, int) and dim]
+    return sizes if len(sizes) == len(dims[axis:]) else None
+
+
+def holds(value: Value | None, number: float) -> bool:
+    """Whether a value is a constant of nothing but a number."""
+    tensor = constant_of(value)
+    return tensor is not None and bool(np.all(tensor.numpy() == number))
+
+
+def _row(value: Value, sizes: list[int]) -> np.ndarray[Any, Any] | None:
+    """Return a constant as it acts on rows of the given sizes, if it is one for all rows."""
+    tensor = constant_of(value)
+    if tensor is None:
+        return None
+    array = tensor.numpy()
+    outer, inner = array.shape[: -len(sizes)], array.shape[-len(sizes) :]
+    fits = all(a in (1, b) for a, b in zip(reversed(inner), reversed(sizes), strict=False))
+    if {*outer} - {1} or not fits:
+        return None
+    return np.array(np.broadcast_to(array.reshape(inner), sizes))
+
+
+def _epsilon(value: Value, x: Value) -> float | None:
+    """Return a number above 0 that an attribute can hold."""
+    tensor = constant_of(value)
+    if tensor is None or tensor.size != 1 or (len(tensor.shape) and widens(x, value)):
+        return None
+    found = float(tensor.numpy().item())
+    small = np.finfo(np.float32)
+    return found if float(small.tiny) <= found <= float(small.max) else None
+
+
+def _call(op: Op, operator: str, *inputs: Value, **attributes: Any) -> Value:
+    made: Value = getattr(op, operator)(*inputs, **attributes)
+    return made
+
+
+def _node(value: Value) -> ir.Node:
+    node = value.producer()
+    assert node is not None, "the pattern has matched a node"
+    return node

@@ -1,0 +1,121 @@
+"""Put the operator Gelu in the place of its formula."""
+
+import math
+from typing import Any, ClassVar
+
+from onnxscript.rewriter import pattern
+
+from onnx_passes import passes
+from onnx_passes.passes._support.forms import commuted, has_opset, number, spells
+from onnx_passes.passes.base import Op, RewriteRuleSetPass, Transformation, Value, Var
+
+ROOT, CUBIC, SLOPE = math.sqrt(2), 0.044715, math.sqrt(2 / math.pi)
+NUMBERS = {
+    "none": (1.0, 0.5, ROOT, 1 / ROOT),
+    "tanh": (1.0, 0.5, 2.0, 3.0, CUBIC, SLOPE),
+}
+
+
+@passes.verify.tolerance
+@passes.register()
+@passes.register("fuse")
+class FuseGelu(Transformation, RewriteRuleSetPass):
+    """Put the operator Gelu in the place of its formula.
+
+    Before: ``x * 0.5 * (1 + Erf(x / sqrt(2)))``, or
+            ``x * 0.5 * (1 + Tanh(sqrt(2 / pi) * (x + 0.044715 * x ** 3)))``
+    After:  ``Gelu(x)``, or ``Gelu<approximate = "tanh">(x)``
+
+    Found in any order of products and sums; ``x * (1 / sqrt(2))`` for the quotient;
+    ``x * x * x`` for the power; ``x * sqrt(2 / pi) * (1 + 0.044715 * x * x)`` inside of Tanh.
+
+    Sound because this is how the operator is defined. The contract is a tolerance: products
+    are rounded in another order, and where the formula meets infinity times zero, an engine's
+    kernel may find the limit.
+
+    Leaves alone: models before opset 20; numbers that differ by more than their rounding to
+    single or double precision, and so formulas in half precision; formulas whose inner values
+    are read elsewhere; constants that callers may override, or that widen ``x``.
+    """
+
+    requires: ClassVar[Any] = ("shape-inference",)
+    exclusive = True
+
+    def pattern(self) -> list[Any]:
+        return [_Formula(*choice) for choice in _CHOICES]
+
+    def check(self) -> list[Any]:
+        return [_Check(approximate) for _, approximate, _ in _CHOICES]
+
+    def rewrite(self) -> list[Any]:
+        return [_Rewrite(approximate) for _, approximate, _ in _CHOICES]
+
+
+class _Formula:
+    def __init__(self, order: str, approximate: str, swapped: bool) -> None:
+        self.order = order
+        self.approximate = approximate
+        self.swapped = swapped
+
+    def __call__(self, op: Op, x: Var) -> Var:
+        curve = op.Erf(_scaled(op, x)) if self.approximate == "none" else op.Tanh(_bent(op, x))
+        raised, half = commuted(op, "Add", curve, number(1.0)), number(0.5)
+        first, second = {
+            "half last": (commuted(op, "Mul", x, raised), half),
+            "half first": (commuted(op, "Mul", x, half), raised),
+            "half inside": (commuted(op, "Mul", raised, half), x),
+        }[self.order]
+        return op.Mul(second, first) if self.swapped else op.Mul(first, second)
+
+
+_CHOICES = [
+    (order, approximate, swapped)
+    for order in ("half last", "half first", "half inside")
+    for approximate in NUMBERS
+    for swapped in (False, True)
+]
+
+
+def _scaled(op: Op, x: Var) -> Var:
+    """``x / sqrt(2)``."""
+    product = commuted(op, "Mul", x, number(1 / ROOT))
+    return pattern.OrValue([op.Div(x, number(ROOT)), product])
+
+
+def _bent(op: Op, x: Var) -> Var:
+    """``sqrt(2 / pi) * (x + 0.044715 * x ** 3)``, or with one ``x`` as a factor."""
+    square = pattern.OrValue([op.Mul(x, x), op.Pow(x, number(2.0))])
+    cube = pattern.OrValue([commuted(op, "Mul", x, square), op.Pow(x, number(3.0))])
+    quadratic = pattern.OrValue(
+        [
+            commuted(op, "Mul", commuted(op, "Mul", x, number(CUBIC)), x),
+            commuted(op, "Mul", square, number(CUBIC)),
+        ]
+    )
+    cubic = pattern.OrValue(
+        [commuted(op, "Mul", cube, number(CUBIC)), commuted(op, "Mul", quadratic, x)]
+    )
+    whole = commuted(op, "Mul", commuted(op, "Add", cubic, x), number(SLOPE))
+    factor = commuted(op, "Add", quadratic, number(1.0))
+    return pattern.OrValue(
+        [whole, commuted(op, "Mul", factor, commuted(op, "Mul", x, number(SLOPE)))]
+    )
+
+
+class _Check:
+    def __init__(self, approximate: str) -> None:
+        self.approximate = approximate
+
+    def __call__(self, context: Any, x: Value) -> bool:
+        numbers = NUMBERS[self.approximate]
+        return has_opset(context, 20) and spells(context, numbers, x)
+
+
+class _Rewrite:
+    def __init__(self, approximate: str) -> None:
+        self.approximate = approximate
+
+    def __call__(self, op: Op, x: Value) -> Value:
+        if self.approximate == "none":
+            return op.Gelu(x)
+        return op.Gelu(x, approximate=self.approximate)

@@ -1,0 +1,141 @@
+import pytest
+
+from onnx_passes.passes.fusion.fuse_gelu import FuseGelu
+from onnx_passes.testing import graph
+
+NUMBERS = {
+    "one": 1.0,
+    "half": 0.5,
+    "two": 2.0,
+    "three": 3.0,
+    "root": 1.4142135381698608,
+    "inverse": 0.7071067690849304,
+    "cubic": 0.044714998453855515,
+    "slope": 0.7978845834732056,
+}
+
+
+def formula(body, dtype="float", **others):
+    return graph(body, dtype, **{**NUMBERS, **others})
+
+
+ERF = [
+    pytest.param("a=Div(x,root) e=Erf(a) s=Add(e,one) p=Mul(x,s) y=Mul(p,half)", id="pytorch"),
+    pytest.param("a=Div(x,root) e=Erf(a) s=Add(one,e) p=Mul(s,x) y=Mul(half,p)", id="swapped"),
+    pytest.param("h=Mul(x,half) a=Div(x,root) e=Erf(a) s=Add(e,one) y=Mul(h,s)", id="dynamo"),
+    pytest.param(
+        "h=Mul(half,x) a=Mul(x,inverse) e=Erf(a) s=Add(one,e) y=Mul(s,h)", id="keras"
+    ),
+    pytest.param("a=Mul(inverse,x) e=Erf(a) s=Add(e,one) g=Mul(half,s) y=Mul(x,g)", id="cdf"),
+    pytest.param("a=Div(x,root) e=Erf(a) s=Add(e,one) g=Mul(s,half) y=Mul(g,x)", id="cdf-x"),
+]
+
+CUBE = "c=Pow(x,three) k=Mul(cubic,c) i=Add(x,k) a=Mul(slope,i) e=Tanh(a) "
+TANH = [
+    pytest.param(CUBE + "h=Mul(half,x) s=Add(one,e) y=Mul(h,s)", id="gelu-new"),
+    pytest.param(CUBE + "s=Add(e,one) g=Mul(s,half) y=Mul(x,g)", id="cdf"),
+    pytest.param(CUBE + "s=Add(e,one) g=Mul(s,x) y=Mul(g,half)", id="half-last"),
+    pytest.param(
+        """q=Mul(x,x) c=Mul(q,x) k=Mul(c,cubic) i=Add(k,x) a=Mul(i,slope) e=Tanh(a)
+        h=Mul(half,x) s=Add(one,e) y=Mul(s,h)""",
+        id="products",
+    ),
+    pytest.param(
+        """k=Mul(cubic,x) l=Mul(k,x) m=Mul(l,x) i=Add(x,m) a=Mul(slope,i) e=Tanh(a)
+        h=Mul(half,x) s=Add(one,e) y=Mul(h,s)""",
+        id="running-product",
+    ),
+    pytest.param(
+        """b=Mul(x,slope) k=Mul(cubic,x) l=Mul(k,x) i=Add(one,l) a=Mul(b,i) e=Tanh(a)
+        h=Mul(half,x) s=Add(one,e) y=Mul(h,s)""",
+        id="gelu-fast",
+    ),
+]
+
+
+@pytest.mark.parametrize("body", ERF)
+def test_fires_on_erf(body, rewrites):
+    rewrites(FuseGelu(), formula(body), graph("y = Gelu(x)"))
+
+
+@pytest.mark.parametrize("body", TANH)
+def test_fires_on_tanh(body, rewrites):
+    rewrites(FuseGelu(), formula(body), graph('y = Gelu<approximate = "tanh">(x)'))
+
+
+def test_fires_on_numbers_of_one_element_and_of_double_precision(rewrites):
+    before = """(double[2,3] x) => (double[2,3] y) <double[1] slope = {0.7978845608028654},
+      double[1] cubic = {0.044715}, int64 three = {3}, double[1] one = {1},
+      double half = {0.5}> { c = Pow(x, three) k = Mul(c, cubic) i = Add(k, x)
+      a = Mul(i, slope) e = Tanh(a) s = Add(e, one) p = Mul(x, s) y = Mul(p, half) }"""
+    after = '(double[2,3] x) => (double[2,3] y) { y = Gelu<approximate = "tanh">(x) }'
+    rewrites(FuseGelu(), before, after)
+
+
+def test_fires_in_a_branch_and_in_a_function(rewrites):
+    after = rewrites(
+        FuseGelu(),
+        """<ir_version: 10, opset_import: ["" : 20, "l" : 1]>
+        main (float[2] x, bool c) => (float[2] y) {
+          t = l.curve(x)
+          y = If(c) <then_branch = then () => (float[2] p) { p = Identity(t) },
+            else_branch = other () => (float[2] q) {
+              r = Constant<value = float {1.4142135}>() o = Constant<value = float {1}>()
+              h = Constant<value = float {0.5}>()
+              a = Div(t, r) e = Erf(a) s = Add(e, o) w = Mul(t, s) q = Mul(w, h) }>
+        }
+        <domain: "l", opset_import: ["" : 20]> curve (x) => (y) {
+          r = Constant<value = float {1.4142135}>() o = Constant<value = float {1}>()
+          h = Constant<value = float {0.5}>()
+          a = Div(x, r) e = Erf(a) s = Add(e, o) w = Mul(x, s) y = Mul(w, h) }""",
+    )
+    (function,) = after.functions.values()
+    kinds = [node.op_type for node in (*after.graph.all_nodes(), *function)]
+    assert kinds.count("Gelu") == 2
+    assert "Erf" not in kinds
+
+
+PLAIN = "a=Div(x,root) e=Erf(a) s=Add(e,one) p=Mul(x,s) "
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(
+            formula(PLAIN + "y=Mul(p,half)").join(
+                ['<ir_version: 9, opset_import: ["" : 19]> g ', ""]
+            ),
+            id="before-opset-20",
+        ),
+        pytest.param(formula(PLAIN + "y=Mul(p,half)", root=1.41421), id="few-digits"),
+        pytest.param(formula(PLAIN + "y=Mul(p,half)", half=0.50000006), id="near-half"),
+        pytest.param(formula(PLAIN + "g=Mul(p,half) y=Add(g,s)"), id="second-reader"),
+        pytest.param(
+            formula("z=Neg(x) " + PLAIN + "w=Mul(z,s) y=Mul(w,half)"), id="another-factor"
+        ),
+        pytest.param(
+            formula(CUBE + "h=Mul(half,x) s=Add(one,e) y=Mul(h,s)", three=2.0), id="square"
+        ),
+        pytest.param(
+            # The parser wants the bits of float16: 1.414, 1 and 0.5.
+            """(float16[2,3] x) => (float16[2,3] y)
+            <float16 root = {15784}, float16 one = {15360}, float16 half = {14336}> {
+            a = Div(x, root) e = Erf(a) s = Add(e, one) p = Mul(x, s) y = Mul(p, half) }""",
+            id="half-precision",
+        ),
+        pytest.param(
+            """(float[2] x, float root) => (float[2] y) <float root = {1.4142135},
+            float one = {1}, float half = {0.5}> { a = Div(x, root) e = Erf(a)
+            s = Add(e, one) p = Mul(x, s) y = Mul(p, half) }""",
+            id="overridable",
+        ),
+        pytest.param(
+            """(float x) => (float[1] y) <float[1] root = {1.4142135}, float one = {1},
+            float half = {0.5}> { a = Div(x, root) e = Erf(a)
+            s = Add(e, one) p = Mul(x, s) y = Mul(p, half) }""",
+            id="wider",
+        ),
+    ],
+)
+def test_leaves_alone(text, leaves_alone):
+    leaves_alone(FuseGelu(), text)

@@ -1,0 +1,81 @@
+import pytest
+
+from onnx_passes.passes.fusion.fuse_rms_normalization import FuseRmsNormalization
+
+KNOWN = {
+    "k": "int64[1] k = {-1}",
+    "w": "float[4] w = {1, 2, 3, 4}",
+    "one": "float one = {1}",
+    "two": "float two = {2}",
+    "minus": "float minus = {-0.5}",
+    "e": "float e = {0.001}",
+    "h": "float[N,4] h",
+}
+PLAIN = "q = Pow(x, two) v = ReduceMean(q, k) a = Add(v, e) r = Sqrt(a) "
+RMS = "RMSNormalization<axis = -1, epsilon = 0.001>"
+ONES = "i = Constant<value = float[4] {1, 1, 1, 1}>() "
+
+
+def model(body, *, opset=23, shape="N,4", dtype="float", **known):
+    known = KNOWN | known
+    words = body.replace("(", " ").replace(")", " ").replace(",", " ").split()
+    kept = ", ".join(text for name, text in known.items() if name in words)
+    return f"""<ir_version: 10, opset_import: ["" : {opset}]> g
+      ({dtype}[{shape}] x) => ({dtype}[{shape}] y) <{kept}> {{ {body} }}"""
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param(PLAIN + "i = Div(one, r) n = Mul(x, i) y = Mul(w, n)", id="llama"),
+        pytest.param(PLAIN + "n = Div(x, r) y = Mul(n, w)", id="quotient"),
+        pytest.param(PLAIN + "i = Reciprocal(r) n = Mul(i, x) y = Mul(n, w)", id="reciprocal"),
+        pytest.param(
+            """q = Mul(x, x) v = ReduceMean(q, k) a = Add(e, v) i = Pow(a, minus)
+            n = Mul(x, i) y = Mul(w, n)""",
+            id="power",
+        ),
+    ],
+)
+def test_fires(body, rewrites):
+    rewrites(FuseRmsNormalization(), model(body), model(f"y = {RMS}(x, w)"))
+
+
+def test_fires_without_scale(rewrites):
+    after = model(f"{ONES} n = {RMS}(x, i) y = Relu(n)")
+    rewrites(FuseRmsNormalization(), model(PLAIN + "n = Div(x, r) y = Relu(n)"), after)
+
+
+def test_fires_around_casts_of_half_precision(rewrites):
+    body = f"""h = Cast<to = 1>(x) {PLAIN.replace("(x", "(h")} i = Div(one, r)
+      n = Mul(h, i) c = Cast<to = 10>(n) y = Mul(w, c)"""
+    # The parser wants the bits of float16.
+    half = "float16[4] w = {15360, 15361, 15362, 15360}"
+    before = model(body, dtype="float16", w=half)
+    after = model(f"y = {RMS}(x, w)", dtype="float16", w=half)
+    rewrites(FuseRmsNormalization(), before, after)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(model(PLAIN + "y = Div(x, r)", opset=22), id="before-opset-23"),
+        pytest.param(
+            model(PLAIN + "y = Div(x, r)", shape="4,4", k="int64[1] k = {0}"),
+            id="another-axis",
+        ),
+        pytest.param(model(PLAIN + "y = Div(x, r)", shape="4,N"), id="dynamic-axis"),
+        pytest.param(model(PLAIN + "z = Neg(x) y = Div(z, r)"), id="another-numerator"),
+        pytest.param(model(PLAIN + "n = Div(x, r) y = Add(n, r)"), id="second-reader"),
+        pytest.param(model(PLAIN + "y = Div(x, r)", e="float e = {0}"), id="no-epsilon"),
+        pytest.param(
+            model(PLAIN + "y = Div(x, r)", e="float[4] e = {1, 2, 3, 4}"),
+            id="epsilon-by-column",
+        ),
+        pytest.param(
+            model(f"{ONES} n = {RMS}(x, i) y = Mul(n, x)", shape="2,4"), id="scale-by-row"
+        ),
+    ],
+)
+def test_leaves_alone(text, leaves_alone):
+    leaves_alone(FuseRmsNormalization(), text)
