@@ -14,7 +14,10 @@ import onnx_ir as ir
 MAX_ELEMENTS = 256
 
 Size = tuple[str, object]
-"""A dynamic dimension, at least 0: its name, or the value and axis it belongs to."""
+"""A dynamic dimension, at least 0: its name, or the value and axis it belongs to.
+
+Or what is computed of such, which may be negative: see ``sizes``.
+"""
 
 Element = int | Size | None
 """An element of a shape: its value, the dimension it is, or unknown."""

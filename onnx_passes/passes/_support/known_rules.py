@@ -15,6 +15,14 @@ from onnx_passes.passes._support.known import (
     Known,
     dimension,
 )
+from onnx_passes.passes._support.sizes import (
+    add,
+    divide,
+    is_dimension,
+    is_never_negative,
+    multiply,
+    subtract,
+)
 
 
 class Facts(Protocol):
@@ -60,10 +68,10 @@ def _size(facts: Facts, node: ir.Node) -> Known | None:
         return Known((len(known.elements),), 0, ir.DataType.INT64)
     if value is None or value.shape is None:
         return None
-    sizes = [d for d in value.shape if isinstance(d, int)]
-    if len(sizes) != len(value.shape):
-        return None
-    return Known((math.prod(sizes),), 0, ir.DataType.INT64)
+    total: Element = 1
+    for axis in range(len(value.shape)):
+        total = multiply(total, dimension(value, axis))
+    return Known((total,), 0, ir.DataType.INT64)
 
 
 def _gather(facts: Facts, node: ir.Node) -> Known | None:
@@ -161,10 +169,15 @@ def _reshape(facts: Facts, node: ir.Node) -> Known | None:
 
 def _cast(facts: Facts, node: ir.Node) -> Known | None:
     data, to = facts.of(node.inputs[0]), ir.DataType(node.attributes["to"].as_int())
-    # A dimension of 2^31 or more would wrap around; no tensor that fits a machine has one.
     if data is None or to not in INTEGERS:
         return None
-    return Known(data.elements, data.rank, to)
+    # A dimension of 2^31 or more would wrap around; no tensor that fits a machine has one.
+    # What is computed of several may.
+    same = to is data.dtype
+    kept = (
+        e if same or isinstance(e, int) or is_dimension(e) else None for e in data.elements
+    )
+    return Known(tuple(kept), data.rank, to)
 
 
 def _binary(
@@ -193,42 +206,49 @@ def _repeat(known: Known, count: int) -> tuple[Element, ...]:
     return known.elements * count if len(known.elements) == 1 else known.elements
 
 
-def _add(a: Element, b: Element) -> Element:
-    if isinstance(a, int) and isinstance(b, int):
-        return a + b
-    return b if a == 0 else a if b == 0 else None
-
-
-def _sub(a: Element, b: Element) -> Element:
-    if isinstance(a, int) and isinstance(b, int):
-        return a - b
-    if a is not None and a == b:
-        return 0
-    return a if b == 0 else None
-
-
-def _mul(a: Element, b: Element) -> Element:
-    if isinstance(a, int) and isinstance(b, int):
-        return a * b
-    if a == 0 or b == 0:
-        return 0
-    return b if a == 1 else a if b == 1 else None
-
-
-def _div(a: Element, b: Element) -> Element:
-    if isinstance(a, int) and isinstance(b, int) and a >= 0 and b > 0:
-        return a // b
-    return a if b == 1 else None
-
-
 def _equal(a: Element, b: Element) -> Element:
     if isinstance(a, int) and isinstance(b, int):
         return int(a == b)
     if a is not None and a == b:
         return 1
-    # A dimension is never negative.
-    negative = any(isinstance(e, int) and e < 0 for e in (a, b))
-    return 0 if negative and a is not None and b is not None else None
+    below = [isinstance(e, int) and e < 0 for e in (a, b)]
+    others = [
+        is_never_negative(e) for e, is_below in zip((a, b), below, strict=True) if not is_below
+    ]
+    return 0 if below.count(True) == 1 and all(others) else None
+
+
+def _many(choose: Callable[[int, int], int]) -> Rule:
+    def combine(a: Element, b: Element) -> Element:
+        if isinstance(a, int) and isinstance(b, int):
+            return choose(a, b)
+        return a if a == b else None
+
+    def rule(facts: Facts, node: ir.Node) -> Known | None:
+        return _binary(combine)(facts, node) if len(node.inputs) == 2 else None
+
+    return rule
+
+
+def _negative(facts: Facts, node: ir.Node) -> Known | None:
+    data = facts.of(node.inputs[0])
+    if data is None or data.dtype not in INTEGERS:
+        return None
+    return Known(tuple(subtract(0, e) for e in data.elements), data.rank, data.dtype)
+
+
+def _product(facts: Facts, node: ir.Node) -> Known | None:
+    """The product of all elements of a vector; which axes are meant does not matter then."""
+    data = facts.of(node.inputs[0])
+    if data is None or data.rank != 1 or not data.elements:
+        return None
+    if node.attributes.get_int("noop_with_empty_axes", 0):
+        return None
+    total: Element = 1
+    for element in data.elements:
+        total = multiply(total, element)
+    keeps = node.attributes.get_int("keepdims")
+    return Known((total,), 0 if keeps == 0 else 1, data.dtype)
 
 
 def _where(facts: Facts, node: ir.Node) -> Known | None:
@@ -258,21 +278,25 @@ def _constant_of_shape(facts: Facts, node: ir.Node) -> Known | None:
 
 
 RULES: dict[str, Rule] = {
-    "Add": _binary(_add),
+    "Add": _binary(add),
     "Cast": _cast,
     "Concat": _concat,
     "ConstantOfShape": _constant_of_shape,
-    "Div": _binary(_div),
+    "Div": _binary(divide),
     "Equal": _binary(_equal, ir.DataType.BOOL),
     "Gather": _gather,
     "Identity": _same,
-    "Mul": _binary(_mul),
+    "Max": _many(max),
+    "Min": _many(min),
+    "Mul": _binary(multiply),
+    "Neg": _negative,
+    "ReduceProd": _product,
     "Reshape": _reshape,
     "Shape": _shape,
     "Size": _size,
     "Slice": _slice,
     "Squeeze": _squeeze,
-    "Sub": _binary(_sub),
+    "Sub": _binary(subtract),
     "Unsqueeze": _unsqueeze,
     "Where": _where,
 }

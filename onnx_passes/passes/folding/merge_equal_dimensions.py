@@ -1,0 +1,68 @@
+"""Compute a dimension once, whatever it is read from."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any, ClassVar
+
+import onnx_ir as ir
+
+from onnx_passes import passes
+from onnx_passes.passes._support.edit import supersede
+from onnx_passes.passes._support.knowledge import Knowledge
+from onnx_passes.passes._support.known import Known
+from onnx_passes.passes._support.scopes import QUANTIZATION, name_counts
+from onnx_passes.passes.base import Transformation
+from onnx_passes.passes.folding._install import discard_unread
+from onnx_passes.surgery.walk import graphs_within
+
+
+@passes.verify.equality
+@passes.register()
+class MergeEqualDimensions(Transformation):
+    """Compute a dimension once, whatever it is read from.
+
+    Before: ``t = Relu(x)  a = Shape<end = 1>(x)  b = Shape<end = 1>(t)``
+    After:  ``t = Relu(x)  a = Shape<end = 1>(x)``, and ``a`` for ``b``
+
+    Shape arithmetic is followed symbolically: sums, products and exact quotients of dimensions
+    have one form, so that ``(n + n) * 2`` is found to be ``n * 4``.
+
+    Sound because dimensions of one name are one number, and integers wrap around alike in
+    sums and products.
+
+    Leaves alone: what holds a size of which nothing is known; Identity nodes; functions, whose
+    dimensions depend on the call; values of other graphs than the node's.
+    """
+
+    requires: ClassVar[Any] = ("topological-sort", "shape-inference")
+
+    def call(self, model: ir.Model) -> ir.passes.PassResult:
+        """Merge within the main graph and within each subgraph."""
+        facts, names = Knowledge(model.graph.opset_imports), name_counts(model)
+        merged = sum(_merge(graph, facts, names) for graph in list(graphs_within(model.graph)))
+        return ir.passes.PassResult(model, modified=merged > 0)
+
+
+def _merge(graph: ir.Graph, facts: Knowledge, names: Counter[str]) -> int:
+    first: dict[Known, ir.Value] = {}
+    repeated: list[tuple[ir.Node, ir.Value]] = []
+    for node in graph:
+        known = facts.visit(node)
+        if known is None or node.op_type == "Identity" or not is_computed(known):
+            continue
+        (value,) = node.outputs
+        twin = first.setdefault(known, value)
+        if twin is not value and not value.meta.get(QUANTIZATION):
+            repeated.append((node, twin))
+    for node, twin in repeated:
+        (value,) = node.outputs
+        supersede(value, twin, names)
+        names.subtract([value.name] if value.name else [])
+    discard_unread(node for node, _ in repeated)
+    return len(repeated)
+
+
+def is_computed(known: Known) -> bool:
+    """Whether all of a tensor is known, and it takes the inputs to compute it."""
+    return None not in known.elements and known.numbers is None
