@@ -1,0 +1,75 @@
+"""Merge Clip and Relu in a row into one Clip."""
+
+from typing import Any
+
+from onnx_passes import passes
+from onnx_passes.passes._support.bounds import Bounds, bounds_of, gives_attributes
+from onnx_passes.passes._support.matches import node_of, opset_at
+from onnx_passes.passes.base import Op, RewriteRuleSetPass, Transformation, Value, Var
+
+PAIRS = (("Clip", "Clip"), ("Relu", "Clip"), ("Clip", "Relu"))
+"""Inner and outer operator."""
+
+
+@passes.verify.equality
+@passes.register()
+@passes.register("fuse")
+class MergeClips(Transformation, RewriteRuleSetPass):
+    """Merge Clip and Relu in a row into one Clip.
+
+    Before: ``Clip(Clip(x, 0, 1), 2, 3)``, ``Clip(Relu(x), -1, 6)``, ``Relu(Clip(x, -1, 1))``
+    After:  ``Clip(x, 2, 2)``, ``Clip(x, 0, 6)``, ``Clip(x, 0, 1)``
+
+    Sound because ``Clip(x, a, b)`` is ``min(max(x, a), b)``, also where ``a`` is above ``b``:
+    it keeps order, and the bounds of two in a row are what the second makes of the first's.
+    Both let NaN through. A bound that is left out is the lowest or highest finite number, so
+    that a Clip without bounds is not nothing: it makes infinities finite.
+
+    Leaves alone: bounds that are computed, that callers may override, or that are NaN; two
+    Relu, which `eliminate-repeated-unary` merges; Clip without bounds only, or of
+    tensors whose type is not known; a Clip that something else reads.
+    """
+
+    exclusive = True
+
+    def pattern(self) -> list[Any]:
+        return [_Pair(*pair) for pair in PAIRS]
+
+    def check(self) -> list[Any]:
+        return [_have_bounds for _ in PAIRS]
+
+    def rewrite(self) -> list[Any]:
+        return [_merged for _ in PAIRS]
+
+
+class _Pair:
+    def __init__(self, inner: str, outer: str) -> None:
+        self.inner, self.outer = inner, outer
+
+    def __call__(self, op: Op, x: Var) -> Var:
+        t = getattr(op, self.inner)(x, _allow_other_inputs=True, _outputs=["t"])
+        return getattr(op, self.outer)(t, _allow_other_inputs=True, _outputs=["y"])
+
+
+def _have_bounds(context: Any, x: Value, t: Value, y: Value, **_: Any) -> bool:
+    # The first Clip of all had no bound where none was given.
+    return opset_at(context) >= 6 and _bounds(x, t, y) is not None
+
+
+def _merged(op: Op, x: Value, t: Value, y: Value, **_: Any) -> Value:
+    bounds, attributes = _bounds(x, t, y), gives_attributes(node_of(t), node_of(y))
+    assert bounds is not None and attributes is not None, "check has seen to it"
+    return bounds.build(op, x, attributes=attributes)
+
+
+def _bounds(x: Value, t: Value, y: Value) -> Bounds | None:
+    if gives_attributes(node_of(t), node_of(y)) is None:
+        return None
+    known = next((v.dtype for v in (x, t, y) if v.dtype is not None), None)
+    inner, outer = bounds_of(node_of(t), known), bounds_of(node_of(y), known)
+    if inner is None or outer is None:
+        dtype = next((b.dtype for b in (inner, outer) if b is not None), None)
+        inner, outer = bounds_of(node_of(t), dtype), bounds_of(node_of(y), dtype)
+    if inner is None or outer is None or inner.dtype != outer.dtype:
+        return None
+    return inner.then(outer)

@@ -1,0 +1,166 @@
+import numpy as np
+import pytest
+
+from onnx_passes.passes._support.tensors import constant_of
+from onnx_passes.passes.fusion.fuse_conv_affine import FuseConvAffine
+from onnx_passes.testing import assert_leaves_alone, parse
+
+CONV = {"layer": "Conv", "w": (4, 3, 3, 3), "x": (2, 3, 5, 6)}
+GROUPS = {"layer": "Conv<group = 2>", "w": (4, 3, 3, 3), "x": (2, 6, 5, 6)}
+LINE = {"layer": "Conv<pads = [1, 2]>", "w": (4, 3, 3), "x": (2, 3, 5)}
+BACK = {"layer": "ConvTranspose", "w": (3, 4, 2, 2), "x": (2, 3, 5, 6)}
+BACK_GROUPS = {"layer": "ConvTranspose<group = 2>", "w": (6, 2, 2, 2), "x": (2, 6, 5, 6)}
+GEMM = {"layer": "Gemm", "w": (3, 4), "x": (2, 3)}
+TURNED = {"layer": "Gemm<transB = 1, alpha = 0.5>", "w": (4, 3), "x": (2, 3)}
+LAYERS = (CONV, GROUPS, LINE, BACK, BACK_GROUPS, GEMM, TURNED)
+IDS = ("conv", "groups", "line", "back", "back-groups", "gemm", "gemm-turned")
+
+
+def draw(*shape, seed=0):
+    return np.random.default_rng(seed).uniform(0.5, 1.5, shape).astype(np.float32)
+
+
+def tensor(name, array):
+    numbers = ", ".join(map(repr, array.reshape(-1).tolist()))
+    dims = f"[{','.join(map(str, array.shape))}]" if array.shape else ""
+    return f"float{dims} {name} = {{{numbers}}}"
+
+
+def model(body, *, layer, w, x, bias=None, **constants):
+    given = {"w": draw(*w), **({} if bias is None else {"b": bias}), **constants}
+    fixed = ", ".join(tensor(name, array) for name, array in given.items())
+    body = body.replace("LAYER", layer).replace("BIAS", "" if bias is None else ", b")
+    dims, unknown = ",".join(map(str, x)), ",".join("?" * len(x))
+    return f"(float[{dims}] x) => (float[{unknown}] y) <{fixed}> {{ {body} y = Relu(r) }}"
+
+
+def channels(shape, rank):
+    return draw(1, shape, *[1] * (rank - 2), seed=1)
+
+
+def kinds(model):
+    return [node.op_type for node in model.graph if node.op_type != "Constant"]
+
+
+BEHIND = ("r = Mul(t, c)", "r = Add(c, t)", "r = Sub(t, c)", "r = Sub(c, t)", "r = Div(t, c)")
+
+
+@pytest.mark.parametrize("layer", LAYERS, ids=IDS)
+@pytest.mark.parametrize("bias", [False, True], ids=["bare", "bias"])
+@pytest.mark.parametrize("then", BEHIND)
+def test_fires_behind_a_layer(layer, bias, then, rewrites):
+    text = model(
+        f"t = LAYER(x, w BIAS) {then}",
+        **layer,
+        bias=draw(4, seed=2) if bias else None,
+        c=channels(4, len(layer["x"])),
+    )
+    after = rewrites(FuseConvAffine(), text)
+    assert kinds(after) == [layer["layer"].partition("<")[0], "Relu"]
+
+
+@pytest.mark.parametrize("layer", LAYERS, ids=IDS)
+@pytest.mark.parametrize("scalar", [False, True], ids=["channels", "scalar"])
+def test_fires_before_a_layer(layer, scalar, rewrites):
+    c = draw() if scalar else channels(layer["x"][1], len(layer["x"]))
+    text = model("t = Mul(x, c) r = LAYER(t, w)", **layer, c=c)
+    after = rewrites(FuseConvAffine(), text)
+    assert kinds(after) == [layer["layer"].partition("<")[0], "Relu"]
+
+
+@pytest.mark.parametrize("layer", [CONV, GROUPS, GEMM], ids=["conv", "groups", "gemm"])
+@pytest.mark.parametrize("first", ["t = Add(x, c)", "t = Sub(x, c)", "t = Sub(c, x)"])
+def test_sums_before_a_layer_that_does_not_pad(layer, first, rewrites):
+    c = channels(layer["x"][1], len(layer["x"]))
+    after = rewrites(FuseConvAffine(), model(f"{first} r = LAYER(t, w)", **layer, c=c))
+    assert kinds(after) == [layer["layer"].partition("<")[0], "Relu"]
+
+
+def test_a_chain_becomes_one_layer(rewrites):
+    c, s = channels(4, 4), draw()
+    text = model("t = LAYER(x, w) u = Mul(t, c) v = Add(u, s) r = Div(v, c)", **CONV, c=c, s=s)
+    assert kinds(rewrites(FuseConvAffine(), text)) == ["Conv", "Relu"]
+
+
+def test_a_sum_keeps_weights_that_are_shared(rewrites):
+    big = {**CONV, "w": (64, 3, 3, 3)}
+    text = model("t = LAYER(x, w) u = LAYER(x, w) v = Add(u, c) r = Max(t, v)", **big, c=draw())
+    after = rewrites(FuseConvAffine(), text)
+    assert sum(node.inputs[1].name == "w" for node in after.graph if node.op_type == "Conv") == 2
+
+
+@pytest.mark.parametrize(
+    ("body", "constants"),
+    [
+        pytest.param("t = LAYER(x, w) r = Add(t, c)", {"c": draw(1, 4, 3, 4)}, id="spatial"),
+        pytest.param("t = LAYER(x, w) r = Add(t, c)", {"c": draw(4)}, id="last-axis"),
+        pytest.param("t = LAYER(x, w) r = Add(t, c)", {"c": draw(1, 1, 4, 1, 1)}, id="rank"),
+        pytest.param("t = LAYER(x, w) r = Add(t, c)", {"c": draw(2, 1, 1, 1)}, id="batch"),
+        pytest.param("t = LAYER(x, w) r = Div(c, t)", {"c": draw()}, id="reciprocal"),
+        pytest.param(
+            "t = LAYER(x, w) r = Div(t, c)", {"c": np.zeros((), np.float32)}, id="by-zero"
+        ),
+        pytest.param(
+            "t = LAYER(x, w) r = Mul(t, c)", {"c": np.float32(1e-39)}, id="lost-digits"
+        ),
+        pytest.param("t = LAYER(x, w) u = Mul(t, c) r = Add(t, u)", {"c": draw()}, id="read"),
+        pytest.param(
+            "t = Add(x, c) r = Conv<pads = [1, 1, 1, 1]>(t, w)", {"c": draw()}, id="padded"
+        ),
+        pytest.param(
+            "t = Add(x, c) r = Conv<auto_pad = 'SAME_UPPER'>(t, w)".replace("'", '"'),
+            {"c": draw()},
+            id="auto-padded",
+        ),
+        pytest.param("t = Mul(x, c) r = LAYER(t, w)", {"c": draw(1, 3, 5, 1)}, id="in-rows"),
+    ],
+)
+def test_leaves_alone(body, constants, leaves_alone):
+    leaves_alone(FuseConvAffine(), model(body, **CONV, **constants))
+
+
+def test_leaves_products_with_shared_weights_alone(leaves_alone):
+    big = {**CONV, "w": (64, 3, 3, 3)}
+    body = "t = LAYER(x, w) u = LAYER(x, w) v = Mul(u, c) r = Max(t, v)"
+    leaves_alone(FuseConvAffine(), model(body, **big, c=draw()))
+
+
+def test_leaves_a_constant_that_widens_the_input_alone(leaves_alone):
+    text = """(float[1,1,4,4] x) => (float[?,?,?,?] y)
+      <float[1,2,1,1] w = {1, 2}, float[1,2,1,1] c = {3, 4}>
+      { t = Mul(x, c) y = Conv(t, w) }"""
+    leaves_alone(FuseConvAffine(), text)
+
+
+@pytest.mark.parametrize("name", ["w", "c", "b"])
+def test_leaves_what_callers_may_override_alone(name):
+    made = parse(model("t = LAYER(x, w BIAS) r = Mul(t, c)", **CONV, bias=draw(4), c=draw()))
+    made.graph.inputs.append(made.graph.initializers[name])
+    assert_leaves_alone(FuseConvAffine(), made)
+
+
+@pytest.mark.parametrize("attributes", ["<beta = 0.5>", "<transA = 1>"])
+def test_leaves_a_gemm_alone_that_it_would_change(attributes, leaves_alone):
+    gemm = {"layer": f"Gemm{attributes}", "w": (3, 4), "x": (3, 3)}
+    body = "t = Mul(x, c) u = LAYER(t, w BIAS) r = Relu(u)"
+    if "beta" in attributes:
+        body = "t = LAYER(x, w BIAS) r = Add(t, c)"
+    leaves_alone(FuseConvAffine(), model(body, **gemm, bias=draw(4), c=draw()))
+
+
+def test_looks_into_branches(rewrites):
+    text = """(float[1,1,2,2] x, bool p) => (float[1,1,2,2] y)
+      <float[1,1,1,1] w = {2}, float c = {3}> {
+      y = If(p) <then_branch = g () => (float[1,1,2,2] a) { t = Conv(x, w) a = Mul(t, c) },
+                 else_branch = h () => (float[1,1,2,2] b) { b = Relu(x) }> }"""
+    branch = rewrites(FuseConvAffine(), text).graph.node(0).attributes["then_branch"].as_graph()
+    assert kinds(type("M", (), {"graph": branch})) == ["Conv"]
+
+
+def test_the_numbers_are_those_of_the_formula(rewrites):
+    text = """(float[1,1,1,1] x) => (float[1,1,1,1] y)
+      <float[1,1,1,1] w = {2}, float[1] b = {5}, float c = {4}> {
+      t = Conv(x, w, b) y = Sub(c, t) }"""
+    after = rewrites(FuseConvAffine(), text)
+    conv = next(node for node in after.graph if node.op_type == "Conv")
+    assert [constant_of(v).numpy().item() for v in conv.inputs[1:]] == [-2, -1]
