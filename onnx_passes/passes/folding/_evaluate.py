@@ -1,7 +1,8 @@
 """Computing nodes whose inputs are constants.
 
 ONNX Runtime computes them, unoptimised and on one thread, all in one session; where that
-fails, node by node, and onnx's reference evaluator what ONNX Runtime has no kernel for.
+fails, in halves down to single nodes, and onnx's reference evaluator what ONNX Runtime has no
+kernel for.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import warnings
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -70,12 +72,21 @@ class Evaluation:
         needed = self._needed(nodes, missing)
         if not needed:
             return
+        self._run_parts(needed, set(missing))
+
+    def _run_parts(self, nodes: Sequence[ir.Node], wanted: AbstractSet[ir.Value]) -> None:
+        """Compute nodes in one session; where that fails, in halves, to find what does."""
+        if len(nodes) == 1:
+            self._run_alone(nodes[0])
+            return
         try:
-            self._compute(needed, missing)
+            self._compute(nodes, [v for node in nodes for v in node.outputs if v in wanted])
         except Exception:
-            # One of them fails, or several: each is computed by itself to find out which.
-            for node in needed:
-                self._run_alone(node)
+            half = len(nodes) // 2
+            first, second = nodes[:half], nodes[half:]
+            read = (v for node in second for v in (*node.inputs, *captured_values(node)))
+            self._run_parts(first, wanted | {v for v in read if v is not None})
+            self._run_parts(second, wanted)
 
     def _is_empty(self, value: ir.Value | None) -> bool:
         if value is None:

@@ -14,6 +14,13 @@ from onnx_passes.passes._support.tensors import constant_of, constant_tensor
 from onnx_passes.passes.folding._candidates import estimated_bytes
 from onnx_passes.passes.folding._evaluate import Evaluation
 from onnx_passes.passes.folding._install import install
+from onnx_passes.surgery.walk import all_tensors
+
+GROWTH = "onnx_passes.growth"
+"""Metadata of a constant that was folded: the bytes by which the model grew."""
+
+NOTED = 1024
+"""Bytes from which on growth is noted: less is the size of a node."""
 
 
 @dataclass
@@ -27,6 +34,26 @@ class Budget:
 
     size_limit: int
     growth_left: int
+
+    @classmethod
+    def of(cls, model: ir.Model, size_limit: int, growth_limit: int, share: float) -> Budget:
+        """Return what is left after what was folded before, in this run or in others.
+
+        Args:
+            model: The model.
+            size_limit: Bytes of one new constant that replaces no bigger ones.
+            growth_limit: Bytes by which any model may grow.
+            share: The share of its weights by which a model may grow, if that is more.
+        """
+        tensors = {id(tensor): tensor for tensor in all_tensors(model)}.values()
+        grown = sum(map(_growth, tensors))
+        weights = sum(tensor.nbytes for tensor in tensors) - grown
+        return cls(size_limit, max(growth_limit, int(share * weights)) - grown)
+
+
+def _growth(tensor: ir.TensorProtocol) -> int:
+    noted = getattr(tensor, "metadata_props", {}).get(GROWTH, "")
+    return int(noted) if noted.isdecimal() else 0
 
 
 @dataclass
@@ -160,6 +187,15 @@ def _over_budget(
     return []
 
 
+def _note_growth(value: ir.Value, tensor: ir.TensorProtocol, plan: Fold) -> None:
+    """Note on a constant by how much the model grew, so that no later run grows it again."""
+    freed = plan.freed(plan.cone(value))
+    before = sum(_growth(t) for v in freed if (t := constant_of(v)) is not None)
+    grown = before + tensor.nbytes - sum(freed.values())
+    if grown >= NOTED:
+        tensor.metadata_props[GROWTH] = str(grown)
+
+
 def _replace(
     plan: Fold, frontier: Sequence[ir.Value], evaluation: Evaluation, *, in_function: bool
 ) -> None:
@@ -168,6 +204,8 @@ def _replace(
     for value in frontier:
         tensor = evaluation.results[value]
         assert tensor is not None, "the plan holds tensors only"
+        if tensor.nbytes >= NOTED:
+            _note_growth(value, tensor, plan)
         install(value, tensor, in_function=in_function)
     for node in reversed(folded):
         discard(node)

@@ -35,9 +35,10 @@ class FoldConstants(Transformation):
     After:  ``y = Reshape(x, [-1, 6])``
 
     Nodes over constants are replaced by their results, in subgraphs and functions too. ONNX
-    Runtime computes them, all in one session; where that fails, node by node, and onnx's
-    reference evaluator what ONNX Runtime has no kernel for. Shape arithmetic is followed
-    through dynamic dimensions: what is known becomes constant, dimensions stay dynamic.
+    Runtime computes them, all in one session; where that fails, in halves down to single
+    nodes, and onnx's reference evaluator what ONNX Runtime has no kernel for. Shape arithmetic
+    is followed through dynamic dimensions: what is known becomes constant, dimensions stay
+    dynamic.
 
     Sound because a deterministic operator gives the same result for the same inputs. The
     contract is a tolerance since an engine may use other kernels for the same operator: with
@@ -53,7 +54,9 @@ class FoldConstants(Transformation):
 
     Attributes:
         size_limit: Bytes of a new constant that is bigger than those it makes superfluous.
-        growth_limit: Bytes that the model may grow by in all.
+        growth_limit: Bytes that the model may grow by in all. What a constant has added is
+            noted in its metadata, so that further runs do not start from nothing.
+        growth_share: The share of the weights that it may grow by, if that is more.
         fold_dequantize: Also compute DequantizeLinear.
         shapes: Also follow shape arithmetic.
         nonempty: Take dynamic dimensions to be above 0, so that more targets become constant.
@@ -61,15 +64,16 @@ class FoldConstants(Transformation):
 
     requires: ClassVar[Any] = ("shape-inference",)
 
-    size_limit: Size = 1 * MIB
-    growth_limit: Size = 4 * MIB
+    size_limit: Size = 4 * MIB
+    growth_limit: Size = 64 * 1024
+    growth_share: float = 0.01
     fold_dequantize: bool = False
     shapes: bool = True
     nonempty: bool = False
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
         """Fold until nothing is left to fold; what was folded tells more about shapes."""
-        self._budget = Budget(self.size_limit, self.growth_limit)
+        self._budget = Budget.of(model, self.size_limit, self.growth_limit, self.growth_share)
         self._failures: dict[str, str] = {}
         folded = 0
         for _ in range(MAX_ROUNDS):

@@ -453,6 +453,56 @@ def test_the_model_grows_within_its_budget():
     assert operators(model).count("ConstantOfShape") == 1
 
 
+GROWING = """(float[N] x) => (float[?] y)
+    <int64[1] s = {400}, int64[1] u = {600}, int64 f = {1000}, int64 g = {2000}>
+    { a = ConstantOfShape(s) b = ConstantOfShape<value = float[1] {1}>(u)
+      e = Expand(f, s) h = Expand(g, s) i = Cast<to = 1>(e) j = Cast<to = 1>(h)
+      y = Concat<axis = 0>(x, a, b, i, j) }"""
+
+
+def test_a_further_run_has_no_budget_of_its_own():
+    """Else each round of a fixpoint would let the model grow, and a second run change it."""
+    model = ir.from_onnx_text(HEADER + GROWING)
+    assert FoldAfterInference(growth_limit=5000)(model).modified
+    left = operators(model)
+    assert len(left) > 1
+    reloaded = ir.from_proto(ir.to_proto(model))
+    for again in (model, reloaded):
+        assert not FoldAfterInference(growth_limit=5000)(again).modified
+        assert operators(again) == left
+    assert FoldAfterInference(growth_limit=50000)(model).modified
+
+
+def test_a_model_may_grow_by_a_share_of_its_weights():
+    model = ir.from_onnx_text(HEADER + GROWING)
+    weight = ir.Tensor(np.ones(100_000, np.float32), name="w")
+    value = ir.Value(name="w", const_value=weight, type=ir.TensorType(ir.DataType.FLOAT))
+    model.graph.register_initializer(value)
+    FoldAfterInference(growth_limit=0, growth_share=0.001)(model)
+    assert "ConstantOfShape" in operators(model)
+    FoldAfterInference(growth_limit=0, growth_share=0.5)(model)
+    assert operators(model) == ["Concat"]
+
+
+def test_of_many_nodes_only_those_that_fail_are_left():
+    """A session with a node that fails computes nothing: nodes are parted until it does."""
+    chain = "\n".join(
+        f"c{k} = Neg(a) g{k} = Gather(a, {'bad' if k in (3, 11) else 'good'}) "
+        f"s{k} = Add(c{k}, g{k})"
+        for k in range(16)
+    )
+    names = ", ".join(f"s{k}" for k in range(16))
+    model = ir.from_onnx_text(
+        HEADER
+        + f"""(float[N] x) => (float[?] y) <float[1] a = {{1}}, int64[1] good = {{0}},
+        int64[1] bad = {{7}}> {{ {chain} y = Concat<axis = 0>(x, {names}) }}"""
+    )
+    pass_ = FoldConstants()
+    assert pass_(model).modified
+    assert sorted(operators(model)) == ["Add", "Add", "Concat", "Gather", "Gather"]
+    assert len(pass_.context.notes) == 2
+
+
 def test_a_node_that_fails_is_left_and_noted_and_others_are_folded():
     model = ir.from_onnx_text(
         HEADER
