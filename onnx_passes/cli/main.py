@@ -20,6 +20,7 @@ COMMANDS = {
     "run": "run a pipeline of verified passes over a model (the default)",
     "report": "show a saved run, and judge it by other thresholds",
     "bisect": "find the first bad pass and rewrite",
+    "reduce": "find the smallest model that still fails",
     "certify": "test and prove rewrite rules on their own",
     "build": "compile a model with TensorRT, with or without a GPU",
     "inspect": "tell what a model, or saved data, hold",

@@ -1,0 +1,6 @@
+"""Smaller models that still fail: parts of a model, checks, and the search among them."""
+
+from onnx_passes.verify.reduce.boundary import Boundary
+from onnx_passes.verify.reduce.reducer import Reducer, Reduction, reduce
+
+__all__ = ["Boundary", "Reducer", "Reduction", "reduce"]

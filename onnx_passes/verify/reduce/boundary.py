@@ -1,0 +1,98 @@
+"""What is known of the values at which a model may be cut: types, shapes, and the values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import onnx_ir as ir
+
+from onnx_passes.errors import OnnxPassesError
+from onnx_passes.runtime.base import Array, Data, Engine, Feeds
+from onnx_passes.runtime.inputs import generate
+from onnx_passes.verify.recording import Recording, exposed
+
+_MEMORY = 1 << 30
+_SMALL = 64  # elements; shapes, axes and indices have no more
+
+
+@dataclass
+class Boundary:
+    """Values of a model by name, from golden data or one recorded run of it.
+
+    Attributes:
+        model: The model.
+        engine: What the model is run on, once, when a value is asked for that is not given.
+        golden: Values that are given, inputs or inner ones.
+        fixed: Whether the recorded shapes count, rather than the inferred ones.
+        why: Why the model could not be recorded; None while nothing went wrong.
+    """
+
+    model: ir.Model
+    engine: Engine
+    golden: Mapping[str, Array] = field(default_factory=dict)
+    fixed: bool = False
+    why: str | None = None
+    _recorded: Recording | None = None
+
+    def feeds(self) -> Feeds:
+        """Return the inputs of the whole model: the given ones, the others made up.
+
+        Raises:
+            ReferenceDataError: An input has no type or rank.
+        """
+        inputs = [v for v in self.model.graph.inputs if not v.is_initializer()]
+        given = {
+            str(v.name): self.golden[str(v.name)] for v in inputs if v.name in self.golden
+        }
+        if len(given) == len(inputs):
+            return given
+        shapes: dict[str, tuple[int, ...]] = {n: a.shape for n, a in given.items()}
+        made = generate(self.model, seed=0, samples=1, dims=shapes)[0]
+        return {**made, **given}
+
+    def value(self, name: str) -> Array | None:
+        """Return a value, recorded if need be; None where it is not known, or no tensor."""
+        if name in self.golden:
+            return self.golden[name]
+        recorded = self._record()
+        return recorded.get(name)
+
+    def values(self, names: list[str]) -> dict[str, Data] | None:
+        """Return some values; None where one is not known."""
+        found = {name: self.value(name) for name in names}
+        return None if any(v is None for v in found.values()) else dict(found)
+
+    def describe(self, value: ir.Value) -> tuple[ir.TypeProtocol, ir.Shape | None] | None:
+        """Return the type and shape of a value; None where no type is known."""
+        if value.type is not None and value.shape is not None and not self.fixed:
+            return value.type, value.shape
+        array = self.value(str(value.name))
+        if array is None:
+            return None if value.type is None else (value.type, value.shape)
+        known = ir.TensorType(ir.DataType.from_numpy(array.dtype))
+        return value.type or known, ir.Shape(array.shape)
+
+    def frozen(self, value: ir.Value) -> Array | None:
+        """Return what an inner value has to stay, as a shape or an index, if it is known."""
+        dtype = value.dtype
+        if dtype is not None and not (dtype.is_integer() or dtype is ir.DataType.BOOL):
+            return None
+        if value.shape is not None and len(value.shape) > 1:
+            return None
+        array = self.value(str(value.name))
+        if array is None or array.dtype.kind not in "iub":
+            return None
+        return array if array.ndim <= 1 and array.size <= _SMALL else None
+
+    def _record(self) -> Recording:
+        if self._recorded is None:
+            self._recorded = Recording(_MEMORY)
+            try:
+                feeds = self.feeds()
+                self._recorded.update(feeds)
+                with self.engine.prepare(exposed(self.model)) as session:
+                    self._recorded.update(session.run(feeds))
+            except OnnxPassesError as error:
+                self.why = error.message
+        return self._recorded

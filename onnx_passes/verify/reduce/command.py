@@ -1,0 +1,189 @@
+"""A command of the user's as a check."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+import onnx_ir as ir
+
+from onnx_passes.errors import UsageError
+from onnx_passes.verify.reduce.outcome import Candidate, Outcome, Status
+from onnx_passes.verify.reduce.store import Store
+from onnx_passes.verify.saved import write_samples
+
+ARTIFACT = "onnx_passes_debug.onnx"
+"""Where a candidate is written if a command does not say {model}."""
+
+_TIMEOUT = 600.0
+_LOG = 4 << 20  # bytes of each stream that are looked through, from its end
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What counts as a failure.
+
+    Attributes:
+        codes: Exit codes that do; by default all but 0.
+        ignored: Exit codes that do not.
+        patterns: Regular expressions one of which the output has to match. Without ``codes``,
+            the exit code does not count then.
+    """
+
+    codes: frozenset[int] = frozenset()
+    ignored: frozenset[int] = frozenset()
+    patterns: tuple[re.Pattern[str], ...] = ()
+
+    def bad(self, code: int, output: str) -> bool:
+        """Whether a command that ended so has failed."""
+        if code in self.ignored:
+            return False
+        if self.codes and code not in self.codes:
+            return False
+        if self.patterns:
+            return any(pattern.search(output) for pattern in self.patterns)
+        return code != 0 or bool(self.codes)
+
+
+@dataclass
+class CommandCheck:
+    """Writes candidates to files and runs a command on them.
+
+    Attributes:
+        command: The command; ``{model}`` stands for the candidate's path, ``{inputs}`` for a
+            .npz file with the values of its inputs.
+        store: Writes candidates.
+        rules: What counts as a failure.
+        artifact: Where candidates go if the command does not say ``{model}``.
+        timeout: Seconds after which the command and its children are ended.
+        width: How many run at a time.
+    """
+
+    command: str | Sequence[str]
+    store: Store
+    rules: Rules = Rules()
+    artifact: Path = Path(ARTIFACT)
+    timeout: float = _TIMEOUT
+    width: int = 1
+    words: list[str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Look for the command.
+
+        Raises:
+            UsageError: There is none.
+        """
+        self.words = _words(self.command)
+        if shutil.which(self.words[0]) is None:
+            raise UsageError(
+                f"--check cannot be run: there is no command {self.words[0]!r}",
+                help="give its path, and see that it may be executed",
+            )
+        if self.width > 1 and not self.placed:
+            raise UsageError(
+                f"-j {self.width} needs {{model}} in --check: all checks would read "
+                f"{str(self.artifact)!r}",
+                help="write {model} where the command takes the path of the model",
+            )
+
+    @property
+    def placed(self) -> bool:
+        """Whether the command says where the candidate's path goes."""
+        return any("{model}" in word for word in self.words)
+
+    @property
+    def text(self) -> str:
+        """The command and what counts as a failure of it."""
+        return f"{shlex.join(self.words)} {self.rules!r}"
+
+    def judge(self, candidate: Candidate, number: int) -> Outcome:
+        """Run the command on a candidate."""
+        with ExitStack() as stack:
+            path = stack.enter_context(self._file(candidate.model))
+            given = [word.replace("{model}", str(path)) for word in self.words]
+            if any("{inputs}" in word for word in given):
+                feeds = candidate.feeds()
+                if feeds is None:
+                    return Outcome(Status.UNJUDGED, "values of its inputs are not known")
+                folder = stack.enter_context(tempfile.TemporaryDirectory())
+                values = Path(folder) / "inputs.npz"
+                write_samples(values, [{k: np.asarray(v) for k, v in feeds.items()}])
+                given = [word.replace("{inputs}", str(values)) for word in given]
+            return self._run(given)
+
+    @contextmanager
+    def _file(self, model: ir.Model) -> Iterator[Path]:
+        if self.placed:
+            with self.store.file(model) as path:
+                yield path
+            return
+        try:
+            self.store.write(model, self.artifact)
+            yield self.artifact
+        finally:
+            self.artifact.unlink(missing_ok=True)
+
+    def _run(self, words: Sequence[str]) -> Outcome:
+        with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+            try:
+                process = subprocess.Popen(
+                    words,
+                    stdin=subprocess.DEVNULL,
+                    stdout=out,
+                    stderr=err,
+                    start_new_session=True,
+                )
+            except OSError as error:
+                raise UsageError(
+                    f"--check cannot be run: {words[0]}: {error.strerror or error}"
+                ) from error
+            try:
+                code = process.wait(self.timeout)
+            except subprocess.TimeoutExpired:
+                return Outcome(Status.UNJUDGED, f"ran longer than {self.timeout:g} s")
+            finally:
+                _end(process)
+            log = _tail(out) + _tail(err)
+        output = log.decode(errors="replace")
+        told = f"exit code {code}" if code >= 0 else f"ended by signal {-code}"
+        bad = self.rules.bad(code, output)
+        return Outcome(Status.BAD if bad else Status.GOOD, told, log)
+
+
+def _words(command: str | Sequence[str]) -> list[str]:
+    if not isinstance(command, str):
+        return list(command)
+    try:
+        words = shlex.split(command)
+    except ValueError as error:
+        raise UsageError(f"--check {command!r} is no command: {error}") from error
+    if not words:
+        raise UsageError("--check is empty", help="give a command: --check 'CMD {model}'")
+    return words
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End a command with all that it has started, unless it has ended."""
+    if hasattr(os, "killpg"):
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+    elif process.poll() is None:
+        process.kill()
+    process.wait()
+
+
+def _tail(stream: BinaryIO) -> bytes:
+    size = stream.seek(0, os.SEEK_END)
+    stream.seek(max(0, size - _LOG))
+    return stream.read()

@@ -1,0 +1,75 @@
+"""What a check says of a candidate."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+import onnx_ir as ir
+
+from onnx_passes.runtime.base import Feeds
+
+
+class Status(StrEnum):
+    """Whether a candidate fails; one that cannot be judged counts as one that does not."""
+
+    BAD = "bad"
+    GOOD = "good"
+    UNJUDGED = "unjudged"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a check says.
+
+    Attributes:
+        status: Whether the candidate fails.
+        told: Why, in one line.
+        log: All that the check printed.
+    """
+
+    status: Status
+    told: str = ""
+    log: bytes = b""
+
+    @property
+    def bad(self) -> bool:
+        """Whether the candidate fails."""
+        return self.status is Status.BAD
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A smaller model that may still fail.
+
+    Attributes:
+        model: The model.
+        feeds: Returns the values of its inputs; None where one is not known.
+    """
+
+    model: ir.Model
+    feeds: Callable[[], Feeds | None]
+
+
+class Check(Protocol):
+    """Tells whether a candidate fails in the way that matters."""
+
+    @property
+    def text(self) -> str:
+        """What is asked, so that answers are told from those to other questions."""
+        ...
+
+    @property
+    def width(self) -> int:
+        """How many candidates may be judged at a time."""
+        ...
+
+    def judge(self, candidate: Candidate, number: int) -> Outcome:
+        """Judge a candidate.
+
+        Raises:
+            OnnxPassesError: The check itself cannot be done.
+        """
+        ...

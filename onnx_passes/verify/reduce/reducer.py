@@ -1,0 +1,203 @@
+"""The smallest model that still fails."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import onnx_ir as ir
+
+from onnx_passes.errors import ModelError, UsageError
+from onnx_passes.runtime.base import Feeds
+from onnx_passes.surgery.fingerprint import canonical_hash
+from onnx_passes.verify.reduce.boundary import Boundary
+from onnx_passes.verify.reduce.ledger import Ledger, Question, Trial
+from onnx_passes.verify.reduce.outcome import Candidate, Check, Outcome, Status
+from onnx_passes.verify.reduce.parts import Nodes, Parts
+from onnx_passes.verify.reduce.search import Mode, search
+
+
+@dataclass(frozen=True)
+class Reduction:
+    """A model made smaller.
+
+    Attributes:
+        model: The smallest model that was seen to fail.
+        feeds: Values of its inputs; None where one is not known.
+        before: Number of nodes of the whole model, constants aside.
+        after: Number of nodes left.
+        checks: Number of checks that were run.
+        replayed: Number of answers that came from a file.
+        told: What the check says of the result.
+        good: A model that does not fail, as close in size as one was seen; None without one.
+        notes: What else there is to know, a sentence each.
+    """
+
+    model: ir.Model
+    feeds: Feeds | None
+    before: int
+    after: int
+    checks: int
+    replayed: int
+    told: str
+    good: ir.Model | None = None
+    notes: tuple[str, ...] = ()
+
+
+@dataclass
+class Reducer:
+    """Reduces a model by a check.
+
+    Attributes:
+        parts: The model and what may be taken away.
+        check: What judges candidates.
+        mode: How to search.
+        tell: Called after each check.
+        replay: File of answers.
+    """
+
+    parts: Parts
+    check: Check
+    mode: Mode = "auto"
+    tell: Callable[[Trial], None] = lambda trial: None
+    replay: Path | None = None
+    ledger: Ledger = field(init=False)
+    good: dict[Nodes, Outcome] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        """Read the answers that are there."""
+        about = ""
+        if self.replay is not None:
+            parts = self.parts
+            hashed = canonical_hash(parts.model)
+            about = f"{hashed} {parts.keep_inputs:d}{parts.keep_outputs:d}"
+        self.ledger = Ledger(self.check, self.tell, self.replay, about)
+
+    @property
+    def width(self) -> int:
+        """How many parts are judged at a time."""
+        return self.check.width
+
+    def fail(self, parts: Sequence[Nodes]) -> list[bool]:
+        """Judge some parts."""
+        outcomes = self.ledger.ask([self._question(kept) for kept in parts])
+        for kept, outcome in zip(parts, outcomes, strict=True):
+            if outcome.status is Status.GOOD:
+                self.good[kept] = outcome
+        return [outcome.bad for outcome in outcomes]
+
+    def run(self) -> Reduction:
+        """Reduce.
+
+        Raises:
+            UsageError: The check does not fail on the model, or fails on any.
+            ModelError: The model cannot be taken apart.
+        """
+        whole = self.parts.whole
+        if not whole:
+            raise ModelError("the model has no nodes that could be taken away")
+        if not self.fail([whole])[0]:
+            raise self._nothing(self.ledger.ask([self._question(whole)])[0])
+        kept = search(self.parts, self, self.mode)
+        if not self.good:
+            self._control()
+        model = self.parts.part(kept)
+        assert model is not None
+        return Reduction(
+            model,
+            self._feeds(model),
+            before=len(whole),
+            after=len(kept),
+            checks=self.ledger.run,
+            replayed=len(self.ledger.trials) - self.ledger.run,
+            told=self.ledger.ask([self._question(kept)])[0].told,
+            good=self._nearest_good(kept),
+            notes=tuple(self.notes),
+        )
+
+    def _question(self, kept: Nodes) -> Question:
+        bits = bytearray(len(self.parts.nodes) // 8 + 1)
+        for index in kept:
+            bits[index >> 3] |= 1 << (index & 7)
+        key = hashlib.blake2b(bytes(bits), digest_size=16).hexdigest()
+        return Question(key, len(kept), lambda: self._candidate(kept))
+
+    def _candidate(self, kept: Nodes) -> Candidate | None:
+        model = self.parts.part(kept)
+        if model is None:
+            return None
+        return Candidate(model, lambda: self._feeds(model))
+
+    def _feeds(self, model: ir.Model) -> Feeds | None:
+        names = [str(v.name) for v in model.graph.inputs if not v.is_initializer()]
+        return self.parts.boundary.values(names)
+
+    def _nothing(self, outcome: Outcome) -> UsageError:
+        log = outcome.log.decode(errors="replace").strip().splitlines()
+        last = f"; it last said: {_printable(log[-1])}" if log else ""
+        if outcome.status is Status.UNJUDGED:
+            return UsageError(
+                f"the check says nothing of the whole model: {outcome.told}",
+                help="try the check on the model by itself first" + last,
+            )
+        return UsageError(
+            "the check does not fail on the whole model, so there is nothing to reduce"
+            + (f" ({outcome.told})" if outcome.told else ""),
+            help="it has to fail on the model as it is" + last,
+        )
+
+    def _control(self) -> None:
+        """See that a check that has always failed passes a model that does nothing.
+
+        Raises:
+            UsageError: It does not.
+        """
+        question = Question("identity", 1, lambda: Candidate(_identity(), dict))
+        outcome = self.ledger.ask([question])[0]
+        if outcome.bad:
+            log = outcome.log.decode(errors="replace").strip().splitlines()
+            last = f"; it last said: {_printable(log[-1])}" if log else ""
+            raise UsageError(
+                "the check fails on every model, even on one of a single Identity"
+                f" ({outcome.told}), so that nothing can be learned from it",
+                help=f"see that it takes the path of the model: {{model}}{last}",
+            )
+
+    def _nearest_good(self, kept: Nodes) -> ir.Model | None:
+        near = sorted(self.good, key=lambda good: (abs(len(good) - len(kept)), -len(good)))
+        return self.parts.part(near[0]) if near else None
+
+
+def _identity() -> ir.Model:
+    x, y = (
+        ir.Value(name=n, type=ir.TensorType(ir.DataType.FLOAT), shape=ir.Shape([1]))
+        for n in ("x", "y")
+    )
+    node = ir.Node("", "Identity", [x], outputs=[y])
+    graph = ir.Graph([x], [y], nodes=[node], opset_imports={"": 17}, name="identity")
+    return ir.Model(graph, ir_version=8)
+
+
+def _printable(text: str) -> str:
+    return "".join(c if c.isprintable() else "?" for c in text)[:200]
+
+
+def reduce(
+    model: ir.Model, check: Check, boundary: Boundary, *, mode: Mode = "auto"
+) -> Reduction:
+    """Return the smallest model that still fails a check.
+
+    Args:
+        model: The model; left as it is.
+        check: What judges candidates.
+        boundary: What is known of the values of the model.
+        mode: How to search, see :func:`~onnx_passes.verify.reduce.search.search`.
+
+    Raises:
+        UsageError: The check does not fail on the model, or fails on any.
+        ModelError: The model cannot be taken apart.
+    """
+    return Reducer(Parts(model, boundary), check, mode).run()
