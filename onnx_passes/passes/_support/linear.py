@@ -88,7 +88,7 @@ class Linear:
 
     @property
     def _turned(self) -> bool:
-        return bool(self.node.attributes.get_int("transB", 0))
+        return bool(self.node.attributes.get_int("transB") or 0)
 
     def scaled(self, row: Array) -> Linear | None:
         """Return the layer with each output channel times a number."""
@@ -113,7 +113,7 @@ class Linear:
 
     def scaled_before(self, row: Array) -> Linear | None:
         """Return the layer that multiplies each input channel by a number first."""
-        if self.node.attributes.get_int("transA", 0):
+        if self.node.attributes.get_int("transA") or 0:
             return None
         spread = self._by_input(row)
         if spread is None:
@@ -126,7 +126,7 @@ class Linear:
         None where padding, to which nothing is added, comes between.
         """
         get = self.node.attributes
-        if self.node.op_type == "ConvTranspose" or get.get_int("transA", 0):
+        if self.node.op_type == "ConvTranspose" or (get.get_int("transA") or 0):
             return None
         if any(get.get_ints("pads") or ()) or (get.get_float("alpha", 1.0) or 0.0) != 1.0:
             return None

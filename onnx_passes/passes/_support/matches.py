@@ -62,12 +62,18 @@ def narrowed(array: Array, dtype: ir.DataType) -> Array | None:
     Range here means that nothing becomes infinite, and nothing but zero becomes so small
     that digits are lost.
     """
-    info = ml_dtypes.finfo(dtype.numpy())
+    info = float_info(dtype)
     with np.errstate(all="ignore"):
         sizes = np.abs(array)
         fits = np.isfinite(array) & (sizes <= float(info.max))
         fits &= (sizes >= float(info.tiny)) | (array == 0)
         return array.astype(dtype.numpy()) if fits.all() else None
+
+
+def float_info(dtype: ir.DataType) -> Any:
+    """Return the limits of a type of floats, bfloat16 too."""
+    finfo: Any = ml_dtypes.finfo  # it has no types
+    return finfo(dtype.numpy())
 
 
 def scalar_of(value: ir.Value | None) -> float | None:

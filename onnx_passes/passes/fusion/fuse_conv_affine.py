@@ -42,13 +42,13 @@ class FuseConvAffine(Transformation, RewriteRuleSetPass):
     commute: ClassVar[bool] = True
 
     def pattern(self) -> list[Any]:
-        return [kind(layer, *form) for kind, layer, form in _RULES]
+        return list(_RULES)
 
     def check(self) -> list[Any]:
-        return [kind.can_be_fused for kind, _, _ in _RULES]
+        return [rule.can_be_fused for rule in _RULES]
 
     def rewrite(self) -> list[Any]:
-        return [kind.fused for kind, _, _ in _RULES]
+        return [rule.fused for rule in _RULES]
 
 
 class _Behind:
@@ -62,13 +62,18 @@ class _Behind:
         return getattr(op, self.operator)(*_ordered(t, c, self.order), _outputs=["y"])
 
     @staticmethod
-    def can_be_fused(context: Any, c: Value, t: Value, y: Value, **_: Any) -> bool:
-        new = _behind(node_of(t), node_of(y), c) if read_once(t) else None
+    def new(x: Value, c: Value, t: Value, y: Value) -> Linear | None:
+        """Return the layer that does both."""
+        return _behind(node_of(t), node_of(y), c) if read_once(t) else None
+
+    def can_be_fused(
+        self, context: Any, x: Value, c: Value, t: Value, y: Value, **_: Any
+    ) -> bool:
+        new = self.new(x, c, t, y)
         return new is not None and new.tensors() is not None
 
-    @staticmethod
-    def fused(op: Op, x: Value, c: Value, t: Value, y: Value, **_: Any) -> Value:
-        new = _behind(node_of(t), node_of(y), c)
+    def fused(self, op: Op, x: Value, c: Value, t: Value, y: Value, **_: Any) -> Value:
+        new = self.new(x, c, t, y)
         assert new is not None, "check has seen to it"
         return new.build(op, x)
 
@@ -81,21 +86,14 @@ class _Before(_Behind):
         return getattr(op, self.layer)(t, w, _allow_other_inputs=True, _outputs=["y"])
 
     @staticmethod
-    def can_be_fused(context: Any, x: Value, c: Value, t: Value, y: Value, **_: Any) -> bool:
+    def new(x: Value, c: Value, t: Value, y: Value) -> Linear | None:
         if not read_once(t) or widens(x, c):
-            return False
-        new = _before(node_of(y), node_of(t), c)
-        return new is not None and new.tensors() is not None
-
-    @staticmethod
-    def fused(op: Op, x: Value, c: Value, t: Value, y: Value, **_: Any) -> Value:
-        new = _before(node_of(y), node_of(t), c)
-        assert new is not None, "check has seen to it"
-        return new.build(op, x)
+            return None
+        return _before(node_of(y), node_of(t), c)
 
 
 _RULES = [
-    (kind, layer, form) for kind in (_Behind, _Before) for layer in LAYERS for form in FORMS
+    kind(layer, *form) for kind in (_Behind, _Before) for layer in LAYERS for form in FORMS
 ]
 
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from onnx_passes import passes
-from onnx_passes.passes._support.bounds import Bounds, bounds_of, gives_attributes
+from onnx_passes.passes._support.clip_bounds import Bounds, bounds_of, gives_attributes
 from onnx_passes.passes._support.matches import node_of, opset_at
 from onnx_passes.passes.base import Op, RewriteRuleSetPass, Transformation, Value, Var
 
@@ -58,7 +58,8 @@ def _have_bounds(context: Any, x: Value, t: Value, y: Value, **_: Any) -> bool:
 
 def _merged(op: Op, x: Value, t: Value, y: Value, **_: Any) -> Value:
     bounds, attributes = _bounds(x, t, y), gives_attributes(node_of(t), node_of(y))
-    assert bounds is not None and attributes is not None, "check has seen to it"
+    assert bounds is not None, "check has seen to it"
+    assert attributes is not None, "there are no bounds otherwise"
     return bounds.build(op, x, attributes=attributes)
 
 

@@ -84,9 +84,13 @@ def test_a_chain_becomes_one_layer(rewrites):
 
 def test_a_sum_keeps_weights_that_are_shared(rewrites):
     big = {**CONV, "w": (64, 3, 3, 3)}
-    text = model("t = LAYER(x, w) u = LAYER(x, w) v = Add(u, c) r = Max(t, v)", **big, c=draw())
+    text = model(
+        "t = LAYER(x, w) u = LAYER(x, w) v = Add(u, c) r = Max(t, v)", **big, c=draw()
+    )
     after = rewrites(FuseConvAffine(), text)
-    assert sum(node.inputs[1].name == "w" for node in after.graph if node.op_type == "Conv") == 2
+    assert (
+        sum(node.inputs[1].name == "w" for node in after.graph if node.op_type == "Conv") == 2
+    )
 
 
 @pytest.mark.parametrize(
@@ -153,7 +157,9 @@ def test_looks_into_branches(rewrites):
       <float[1,1,1,1] w = {2}, float c = {3}> {
       y = If(p) <then_branch = g () => (float[1,1,2,2] a) { t = Conv(x, w) a = Mul(t, c) },
                  else_branch = h () => (float[1,1,2,2] b) { b = Relu(x) }> }"""
-    branch = rewrites(FuseConvAffine(), text).graph.node(0).attributes["then_branch"].as_graph()
+    branch = (
+        rewrites(FuseConvAffine(), text).graph.node(0).attributes["then_branch"].as_graph()
+    )
     assert kinds(type("M", (), {"graph": branch})) == ["Conv"]
 
 

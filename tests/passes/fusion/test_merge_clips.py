@@ -14,7 +14,9 @@ def graph(body, dtype="float", **constants):
 
 
 def old(body):
-    return f'<ir_version: 7, opset_import: ["" : 9]> g (float[N] x) => (float[N] y) {{ {body} }}'
+    return (
+        f'<ir_version: 7, opset_import: ["" : 9]> g (float[N] x) => (float[N] y) {{ {body} }}'
+    )
 
 
 @pytest.mark.parametrize(

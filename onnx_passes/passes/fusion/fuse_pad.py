@@ -1,0 +1,154 @@
+"""Let a convolution or a pooling pad by itself."""
+
+from typing import Any, ClassVar
+
+import numpy as np
+import onnx_ir as ir
+
+from onnx_passes import passes
+from onnx_passes.passes._support.matches import node_of, opset_at
+from onnx_passes.passes._support.shapes import Dim, dims_of, ints_of
+from onnx_passes.passes._support.tensors import constant_of
+from onnx_passes.passes.base import Op, RewriteRuleSetPass, Transformation, Value, Var
+
+WINDOWS = ("Conv", "AveragePool", "MaxPool")
+
+
+@passes.verify.tolerance
+@passes.register()
+@passes.register("fuse")
+class FusePad(Transformation, RewriteRuleSetPass):
+    """Let a convolution or a pooling pad by itself.
+
+    Before: ``Conv(Pad(x, [0, 0, 1, 1, 0, 0, 1, 1]), w)``
+    After:  ``Conv<pads = [1, 1, 1, 1]>(x, w)``
+
+    Sound because a Conv pads with zeros, an AveragePool with ``count_include_pad`` with zeros
+    that count, and a MaxPool with what is below everything. The contract is a tolerance: an
+    engine may choose another kernel for a Conv that pads.
+
+    Leaves alone: modes other than constant; amounts that are computed, negative, or of batch
+    or channels; other numbers than zero before a Conv or an AveragePool, and than minus
+    infinity (the lowest integer) before a MaxPool; a window that sets ``auto_pad`` to SAME;
+    a pooling that rounds up, is dilated, would pad by a window or more, or returns indices;
+    an AveragePool that pads and does not count it; pooling of tensors of unknown or no size; a
+    Pad that something else reads.
+    """
+
+    requires: ClassVar[Any] = ("shape-inference",)
+    exclusive = True
+
+    def pattern(self) -> list[Any]:
+        return [_Padded(name) for name in WINDOWS]
+
+    def check(self) -> list[Any]:
+        return [_can_pad for _ in WINDOWS]
+
+    def rewrite(self) -> list[Any]:
+        return [_padding for _ in WINDOWS]
+
+
+class _Padded:
+    def __init__(self, operator: str) -> None:
+        self.operator = operator
+
+    def __call__(self, op: Op, x: Var) -> Var:
+        t = op.Pad(x, _allow_other_inputs=True, _outputs=["t"])
+        return getattr(op, self.operator)(t, _allow_other_inputs=True, _outputs=["y"])
+
+
+def _can_pad(context: Any, x: Value, t: Value, y: Value, **_: Any) -> bool:
+    pad, window = node_of(t), node_of(y)
+    if pad.attributes.get_string("mode", "constant") != "constant" or opset_at(context) < 7:
+        return False
+    if window.op_type == "MaxPool":
+        if not _is_lowest(pad, x):
+            return False
+    elif _number(pad) != 0:
+        return False
+    pads = _pads(x, pad, window)
+    return pads is not None and (window.op_type == "Conv" or _pools_the_same(window, pads))
+
+
+def _padding(op: Op, x: Value, t: Value, y: Value, **_: Any) -> Value:
+    window = node_of(y)
+    attributes: dict[str, Any] = dict(window.attributes)
+    attributes.pop("auto_pad", None)
+    attributes["pads"] = _pads(x, node_of(t), window)
+    if window.op_type == "AveragePool":
+        attributes["count_include_pad"] = 1
+    made: Value = getattr(op, window.op_type)(x, *window.inputs[1:], **attributes)
+    return made
+
+
+def _pads(x: Value, pad: ir.Node, window: ir.Node) -> list[int] | None:
+    """Return the sums of both paddings of the spatial axes, None where they are not one."""
+    dims, amounts = dims_of(x), _amounts(pad)
+    if amounts is None or (dims is None and len(pad.inputs) > 3):
+        return None
+    rank = len(amounts) // 2 if dims is None else len(dims)
+    axes = list(range(rank))
+    if len(pad.inputs) > 3 and pad.inputs[3] is not None:
+        given = ints_of(pad.inputs[3])
+        if given is None:
+            return None
+        axes = [axis % rank for axis in given]
+    if window.op_type != "Conv" and not _holds_something(dims):
+        return None
+    if rank < 3 or len(amounts) != 2 * len(axes) or min(amounts, default=0) < 0:
+        return None
+    before, after = [0] * rank, [0] * rank
+    for index, axis in enumerate(axes):
+        before[axis], after[axis] = amounts[index], amounts[index + len(axes)]
+    if any(before[:2] + after[:2]):
+        return None
+    kind = window.attributes.get_string("auto_pad", "NOTSET")
+    if kind not in ("NOTSET", "VALID"):
+        return None
+    own = list(window.attributes.get_ints("pads") or ()) if kind == "NOTSET" else []
+    own = own or [0] * (2 * (rank - 2))
+    new = before[2:] + after[2:]
+    return [a + b for a, b in zip(own, new, strict=True)] if len(own) == len(new) else None
+
+
+def _holds_something(dims: list[Dim] | None) -> bool:
+    """Whether there is an element besides padding in each window of a pooling."""
+    return dims is not None and all(isinstance(d, int) and d > 0 for d in dims[2:])
+
+
+def _amounts(pad: ir.Node) -> list[int] | None:
+    if len(pad.inputs) > 1:
+        return ints_of(pad.inputs[1])
+    given = pad.attributes.get_ints("pads")  # before opset 11
+    return None if given is None else list(given)
+
+
+def _number(pad: ir.Node) -> Any:
+    """Return what is padded with, None where it is computed."""
+    if len(pad.inputs) < 3 or pad.inputs[2] is None:
+        return pad.attributes.get_float("value", 0.0)
+    tensor = constant_of(pad.inputs[2])
+    return tensor.numpy().reshape(-1)[0] if tensor is not None and tensor.size == 1 else None
+
+
+def _is_lowest(pad: ir.Node, x: Value) -> bool:
+    number = _number(pad)
+    if x.dtype is None or number is None:
+        return False
+    if x.dtype.is_floating_point():
+        return bool(number == -np.inf)
+    return x.dtype.is_integer() and int(number) == np.iinfo(x.dtype.numpy()).min
+
+
+def _pools_the_same(window: ir.Node, pads: list[int]) -> bool:
+    get = window.attributes
+    if get.get_int("ceil_mode") or set(get.get_ints("dilations") or ()) - {1}:
+        return False
+    if len(window.outputs) > 1:
+        return False
+    kernel = list(get.get_ints("kernel_shape") or ())
+    if not all(amount < size for amount, size in zip(pads, kernel * 2, strict=True)):
+        return False
+    own = any(get.get_ints("pads") or ())
+    counted = bool(get.get_int("count_include_pad"))
+    return window.op_type == "MaxPool" or counted or not own

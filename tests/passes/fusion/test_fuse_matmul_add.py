@@ -1,0 +1,58 @@
+import pytest
+
+from onnx_passes.passes.fusion.fuse_matmul_add import FuseMatmulAdd
+
+
+@pytest.mark.parametrize(
+    ("inputs", "summand"),
+    [
+        pytest.param("float[2,3] a, float[3,4] b, float[4] c", "t, c", id="row"),
+        pytest.param("float[2,3] a, float[3,4] b, float[1,4] c", "c, t", id="row-of-rank-2"),
+        pytest.param("float[2,3] a, float[3,4] b, float c", "t, c", id="scalar"),
+        pytest.param("float[2,3] a, float[3,4] b, float[2,1] c", "t, c", id="column"),
+        pytest.param("float[M,3] a, float[3,4] b, float[M,4] c", "t, c", id="named"),
+        pytest.param("float[M,3] a, float[3,4] b, float[1,4] c", "t, c", id="dynamic"),
+        pytest.param("double[2,3] a, double[3,4] b, double[4] c", "t, c", id="double"),
+        pytest.param("float[0,3] a, float[3,4] b, float[4] c", "t, c", id="empty"),
+    ],
+)
+def test_fires(inputs, summand, rewrites):
+    dtype = inputs.partition("[")[0]
+    head = f"({inputs}) => ({dtype}[?,?] y)"
+    rewrites(
+        FuseMatmulAdd(),
+        f"{head} {{ t = MatMul(a, b) y = Add({summand}) }}",
+        f"{head} {{ y = Gemm(a, b, c) }}",
+    )
+
+
+@pytest.mark.parametrize(
+    ("inputs", "dims"),
+    [
+        pytest.param("float[2,2,3] a, float[3,4] b, float[4] c", "?,?,?", id="batch"),
+        pytest.param("float[3] a, float[3,4] b, float[4] c", "?", id="vector"),
+        pytest.param("float[2,3] a, float[3,4] b, float[N] c", "?,?", id="unknown-size"),
+        pytest.param("float[1,3] a, float[3,4] b, float[5,4] c", "?,?", id="bigger"),
+        pytest.param("float[2,3] a, float[3,4] b, float[1,1,4] c", "?,?,?", id="higher-rank"),
+        pytest.param("int32[2,3] a, int32[3,4] b, int32[4] c", "?,?", id="integers"),
+    ],
+)
+def test_leaves_alone(inputs, dims, leaves_alone):
+    dtype = inputs.partition("[")[0]
+    text = f"({inputs}) => ({dtype}[{dims}] y) {{ t = MatMul(a, b) y = Add(t, c) }}"
+    leaves_alone(FuseMatmulAdd(), text)
+
+
+def test_leaves_a_product_alone_that_is_read_elsewhere(leaves_alone):
+    text = """(float[2,3] a, float[3,4] b, float[4] c) => (float[2,4] y, float[2,4] z)
+      { t = MatMul(a, b) z = Relu(t) y = Add(t, c) }"""
+    leaves_alone(FuseMatmulAdd(), text)
+
+
+def test_looks_into_branches(rewrites):
+    text = """(float[2,3] a, float[3,4] b, float[4] c, bool p) => (float[2,4] y) {
+      y = If(p) <then_branch = g () => (float[2,4] u) { t = MatMul(a, b) u = Add(t, c) },
+                 else_branch = h () => (float[2,4] v) { v = MatMul(a, b) }> }"""
+    (choice,) = rewrites(FuseMatmulAdd(), text).graph
+    branch = choice.attributes["then_branch"].as_graph()
+    assert [node.op_type for node in branch] == ["Gemm"]

@@ -1,0 +1,137 @@
+import numpy as np
+import pytest
+
+from onnx_passes.passes.fusion.fuse_pad import FusePad
+
+PADS = "int64[8] p = {0, 0, 1, 2, 0, 0, 0, 1}"
+HEAD = "(float[1,2,5,6] x, float[3,2,3,3] w) => (float[?,?,?,?] y)"
+
+
+def graph(body, *constants, head=HEAD):
+    return f"{head} <{', '.join(constants)}> {{ {body} }}"
+
+
+@pytest.mark.parametrize(
+    ("before", "constants", "after"),
+    [
+        pytest.param(
+            "t = Pad(x, p) y = Conv(t, w)",
+            [PADS],
+            "y = Conv<pads = [1, 2, 0, 1]>(x, w)",
+            id="conv",
+        ),
+        pytest.param(
+            "t = Pad(x, p, z) y = Conv<pads = [1, 0, 0, 0], strides = [2, 1]>(t, w)",
+            [PADS, "float z = {0}"],
+            "y = Conv<pads = [2, 2, 0, 1], strides = [2, 1]>(x, w)",
+            id="conv-that-pads",
+        ),
+        pytest.param(
+            't = Pad(x, p) y = Conv<auto_pad = "VALID">(t, w)',
+            [PADS],
+            "y = Conv<pads = [1, 2, 0, 1]>(x, w)",
+            id="conv-valid",
+        ),
+        pytest.param(
+            "t = Pad(x, p, z, a) y = Conv(t, w)",
+            ["int64[2] p = {1, 2}", "float z = {0}", "int64[1] a = {-1}"],
+            "y = Conv<pads = [0, 1, 0, 2]>(x, w)",
+            id="axes",
+        ),
+        pytest.param(
+            "t = Pad(x, p) y = AveragePool<kernel_shape = [3, 3]>(t)",
+            [PADS],
+            """y = AveragePool<kernel_shape = [3, 3], pads = [1, 2, 0, 1],
+            count_include_pad = 1>(x)""",
+            id="average",
+        ),
+        pytest.param(
+            """n = Constant<value = float {-inf}>()
+            t = Pad(x, p, n) y = MaxPool<kernel_shape = [3, 3]>(t)""",
+            [PADS],
+            "y = MaxPool<kernel_shape = [3, 3], pads = [1, 2, 0, 1]>(x)",
+            id="max",
+        ),
+    ],
+)
+def test_fires(before, constants, after, rewrites):
+    rewrites(FusePad(), graph(before, *constants), graph(after))
+
+
+def test_amounts_are_attributes_before_opset_11(rewrites):
+    head = '<ir_version: 7, opset_import: ["" : 9]> g ' + HEAD
+    rewrites(
+        FusePad(),
+        graph("t = Pad<pads = [0, 0, 1, 1, 0, 0, 1, 1]>(x) y = Conv(t, w)", head=head),
+        graph("y = Conv<pads = [1, 1, 1, 1]>(x, w)", head=head),
+    )
+
+
+@pytest.mark.parametrize(
+    ("body", "constants"),
+    [
+        pytest.param(
+            "t = Pad(x, p) y = Conv(t, w)",
+            ["int64[8] p = {0, 0, -1, 0, 0, 0, 0, 0}"],
+            id="negative",
+        ),
+        pytest.param(
+            "t = Pad(x, p) u = MaxPool<kernel_shape = [1, 1]>(t) y = Conv(u, w)",
+            [PADS],
+            id="max-with-zero",
+        ),
+        pytest.param("t = Pad(x, p, z) y = Conv(t, w)", [PADS, "float z = {1}"], id="number"),
+        pytest.param('t = Pad<mode = "edge">(x, p) y = Conv(t, w)', [PADS], id="mode"),
+        pytest.param(
+            't = Pad(x, p) y = Conv<auto_pad = "SAME_UPPER">(t, w)', [PADS], id="same"
+        ),
+        pytest.param(
+            "t = Pad(x, p) y = AveragePool<kernel_shape = [2, 2]>(t)", [PADS], id="window"
+        ),
+        pytest.param(
+            "t = Pad(x, p) y = AveragePool<kernel_shape = [3, 3], ceil_mode = 1>(t)",
+            [PADS],
+            id="ceil",
+        ),
+        pytest.param(
+            "t = Pad(x, p) y = AveragePool<kernel_shape = [4, 4], pads = [1, 1, 1, 1]>(t)",
+            [PADS],
+            id="not-counted",
+        ),
+        pytest.param(
+            "t = Pad(x, p) u = Conv(t, w) v = Conv(t, w) y = Add(u, v)", [PADS], id="read"
+        ),
+    ],
+)
+def test_leaves_alone(body, constants, leaves_alone):
+    leaves_alone(FusePad(), graph(body, *constants))
+
+
+@pytest.mark.parametrize("pads", ["{0, 1, 0, 0, 0, 0, 0, 0}", "{1, 0, 0, 0, 0, 0, 0, 0}"])
+def test_leaves_batch_and_channels_alone(pads, leaves_alone):
+    head = "(float[1,1,5,6] x, float[3,2,3,3] w) => (float[?,?,?,?] y)"
+    if pads.startswith("{1"):
+        head = head.replace("1,1,5", "1,2,5")
+    text = graph("t = Pad(x, p) y = Conv(t, w)", f"int64[8] p = {pads}", head=head)
+    leaves_alone(FusePad(), text)
+
+
+def test_looks_into_branches(rewrites):
+    text = """(float[1,1,2,2] x, float[1,1,3,3] w, bool p) => (float[?,?,?,?] y)
+      <int64[8] a = {0, 0, 1, 1, 0, 0, 1, 1}> {
+      y = If(p) <then_branch = g () => (float[1,1,2,2] u) { t = Pad(x, a) u = Conv(t, w) },
+                 else_branch = h () => (float[1,1,2,2] v) { v = Relu(x) }> }"""
+    (choice,) = rewrites(FusePad(), text).graph
+    assert [n.op_type for n in choice.attributes["then_branch"].as_graph()] == ["Conv"]
+
+
+def test_a_conv_may_pad_dynamic_and_empty_tensors(rewrites):
+    head = "(float[N,2,H,W] x, float[3,2,3,3] w) => (float[?,?,?,?] y)"
+    feeds = [
+        {"x": np.ones((1, 2, size, size), np.float32), "w": np.ones((3, 2, 3, 3), np.float32)}
+        for size in (0, 1, 4)
+    ]
+    pads = "int64[8] p = {0, 0, 2, 2, 0, 0, 2, 2}"
+    before = graph("t = Pad(x, p) y = Conv(t, w)", pads, head=head)
+    after = graph("y = Conv<pads = [2, 2, 2, 2]>(x, w)", head=head)
+    rewrites(FusePad(), before, after, feeds=feeds)

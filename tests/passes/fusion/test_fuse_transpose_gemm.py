@@ -1,0 +1,58 @@
+import pytest
+
+from onnx_passes.passes.fusion.fuse_transpose_gemm import FuseTransposeGemm
+
+
+@pytest.mark.parametrize(
+    ("inputs", "before", "after"),
+    [
+        pytest.param(
+            "float[3,2] a, float[3,4] b",
+            "t = Transpose(a) y = Gemm(t, b)",
+            "y = Gemm<transA = 1>(a, b)",
+            id="first",
+        ),
+        pytest.param(
+            "float[2,3] a, float[4,3] b, float[4] c",
+            "t = Transpose<perm = [1, 0]>(b) y = Gemm<alpha = 2.0>(a, t, c)",
+            "y = Gemm<alpha = 2.0, transB = 1>(a, b, c)",
+            id="second",
+        ),
+        pytest.param(
+            "float[2,3] a, float[3,4] b",
+            "t = Transpose(b) y = Gemm<transB = 1>(a, t)",
+            "y = Gemm<transB = 0>(a, b)",
+            id="undone",
+        ),
+        pytest.param(
+            "float[3,2] a, float[4,3] b",
+            "t = Transpose(a) u = Transpose(b) y = Gemm(t, u)",
+            "y = Gemm<transA = 1, transB = 1>(a, b)",
+            id="both",
+        ),
+        pytest.param(
+            "float[3,3] a",
+            "t = Transpose(a) y = Gemm(t, t)",
+            "y = Gemm<transA = 1, transB = 1>(a, a)",
+            id="twice-the-same",
+        ),
+    ],
+)
+def test_fires(inputs, before, after, rewrites):
+    head = f"({inputs}) => (float[?,?] y)"
+    rewrites(FuseTransposeGemm(), f"{head} {{ {before} }}", f"{head} {{ {after} }}")
+
+
+def test_leaves_a_transpose_by_nothing_alone(leaves_alone):
+    text = """(float[2,3] a, float[3,4] b) => (float[2,4] y)
+      { t = Transpose<perm = [0, 1]>(a) y = Gemm(t, b) }"""
+    leaves_alone(FuseTransposeGemm(), text)
+
+
+def test_looks_into_functions(rewrites):
+    text = """<ir_version: 10, opset_import: ["" : 20, "f" : 1]>
+      g (float[3,2] a, float[3,4] b) => (float[2,4] y) { y = f.product(a, b) }
+      <domain: "f", opset_import: ["" : 20]> product (a, b) => (y) {
+      t = Transpose(a) y = Gemm(t, b) }"""
+    (function,) = rewrites(FuseTransposeGemm(), text).functions.values()
+    assert [node.op_type for node in function] == ["Gemm"]
