@@ -2,65 +2,108 @@
 
 from __future__ import annotations
 
-import json
+import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from onnx_passes.errors import UsageError
 
-if TYPE_CHECKING:
-    from onnx_passes.verify.reduce.ledger import Trial
-
 HELP = """\
-Reduce MODEL to the smallest model that still fails.
+Reduce MODEL to the smallest model that still fails: fewest nodes, then smaller dimensions and
+simpler values. What "fails" means is asked of one of
+
+\b
+  --check CMD              a command that ends with another exit code than 0 on a bad model
+  --engine E --against E2  two engines that give different results, or E and golden values
+  --engine E               an engine that does not run the model, or makes NaN or Inf
+  --pass P                 passes that raise, or change what the model computes
+  --interactive            you
+
+\b
+CMD gets each candidate as {model}, and the values of its inputs as the .npz file {inputs};
+without {model} it reads onnx_passes_debug.onnx (--iter-artifact) in this folder. Quote CMD, or
+put it last: all that follows --check is CMD then.
+
+\b
+Exit codes:
+  0  a smaller model, or the same one where nothing can go, is written
+  2  bad usage: the check does not fail on MODEL, fails on any model, or cannot be run
+  3  the model cannot be read, taken apart or written, or an engine is not there
 
 \b
 Examples:
-  onnx-passes reduce model.onnx -o small.onnx --check 'python check.py {model}'
-  onnx-passes reduce model.onnx -o small.onnx --engine onnxruntime --against reference
+  onnx-passes reduce model.onnx -o small.onnx --engine onnxruntime{optimization=all} \\
+      --against onnxruntime
+  onnx-passes reduce model.onnx -o small.onnx --mode bisect --load-inputs golden.npz \\
+      --fail-regex 'Op: Mul' --check trtexec --onnx={model}
 """
+_path = click.Path(path_type=Path)
 
 
-@click.command("reduce", help=HELP, no_args_is_help=True)
-@click.argument("model", type=click.Path(path_type=Path))
-@click.option("-o", "--output", type=click.Path(path_type=Path), required=True)
-@click.option("--check", metavar="CMD", help="Command that fails on a bad model.")
+class _Reduce(click.Command):
+    """Takes all words after ``--check`` as the command, unless it is quoted as one word."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if "--check" in args:
+            place = args.index("--check") + 1
+            words = args[place:]
+            if len(words) > 1 and len(shlex.split(words[0], posix=False)) == 1:
+                args = [*args[:place], shlex.join(words)]
+        return super().parse_args(ctx, args)
+
+
+@click.command("reduce", cls=_Reduce, help=HELP, no_args_is_help=True)
+@click.argument("model", type=_path)
+@click.option("-o", "--output", type=_path, metavar="FILE", help="Where to write the result.")
+@click.option("--check", metavar="CMD", help="Command that judges candidates.")
+@click.option("--engine", metavar="ENGINE", help="Engine in doubt, as compare has them.")
 @click.option(
-    "--mode", type=click.Choice(["auto", "bisect", "linear", "ddmin"]), default="auto"
+    "--against", metavar="ENGINE|golden", help="What is right: golden: --load-inputs."
 )
+@click.option("--pass", "passes", multiple=True, metavar="PASS", help="Repeat for several.")
+@click.option("--interactive", is_flag=True, help="Ask whether each candidate passes.")
+@click.option("--rtol", type=float, help="Relative tolerance of --engine and --pass.")
+@click.option("--atol", type=float, help="Absolute tolerance of --engine and --pass.")
+@click.option(
+    "--mode",
+    type=click.Choice(["auto", "bisect", "linear", "ddmin"]),
+    default="auto",
+    show_default=True,
+    help="auto bisects for one needed node after the other, and ends with ddmin.",
+)
+@click.option("--every", is_flag=True, help="Find other failing parts too: FILE-2.onnx, ...")
+@click.option("--no-reduce-inputs", is_flag=True, help="Take nodes from the end only.")
+@click.option("--no-reduce-outputs", is_flag=True, help="Take nodes from the start only.")
+@click.option("--no-shrink", is_flag=True, help="Leave dimensions and values as they are.")
+@click.option("--load-inputs", metavar="FILE", help="Inputs, and golden values of all layers.")
+@click.option("--model-input-shapes", multiple=True, metavar="NAME:1x3x224x224")
+@click.option(
+    "--fallback-shape-inference", is_flag=True, help="Give cuts the shapes of a recorded run."
+)
+@click.option("--iter-artifact", type=_path, default="onnx_passes_debug.onnx", metavar="FILE")
+@click.option("--timeout", type=float, default=600.0, show_default=True, metavar="SECONDS")
+@click.option("-j", "--jobs", type=click.IntRange(1), default=1, help="Checks at a time.")
+@click.option("--fail-code", type=int, multiple=True, help="Only these exit codes fail.")
+@click.option("--ignore-fail-code", type=int, multiple=True, help="These do not fail.")
+@click.option("--fail-regex", multiple=True, metavar="RE", help="What failures print.")
+@click.option("--min-good", type=_path, metavar="FILE", help="Write the nearest good model.")
+@click.option("--artifacts", type=_path, metavar="DIR", help="Keep candidates: good/, bad/.")
+@click.option("--replay", type=_path, metavar="FILE", help="Read and write the answers.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("-q", "--quiet", is_flag=True, help="Do not tell of each check.")
 @click.option("--debug", is_flag=True, hidden=True)
-def command(
-    model: Path, output: Path, check: str, mode: Any, as_json: bool, debug: bool
-) -> None:
+def command(model: Path, output: Path | None, debug: bool, **given: Any) -> None:
     """Reduce a model."""
-    del debug
-    from onnx_passes.io.load import load_model
-    from onnx_passes.io.save import save_model
-    from onnx_passes.runtime.ort import OnnxRuntimeEngine
-    from onnx_passes.verify.reduce import Boundary, Reducer
-    from onnx_passes.verify.reduce.command import CommandCheck
-    from onnx_passes.verify.reduce.parts import Parts
-    from onnx_passes.verify.reduce.store import Store
+    del debug  # read by the program itself
+    from onnx_passes.cli.reducing import reduce_file
 
-    loaded = load_model(model)
-    from onnx_passes.passes.annotation.shape_inference import infer_shapes
-
-    infer_shapes(loaded.model)
-    boundary = Boundary(loaded.model, OnnxRuntimeEngine())
-    with Store(loaded.model) as store:
-        found = Reducer(
-            Parts(loaded.model, boundary), CommandCheck(check, store), mode, tell=_tell
-        ).run()
-    save_model(found.model, output)
-    click.echo(f"{found.before} -> {found.after} nodes in {found.checks} checks")
-
-
-def _tell(trial: Trial) -> None:
-    click.echo(
-        f"{trial.number:4d} {trial.nodes:6d} nodes  {trial.outcome.status}"
-        f"  {trial.outcome.told}  {trial.seconds:.2f} s",
-        err=True,
-    )
+    if output is None:
+        raise UsageError(
+            "there is no -o: where to write the reduced model",
+            help="give it before --check, which takes all that follows it unless it is quoted"
+            if given["check"]
+            else "-o small.onnx",
+        )
+    reduce_file(model, output, given)

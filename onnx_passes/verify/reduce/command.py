@@ -103,6 +103,11 @@ class CommandCheck:
         return any("{model}" in word for word in self.words)
 
     @property
+    def reads_values(self) -> bool:
+        """Whether the command is given the values of the inputs."""
+        return any("{inputs}" in word for word in self.words)
+
+    @property
     def text(self) -> str:
         """The command and what counts as a failure of it."""
         return f"{shlex.join(self.words)} {self.rules!r}"

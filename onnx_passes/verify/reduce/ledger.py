@@ -137,21 +137,19 @@ class Ledger:
         help_ = "name another file: --replay reads it where it is there, and writes it"
         try:
             told = json.loads(path.read_text())
-            if told["version"] != _VERSION:
-                raise ValueError(f"version {told['version']}")
             known = {
                 str(key): Outcome(Status(status), str(text))
                 for key, (status, text) in told["answers"].items()
             }
-            asked = told["check"], told["about"]
+            asked = told["version"], told["check"], told["about"]
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise UsageError(
                 f"--replay: the file holds no answers that could be replayed: {error}",
                 where=str(path),
                 help=help_,
             ) from error
-        if asked != (self.check.text, self.about):
-            what = "check" if asked[0] != self.check.text else "model, or other options"
+        if asked != (_VERSION, self.check.text, self.about):
+            what = "check" if asked[1] != self.check.text else "model, or other options"
             raise UsageError(
                 f"--replay: the answers are to another {what}", where=str(path), help=help_
             )

@@ -66,6 +66,11 @@ class Check(Protocol):
         """How many candidates may be judged at a time."""
         ...
 
+    @property
+    def reads_values(self) -> bool:
+        """Whether the answer depends on the values of the inputs."""
+        ...
+
     def judge(self, candidate: Candidate, number: int) -> Outcome:
         """Judge a candidate.
 

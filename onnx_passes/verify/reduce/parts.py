@@ -84,7 +84,10 @@ class Parts:
             tensor = constant_tensor(value) or frozen.get(value)
             if tensor is not None:
                 copy.const_value = tensor
-                copy.type, copy.shape = ir.TensorType(tensor.dtype), ir.Shape(tensor.shape)
+                copy.type, copy.shape = (
+                    ir.TensorType(tensor.dtype),
+                    ir.Shape(tensor.shape.numpy()),
+                )
                 initializers.append(copy)
                 continue
             if not _typed(copy, value, self.boundary):

@@ -7,16 +7,20 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.errors import ModelError, UsageError
 from onnx_passes.runtime.base import Feeds
+from onnx_passes.runtime.weightless import split_weights
+from onnx_passes.surgery.digest import tensor_digest
 from onnx_passes.surgery.fingerprint import canonical_hash
 from onnx_passes.verify.reduce.boundary import Boundary
 from onnx_passes.verify.reduce.ledger import Ledger, Question, Trial
 from onnx_passes.verify.reduce.outcome import Candidate, Check, Outcome, Status
 from onnx_passes.verify.reduce.parts import Nodes, Parts
 from onnx_passes.verify.reduce.search import Mode, search
+from onnx_passes.verify.reduce.shrink import Simplifier
 
 
 @dataclass(frozen=True)
@@ -31,6 +35,7 @@ class Reduction:
         checks: Number of checks that were run.
         replayed: Number of answers that came from a file.
         told: What the check says of the result.
+        others: Models of other nodes that fail as well, by themselves.
         good: A model that does not fail, as close in size as one was seen; None without one.
         notes: What else there is to know, a sentence each.
     """
@@ -43,6 +48,7 @@ class Reduction:
     replayed: int
     told: str
     good: ir.Model | None = None
+    others: tuple[ir.Model, ...] = ()
     notes: tuple[str, ...] = ()
 
 
@@ -56,6 +62,9 @@ class Reducer:
         mode: How to search.
         tell: Called after each check.
         replay: File of answers.
+        shrink: How many checks may go into smaller dimensions and simpler values of the
+            result; 0 leaves them as they are.
+        every: Whether to look for other failing parts in what the result leaves out.
     """
 
     parts: Parts
@@ -63,6 +72,8 @@ class Reducer:
     mode: Mode = "auto"
     tell: Callable[[Trial], None] = lambda trial: None
     replay: Path | None = None
+    shrink: int = 0
+    every: bool = False
     ledger: Ledger = field(init=False)
     good: dict[Nodes, Outcome] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
@@ -101,22 +112,55 @@ class Reducer:
             raise ModelError("the model has no nodes that could be taken away")
         if not self.fail([whole])[0]:
             raise self._nothing(self.ledger.ask([self._question(whole)])[0])
-        kept = search(self.parts, self, self.mode)
+        kept = search(self.parts, self, self.mode, whole)
         if not self.good:
             self._control()
         model = self.parts.part(kept)
         assert model is not None
+        told = self.ledger.ask([self._question(kept)])[0]
+        others = self._others(kept) if self.every else []
+        feeds = self._feeds(model) if self.shrink or self.check.reads_values else None
+        if self.shrink and feeds is not None:
+            self.ledger.seen[self._hash(model, feeds)] = told
+            model, feeds = self._shrunk(model, feeds, len(kept))
         return Reduction(
             model,
-            self._feeds(model),
+            feeds if self.check.reads_values else None,
             before=len(whole),
             after=len(kept),
             checks=self.ledger.run,
             replayed=len(self.ledger.trials) - self.ledger.run,
-            told=self.ledger.ask([self._question(kept)])[0].told,
+            told=told.told,
+            others=tuple(others),
             good=self._nearest_good(kept),
             notes=tuple(self.notes),
         )
+
+    def _others(self, kept: Nodes) -> list[ir.Model]:
+        found = []
+        rest = self.parts.trim(self.parts.whole - kept)
+        while rest and self.fail([rest])[0]:
+            kept = search(self.parts, self, self.mode, rest)
+            model = self.parts.part(kept)
+            assert model is not None
+            found.append(model)
+            rest = self.parts.trim(rest - kept)
+        return found
+
+    def _hash(self, model: ir.Model, feeds: Feeds) -> str:
+        return hash_of(model, feeds if self.check.reads_values else {})
+
+    def _shrunk(self, model: ir.Model, feeds: Feeds, nodes: int) -> tuple[ir.Model, Feeds]:
+        def fails(model: ir.Model, feeds: Feeds) -> bool:
+            question = Question(
+                self._hash(model, feeds), nodes, lambda: Candidate(model, lambda: feeds)
+            )
+            return self.ledger.ask([question])[0].bad
+
+        simplifier = Simplifier(model, feeds, fails, self.parts.boundary.engine, self.shrink)
+        small = simplifier.run()
+        self.notes += simplifier.notes
+        return small
 
     def _question(self, kept: Nodes) -> Question:
         bits = bytearray(len(self.parts.nodes) // 8 + 1)
@@ -169,6 +213,23 @@ class Reducer:
     def _nearest_good(self, kept: Nodes) -> ir.Model | None:
         near = sorted(self.good, key=lambda good: (abs(len(good) - len(kept)), -len(good)))
         return self.parts.part(near[0]) if near else None
+
+
+def hash_of(model: ir.Model, feeds: Feeds) -> str:
+    """Hash a model and the values of its inputs, names included."""
+    split = split_weights(model)
+    content = hashlib.blake2b(
+        split.proto.SerializeToString(deterministic=True), digest_size=16
+    )
+    for name, tensor in sorted(split.weights.items()):
+        content.update(name.encode() + tensor_digest(tensor))
+    for name, data in sorted(feeds.items()):
+        if isinstance(data, np.ndarray):
+            content.update(f"{name} {data.dtype} {data.shape}".encode())
+            content.update(data.tobytes() if data.dtype != object else repr(data).encode())
+        else:
+            content.update(repr(data).encode())
+    return content.hexdigest()
 
 
 def _identity() -> ir.Model:

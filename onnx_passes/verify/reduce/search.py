@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Literal, Protocol, TypeAlias
 
 from onnx_passes.verify.reduce.parts import Nodes, Parts, reach
@@ -24,7 +25,7 @@ class Judge(Protocol):
         ...
 
 
-def search(parts: Parts, judge: Judge, mode: Mode) -> Nodes:
+def search(parts: Parts, judge: Judge, mode: Mode, bad: Nodes) -> Nodes:
     """Return a set of nodes that fails, as small as the mode finds.
 
     ``bisect`` finds the earliest end of a failing part and then its latest start, in a
@@ -36,18 +37,18 @@ def search(parts: Parts, judge: Judge, mode: Mode) -> Nodes:
 
     Args:
         parts: The model.
-        judge: Judges parts; that of all nodes fails.
+        judge: Judges parts.
         mode: How to search.
+        bad: The nodes to begin with, which fail.
     """
     run = _Search(parts, judge)
-    bad = parts.whole
     if mode == "bisect":
         return run.latest_start(run.earliest_end(bad))
     if mode == "linear":
         return run.one_by_one(bad)
     if mode == "ddmin":
         return run.ddmin(bad, pieces=2)
-    bad = run.needed()
+    bad = run.needed(bad)
     return run.ddmin(bad, pieces=len(bad))
 
 
@@ -132,9 +133,8 @@ class _Search:
                 pieces = 2 * pieces
         return bad
 
-    def needed(self) -> Nodes:
+    def needed(self, bad: Nodes) -> Nodes:
         """Find one after the other node without which nothing fails, the last one first."""
-        bad = self.parts.whole
         found: list[int] = []
         rest = sorted(bad)
         while rest:
@@ -192,4 +192,4 @@ class _Part(Protocol):
 
 def _split(order: list[int], pieces: int) -> list[list[int]]:
     bounds = [len(order) * i // pieces for i in range(pieces + 1)]
-    return [order[a:b] for a, b in zip(bounds, bounds[1:], strict=False)]
+    return [order[a:b] for a, b in pairwise(bounds)]

@@ -6,10 +6,11 @@ import os
 import secrets
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Self
 
 import onnx_ir as ir
 
@@ -31,17 +32,19 @@ class Store:
         folder: Where candidates go; None for the system's folder of temporary files, or that
             of the model's external data, so that those can be referred to.
         inline: Bytes of weights up to which they are written into each candidate.
+        keep: Whether a data file stays when all is done.
     """
 
     model: ir.Model
     folder: Path | None = None
     inline: int = _INLINE
+    keep: bool = False
     _scratch: Path | None = field(default=None, init=False)
     _data: Path | None = field(default=None, init=False)
     _at: Path | None = field(default=None, init=False)
     _choose: Choice = field(default_factory=lambda: inlined, init=False)
 
-    def __enter__(self) -> Store:
+    def __enter__(self) -> Self:
         """Make the place ready, and write the weights there if they have to be."""
         tensors = {id(t): t for t in all_tensors(self.model) if t.dtype != ir.DataType.STRING}
         beside = _folder(tensors.values())
@@ -51,14 +54,14 @@ class Store:
             self._at, self._choose = beside, _by_reference
         else:
             self._at = self.folder or self._temporary()
-            stem = self._at / f".onnx-passes-{secrets.token_hex(6)}"
+            stem = self._at / ("weights" if self.keep else f".{secrets.token_hex(6)}")
             with _full(self._at), write_data(self.model, stem, 1024) as (data, choose):
                 self._data, self._choose = data, choose
         return self
 
     def __exit__(self, *error: object) -> None:
         """Take everything away again."""
-        if self._data is not None:
+        if self._data is not None and not self.keep:
             self._data.unlink(missing_ok=True)
         if self._scratch is not None:
             shutil.rmtree(self._scratch, ignore_errors=True)
@@ -93,13 +96,14 @@ class Store:
         return self._scratch
 
 
-def _folder(tensors: object) -> Path | None:
+def _folder(tensors: Iterable[ir.TensorProtocol]) -> Path | None:
     """Return the one folder in which all large tensors lie already."""
-    assert hasattr(tensors, "__iter__")
     large = [t for t in tensors if t.nbytes > 1024]
     if not large or not all(isinstance(t, ir.ExternalTensor) for t in large):
         return None
-    folders = {Path(t.path).resolve().parent for t in large}
+    folders = {
+        Path(t.path).resolve().parent for t in large if isinstance(t, ir.ExternalTensor)
+    }
     return folders.pop() if len(folders) == 1 else None
 
 

@@ -1,0 +1,335 @@
+"""What ``onnx-passes reduce`` does with its options."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from onnx_passes.cli.destinations import check_destinations
+from onnx_passes.errors import UsageError
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+    from onnx_passes.contracts import Tolerance
+    from onnx_passes.io.load import LoadedModel
+    from onnx_passes.passes.base import Pass
+    from onnx_passes.runtime.base import Array
+    from onnx_passes.verify.reduce import Boundary, Reduction
+    from onnx_passes.verify.reduce.ledger import Trial
+    from onnx_passes.verify.reduce.outcome import Check
+    from onnx_passes.verify.reduce.store import Store
+
+_IN_PROCESS, _COMMAND = 200, 40  # checks that may go into dimensions and values
+
+
+def reduce_file(path: Path, output: Path, given: Mapping[str, Any]) -> None:
+    """Reduce the model of a file, and write and tell what came out."""
+    _exclusive(given)
+    _places(path, output, given)
+    from onnx_passes.io.load import load_model
+    from onnx_passes.passes.annotation.shape_inference import infer_shapes
+    from onnx_passes.runtime.ort import OnnxRuntimeEngine
+    from onnx_passes.verify.reduce import Boundary, Reducer
+    from onnx_passes.verify.reduce.artifacts import Artifacts
+    from onnx_passes.verify.reduce.parts import Parts
+    from onnx_passes.verify.reduce.store import Store
+
+    loaded = load_model(path)
+    model = loaded.model
+    golden = _golden(given["load_inputs"], model)
+    _set_shapes(model, given["model_input_shapes"])
+    infer_shapes(model)
+    boundary = Boundary(
+        model,
+        OnnxRuntimeEngine(),
+        golden,
+        fixed=given["fallback_shape_inference"],
+    )
+    parts = Parts(
+        model,
+        boundary,
+        keep_inputs=given["no_reduce_inputs"],
+        keep_outputs=given["no_reduce_outputs"],
+    )
+    artifacts = Artifacts(model, given["artifacts"]) if given["artifacts"] else None
+
+    def tell(trial: Trial) -> None:
+        if artifacts is not None:
+            artifacts.keep(trial)
+        if not given["quiet"]:
+            click.echo(_progress(trial, len(parts.nodes)), err=True)
+
+    by_command = bool(given["check"]) or given["interactive"]
+    folder = None
+    if by_command and "{model}" not in (given["check"] or ""):
+        folder = given["iter_artifact"].absolute().parent
+    with Store(model, folder) as store:
+        check = _check(given, store, boundary)
+        found = Reducer(
+            parts,
+            check,
+            given["mode"],
+            tell=tell,
+            replay=given["replay"],
+            shrink=0 if given["no_shrink"] else _COMMAND if by_command else _IN_PROCESS,
+            every=given["every"],
+        ).run()
+    written = _write(found, loaded, output, given["min_good"])
+    _tell(
+        found,
+        written,
+        boundary,
+        as_json=given["as_json"],
+    )
+
+
+def _exclusive(given: Mapping[str, Any]) -> None:
+    asked = [
+        option
+        for option, value in (
+            ("--check", given["check"]),
+            ("--engine", given["engine"]),
+            ("--pass", given["passes"]),
+            ("--interactive", given["interactive"]),
+        )
+        if value
+    ]
+    if len(asked) != 1:
+        raise UsageError(
+            f"{' and '.join(asked)} are two checks" if asked else "nothing says what fails",
+            help="give one of --check, --engine, --pass and --interactive",
+        )
+    if given["against"] and not given["engine"]:
+        raise UsageError("--against needs --engine: what to hold against it")
+    if given["no_reduce_inputs"] and given["no_reduce_outputs"]:
+        raise UsageError(
+            "--no-reduce-inputs and --no-reduce-outputs together leave nothing to take away"
+        )
+    if given["against"] == "golden" and not given["load_inputs"]:
+        raise UsageError(
+            "--against golden needs --load-inputs: the golden values",
+            help="record them: onnx-passes compare MODEL --outputs all --save-outputs FILE",
+        )
+
+
+def _places(path: Path, output: Path, given: Mapping[str, Any]) -> None:
+    files = {
+        "-o": output,
+        "--min-good": given["min_good"],
+        "--replay": given["replay"],
+        "--iter-artifact": given["iter_artifact"],
+    }
+    read = {"the model": [path]}
+    if given["load_inputs"]:
+        read["the golden values"] = [Path(given["load_inputs"])]
+    for option, file in files.items():
+        if file is not None and file.exists() and path.exists() and file.samefile(path):
+            raise UsageError(
+                f"{option} {file} is the model itself, which stays as it is",
+                help="give another path",
+            )
+    check_destinations(output, {k: v for k, v in files.items() if k != "-o"}, read)
+    if given["artifacts"] and given["artifacts"].exists() and not given["artifacts"].is_dir():
+        raise UsageError(f"--artifacts {given['artifacts']} is no folder")
+
+
+def _golden(path: str | None, model: ir.Model) -> dict[str, Array]:
+    if path is None:
+        return {}
+    from onnx_passes.errors import ReferenceDataError
+    from onnx_passes.verify.recording import value_names
+    from onnx_passes.verify.saved import read_samples
+
+    samples = read_samples(path)
+    known = set(value_names(model))
+    values = samples[0] if samples else {}
+    if values and not known & values.keys():
+        raise ReferenceDataError(
+            f"the file holds no value of this model, but {', '.join(list(values)[:3])}",
+            where=path,
+            help="see that it was saved from this model: onnx-passes data show " + path,
+        )
+    return {name: array for name, array in values.items() if name in known}
+
+
+def _set_shapes(model: ir.Model, texts: Sequence[str]) -> None:
+    import onnx_ir as ir
+
+    from onnx_passes.runtime.interface import did_you_mean
+
+    inputs = {str(value.name): value for value in model.graph.inputs}
+    for text in texts:
+        name, _, dims = text.rpartition(":")
+        sizes = re.findall(r"\d+", dims)
+        if not name or not re.fullmatch(r"\[?(\d+([x,]\d+)*)?\]?", dims):
+            raise UsageError(
+                f"--model-input-shapes {text!r} is no name and shape",
+                help="write name:1x3x224x224, or name:[1,3,224,224]",
+            )
+        if name not in inputs:
+            raise UsageError(
+                f"--model-input-shapes: the model has no input {name!r}",
+                help=did_you_mean(name, inputs),
+            )
+        old = inputs[name].shape
+        if old is not None and len(old) != len(sizes):
+            raise UsageError(
+                f"--model-input-shapes: {name!r} has {len(old)} dimensions, not {len(sizes)}"
+            )
+        inputs[name].shape = ir.Shape([int(size) for size in sizes])
+
+
+def _check(given: Mapping[str, Any], store: Store, boundary: Boundary) -> Check:
+    from onnx_passes.contracts import Tolerance
+    from onnx_passes.verify.reduce.checks import AskCheck, EngineCheck
+    from onnx_passes.verify.reduce.command import CommandCheck, Rules
+
+    if given["check"]:
+        patterns = tuple(_pattern(text) for text in given["fail_regex"])
+        rules = Rules(
+            frozenset(given["fail_code"]), frozenset(given["ignore_fail_code"]), patterns
+        )
+        return CommandCheck(
+            given["check"],
+            store,
+            rules,
+            given["iter_artifact"],
+            given["timeout"],
+            given["jobs"],
+        )
+    if given["interactive"]:
+        return AskCheck(_ask, store, given["iter_artifact"])
+    asked = given["rtol"] is not None or given["atol"] is not None
+    contract = Tolerance(given["rtol"], given["atol"])
+    if given["passes"]:
+        return _pass_check(given["passes"], boundary, contract if asked else None)
+    from onnx_passes.config.engine_text import parse_engine
+
+    engine = parse_engine(given["engine"])
+    if given["against"] == "golden":
+        return EngineCheck(engine, boundary, contract)
+    against = parse_engine(given["against"]) if given["against"] else None
+    if against is not None:
+        boundary.engine = against  # what is right gives the values at the cuts
+    return EngineCheck(engine, against, contract)
+
+
+def _pass_check(texts: Sequence[str], boundary: Boundary, contract: Tolerance | None) -> Check:
+    from onnx_passes.config.load import default_config
+    from onnx_passes.config.resolve import resolve
+    from onnx_passes.contracts import Equality, Tolerance
+    from onnx_passes.verify.reduce.checks import PassCheck
+
+    steps = resolve(default_config((), texts)).passes
+
+    def make() -> list[Pass]:
+        return [step.make({}, {}) for step in steps]
+
+    declared = [c for step in steps for c in step.cls.contracts()]
+    loose = next((c for c in declared if isinstance(c, Tolerance)), None)
+    exact = all(isinstance(c, Equality) for c in declared) and bool(declared)
+    return PassCheck(
+        make,
+        boundary.engine,
+        ", ".join(step.text for step in steps),
+        contract or loose or (Equality() if exact else Tolerance()),
+    )
+
+
+def _pattern(text: str) -> re.Pattern[str]:
+    try:
+        return re.compile(text)
+    except re.error as error:
+        raise UsageError(f"--fail-regex {text!r} is no regular expression: {error}") from error
+
+
+def _ask(path: Path, number: int) -> bool:
+    answer: str = click.prompt(
+        f"{number}: does {path} pass or fail?",
+        type=click.Choice(["p", "f", "pass", "fail"]),
+        show_choices=False,
+        prompt_suffix=" [p/f] ",
+        err=True,
+    )
+    return answer.startswith("f")
+
+
+def _progress(trial: Trial, total: int) -> str:
+    outcome = trial.outcome
+    took = "replayed" if trial.replayed else f"{trial.seconds:.2f} s"
+    told = "".join(c if c.isprintable() else "?" for c in outcome.told)
+    return (
+        f"{trial.number:4d}  {trial.nodes:{len(str(total))}d} of {total} nodes  "
+        f"{outcome.status.value:8s}  {took:>8s}  {told}"
+    ).rstrip()
+
+
+def _write(
+    found: Reduction, loaded: LoadedModel, output: Path, min_good: Path | None
+) -> dict[str, str]:
+    import numpy as np
+
+    from onnx_passes.io.save import save_model
+    from onnx_passes.verify.saved import write_samples
+
+    written = {"model": str(output)}
+    save_model(found.model, output, source=loaded)
+    arrays = {k: v for k, v in (found.feeds or {}).items() if isinstance(v, np.ndarray)}
+    if found.feeds is not None and len(arrays) == len(found.feeds) and arrays:
+        values = output.with_name(f"{output.stem}-inputs.npz")
+        write_samples(values, [arrays])
+        written["inputs"] = str(values)
+    for number, other in enumerate(found.others, 2):
+        path = output.with_name(f"{output.stem}-{number}{output.suffix}")
+        save_model(other, path, source=loaded)
+        written[f"other {number}"] = str(path)
+    if min_good is not None and found.good is not None:
+        save_model(found.good, min_good, source=loaded)
+        written["good"] = str(min_good)
+    return written
+
+
+def _tell(
+    found: Reduction, written: Mapping[str, str], boundary: Boundary, *, as_json: bool
+) -> None:
+    nodes = [
+        {
+            "name": node.name or "",
+            "operator": node.op_type if not node.domain else f"{node.domain}::{node.op_type}",
+        }
+        for node in found.model.graph
+    ]
+    notes = list(found.notes)
+    if boundary.why is not None:
+        notes.append(f"values at the cuts are not known: {boundary.why}")
+    if as_json:
+        told = {
+            "before": found.before,
+            "after": found.after,
+            "checks": found.checks,
+            "replayed": found.replayed,
+            "failure": found.told,
+            "nodes": nodes,
+            "others": [len(model.graph) for model in found.others],
+            "written": dict(written),
+            "notes": notes,
+        }
+        click.echo(json.dumps(told, indent=2))
+        return
+    replayed = f", {found.replayed} replayed" if found.replayed else ""
+    checks = f"{found.checks} checks{replayed}"
+    click.echo(f"{found.before} -> {found.after} nodes in {checks}: {found.told}")
+    for node in nodes[:10]:
+        click.echo(f"  {node['operator']} {node['name']}")
+    if len(nodes) > 10:
+        click.echo(f"  and {len(nodes) - 10} more")
+    for what, path in written.items():
+        click.echo(f"{what + ':':9s}{path}")
+    for note in notes:
+        click.echo(f"note: {note}")

@@ -1,0 +1,213 @@
+"""Checks in this process: an engine against another, or a pass; and asking a person."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import onnx_ir as ir
+
+from onnx_passes.contracts import Equality, Tolerance
+from onnx_passes.errors import EngineError, EngineUnavailableError, OnnxPassesError
+from onnx_passes.passes.base import Pass
+from onnx_passes.runtime.base import Engine, Feeds, Outputs
+from onnx_passes.surgery.copy import copy_model
+from onnx_passes.verify.compare import compare
+from onnx_passes.verify.interface import compare_interfaces, interface_of
+from onnx_passes.verify.reduce.boundary import Boundary
+from onnx_passes.verify.reduce.outcome import Candidate, Outcome, Status
+from onnx_passes.verify.reduce.store import Store
+from onnx_passes.verify.structure import check_structure
+
+_UNKNOWN = Outcome(Status.UNJUDGED, "values of its inputs are not known")
+
+
+@dataclass
+class _SameFault:
+    """A fault of another kind than that of the whole model is another fault.
+
+    Attributes:
+        kind: Of the first candidate that failed, which is the whole model.
+    """
+
+    width: int = field(default=1, init=False)
+    reads_values: bool = field(default=True, init=False)
+    kind: str | None = field(default=None, init=False)
+
+    def bad(self, kind: str, told: str) -> Outcome:
+        """Say that a candidate fails, if it does so in the same way."""
+        if self.kind is None:
+            self.kind = kind
+        if kind != self.kind:
+            return Outcome(Status.UNJUDGED, f"fails in another way: {told}")
+        return Outcome(Status.BAD, told)
+
+
+@dataclass
+class EngineCheck(_SameFault):
+    """An engine against another, or golden values, or whether it runs a model at all.
+
+    Attributes:
+        engine: The engine in doubt.
+        against: The engine that is right, or golden values; None where it is enough that the
+            engine runs the model and makes no NaN or Inf of finite inputs.
+        contract: How close outputs have to be.
+    """
+
+    engine: Engine
+    against: Engine | Boundary | None = None
+    contract: Equality | Tolerance = field(default_factory=Tolerance)
+
+    @property
+    def text(self) -> str:
+        """The engines and the contract."""
+        other = getattr(self.against, "name", "golden values" if self.against else "nothing")
+        return f"{self.engine.name} against {other} by {self.contract}"
+
+    def judge(self, candidate: Candidate, number: int) -> Outcome:
+        """Run the candidate on both.
+
+        Raises:
+            EngineUnavailableError: One of the engines is not there.
+        """
+        del number
+        feeds = candidate.feeds()
+        if feeds is None:
+            return _UNKNOWN
+        try:
+            expected = self._expected(candidate.model, feeds)
+        except EngineUnavailableError:
+            raise
+        except EngineError as error:
+            return Outcome(Status.UNJUDGED, f"the other engine: {_line(error.message)}")
+        if expected is None:
+            return Outcome(Status.UNJUDGED, "golden values of its outputs are not known")
+        try:
+            with self.engine.prepare(candidate.model) as session:
+                actual = session.run(feeds)
+        except EngineUnavailableError:
+            raise
+        except EngineError as error:
+            return self.bad(error.code, _line(error.message))
+        if self.against is None:
+            wrong = [n for n, a in actual.items() if not _finite(a)]
+            if wrong and all(map(_finite, feeds.values())):
+                return self.bad("finite", f"{wrong[0]}: has NaN or Inf")
+            return Outcome(Status.GOOD)
+        return _compared(self, expected, actual, self.contract)
+
+    def _expected(self, model: ir.Model, feeds: Feeds) -> Outputs | None:
+        if self.against is None:
+            return {}
+        if isinstance(self.against, Boundary):
+            return self.against.values([str(v.name) for v in model.graph.outputs])
+        with self.against.prepare(model) as session:
+            return session.run(feeds)
+
+
+@dataclass
+class PassCheck(_SameFault):
+    """Passes that raise, break a model, or change what it computes.
+
+    Attributes:
+        make: Makes the passes, in order.
+        engine: What both models are run on.
+        what: The passes as text.
+        contract: How close outputs have to be.
+    """
+
+    make: Callable[[], list[Pass]]
+    engine: Engine
+    what: str
+    contract: Equality | Tolerance = field(default_factory=Equality)
+
+    @property
+    def text(self) -> str:
+        """The passes, the engine and the contract."""
+        return f"{self.what} on {self.engine.name} by {self.contract}"
+
+    def judge(self, candidate: Candidate, number: int) -> Outcome:
+        """Apply the passes to a copy, and compare."""
+        del number
+        model = candidate.model
+        if faults := check_structure(model):
+            return Outcome(Status.UNJUDGED, f"it is no valid model: {_line(faults[0])}")
+        after = copy_model(model)
+        try:
+            for each in self.make():
+                after = each(after).model
+        except Exception as error:  # a pass may raise anything, which is what is looked for
+            cause = error.__cause__ or error
+            return self.bad(f"raises {type(cause).__name__}", _line(f"raises {cause!r}"))
+        faults = check_structure(after)
+        faults += compare_interfaces(interface_of(model), interface_of(after), frozenset())
+        if faults:
+            return self.bad("structure", _line(faults[0]))
+        feeds = candidate.feeds()
+        if feeds is None:
+            return _UNKNOWN
+        try:
+            with self.engine.prepare(model) as session:
+                expected = session.run(feeds)
+        except EngineUnavailableError:
+            raise
+        except EngineError as error:
+            return Outcome(Status.UNJUDGED, f"does not run before: {_line(error.message)}")
+        try:
+            with self.engine.prepare(after) as session:
+                actual = session.run(feeds)
+        except OnnxPassesError as error:
+            return self.bad(error.code, f"does not run afterwards: {_line(error.message)}")
+        return _compared(self, expected, actual, self.contract)
+
+
+@dataclass
+class AskCheck:
+    """A person who looks at each candidate.
+
+    Attributes:
+        ask: Told the path and the number of a candidate, returns whether it fails.
+        store: Writes candidates.
+        artifact: Where.
+    """
+
+    ask: Callable[[Path, int], bool]
+    store: Store
+    artifact: Path
+    width: int = 1
+    text: str = "a person"
+    reads_values: bool = False
+
+    def judge(self, candidate: Candidate, number: int) -> Outcome:
+        """Write the candidate and ask."""
+        try:
+            self.store.write(candidate.model, self.artifact)
+            bad = self.ask(self.artifact, number)
+        finally:
+            self.artifact.unlink(missing_ok=True)
+        return Outcome(Status.BAD if bad else Status.GOOD, "as you say")
+
+
+def _compared(
+    check: _SameFault, expected: Outputs, actual: Outputs, contract: Equality | Tolerance
+) -> Outcome:
+    found = compare(expected, actual, contract, scale_by_max=True)
+    wrong = [one for one in found if not one.passed]
+    if not wrong:
+        return Outcome(Status.GOOD)
+    return check.bad("differs", f"{wrong[0].output}: {wrong[0].reason}")
+
+
+def _finite(data: object) -> bool:
+    if isinstance(data, list):
+        return all(map(_finite, data))
+    if not isinstance(data, np.ndarray) or data.dtype.kind not in "fcV":
+        return True
+    with np.errstate(all="ignore"):
+        return bool(np.isfinite(data.astype(np.complex128)).all())
+
+
+def _line(text: str) -> str:
+    return text.strip().partition("\n")[0][:200]
