@@ -25,6 +25,7 @@ COMMANDS = {
     "build": "compile a model with TensorRT, with or without a GPU",
     "inspect": "tell what a model, or saved data, hold",
     "lint": "list all that is wrong about a model",
+    "compare": "run models on engines side by side, and compare what they give",
     "diff": "list how two models differ, whatever their inner names are",
     "data": "join, convert and show saved inputs and outputs",
     "list": "list the passes",

@@ -1,0 +1,231 @@
+"""``onnx-passes compare``: models on engines, side by side."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from onnx_passes.cli.destinations import check_destinations
+from onnx_passes.errors import UsageError
+
+if TYPE_CHECKING:
+    from onnx_passes.runtime.base import Feeds
+    from onnx_passes.verify.runs import Run, Runner
+    from onnx_passes.verify.runs.compare import Settings
+
+HELP = """\
+Run MODELS on engines with the same inputs, and compare what they give with the first run.
+
+Without inputs three samples are made up. A run that is not executed (an engine that is not on
+this machine, or only compiles) is never counted as compared.
+
+\b
+Exit codes:
+  0  all runs agree, or there was one alone
+  1  values differ, or --validate found NaN or Inf
+  2  bad usage
+  3  a model cannot be read, or an engine cannot run it
+
+\b
+Examples:
+  onnx-passes compare model.onnx --engine onnxruntime --engine 'onnxruntime{optimization=all}'
+  onnx-passes compare model.onnx optimized.onnx --inputs data.npz --outputs all --rtol y:1e-3
+"""
+_path = click.Path(path_type=Path)
+
+
+@click.command("compare", help=HELP, no_args_is_help=True)
+@click.argument("models", nargs=-1, type=_path, metavar="[MODEL]...")
+@click.option(
+    "--engine", "engines", multiple=True, metavar="ENGINE", help="Repeat for several."
+)
+@click.option("--isolate", is_flag=True, help="Run each engine in a child process.")
+@click.option(
+    "--inputs", "--load-inputs", "inputs", metavar="FILE", help="Saved inputs, or a folder."
+)
+@click.option(
+    "--generate",
+    multiple=True,
+    metavar="KEY=VALUE,...",
+    help="seed=0, samples=3, range=NAME:LOW:HIGH, shape=NAME:1x3x224x224.",
+)
+@click.option("--data-loader", metavar="MODULE:FUNCTION", help="Yields feeds.")
+@click.option("--save-inputs", type=_path, metavar="FILE", help="Write the inputs.")
+@click.option(
+    "--save-outputs", type=_path, metavar="FILE", help="Write the results: .json, .zip, .npz."
+)
+@click.option(
+    "--load-outputs",
+    multiple=True,
+    type=_path,
+    metavar="FILE",
+    help="Compare with saved results, or these among themselves. Repeat for several.",
+)
+@click.option(
+    "--outputs", multiple=True, metavar="NAME|all", help="Values to compare, inner ones too."
+)
+@click.option("--memory-limit", default="2GiB", show_default=True, help="For values.")
+@click.option(
+    "--compare",
+    "judge",
+    default="simple",
+    show_default=True,
+    metavar="HOW",
+    help="simple, l2=, cosine=, snr=, psnr=, quantile=0.99, indices=5, error-growth=2, or "
+    "MODULE:FUNCTION.",
+)
+@click.option(
+    "--tolerance", metavar="LIMIT", help="exact, 1e-3 (both), or rtol=1e-3,atol=1e-5."
+)
+@click.option("--rtol", multiple=True, metavar="[NAME:]X", help="Relative tolerance.")
+@click.option("--atol", multiple=True, metavar="[NAME:]X", help="Absolute tolerance.")
+@click.option(
+    "--postprocess", multiple=True, metavar="[NAME:]top-k=5", help="Compare top indices."
+)
+@click.option("--validate", is_flag=True, help="NaN and Inf count as a failure.")
+@click.option("--fail-fast", is_flag=True, help="Stop a run at its first difference.")
+@click.option("--iterations", type=click.IntRange(1), default=1, help="Timed runs a sample.")
+@click.option("--warm-up", type=click.IntRange(0), default=0, help="Runs before those.")
+@click.option("--plots", type=_path, metavar="DIR", help="Draw errors as PNG.")
+@click.option("-v", "--verbose", is_flag=True, help="List every value.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("--debug", is_flag=True, hidden=True)
+def command(
+    models: tuple[Path, ...],
+    engines: tuple[str, ...],
+    isolate: bool,
+    load_outputs: tuple[Path, ...],
+    save_inputs: Path | None,
+    save_outputs: Path | None,
+    plots: Path | None,
+    verbose: bool,
+    as_json: bool,
+    debug: bool,
+    **given: Any,
+) -> None:
+    """Run models side by side, and compare what they give."""
+    del debug  # read by the program itself
+    from onnx_passes.report.comparison import comparison_dict, comparison_lines
+    from onnx_passes.verify.runs import Found, compare, save_results
+    from onnx_passes.verify.runs.saved import check_form
+
+    settings = _settings(
+        given, keep=bool(save_outputs or plots), hashes=bool(save_outputs or load_outputs)
+    )
+    runners = _runners(models, engines, isolate)
+    recorded = _recorded(load_outputs)
+    if not runners and (given["inputs"] or given["generate"] or given["data_loader"]):
+        raise UsageError("inputs are given, and no MODEL to run on them")
+    if not runners and not recorded:
+        raise UsageError("there is no MODEL", help="name one, or give --load-outputs")
+    read: dict[str, list[Path]] = {"a model": list(models), "results": list(load_outputs)}
+    check_destinations(None, {"--save-outputs": save_outputs}, read)
+    if save_outputs is not None:
+        check_form(save_outputs, len(runners) + len(recorded))
+    samples = _samples(given, runners)
+    if save_inputs is not None:
+        samples = _save_inputs(save_inputs, samples, runners, read)
+    found: Found = compare(runners, samples, recorded=recorded, settings=settings)
+    if save_outputs is not None:
+        save_results(found, save_outputs)
+    if as_json:
+        click.echo(json.dumps(comparison_dict(found), indent=2))
+    else:
+        for line in comparison_lines(found, verbose=verbose):
+            click.echo(line)
+    raise click.exceptions.Exit(found.exit_code)
+
+
+def _settings(given: dict[str, Any], *, keep: bool, hashes: bool) -> Settings:
+    from onnx_passes.passes.options import parse_size
+    from onnx_passes.verify.runs.compare import Settings
+    from onnx_passes.verify.runs.judges import judge
+    from onnx_passes.verify.runs.limits import read_limits
+    from onnx_passes.verify.runs.postprocess import read_postprocess
+
+    try:
+        limit = parse_size(given["memory_limit"])
+    except ValueError as error:
+        raise UsageError(f"--memory-limit {given['memory_limit']!r}: {error}") from error
+    assert isinstance(limit, int)
+    outputs = given["outputs"]
+    if "all" in outputs and len(outputs) > 1:
+        raise UsageError("--outputs all leaves no others to name")
+    simple = read_limits(given["tolerance"], given["rtol"], given["atol"])
+    return Settings(
+        outputs="all" if outputs == ("all",) else outputs or None,
+        judge=judge(given["judge"], simple),
+        limits=simple,
+        postprocess=read_postprocess(given["postprocess"]),
+        validate=given["validate"],
+        fail_fast=given["fail_fast"],
+        iterations=given["iterations"],
+        warm_up=given["warm_up"],
+        memory_limit=limit,
+        keep=keep,
+        hashes=hashes,
+    )
+
+
+def _runners(
+    models: tuple[Path, ...], engines: tuple[str, ...], isolate: bool
+) -> list[Runner]:
+    from onnx_passes.config.engine_text import parse_engine
+    from onnx_passes.verify.runs import Loader, Runner
+
+    if engines and not models:
+        raise UsageError("--engine is given, and no MODEL to run on it")
+    made = [
+        parse_engine(text, isolate=True if isolate else None)
+        for text in engines or ("onnxruntime",)
+    ]
+    loaders = {path: Loader(path) for path in models}
+    names = [path.name for path in loaders]
+    for path, loader in loaders.items():
+        if names.count(path.name) > 1:
+            loader.name = str(path)
+    return [Runner(loaders[path], engine) for path in models for engine in made]
+
+
+def _recorded(paths: Iterable[Path]) -> list[Run]:
+    from onnx_passes.verify.runs import open_results
+
+    return [run for path in paths for run in open_results(path)]
+
+
+def _samples(given: dict[str, Any], runners: list[Runner]) -> Iterable[Feeds]:
+    from onnx_passes.verify.runs import inputs
+
+    sources = {
+        "--inputs": given["inputs"],
+        "--generate": given["generate"],
+        "--data-loader": given["data_loader"],
+    }
+    several = [option for option, value in sources.items() if value]
+    if len(several) > 1:
+        raise UsageError(f"{' and '.join(several)} are two sources of inputs", help="give one")
+    if not runners:
+        return ()
+    if given["data_loader"]:
+        return inputs.from_loader(given["data_loader"])
+    if given["inputs"]:
+        return inputs.from_file(given["inputs"], runners[0].model)
+    return inputs.read_generate(given["generate"]).make(runners[0].model)
+
+
+def _save_inputs(
+    path: Path, samples: Iterable[Feeds], runners: list[Runner], read: dict[str, list[Path]]
+) -> Iterable[Feeds]:
+    from onnx_passes.verify.runs.inputs import save_inputs
+
+    if not runners:
+        raise UsageError("--save-inputs needs a MODEL, whose inputs are saved")
+    if path.suffix:
+        check_destinations(None, {"--save-inputs": path}, read)
+    kept = list(samples)
+    save_inputs(path, kept)
+    return kept

@@ -1,0 +1,48 @@
+"""An engine as a command names it: ``onnxruntime{optimization=all}``."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from onnx_passes.config.source import Source
+from onnx_passes.config.steps import PassUse
+from onnx_passes.config.text import parse_pipeline
+from onnx_passes.errors import ConfigError
+from onnx_passes.passes.options import parse_size
+from onnx_passes.runtime.base import Engine
+from onnx_passes.runtime.engines import engine_from_config
+
+
+def parse_engine(text: str, *, isolate: bool | None = None) -> Engine:
+    """Make an engine; it is not started.
+
+    Args:
+        text: Its name, then options in braces, as a pipeline file has them.
+        isolate: Whether it runs in a child process where the text does not say.
+
+    Raises:
+        ConfigError: The text is no engine, or an option does not fit.
+    """
+    steps = parse_pipeline(text, Source("--engine", text, is_file=False))
+    match steps:
+        case [PassUse(name=name, options=given, on_failure=None, tolerance=None)]:
+            options: dict[str, Any] = dict(given)
+        case _:
+            raise ConfigError(
+                f"--engine {text!r} is not one engine",
+                help="repeat --engine for several; options go in braces: "
+                "onnxruntime{optimization=all}",
+            )
+    if isolate is not None:
+        options.setdefault("isolate", isolate)
+    if "memory_limit" in options:
+        try:
+            options["memory_limit"] = parse_size(options["memory_limit"])
+        except ValueError as error:
+            raise ConfigError(f"{name}.memory_limit: {error}") from error
+    try:
+        return engine_from_config(name, options, folders=[os.getcwd()])
+    except ConfigError as error:
+        error.where = error.where or f"--engine {text}"
+        raise

@@ -1,0 +1,167 @@
+"""A comparison of models side by side, in words and as plain data."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import Any
+
+from onnx_passes.contracts.elements import shape_text
+from onnx_passes.report.text import duration, number, one_line, plural
+from onnx_passes.verify.result import OutputCheck
+from onnx_passes.verify.runs.found import Divergence, Found, Latency, Pair, Run
+from onnx_passes.verify.runs.judges import Measured
+
+SHOWN = 20
+"""Values that are listed of each kind, where nobody asks for all."""
+
+
+def comparison_lines(found: Found, *, verbose: bool = False) -> Iterator[str]:
+    """Tell what was found, a line a fact.
+
+    Args:
+        found: What was found.
+        verbose: Whether every value is listed.
+    """
+    for run in found.runs:
+        yield from _run(run, found)
+    for invalid in found.invalid:
+        at = shape_text(invalid.first)
+        yield (
+            f"not finite: {one_line(invalid.output)} of {one_line(invalid.run)}: "
+            f"{invalid.nan} NaN, {invalid.inf} Inf, first at {at} of sample {invalid.sample}"
+        )
+    for pair in found.pairs:
+        yield ""
+        yield from _pair(pair, verbose)
+    if not found.pairs:
+        yield "nothing was compared: that takes two runs with results"
+    for note in found.notes:
+        yield f"note: {one_line(note)}"
+
+
+def _run(run: Run, found: Found) -> Iterator[str]:
+    parts = [f"{run.state}: {run.reason}" if run.reason else run.state]
+    if run.compared:
+        parts += [plural(found.samples, "sample"), plural(len(run.names), "value")]
+    if run.batches > 1:
+        parts.append(f"in {run.batches} batches")
+    yield f"{one_line(run.name)}: {', '.join(parts)}"
+    if run.latency is not None:
+        yield f"    latency: {latency_text(run.latency)}"
+
+
+def latency_text(latency: Latency) -> str:
+    """Write latencies on one line."""
+    shown = {
+        "median": latency.median,
+        "mean": latency.mean,
+        "p90": latency.p90,
+        "p99": latency.p99,
+        "min": latency.least,
+        "max": latency.most,
+    }
+    times = ", ".join(f"{name} {_time(value)}" for name, value in shown.items())
+    return f"{times} of {plural(latency.runs, 'run')}"
+
+
+def _time(seconds: float) -> str:
+    return f"{number(seconds * 1e3, 3)} ms" if seconds < 0.1 else duration(seconds)
+
+
+def _pair(pair: Pair, verbose: bool) -> Iterator[str]:
+    yield f"{one_line(pair.candidate)} against {one_line(pair.reference)} ({pair.judge})"
+    bad = [check for check in pair.outputs if not check.passed]
+    few = len(pair.outputs) <= SHOWN
+    listed = pair.outputs if verbose or few else bad[:SHOWN]
+    for check in listed:
+        yield f"  {'equal ' if check.passed else 'DIFFERS'} {_check(check)}"
+    if not verbose and not few and len(bad) > SHOWN:
+        yield f"  and {len(bad) - SHOWN} more that differ; -v lists all"
+    if pair.first is not None:
+        yield f"  first to differ, in topological order: {first_text(pair.first)}"
+    for side, names in (
+        (pair.reference, pair.only_reference),
+        (pair.candidate, pair.only_candidate),
+    ):
+        if names:
+            some = ", ".join(map(one_line, names[:5])) + (", ..." if len(names) > 5 else "")
+            yield f"  only in {one_line(side)}: {plural(len(names), 'value')} ({some})"
+    if pair.stopped:
+        yield "  the rest was not compared (--fail-fast)"
+    total = plural(len(pair.outputs), "value")
+    over = plural(pair.samples, "sample")
+    if pair.passed:
+        yield f"  all of {total} agree in {over}"
+    else:
+        yield f"  {len(bad)} of {total} differ in {over}"
+
+
+def first_text(first: Divergence) -> str:
+    """Tell where two runs part."""
+    node = f", made by {one_line(first.node)}" if first.node else ""
+    return f"{one_line(first.check.output)}{node}, in sample {first.sample}"
+
+
+def _check(check: OutputCheck) -> str:
+    parts = []
+    if isinstance(check, Measured) and check.value is not None and check.passed:
+        parts.append(f"{check.measure} {check.value:.6g}, {check.demand}")
+    if check.max_abs is not None:
+        parts.append(f"max abs {number(check.max_abs, 3)}")
+    if check.max_rel is not None:
+        parts.append(f"max rel {number(check.max_rel, 3)}")
+    if check.rmse_old is not None and check.rmse_new is not None:
+        errors = number(check.rmse_old, 3), number(check.rmse_new, 3)
+        parts.append("error against float64 {} and {}".format(*errors))
+    if check.reason:
+        parts.insert(0, check.reason)
+    elif not check.passed and check.worst is not None:
+        at = shape_text(check.worst)
+        parts.append(f"{check.actual} instead of {check.expected} at {at}")
+        parts.append(f"{check.mismatched} of {plural(check.size, 'element')}")
+    return f"{one_line(check.output)}: {', '.join(map(one_line, parts)) or 'equal'}"
+
+
+def comparison_dict(found: Found) -> dict[str, Any]:
+    """Return what ``--json`` prints; NaN and infinities as text."""
+    return {
+        "schema": 1,
+        "exit_code": found.exit_code,
+        "compared": bool(found.pairs),
+        "equal": found.passed,
+        "samples": found.samples,
+        "runs": [_run_dict(run) for run in found.runs],
+        "comparisons": [
+            {
+                "reference": pair.reference,
+                "candidate": pair.candidate,
+                "judge": pair.judge,
+                "passed": pair.passed,
+                "samples": pair.samples,
+                "stopped": pair.stopped,
+                "outputs": [_plain(asdict(check)) for check in pair.outputs],
+                "first": None if pair.first is None else _plain(asdict(pair.first)),
+                "only_reference": pair.only_reference,
+                "only_candidate": pair.only_candidate,
+            }
+            for pair in found.pairs
+        ],
+        "invalid": [_plain(asdict(invalid)) for invalid in found.invalid],
+        "notes": found.notes,
+    }
+
+
+def _run_dict(run: Run) -> dict[str, Any]:
+    return {key: value for key, value in run.as_dict().items() if key != "makers"}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return value

@@ -1,0 +1,140 @@
+"""A model on an engine, as a context manager; models are loaded when they are first needed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, TypeAlias
+
+import onnx_ir as ir
+
+from onnx_passes.errors import EngineError
+from onnx_passes.io.load import load_model
+from onnx_passes.runtime.base import Engine, Feeds, Outputs, Session
+from onnx_passes.runtime.ort import OnnxRuntimeEngine
+from onnx_passes.surgery.copy import copy_model
+
+Step: TypeAlias = Callable[[ir.Model], Any]
+Source: TypeAlias = "str | Path | ir.Model | Loader"
+
+
+class Loader:
+    """Gives a model when it is first asked for one, and then the same one.
+
+        fast = Loader("model.onnx").then(FoldConstants(), RemoveUnused())
+
+    Args:
+        source: A path, a model, another loader, or a function that returns a model.
+    """
+
+    def __init__(self, source: Source | Callable[[], ir.Model]) -> None:
+        self._source = source
+        self._model: ir.Model | None = None
+        path = isinstance(source, str | Path)
+        self.name = Path(str(source)).name if path else getattr(source, "name", "") or "model"
+
+    def __call__(self) -> ir.Model:
+        """Return the model.
+
+        Raises:
+            ModelError: It cannot be read.
+        """
+        if self._model is None:
+            source = self._source
+            if isinstance(source, str | Path):
+                self._model = load_model(source).model
+            elif isinstance(source, ir.Model):
+                self._model = source
+            else:
+                self._model = source()
+        return self._model
+
+    def then(self, *steps: Step) -> Loader:
+        """Return a loader of the model that steps make of a copy of this one's.
+
+        Args:
+            steps: Called in order with a model. Each returns a model or onnx-ir's
+                ``PassResult``, or None where it changed the model that it was given.
+        """
+
+        def make() -> ir.Model:
+            model: ir.Model = copy_model(self())
+            for step in steps:
+                result = step(model)
+                if result is not None:
+                    model = result if isinstance(result, ir.Model) else result.model
+            return model
+
+        changed = Loader(make)
+        changed.name = self.name
+        return changed
+
+
+class Runner:
+    """A model on an engine.
+
+        with Runner("model.onnx") as runner:
+            outputs = runner.infer({"x": x})
+
+    Attributes:
+        engine: The engine.
+        name: What a report calls it.
+    """
+
+    def __init__(
+        self, model: Source, engine: Engine | None = None, *, name: str | None = None
+    ) -> None:
+        """Load and prepare nothing yet.
+
+        Args:
+            model: A path, a model, or a loader.
+            engine: ONNX Runtime on the CPU by default.
+            name: By default the model's on the engine's.
+        """
+        self.loader = model if isinstance(model, Loader) else Loader(model)
+        self.engine: Engine = engine if engine is not None else OnnxRuntimeEngine()
+        self.name = name or f"{self.loader.name} on {self.engine.name}"
+        self._stack: ExitStack | None = None
+        self._session: Session | None = None
+
+    @property
+    def model(self) -> ir.Model:
+        """The model, loaded at the first look."""
+        return self.loader()
+
+    def __enter__(self) -> Self:
+        """Make the model ready.
+
+        Raises:
+            ModelError: The model cannot be read.
+            EngineError: The engine refuses it, or is not on this machine.
+        """
+        with ExitStack() as stack:
+            self._session = stack.enter_context(self.engine.prepare(self.model))
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Free what the engine holds."""
+        stack, self._stack, self._session = self._stack, None, None
+        if stack is not None:
+            stack.__exit__(kind, error, trace)
+
+    def infer(self, feeds: Feeds, outputs: Sequence[str] | None = None) -> Outputs:
+        """Run once; see ``Session.run``.
+
+        Raises:
+            EngineError: The engine failed, or the runner is not entered.
+        """
+        if self._session is None:
+            raise EngineError(
+                f"{self.name} is not ready", help="use it as a context: with runner: ..."
+            )
+        return self._session.run(feeds, outputs)
