@@ -1,0 +1,51 @@
+"""What the fusions of activation functions ask of the numbers in them."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+
+from onnx_passes.passes._support.clip_bounds import bounds_of
+from onnx_passes.passes._support.matches import node_of, scalar_of
+from onnx_passes.passes._support.shapes import widens
+from onnx_passes.passes._support.tensors import constant_of
+
+SINGLE_OR_HALF = (ir.DataType.FLOAT, ir.DataType.FLOAT16)
+"""Types of the operators that ONNX Runtime has for no other (HardSigmoid, LeakyRelu)."""
+
+ROUNDING = 1e-6
+"""How far a number may be from the one of a formula: what exporters round it by."""
+
+
+def operand(x: ir.Value, c: ir.Value) -> float | None:
+    """Return the number that each element of ``x`` meets in ``c``, None if it is not one."""
+    number = scalar_of(c)
+    return None if number is None or widens(x, c) else number
+
+
+def attribute_of(x: ir.Value, c: ir.Value) -> float | None:
+    """Return such a number if an attribute, which has 32 bits, can hold it."""
+    number = operand(x, c)
+    if number is None or not np.isfinite(number):
+        return None
+    with np.errstate(over="ignore"):
+        return number if float(np.float32(number)) == number else None
+
+
+def single_or_half(*values: ir.Value) -> bool:
+    """Whether some constant or noted type says that values are of 32 or 16 bits."""
+    found = [constant_of(value) or value for value in values]
+    types = [f.dtype for f in found if f.dtype is not None]
+    return bool(types) and types[0] in SINGLE_OR_HALF
+
+
+def about(number: float | None, wanted: float) -> bool:
+    """Whether a number is the wanted one up to what exporters round it by."""
+    return number is not None and abs(number - wanted) <= ROUNDING * abs(wanted)
+
+
+def clips_between(clip: ir.Value, c: ir.Value) -> tuple[float, float] | None:
+    """Return the bounds of a Clip of a tensor of the type of the constant ``c``."""
+    tensor = constant_of(c)
+    found = bounds_of(node_of(clip), None if tensor is None else tensor.dtype)
+    return None if found is None else (float(found.low), float(found.high))

@@ -1,0 +1,82 @@
+"""Put one HardSwish in the place of its formula."""
+
+from typing import Any, ClassVar
+
+from onnx_passes import passes
+from onnx_passes.passes._support.activations import (
+    about,
+    clips_between,
+    operand,
+    single_or_half,
+)
+from onnx_passes.passes._support.matches import node_of, opset_at
+from onnx_passes.passes.base import Op, RewriteRuleSetPass, Transformation, Value, Var
+
+
+@passes.verify.tolerance
+@passes.register()
+@passes.register("fuse")
+class FuseHardSwish(Transformation, RewriteRuleSetPass):
+    """Put one HardSwish in the place of its formula.
+
+    Before: ``Mul(x, HardSigmoid<alpha = 1/6, beta = 0.5>(x))``,
+            ``Div(Mul(x, Clip(Add(x, 3), 0, 6)), 6)``
+    After:  ``HardSwish(x)``
+
+    Sound because that is how opset 14 defines HardSwish. The contract is a tolerance: the
+    division by 6 is done at another place, and exporters write 1/6 with seven digits.
+
+    Leaves alone: opsets before 14; other slopes, offsets and bounds; numbers that are
+    computed, that callers may override, or that make the tensor bigger; types for which
+    engines have no HardSwish, or that are not known; values between that something else reads.
+    """
+
+    requires: ClassVar[Any] = ("shape-inference",)
+    exclusive = True
+    commute = True
+
+    def pattern(self) -> list[Any]:
+        def product(op: Op, x: Var) -> Var:
+            return op.Mul(x, op.HardSigmoid(x, _outputs=["t"]))
+
+        def divided(op: Op, x: Var, b: Var, s: Var) -> Var:
+            t = op.Clip(op.Add(x, b), _allow_other_inputs=True, _outputs=["t"])
+            return op.Div(op.Mul(x, t), s)
+
+        def scaled(op: Op, x: Var, b: Var, s: Var) -> Var:
+            t = op.Clip(op.Add(x, b), _allow_other_inputs=True, _outputs=["t"])
+            return op.Mul(op.Mul(x, t), s)
+
+        return [product, divided, scaled]
+
+    def check(self) -> list[Any]:
+        return [_is_product, _Formula(6.0).holds, _Formula(1 / 6).holds]
+
+    def rewrite(self) -> list[Any]:
+        return [_hard_swish] * 3
+
+
+def _is_product(context: Any, x: Value, t: Value, **_: Any) -> bool:
+    get = node_of(t).attributes.get_float
+    line = about(get("alpha", 0.2), 1 / 6) and about(get("beta", 0.5), 0.5)
+    return opset_at(context) >= 14 and line and single_or_half(x)
+
+
+class _Formula:
+    """The formula with a Clip, divided by 6 or multiplied by 1/6."""
+
+    def __init__(self, scale: float) -> None:
+        self.scale = scale
+
+    def holds(self, context: Any, x: Value, b: Value, s: Value, t: Value, **_: Any) -> bool:
+        if (
+            opset_at(context) < 14
+            or operand(x, b) != 3
+            or not about(operand(x, s), self.scale)
+        ):
+            return False
+        return clips_between(t, b) == (0, 6) and single_or_half(b, x)
+
+
+def _hard_swish(op: Op, x: Value, **_: Any) -> Any:
+    return op.HardSwish(x)

@@ -1,0 +1,55 @@
+"""Put one LeakyRelu in the place of a product and a maximum."""
+
+from typing import Any, ClassVar
+
+from onnx_passes import passes
+from onnx_passes.passes._support.activations import attribute_of, single_or_half
+from onnx_passes.passes._support.matches import opset_at
+from onnx_passes.passes.base import Op, RewriteRuleSetPass, Transformation, Value, Var
+
+
+@passes.verify.tolerance
+@passes.register()
+@passes.register("fuse")
+class FuseLeakyRelu(Transformation, RewriteRuleSetPass):
+    """Put one LeakyRelu in the place of a product and a maximum.
+
+    Before: ``Max(x, Mul(x, 0.1))``
+    After:  ``LeakyRelu<alpha = 0.1>(x)``
+
+    Sound because ``a x`` is above ``x`` exactly where ``x`` is negative, for ``a`` between 0
+    and 1; NaN and infinities go the same way. The contract is a tolerance: an engine may
+    round the attribute, which has 32 bits, to the type of ``x`` in its own way.
+
+    Leaves alone: factors up to 0 (times infinity that is NaN) and from 1; factors that are
+    computed, that callers may override, or that make the tensor bigger; types for which
+    engines have no LeakyRelu, or that are not known; a product that something else reads.
+    """
+
+    requires: ClassVar[Any] = ("shape-inference",)
+    exclusive = True
+    commute = True
+
+    def pattern(self) -> list[Any]:
+        def first(op: Op, x: Var, a: Var) -> Var:
+            return op.Max(x, op.Mul(x, a))
+
+        def second(op: Op, x: Var, a: Var) -> Var:
+            return op.Max(op.Mul(x, a), x)
+
+        return [first, second]
+
+    def check(self) -> list[Any]:
+        def leaks(context: Any, x: Value, a: Value) -> bool:
+            factor = attribute_of(x, a)
+            if factor is None or not 0 < factor < 1:
+                return False
+            return opset_at(context) >= 8 and single_or_half(a, x)
+
+        return [leaks, leaks]
+
+    def rewrite(self) -> list[Any]:
+        def leaky(op: Op, x: Value, a: Value) -> Any:
+            return op.LeakyRelu(x, alpha=attribute_of(x, a))
+
+        return [leaky, leaky]

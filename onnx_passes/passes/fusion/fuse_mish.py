@@ -1,0 +1,37 @@
+"""Put one Mish in the place of Softplus, Tanh and their product."""
+
+from typing import Any
+
+from onnx_passes import passes
+from onnx_passes.passes._support.matches import opset_at
+from onnx_passes.passes.base import Op, RewriteRulePass, Transformation, Value, Var
+
+
+@passes.verify.tolerance
+@passes.register()
+@passes.register("fuse")
+class FuseMish(Transformation, RewriteRulePass):
+    """Put one Mish in the place of Softplus, Tanh and their product.
+
+    Before: ``Mul(x, Tanh(Softplus(x)))``
+    After:  ``Mish(x)``
+
+    Sound because that is how opset 18 defines Mish. The contract is a tolerance: an engine
+    may have a kernel of its own for it.
+
+    Leaves alone: opsets before 18; a Softplus that is spelt out as ``Log(Exp(x) + 1)``, which
+    overflows where Softplus does not; values between that something else reads.
+    """
+
+    exclusive = True
+    commute = True
+
+    def pattern(self, op: Op, x: Var) -> Var:
+        return op.Mul(x, op.Tanh(op.Softplus(x)))
+
+    def check(self, context: Any, x: Value) -> bool:
+        return opset_at(context) >= 18
+
+    def rewrite(self, op: Op, x: Value) -> Value:
+        made: Value = op.Mish(x)
+        return made

@@ -1,0 +1,56 @@
+"""Put one Swish in the place of a Sigmoid and its product."""
+
+from typing import Any, ClassVar
+
+from onnx_passes import passes
+from onnx_passes.passes._support.activations import attribute_of
+from onnx_passes.passes._support.matches import opset_at
+from onnx_passes.passes.base import Op, RewriteRuleSetPass, Transformation, Value, Var
+
+
+@passes.verify.tolerance
+@passes.register()
+@passes.register("fuse")
+class FuseSilu(Transformation, RewriteRuleSetPass):
+    """Put one Swish in the place of a Sigmoid and its product.
+
+    Before: ``Mul(x, Sigmoid(x))``, ``Mul(x, Sigmoid(Mul(x, 1.702)))``
+    After:  ``Swish(x)``, ``Swish<alpha = 1.702>(x)``
+
+    Sound because that is how opset 24 defines Swish (SiLU). The contract is a tolerance: an
+    engine may have a kernel of its own for it.
+
+    Leaves alone: opsets before 24; a factor that is computed, that callers may override, that
+    makes the tensor bigger or that 32 bits do not hold; a Sigmoid that something else reads.
+    """
+
+    requires: ClassVar[Any] = ("shape-inference",)
+    exclusive = True
+    commute = True
+
+    def pattern(self) -> list[Any]:
+        def plain(op: Op, x: Var) -> Var:
+            return op.Mul(x, op.Sigmoid(x))
+
+        def scaled(op: Op, x: Var, a: Var) -> Var:
+            return op.Mul(x, op.Sigmoid(op.Mul(x, a)))
+
+        return [plain, scaled]
+
+    def check(self) -> list[Any]:
+        def known(context: Any, x: Value) -> bool:
+            return opset_at(context) >= 24
+
+        def with_factor(context: Any, x: Value, a: Value) -> bool:
+            return opset_at(context) >= 24 and attribute_of(x, a) is not None
+
+        return [known, with_factor]
+
+    def rewrite(self) -> list[Any]:
+        def plain(op: Op, x: Value) -> Any:
+            return op.Swish(x)
+
+        def scaled(op: Op, x: Value, a: Value) -> Any:
+            return op.Swish(x, alpha=attribute_of(x, a))
+
+        return [plain, scaled]

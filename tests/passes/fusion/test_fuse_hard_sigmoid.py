@@ -1,0 +1,69 @@
+import numpy as np
+import pytest
+
+from onnx_passes.passes.fusion.fuse_hard_sigmoid import FuseHardSigmoid
+
+HEAD = "(float[2,N] x) => (float[?,?] y)"
+NUMBERS = """<float three = {3}, float zero = {0}, float six = {6}, float sixth = {0.16666667},
+  float[1] half = {0.5}, float one = {1}, float slope = {0.2}>"""
+SPECIAL = np.float32([[np.nan, np.inf, -np.inf, -0.0, 0, -3, 3, 2.9, 1e30], [0.1] * 9])
+
+
+def kinds(model):
+    return [node.op_type for node in model.graph if node.op_type != "Constant"]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "a = Add(x, three) c = Clip(a, zero, six) y = Div(c, six)",
+        "a = Add(three, x) c = Clip(a, zero, six) y = Mul(c, sixth)",
+        "a = Add(three, x) c = Clip(a, zero, six) y = Mul(sixth, c)",
+        "m = Mul(x, slope) a = Add(m, half) y = Clip(a, zero, one)",
+    ],
+)
+def test_fires(body, rewrites):
+    text = f"{HEAD} {NUMBERS} {{ {body} }}"
+    after = rewrites(FuseHardSigmoid(), text, feeds=[{"x": SPECIAL}, {"x": 3 * SPECIAL}])
+    assert kinds(after) == ["HardSigmoid"]
+
+
+def test_bounds_are_attributes_before_opset_11(rewrites):
+    body = "a = Add(x, three) c = Clip<min = 0.0, max = 6.0>(a) y = Div(c, six)"
+    text = f'<ir_version: 7, opset_import: ["" : 9]> g {HEAD} {NUMBERS} {{ {body} }}'
+    assert kinds(rewrites(FuseHardSigmoid(), text)) == ["HardSigmoid"]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param("a = Add(x, three) c = Clip(a, zero, six) y = Div(c, three)", id="scale"),
+        pytest.param("a = Add(x, three) c = Clip(a, one, six) y = Div(c, six)", id="low"),
+        pytest.param("a = Add(x, three) c = Clip(a, , six) y = Div(c, six)", id="no-low"),
+        pytest.param("a = Add(x, three) c = Clip(a, zero) y = Div(c, six)", id="no-high"),
+        pytest.param(
+            "a = Add(x, three) c = Clip(a, zero, six) d = Div(c, six) y = Add(c, d)", id="read"
+        ),
+        pytest.param("m = Mul(x, slope) a = Add(m, half) y = Clip(a, zero, six)", id="high"),
+    ],
+)
+def test_leaves_alone(body, leaves_alone):
+    leaves_alone(FuseHardSigmoid(), f"{HEAD} {NUMBERS} {{ {body} }}")
+
+
+def test_leaves_types_without_a_kernel_alone(leaves_alone):
+    body = "a = Add(x, three) c = Clip(a, zero, six) y = Div(c, six)"
+    leaves_alone(
+        FuseHardSigmoid(), f"{HEAD} {NUMBERS} {{ {body} }}".replace("float", "double")
+    )
+
+
+def test_looks_into_functions(rewrites):
+    text = """<ir_version: 10, opset_import: ["" : 20, "f" : 1]>
+      g (float[N] x) => (float[N] y) { y = f.act(x) }
+      <domain: "f", opset_import: ["" : 20]> act (x) => (y) {
+      zero = Constant<value_float = 0.0>() one = Constant<value_float = 1.0>()
+      s = Constant<value_float = 0.25>() b = Constant<value_float = 0.5>()
+      m = Mul(x, s) a = Add(m, b) y = Clip(a, zero, one) }"""
+    (function,) = rewrites(FuseHardSigmoid(), text).functions.values()
+    assert [node.op_type for node in function if node.inputs] == ["HardSigmoid"]

@@ -1,0 +1,65 @@
+import numpy as np
+import pytest
+
+from onnx_passes.passes.fusion.fuse_hard_sigmoid import FuseHardSigmoid
+from onnx_passes.passes.fusion.fuse_hard_swish import FuseHardSwish
+from onnx_passes.testing import parse
+
+HEAD = "(float[N] x) => (float[?] y)"
+NUMBERS = """<float three = {3}, float zero = {0}, float six = {6}, float sixth = {0.16666667},
+  float[1] one = {1}>"""
+SPECIAL = np.float32([np.nan, np.inf, -0.0, 0, -3, 3, 2.9, -2.9, 1e30, -1e30])
+
+FORMS = (
+    "h = HardSigmoid<alpha = 0.1666667, beta = 0.5>(x) y = Mul(x, h)",
+    "h = HardSigmoid<alpha = 0.16666667>(x) y = Mul(h, x)",
+    "a = Add(x, three) c = Clip(a, zero, six) m = Mul(x, c) y = Div(m, six)",
+    "a = Add(three, x) c = Clip(a, zero, six) m = Mul(c, x) y = Mul(sixth, m)",
+)
+
+
+@pytest.mark.parametrize("body", FORMS)
+def test_fires(body, rewrites):
+    before = f"{HEAD} {NUMBERS} {{ {body} }}"
+    rewrites(FuseHardSwish(), before, f"{HEAD} {{ y = HardSwish(x) }}", feeds=[{"x": SPECIAL}])
+
+
+def test_takes_what_fuse_hard_sigmoid_leaves():
+    body = "a = Add(x, three) c = Clip(a, zero, six) d = Div(c, six) y = Mul(x, d)"
+    model = parse(f"{HEAD} {NUMBERS} {{ {body} }}")
+    FuseHardSigmoid()(model)
+    FuseHardSwish()(model)
+    assert [node.op_type for node in model.graph] == ["HardSwish"]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param("h = HardSigmoid(x) y = Mul(x, h)", id="slope"),
+        pytest.param(
+            "h = HardSigmoid<alpha = 0.16666667, beta = 0.4>(x) y = Mul(x, h)", id="offset"
+        ),
+        pytest.param(f"{FORMS[1].replace('y =', 'r =')} y = Add(h, r)", id="read"),
+        pytest.param(FORMS[2].replace("three)", "one)"), id="another-offset"),
+        pytest.param(FORMS[2].replace("zero", "one"), id="another-bound"),
+        pytest.param(FORMS[2].replace("(m, six)", "(m, three)"), id="another-scale"),
+    ],
+)
+def test_leaves_alone(body, leaves_alone):
+    leaves_alone(FuseHardSwish(), f"{HEAD} {NUMBERS} {{ {body} }}")
+
+
+@pytest.mark.parametrize("body", FORMS)
+def test_leaves_older_opsets_alone(body, leaves_alone):
+    header = '<ir_version: 7, opset_import: ["" : 13]> g'
+    leaves_alone(FuseHardSwish(), f"{header} {HEAD} {NUMBERS} {{ {body} }}")
+
+
+def test_looks_into_branches(rewrites):
+    text = """(float[2] x, bool p) => (float[2] y) {
+      y = If(p) <then_branch = g () => (float[2] u)
+                 { h = HardSigmoid<alpha = 0.16666667>(x) u = Mul(x, h) },
+                 else_branch = h () => (float[2] v) { v = Relu(x) }> }"""
+    (choice,) = rewrites(FuseHardSwish(), text).graph
+    branch = choice.attributes["then_branch"].as_graph()
+    assert [node.op_type for node in branch] == ["HardSwish"]

@@ -1,0 +1,47 @@
+import numpy as np
+import pytest
+
+from onnx_passes.passes.fusion.fuse_leaky_relu import FuseLeakyRelu
+
+HEAD = "(float[N] x) => (float[?] y)"
+
+
+@pytest.mark.parametrize("maximum", ["Max(x, t)", "Max(t, x)"])
+@pytest.mark.parametrize("factor", [0.1, 0.5, 0.999])
+def test_fires(maximum, factor, rewrites):
+    special = [np.nan, np.inf, -np.inf, -0.0, 0, 1e-40, -1e-40, -1, 1, 3e38, -3e38]
+    rewrites(
+        FuseLeakyRelu(),
+        f"{HEAD} <float c = {{{factor}}}> {{ t = Mul(x, c) y = {maximum} }}",
+        f"{HEAD} {{ y = LeakyRelu<alpha = {factor}>(x) }}",
+        feeds=[{"x": np.tile(np.float32(special), 4)}],
+    )
+
+
+@pytest.mark.parametrize(
+    ("body", "factor"),
+    [
+        pytest.param("t = Mul(x, c) y = Max(x, t)", 0, id="zero"),
+        pytest.param("t = Mul(x, c) y = Max(x, t)", -0.5, id="negative"),
+        pytest.param("t = Mul(x, c) y = Max(x, t)", 1.5, id="above-one"),
+        pytest.param("t = Mul(x, c) y = Min(x, t)", 0.5, id="minimum"),
+        pytest.param("t = Mul(x, c) u = Max(x, t) y = Add(t, u)", 0.5, id="read"),
+        pytest.param("t = Mul(x, c) y = Max(x, t, c)", 0.5, id="three"),
+    ],
+)
+def test_leaves_alone(body, factor, leaves_alone):
+    leaves_alone(FuseLeakyRelu(), f"{HEAD} <float c = {{{factor}}}> {{ {body} }}")
+
+
+def test_leaves_types_without_a_kernel_alone(leaves_alone):
+    text = f"{HEAD} <float c = {{0.5}}> {{ t = Mul(x, c) y = Max(x, t) }}"
+    leaves_alone(FuseLeakyRelu(), text.replace("float", "double"))
+
+
+def test_looks_into_functions(rewrites):
+    text = """<ir_version: 10, opset_import: ["" : 20, "f" : 1]>
+      g (float[N] x) => (float[N] y) { y = f.act(x) }
+      <domain: "f", opset_import: ["" : 20]> act (x) => (y) {
+      c = Constant<value_float = 0.5>() t = Mul(x, c) y = Max(x, t) }"""
+    (function,) = rewrites(FuseLeakyRelu(), text).functions.values()
+    assert [node.op_type for node in function if node.inputs] == ["LeakyRelu"]

@@ -1,0 +1,36 @@
+import pytest
+
+from onnx_passes.passes.fusion.fuse_mish import FuseMish
+
+HEAD = "(float[2,N] x) => (float[2,N] y)"
+
+
+@pytest.mark.parametrize("product", ["Mul(x, t)", "Mul(t, x)"])
+def test_fires(product, rewrites):
+    before = f"{HEAD} {{ s = Softplus(x) t = Tanh(s) y = {product} }}"
+    rewrites(FuseMish(), before, f"{HEAD} {{ y = Mish(x) }}")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param("s = Softplus(x) t = Tanh(s) r = Mul(x, t) y = Add(r, t)", id="read"),
+        pytest.param("s = Softplus(x) t = Tanh(s) y = Mul(s, t)", id="another-operand"),
+    ],
+)
+def test_leaves_alone(body, leaves_alone):
+    leaves_alone(FuseMish(), f"{HEAD} {{ {body} }}")
+
+
+def test_leaves_older_opsets_alone(leaves_alone):
+    text = f"{HEAD} {{ s = Softplus(x) t = Tanh(s) y = Mul(x, t) }}"
+    leaves_alone(FuseMish(), f'<ir_version: 8, opset_import: ["" : 17]> g {text}')
+
+
+def test_looks_into_functions(rewrites):
+    text = """<ir_version: 10, opset_import: ["" : 20, "f" : 1]>
+      g (float[N] x) => (float[N] y) { y = f.act(x) }
+      <domain: "f", opset_import: ["" : 20]> act (x) => (y) {
+      s = Softplus(x) t = Tanh(s) y = Mul(x, t) }"""
+    (function,) = rewrites(FuseMish(), text).functions.values()
+    assert [node.op_type for node in function] == ["Mish"]

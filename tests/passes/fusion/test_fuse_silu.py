@@ -1,0 +1,45 @@
+import pytest
+
+from onnx_passes.passes.fusion.fuse_silu import FuseSilu
+
+HEAD = '<ir_version: 11, opset_import: ["" : 24]> g (float[2,N] x) => (float[?,?] y)'
+
+
+@pytest.mark.parametrize(
+    ("body", "after"),
+    [
+        ("s = Sigmoid(x) y = Mul(x, s)", "Swish(x)"),
+        ("s = Sigmoid(x) y = Mul(s, x)", "Swish(x)"),
+        ("t = Mul(c, x) s = Sigmoid(t) y = Mul(x, s)", "Swish<alpha = 1.702>(x)"),
+    ],
+)
+def test_fires(body, after, rewrites):
+    before = f"{HEAD} <float c = {{1.702}}> {{ {body} }}"
+    rewrites(FuseSilu(), before, f"{HEAD} {{ y = {after} }}")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param("s = Sigmoid(x) r = Mul(x, s) y = Add(r, s)", id="read"),
+        pytest.param("t = Mul(x, w) s = Sigmoid(t) y = Mul(x, s)", id="bigger"),
+        pytest.param("t = Abs(x) s = Sigmoid(t) y = Mul(x, s)", id="another-operand"),
+        pytest.param("c = Abs(k) t = Mul(x, c) s = Sigmoid(t) y = Mul(x, s)", id="computed"),
+    ],
+)
+def test_leaves_alone(body, leaves_alone):
+    head = HEAD.replace("[?,?]", "[?,?,?]") if "w)" in body else HEAD
+    text = f"{head} <float[1,1,1] w = {{2}}, float k = {{2}}> {{ {body} }}"
+    leaves_alone(FuseSilu(), text)
+
+
+def test_leaves_older_opsets_alone(leaves_alone):
+    leaves_alone(FuseSilu(), f"{HEAD} {{ s = Sigmoid(x) y = Mul(x, s) }}".replace("24", "23"))
+
+
+def test_a_function_has_its_own_opset(leaves_alone):
+    text = """<ir_version: 11, opset_import: ["" : 24, "f" : 1]>
+      g (float[N] x) => (float[N] y) { y = f.silu(x) }
+      <domain: "f", opset_import: ["" : 23]> silu (x) => (y)
+      { s = Sigmoid(x) y = Mul(x, s) }"""
+    leaves_alone(FuseSilu(), text)
