@@ -16,6 +16,7 @@ simpler values. What "fails" means is asked of one of
 
 \b
   --check CMD              a command that ends with another exit code than 0 on a bad model
+  --check-function M:F     a function that is given a path, and returns whether it fails
   --engine E --against E2  two engines that give different results, or E and golden values
   --engine E               an engine that does not run the model, or makes NaN or Inf
   --pass P                 passes that raise, or change what the model computes
@@ -58,6 +59,7 @@ class _Reduce(click.Command):
 @click.argument("model", type=_path)
 @click.option("-o", "--output", type=_path, metavar="FILE", help="Where to write the result.")
 @click.option("--check", metavar="CMD", help="Command that judges candidates.")
+@click.option("--check-function", metavar="MODULE:FUNCTION", help="Judges, in this process.")
 @click.option("--engine", metavar="ENGINE", help="Engine in doubt, as compare has them.")
 @click.option(
     "--against", metavar="ENGINE|golden", help="What is right: golden: --load-inputs."

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import onnx_ir as ir
 
 from onnx_passes.errors import OnnxPassesError
 from onnx_passes.runtime.base import Array, Data, Engine, Feeds
-from onnx_passes.runtime.inputs import generate
-from onnx_passes.verify.recording import Recording, exposed
+
+if TYPE_CHECKING:
+    from onnx_passes.verify.recording import Recording
 
 _MEMORY = 1 << 30
 _SMALL = 64  # elements; shapes, axes and indices have no more
@@ -47,6 +49,8 @@ class Boundary:
         }
         if len(given) == len(inputs):
             return given
+        from onnx_passes.runtime.inputs import generate
+
         shapes: dict[str, tuple[int, ...]] = {n: a.shape for n, a in given.items()}
         made = generate(self.model, seed=0, samples=1, dims=shapes)[0]
         return {**made, **given}
@@ -86,6 +90,8 @@ class Boundary:
         return array if array.ndim <= 1 and array.size <= _SMALL else None
 
     def _record(self) -> Recording:
+        from onnx_passes.verify.recording import Recording, exposed
+
         if self._recorded is None:
             self._recorded = Recording(_MEMORY)
             try:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.contracts import Equality, Tolerance
-from onnx_passes.errors import EngineError, EngineUnavailableError, OnnxPassesError
-from onnx_passes.passes.base import Pass
+from onnx_passes.errors import EngineError, EngineUnavailableError, OnnxPassesError, UsageError
 from onnx_passes.runtime.base import Engine, Feeds, Outputs
 from onnx_passes.surgery.copy import copy_model
 from onnx_passes.verify.compare import compare
@@ -20,6 +20,9 @@ from onnx_passes.verify.reduce.boundary import Boundary
 from onnx_passes.verify.reduce.outcome import Candidate, Outcome, Status
 from onnx_passes.verify.reduce.store import Store
 from onnx_passes.verify.structure import check_structure
+
+if TYPE_CHECKING:
+    from onnx_passes.passes.base import Pass
 
 _UNKNOWN = Outcome(Status.UNJUDGED, "values of its inputs are not known")
 
@@ -161,6 +164,45 @@ class PassCheck(_SameFault):
         except OnnxPassesError as error:
             return self.bad(error.code, f"does not run afterwards: {_line(error.message)}")
         return _compared(self, expected, actual, self.contract)
+
+
+@dataclass
+class FunctionCheck:
+    """A Python function, called in this process.
+
+    Attributes:
+        function: Given the path of a candidate as text; returns whether it fails.
+        store: Writes candidates.
+        text: What the user calls it.
+    """
+
+    function: Callable[[str], object]
+    store: Store
+    text: str
+    width: int = 1
+    reads_values: bool = False
+
+    def judge(self, candidate: Candidate, number: int) -> Outcome:
+        """Write the candidate and call the function.
+
+        Raises:
+            UsageError: It raises, or returns something else than True or False.
+        """
+        del number
+        with self.store.file(candidate.model) as path:
+            try:
+                bad = self.function(str(path))
+            except Exception as error:  # whatever it raises
+                raise UsageError(
+                    f"--check-function {self.text} raises {type(error).__name__}: {error}",
+                    help="let it return True for a model that fails, and False for others",
+                ) from error
+        if not isinstance(bad, bool | np.bool_):
+            raise UsageError(
+                f"--check-function {self.text} returns {bad!r}",
+                help="let it return True for a model that fails, and False for others",
+            )
+        return Outcome(Status.BAD if bad else Status.GOOD)
 
 
 @dataclass

@@ -20,7 +20,6 @@ from onnx_passes.verify.reduce.ledger import Ledger, Question, Trial
 from onnx_passes.verify.reduce.outcome import Candidate, Check, Outcome, Status
 from onnx_passes.verify.reduce.parts import Nodes, Parts
 from onnx_passes.verify.reduce.search import Mode, search
-from onnx_passes.verify.reduce.shrink import Simplifier
 
 
 @dataclass(frozen=True)
@@ -151,6 +150,8 @@ class Reducer:
         return hash_of(model, feeds if self.check.reads_values else {})
 
     def _shrunk(self, model: ir.Model, feeds: Feeds, nodes: int) -> tuple[ir.Model, Feeds]:
+        from onnx_passes.verify.reduce.shrink import Simplifier
+
         def fails(model: ir.Model, feeds: Feeds) -> bool:
             question = Question(
                 self._hash(model, feeds), nodes, lambda: Candidate(model, lambda: feeds)

@@ -55,12 +55,26 @@ class Simplifier:
         case = shrinker.run()
         self.model, self.feeds = case.before, case.feeds
         self._simpler_weights()
+        if self.runs:
+            self._declare()
         after = _size(self.model, self.feeds)
         if after < before:
             self.notes.append(
                 f"inputs and weights shrunk from {before:,} to {after:,} elements"
             )
         return self.model, self.feeds
+
+    def _declare(self) -> None:
+        """Declare the shapes that outputs have by now, and forget inner ones."""
+        self.model = self.model.clone()
+        with self.engine.prepare(self.model) as session:
+            given = session.run(self.feeds)
+        for node in self.model.graph:
+            for value in node.outputs:
+                value.shape = None
+        for value in self.model.graph.outputs:
+            data = given[str(value.name)]
+            value.shape = ir.Shape(data.shape) if isinstance(data, np.ndarray) else None
 
     def _judge(self, case: Case) -> tuple[OutputCheck, ...] | None:
         return () if self._fails(case.before, case.feeds) else None
