@@ -1,0 +1,1 @@
+"""The pass library beside other optimisers, on the same models in the same run."""

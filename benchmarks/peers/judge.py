@@ -1,0 +1,121 @@
+"""``python -m benchmarks.peers.judge ORIGINAL RESULT``: what became of a model, as JSON."""
+
+from __future__ import annotations
+
+import json
+import statistics
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+import onnxruntime
+
+from benchmarks.peers.patterns import histogram
+from onnx_passes.runtime.inputs.generate import generate
+
+TOLERANCE = 1e-3
+"""Largest difference, of the largest absolute value of an output."""
+REPEATS = 7
+"""Turns of inference that a latency is the median of."""
+
+
+def feeds_of(path: Path) -> dict[str, Any]:
+    """Return the inputs beside a model, or generated ones."""
+    beside = path.with_suffix(".npz")
+    if beside.exists():
+        with np.load(beside) as arrays:
+            return dict(arrays)
+    return dict(generate(ir.load(path), samples=1)[0])
+
+
+def session(path: Path, *, optimised: bool) -> onnxruntime.InferenceSession:
+    """Start a session with every optimisation of ONNX Runtime, or with none."""
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    levels = onnxruntime.GraphOptimizationLevel
+    options.graph_optimization_level = (
+        levels.ORT_ENABLE_ALL if optimised else levels.ORT_DISABLE_ALL
+    )
+    return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+
+
+def fault(original: Path, result: Path, feeds: dict[str, Any]) -> str:
+    """Return what is wrong with a result, empty if nothing is."""
+    try:
+        onnx.checker.check_model(str(result))
+    except Exception as error:  # whatever the checker raises makes it invalid
+        return f"invalid: {str(error).splitlines()[0][:200]}"
+    if ports(original) != ports(result):
+        return "its inputs or outputs are others"
+    try:
+        actual = session(result, optimised=False).run(None, feeds)
+    except Exception as error:  # ONNX Runtime has no common class of errors
+        return f"ONNX Runtime refuses it: {str(error).splitlines()[0][:200]}"
+    expected = session(original, optimised=False).run(None, feeds)
+    names = [value.name for value in onnx.load(result, load_external_data=False).graph.output]
+    for name, a, b in zip(names, expected, actual, strict=True):
+        if a.shape != b.shape or a.dtype != b.dtype:
+            return f"{name} is {b.dtype}{b.shape}, not {a.dtype}{a.shape}"
+        if not np.array_equal(np.isfinite(a), np.isfinite(b)):
+            return f"{name} is finite elsewhere"
+        off = float(np.max(np.abs(a - b), initial=0, where=np.isfinite(a)))
+        if off > TOLERANCE * float(np.max(np.abs(a), initial=0, where=np.isfinite(a))):
+            return f"{name} is off by {off:.3g}"
+    return ""
+
+
+def ports(path: Path) -> dict[str, list[tuple[str, int, int | None]]]:
+    """Return name, element type and rank of inputs that must be fed, and of outputs."""
+    graph = onnx.load(path, load_external_data=False).graph
+    given = {tensor.name for tensor in graph.initializer}
+
+    def port(value: onnx.ValueInfoProto) -> tuple[str, int, int | None]:
+        tensor = value.type.tensor_type
+        rank = len(tensor.shape.dim) if tensor.HasField("shape") else None
+        return value.name, tensor.elem_type, rank
+
+    fed = [port(value) for value in graph.input if value.name not in given]
+    return {"inputs": fed, "outputs": [port(value) for value in graph.output]}
+
+
+def latencies(paths: list[Path], feeds: dict[str, Any]) -> list[float]:
+    """Return the median milliseconds of an inference of each, run in turns."""
+    sessions = [session(path, optimised=True) for path in paths]
+    times: list[list[float]] = [[] for _ in paths]
+    for turn in range(REPEATS + 1):
+        for started, taken in zip(sessions, times, strict=True):
+            start = time.perf_counter()
+            started.run(None, feeds)
+            if turn:  # the first run allocates
+                taken.append(time.perf_counter() - start)
+    return [1000 * statistics.median(taken) for taken in times]
+
+
+def judge(original: Path, result: Path) -> dict[str, object]:
+    """Return fault, nodes, bytes, operators and latency of a result beside its original."""
+    feeds = feeds_of(original)
+    model = onnx.load(result, load_external_data=False)
+    counts = histogram(model)
+    said: dict[str, object] = {
+        "fault": fault(original, result, feeds),
+        "nodes": counts.total(),
+        "constants": counts["Constant"],
+        "bytes": result.stat().st_size,
+        "operators": dict(counts.most_common()),
+    }
+    if not str(said["fault"]).startswith(("invalid", "ONNX Runtime")):
+        said["original_ms"], said["ms"] = latencies([original, result], feeds)
+    return said
+
+
+def main() -> None:
+    """Print the judgement of one result."""
+    print(json.dumps(judge(Path(sys.argv[1]), Path(sys.argv[2]))))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,131 @@
+"""Run every tool on a model, in turns, and judge the last result of each."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import signal
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from benchmarks.environments import clean_environment
+from benchmarks.peers.tools import Tool
+
+SECONDS = 900.0
+"""Limit of one run of a tool."""
+JUDGE_SECONDS = 900.0
+
+
+@dataclass
+class Cell:
+    """What a tool made of a model.
+
+    Attributes:
+        seconds: Wall time of each whole process.
+        error: Why there is no result, empty if there is one.
+        judged: What ``benchmarks.peers.judge`` said of the result.
+    """
+
+    seconds: list[float] = field(default_factory=list)
+    error: str = ""
+    judged: dict[str, object] = field(default_factory=dict)
+
+    @property
+    def median(self) -> float:
+        """Median of ``seconds``."""
+        return statistics.median(self.seconds)
+
+
+def measure(
+    cache: Path, model: Path, tools: Sequence[Tool], runs: int, keep: Path | None = None
+) -> dict[str, Cell]:
+    """Run tools on a model in turns.
+
+    Args:
+        cache: Where environments and results are.
+        model: An ONNX file.
+        tools: What to run.
+        runs: How often each.
+        keep: Folder that keeps the results; by default they go when they are judged.
+    """
+    folder = keep or cache / "results"
+    folder.mkdir(parents=True, exist_ok=True)
+    targets = {tool.name: folder / f"{tool.name.replace(', ', '-')}.onnx" for tool in tools}
+    cells = {tool.name: Cell() for tool in tools}
+    for _ in range(runs):
+        for tool in tools:
+            cell, target = cells[tool.name], targets[tool.name]
+            if cell.error:
+                continue
+            target.unlink(missing_ok=True)
+            seconds, error = run(tool.command(cache, model, target), SECONDS)
+            cell.seconds.append(seconds)
+            cell.error = error or ("" if target.exists() else "it wrote nothing")
+    judge(model, {name: targets[name] for name, c in cells.items() if not c.error}, cells)
+    if keep is None:
+        for target in targets.values():
+            target.unlink(missing_ok=True)
+    return cells
+
+
+def judge(model: Path, results: dict[str, Path], cells: dict[str, Cell]) -> None:
+    """Fill ``judged`` of each result; a result that ends the process is one that crashes."""
+    command = [sys.executable, "-m", "benchmarks.peers.judge", str(model)]
+    for name, path in results.items():
+        said = subprocess.run(
+            [*command, str(path)], capture_output=True, text=True, timeout=JUDGE_SECONDS
+        )
+        lines = said.stdout.splitlines()
+        if said.returncode or not lines:
+            cells[name].judged = {
+                "fault": f"judging ended with {said.returncode}: {said.stderr[-300:]}"
+            }
+        else:
+            cells[name].judged = json.loads(lines[-1])
+
+
+def run(command: Sequence[str], limit: float) -> tuple[float, str]:
+    """Run a command; return its wall time and why it failed, empty if it did not."""
+    start = time.perf_counter()
+    # In a session of its own, so that what it started ends with it.
+    child = subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        env=clean_environment(),
+        start_new_session=True,
+    )
+    try:
+        said, _ = child.communicate(timeout=limit)
+    except subprocess.TimeoutExpired:
+        os.killpg(child.pid, signal.SIGKILL)
+        child.communicate()
+        return time.perf_counter() - start, f"it was still running after {limit:g} s"
+    seconds = time.perf_counter() - start
+    if child.returncode:
+        last = " ".join(said.strip().splitlines()[-3:])
+        return seconds, f"it ended with {child.returncode}: {last[-300:]}"
+    return seconds, ""
+
+
+def to_json(cells: dict[str, Cell]) -> dict[str, object]:
+    """Return cells as what ``json`` writes."""
+    return {name: asdict(cell) for name, cell in cells.items()}
+
+
+def from_json(data: dict[str, dict[str, object]]) -> dict[str, Cell]:
+    """Return what ``to_json`` was given."""
+    return {name: Cell(**cell) for name, cell in data.items()}  # type: ignore[arg-type]  # as written
+
+
+def peak_megabytes() -> float:
+    """Return the greatest resident memory of any child so far."""
+    return resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
