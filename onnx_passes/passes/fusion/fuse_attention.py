@@ -1,0 +1,152 @@
+"""Put the operator Attention in the place of its formula."""
+
+from typing import Any, ClassVar
+
+import onnx_ir as ir
+from onnxscript.rewriter import pattern
+
+from onnx_passes import passes
+from onnx_passes.passes._support.bounds import UNBOUNDED, bounds_of
+from onnx_passes.passes._support.forms import commuted, has_opset
+from onnx_passes.passes._support.shapes import Dim, dims_of
+from onnx_passes.passes.base import Op, RewriteRuleSetPass, Transformation, Value, Var
+from onnx_passes.passes.fusion._attention import (
+    RANK,
+    TAKEN_OVER,
+    attention,
+    node_of,
+    positive,
+)
+
+SWAPPED = (0, 1, 3, 2)
+
+
+@passes.verify.tolerance
+@passes.register()
+@passes.register("fuse")
+class FuseAttention(Transformation, RewriteRuleSetPass):
+    """Put the operator Attention in the place of its formula.
+
+    Before: ``MatMul(Softmax(MatMul(q, Transpose(k)) * scale + mask), v)`` of rank 4
+    After:  ``Attention<scale = scale>(q, k, v, mask)``
+
+    Found with a quotient for the product, with factors on ``q`` and ``k`` for the scale, and
+    without scale or mask. Keys and values that are repeated for groups of heads by Unsqueeze,
+    Expand and Reshape are handed over as they are before. A mask of one row is expanded, for
+    ONNX Runtime wants all rows.
+
+    Sound because this is how the operator is defined. The contract is a tolerance: the scale
+    is applied elsewhere, and sums have another order.
+
+    Leaves alone: models before opset 23; batch or heads that are not known to be the same, or
+    of size 0 (ONNX Runtime refuses an empty batch or sequence, be its size static or not); a
+    scale that is not above 0 or not constant; a mask that may hold minus infinity or the
+    least number of its type, since ONNX Runtime yields 0 for a row of nothing else; inner
+    values that are read elsewhere; other types than float, since kernels keep more or fewer
+    digits of the scores. Functions, where shapes are unknown.
+    """
+
+    requires: ClassVar[Any] = ("shape-inference",)
+    followed_by: ClassVar[Any] = ("shape-inference",)
+    exclusive = True
+
+    def pattern(self) -> list[Any]:
+        return [_formula, *TAKEN_OVER.patterns]
+
+    def check(self) -> list[Any]:
+        return [_is_attention, *TAKEN_OVER.checks]
+
+    def rewrite(self) -> list[Any]:
+        return [_attention, *TAKEN_OVER.rewrites]
+
+
+def _formula(op: Op, q: Var, k: Var, v: Var, c: Var, f: Var, mask: Var) -> Var:
+    turned = op.Transpose(k, _outputs=["turned"])
+    key = pattern.OrValue(
+        [turned, commuted(op, "Mul", turned, f)], tag_var="key", tag_values=["none", "Mul"]
+    )
+    product = op.MatMul(q, key)
+    scores = pattern.OrValue(
+        [product, commuted(op, "Mul", product, c), op.Div(product, c)],
+        tag_var="scores",
+        tag_values=["none", "Mul", "Div"],
+    )
+    masked = pattern.OrValue([scores, commuted(op, "Add", scores, mask)])
+    return op.MatMul(op.Softmax(masked, _outputs=["weights"]), v)
+
+
+def _is_attention(context: Any, q: Value, k: Value, v: Value, **rest: Any) -> bool:
+    softmax, turned = node_of(rest["weights"]), node_of(rest["turned"])
+    found = _dims(q, _turned_back(turned), v)
+    if (
+        not has_opset(context, 23)
+        or q.dtype is not ir.DataType.FLOAT
+        or softmax.attributes.get_int("axis", -1) not in (-1, RANK - 1)
+        or found is None
+    ):
+        return False
+    mask = rest.get("mask")
+    factors = [_factor(rest, "key", "f"), _factor(rest, "scores", "c")]
+    return None not in factors and (mask is None or _covers(mask, *found))
+
+
+def _attention(op: Op, q: Value, k: Value, v: Value, **rest: Any) -> Value:
+    perm = _turned_back(node_of(rest["turned"]))[1]
+    if list(perm) != list(range(RANK)):
+        k = op.Transpose(k, perm=perm)
+    mask, scale = rest.get("mask"), 1.0
+    for factor in (_factor(rest, "key", "f"), _factor(rest, "scores", "c")):
+        assert factor is not None, "check has seen to it"
+        scale *= factor
+    if mask is None:
+        return attention(op, q, k, v, scale=scale)
+    dims = dims_of(mask)
+    assert dims is not None, "check has seen to it"
+    if dims[-2] == 1 and (dims_of(q) or [1])[2] != 1:
+        rows = op.Concat(op.Shape(mask, start=-1), op.Constant(value_ints=[1]), axis=0)
+        mask = op.Expand(mask, rows)
+    return attention(op, q, k, v, mask, scale=scale)
+
+
+def _turned_back(turned: ir.Node) -> tuple[list[Dim] | None, list[int]]:
+    """Return the dimensions of the keys, and the permutation that makes these of them."""
+    perm = list(turned.attributes.get_ints("perm") or reversed(range(RANK)))
+    dims = dims_of(turned.inputs[0])
+    if len(perm) != RANK or dims is None or len(dims) != RANK:
+        return None, []
+    back = [perm[k] for k in SWAPPED]
+    return [dims[k] for k in back], back
+
+
+def _dims(
+    q: Value, key: tuple[list[Dim] | None, list[int]], v: Value
+) -> tuple[Any, ...] | None:
+    """Return batch, heads, rows and columns of the scores, if they are those of all three."""
+    queries, keys, values = dims_of(q), key[0], dims_of(v)
+    if queries is None or keys is None or values is None:
+        return None
+    if len(queries) != RANK or len(values) != RANK or 0 in (*queries, *keys, *values):
+        return None
+    if None in queries[:2] or not queries[:2] == keys[:2] == values[:2]:
+        return None
+    return (*queries[:3], keys[2])
+
+
+def _covers(mask: Value, batch: Dim, heads: Dim, rows: Dim, columns: Dim) -> bool:
+    """Whether a mask fits scores of these dimensions, and leaves each row a finite number."""
+    dims = dims_of(mask)
+    if dims is None or not 2 <= len(dims) <= RANK or bounds_of(mask) == UNBOUNDED:
+        return False
+    *outer, down, across = dims
+    fits = all(d in (1, w) for d, w in zip(reversed(outer), (heads, batch), strict=False))
+    if not fits or None in (*outer, rows, columns) or across != columns:
+        return False
+    return down == rows or (down == 1 and rows == columns)
+
+
+def _factor(found: dict[str, Any], tag: str, name: str) -> float | None:
+    """Return the number by which an alternative of the pattern multiplies."""
+    if found[tag] == "none":
+        return 1.0
+    number = positive(found[name])
+    return number if number is None or found[tag] == "Mul" else 1 / number

@@ -1,0 +1,153 @@
+"""Put the operator RotaryEmbedding in the place of its formula."""
+
+from typing import Any, ClassVar
+
+import onnx_ir as ir
+from onnxscript.rewriter import pattern
+
+from onnx_passes import passes
+from onnx_passes.passes._support.forms import commuted, has_opset
+from onnx_passes.passes._support.halves import is_doubled, takes_half
+from onnx_passes.passes._support.shapes import Dim, dims_of
+from onnx_passes.passes.base import Op, RewriteRuleSetPass, Transformation, Value, Var
+
+RANK = 4
+TYPES = (ir.DataType.FLOAT, ir.DataType.FLOAT16)
+
+
+@passes.verify.tolerance
+@passes.register()
+@passes.register("fuse")
+class FuseRotaryEmbedding(Transformation, RewriteRuleSetPass):
+    """Put the operator RotaryEmbedding in the place of its formula.
+
+    Before: ``x * cos + Concat(-high, low) * sin`` with the halves ``low`` and ``high`` of
+            ``x`` along the last axis, by Slice or Split
+    After:  ``RotaryEmbedding(x, cos, sin)`` with the first halves of ``cos`` and ``sin``
+
+    ``x`` is [batch, heads, sequence, width]; the tables are made [batch, sequence, width / 2],
+    by nodes that are the same for all layers, and are merged behind this pass.
+
+    Sound because this is how the operator is defined, where the second half of each table is
+    the first again: it is joined from one value twice, or a constant of equal halves. The
+    contract is a tolerance: a kernel may contract products and sums.
+
+    Leaves alone: models before opset 23; tables that differ between heads, whose halves are
+    not known to be equal, or whose sequence is not known to be that of ``x``; a batch of
+    unknown size, unless it is a dimension of an input; inner values that are read elsewhere;
+    pairs of neighbours. Functions, where shapes are unknown.
+    """
+
+    requires: ClassVar[Any] = ("shape-inference",)
+    followed_by: ClassVar[Any] = ("eliminate-common-subexpressions", "shape-inference")
+    exclusive = True
+
+    def pattern(self) -> list[Any]:
+        return [_plain, _table_first, _turned_first]
+
+    def check(self) -> list[Any]:
+        return [_is_rotation] * 3
+
+    def rewrite(self) -> list[Any]:
+        return [_rotation] * 3
+
+
+def _plain(op: Op, x: Var, cos: Var, sin: Var) -> Var:
+    return op.Add(op.Mul(x, cos), _turned(op, x, sin))
+
+
+def _table_first(op: Op, x: Var, cos: Var, sin: Var) -> Var:
+    return op.Add(op.Mul(cos, x), _turned(op, x, sin))
+
+
+def _turned_first(op: Op, x: Var, cos: Var, sin: Var) -> Var:
+    return op.Add(_turned(op, x, sin), commuted(op, "Mul", x, cos))
+
+
+def _turned(op: Op, x: Var, sin: Var) -> Var:
+    low = op.Slice(x, _allow_other_inputs=True, _outputs=["low"])
+    high = op.Slice(x, _allow_other_inputs=True, _outputs=["high"])
+    first, second = op.Split(x, _allow_other_inputs=True, _outputs=["first", "second"])
+    pairs = ((op.Neg(high), low), (op.Neg(second), first))
+    joined = pattern.OrValue([op.Concat(*pair) for pair in pairs], name="turned")
+    return commuted(op, "Mul", joined, sin)
+
+
+def _is_rotation(context: Any, x: Value, cos: Value, sin: Value, **rest: Any) -> bool:
+    dims = dims_of(x)
+    if not has_opset(context, 23) or x.dtype not in TYPES or dims is None:
+        return False
+    if len(dims) != RANK or not isinstance(dims[3], int) or None in dims or 0 in dims:
+        return False
+    joined = rest["turned"].producer()
+    if joined.attributes.get_int("axis", 0) not in (-1, RANK - 1):
+        return False
+    if x.graph is not context.model.graph or _batch(x) is None:
+        return False
+    return _halves(dims[3], rest) and all(_is_table(table, dims) for table in (cos, sin))
+
+
+def _halves(width: int, found: dict[str, Any]) -> bool:
+    """Whether x is taken apart in the middle."""
+    if found.get("low") is not None:
+        low, high = found["low"].producer(), found["high"].producer()
+        axis = RANK - 1
+        return takes_half(low, axis, width, False) and takes_half(high, axis, width, True)
+    split = found["first"].producer()
+    parts: list[Dim] = [dims[-1] for dims in map(dims_of, split.outputs) if dims]
+    axis = split.attributes.get_int("axis", 0)
+    return axis in (-1, RANK - 1) and parts == [width // 2] * 2 and not width % 2
+
+
+def _is_table(table: Value, dims: list[Dim]) -> bool:
+    """Whether a table has a row for each position, of two equal halves."""
+    own = dims_of(table)
+    if own is None or not 2 <= len(own) <= RANK:
+        return False
+    batch, heads, *rest = _padded(own)
+    fits = batch in (1, dims[0]) and heads == 1 and rest == dims[2:]
+    return fits and is_doubled(table)
+
+
+def _padded(dims: list[Dim]) -> list[Dim]:
+    """Return dimensions as broadcasting with four sees them."""
+    return [*[1] * (RANK - len(dims)), *dims]
+
+
+def _batch(x: Value) -> tuple[Value, int] | int | None:
+    """Return the size of the batch, or an input of the graph and the axis that knows it."""
+    (batch, *_), graph = dims_of(x) or [None], x.graph
+    if isinstance(batch, int) or batch is None or not isinstance(graph, ir.Graph):
+        return batch if isinstance(batch, int) else None
+    known = ((value, dims_of(value) or []) for value in graph.inputs)
+    return next(((value, dims.index(batch)) for value, dims in known if batch in dims), None)
+
+
+def _rotation(op: Op, x: Value, cos: Value, sin: Value, **_: Any) -> Value:
+    made: Value = op.RotaryEmbedding(x, _cache(op, x, cos), _cache(op, x, sin))
+    return made
+
+
+def _cache(op: Op, x: Value, table: Value) -> Value:
+    """Bring a table into the form [batch, sequence, width / 2]."""
+    dims, own = dims_of(x), dims_of(table)
+    assert dims is not None, "check has seen to it"
+    assert own is not None, "check has seen to it"
+    width = dims[3]
+    assert isinstance(width, int), "check has seen to it"
+    zero, middle, last = (op.Constant(value_ints=[n]) for n in (0, width // 2, -1))
+    half: Value = op.Slice(table, zero, middle, last)
+    if len(own) == RANK:
+        half = op.Squeeze(half, op.Constant(value_ints=[1]))
+    elif len(own) == RANK - 2:
+        half = op.Unsqueeze(half, op.Constant(value_ints=[0]))
+    if dims[0] == _padded(own)[0]:
+        return half
+    match _batch(x):
+        case (value, axis):
+            size = op.Shape(value, start=axis, end=axis + 1)
+            shape = op.Concat(size, op.Constant(value_ints=[1, 1]), axis=0)
+        case size:
+            shape = op.Constant(value_ints=[size, 1, 1])
+    expanded: Value = op.Expand(half, shape)
+    return expanded

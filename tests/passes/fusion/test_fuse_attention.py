@@ -1,0 +1,183 @@
+import onnx_ir as ir
+import pytest
+
+from onnx_passes.passes.annotation.shape_inference import ShapeInference
+from onnx_passes.passes.fusion.fuse_attention import FuseAttention
+from onnx_passes.testing import assert_leaves_alone, parse
+
+INPUTS = "float[B,4,S,8] q, float[B,4,S,8] k, float[B,4,S,6] v"
+
+
+def model(body, *, inputs=INPUTS, opset=23, more="", dims="B,4,S,6", dtype="float"):
+    numbers = {"c": 0.25, "d": 4, "f": 0.5, "far": -10000, "zero": 0}
+    known = [f"{dtype} {name} = {{{n}}}" for name, n in numbers.items()]
+    known += [more] if more else []
+    text = f"""<ir_version: 10, opset_import: ["" : {opset}]>
+      g ({inputs}) => ({dtype}[{dims}] y) <{", ".join(known)}> {{ {body} }}"""
+    made = parse(text)
+    for name in numbers:
+        if not made.graph.initializers[name].uses():
+            made.graph.initializers.pop(name)
+    ShapeInference()(made)
+    return made
+
+
+def scores(scaled):
+    return f"""t = Transpose<perm = [0, 1, 3, 2]>(k) s = MatMul(q, t) {scaled}
+      p = Softmax<axis = -1>(m) y = MatMul(p, v)"""
+
+
+@pytest.mark.parametrize(
+    ("body", "scale"),
+    [
+        pytest.param(scores("m = Div(s, d)"), 0.25, id="quotient"),
+        pytest.param(scores("m = Mul(s, c)"), 0.25, id="product"),
+        pytest.param(scores("m = Mul(c, s)"), 0.25, id="swapped"),
+        pytest.param(
+            "t = Transpose<perm = [0, 1, 3, 2]>(k) m = MatMul(q, t) p = Softmax(m) "
+            "y = MatMul(p, v)",
+            1.0,
+            id="none",
+        ),
+        pytest.param(
+            """a = Mul(q, f) t = Transpose<perm = [0, 1, 3, 2]>(k) b = Mul(t, f)
+            s = MatMul(a, b) p = Softmax<axis = 3>(s) y = MatMul(p, v)""",
+            0.25,
+            id="on-both-sides",
+        ),
+        pytest.param(
+            """a = Mul(f, q) h = Div(k, d) t = Transpose<perm = [0, 1, 3, 2]>(h)
+            s = MatMul(a, t) p = Softmax<axis = -1>(s) y = MatMul(p, v)""",
+            0.125,
+            id="before-the-transpose",
+        ),
+    ],
+)
+def test_fires_with_any_scale(body, scale, rewrites):
+    after = model(f"y = Attention<scale = {scale}>(q, k, v)")
+    rewrites(FuseAttention(), model(body), after)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "condition"),
+    [
+        pytest.param(INPUTS + ", bool[B,1,S,S] b", "b", id="batch"),
+        pytest.param(INPUTS + ", bool[S,S] b", "b", id="rows-and-columns"),
+        pytest.param(INPUTS + ", bool[4,S,S] b", "b", id="heads"),
+    ],
+)
+@pytest.mark.parametrize("order", ["n, w", "w, n"])
+def test_fires_with_a_mask(inputs, condition, order, rewrites):
+    mask = f"w = Where({condition}, zero, far) "
+    before = model(mask + scores(f"n = Div(s, d) m = Add({order})"), inputs=inputs)
+    after = model(mask + "y = Attention<scale = 0.25>(q, k, v, w)", inputs=inputs)
+    rewrites(FuseAttention(), before, after)
+
+
+def test_a_mask_of_one_row_is_expanded(rewrites):
+    inputs = INPUTS + ", bool[B,1,1,S] b"
+    before = model(
+        "w = Where(b, zero, far) " + scores("n = Div(s, d) m = Add(n, w)"), inputs=inputs
+    )
+    after = rewrites(FuseAttention(), ir.to_onnx_text(before))
+    kinds = [node.op_type for node in after.graph if node.op_type != "Constant"]
+    assert kinds == ["Where", "Shape", "Concat", "Expand", "Attention"]
+
+
+def test_fires_on_keys_that_another_transpose_makes(rewrites):
+    inputs = INPUTS.replace("float[B,4,S,8] k", "float[B,S,4,8] k")
+    before = """t = Transpose<perm = [0, 2, 3, 1]>(k) s = MatMul(q, t)
+      p = Softmax<axis = -1>(s) y = MatMul(p, v)"""
+    after = """t = Transpose<perm = [0, 2, 1, 3]>(k) y = Attention<scale = 1.0>(q, t, v)"""
+    rewrites(FuseAttention(), model(before, inputs=inputs), model(after, inputs=inputs))
+
+
+GROUPED = """a = Unsqueeze(k, two) b = Expand(a, wide) ks = Reshape(b, {k})
+  d1 = Unsqueeze(v, two) e = Expand(d1, wide) vs = Reshape(e, heads)
+  t = Transpose<perm = [0, 1, 3, 2]>(ks) s = MatMul(q, t) p = Softmax<axis = -1>(s)
+  y = MatMul(p, vs)"""
+SHAPES = "int64[1] two = {2}, int64[5] wide = {1,1,2,1,1}, int64[4] heads = {0,4,-1,8}"
+FEW = "float[3,4,5,8] q, float[3,2,7,8] k, float[3,2,7,8] v"
+
+
+def test_repeated_heads_are_handed_over_once(rewrites):
+    before = model(GROUPED.format(k="heads"), inputs=FEW, more=SHAPES, dims="3,4,5,8")
+    after = rewrites(FuseAttention(), ir.to_onnx_text(before))
+    assert [node.op_type for node in after.graph] == ["Attention"]
+
+
+def test_heads_in_another_order_stay(rewrites):
+    body = GROUPED.format(k="heads").replace("Unsqueeze(k, two)", "Unsqueeze(k, one)")
+    shapes = SHAPES + ", int64[1] one = {1}"
+    body = body.replace("b = Expand(a, wide)", "b = Expand(a, tall)")
+    shapes += ", int64[5] tall = {1,2,1,1,1}"
+    before = model(body, inputs=FEW, more=shapes, dims="3,4,5,8")
+    after = rewrites(FuseAttention(), ir.to_onnx_text(before))
+    assert "Expand" in [node.op_type for node in after.graph]
+
+
+PLAIN = scores("m = Div(s, d)")
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        pytest.param(model(PLAIN, opset=22), id="before-opset-23"),
+        pytest.param(model(PLAIN.replace("axis = -1", "axis = 2")), id="another-axis"),
+        pytest.param(
+            model(PLAIN, inputs=INPUTS.replace("float", "double"), dtype="double"),
+            id="another-type",
+        ),
+        pytest.param(
+            model(PLAIN, inputs=INPUTS.replace("float[B,4,S,8] k", "float[1,4,S,8] k")),
+            id="keys-of-another-batch",
+        ),
+        pytest.param(
+            model(PLAIN, inputs=INPUTS.replace("float[B,4,S,6] v", "float[1,4,S,6] v")),
+            id="values-of-another-batch",
+        ),
+        pytest.param(
+            model(scores("m = Mul(s, x)"), inputs=INPUTS + ", float x"), id="computed-scale"
+        ),
+        pytest.param(model(scores("m = Mul(s, far)")), id="negative-scale"),
+        pytest.param(
+            model(scores("m = Mul(s, r)"), more="float[4,1,1] r = {1,2,3,4}"),
+            id="scale-by-head",
+        ),
+        pytest.param(model(scores("m = Div(d, s)")), id="inverse"),
+        pytest.param(
+            model(scores("m = Add(s, x)"), inputs=INPUTS + ", float[B,1,S,S] x"),
+            id="mask-that-may-be-infinite",
+        ),
+        pytest.param(
+            model(
+                "w = Where(b, zero, least) " + scores("m = Add(s, w)"),
+                inputs=INPUTS + ", bool[B,1,S,S] b",
+                more="float least = {-3.4028235e38}",
+            ),
+            id="mask-of-the-least-number",
+        ),
+        pytest.param(
+            model(
+                "w = Where(b, zero, far) " + scores("m = Add(s, w)"),
+                inputs=INPUTS + ", bool[M,1,S,S] b",
+                dims="?,4,S,6",
+            ),
+            id="mask-of-another-batch",
+        ),
+        pytest.param(
+            model(PLAIN.replace("y = ", "o = ") + " e = ReduceSum(p) y = Add(o, e)"),
+            id="second-reader",
+        ),
+        pytest.param(
+            model(PLAIN, inputs=INPUTS.replace("B,", "0,"), dims="0,4,S,6"), id="empty"
+        ),
+    ],
+)
+def test_leaves_alone(before):
+    assert_leaves_alone(FuseAttention(), before)
+
+
+def test_a_scale_that_is_left_out_is_not_guessed():
+    before = model("a = Mul(q, f) y = Attention(a, k, v)")
+    assert_leaves_alone(FuseAttention(), before)

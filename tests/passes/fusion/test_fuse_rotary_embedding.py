@@ -1,0 +1,142 @@
+import onnx_ir as ir
+import pytest
+
+from onnx_passes.passes.annotation.shape_inference import ShapeInference
+from onnx_passes.passes.fusion.fuse_rotary_embedding import FuseRotaryEmbedding
+from onnx_passes.testing import assert_leaves_alone, parse
+
+SLICES = "l = Slice(x, zero, two, last) h = Slice(x, two, end, last) n = Neg(h) "
+SPLIT = "l, h = Split<axis = -1, num_outputs = 2>(x) n = Neg(h) "
+TABLES = """a = Concat<axis = -1>(t, t) c0 = Cos(a) s0 = Sin(a)
+  cos = Unsqueeze(c0, outer) sin = Unsqueeze(s0, outer) """
+TURNED = "r = Concat<axis = -1>(n, l) "
+SUM = "p = Mul(x, cos) q = Mul(r, sin) y = Add(p, q)"
+NUMBERS = {
+    "zero": "int64[1] zero = {0}",
+    "two": "int64[1] two = {2}",
+    "end": "int64[1] end = {9223372036854775807}",
+    "last": "int64[1] last = {3}",
+    "minus": "int64[1] minus = {-1}",
+    "outer": "int64[2] outer = {0, 1}",
+    "one": "int64[1] one = {1}",
+}
+
+
+def model(body, *, x="B,3,S,4", t="S,2", opset=23, numbers=NUMBERS):
+    words = {*body.replace("(", " ").replace(")", " ").replace(",", " ").split()}
+    kept = ", ".join(text for name, text in numbers.items() if name in words)
+    made = parse(f"""<ir_version: 10, opset_import: ["" : {opset}]> g
+      (float[{x}] x, float[{t}] t) => (float[{x}] y) <{kept}> {{ {body} }}""")
+    ShapeInference()(made)
+    return made
+
+
+def kinds(made):
+    """The operators of a model whose tables are there, without constants."""
+    return [node.op_type for node in made.graph if node.op_type != "Constant"]
+
+
+PREPARED = ["Concat", "Cos", "Sin", "Unsqueeze", "Unsqueeze"]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param(SLICES + TURNED + SUM, id="llama"),
+        pytest.param(SPLIT + TURNED + SUM, id="split"),
+        pytest.param(
+            SLICES + TURNED + "p = Mul(cos, x) q = Mul(sin, r) y = Add(p, q)",
+            id="tables-first",
+        ),
+        pytest.param(
+            SLICES + TURNED + "p = Mul(cos, x) q = Mul(r, sin) y = Add(q, p)",
+            id="turned-first",
+        ),
+    ],
+)
+def test_fires(body, rewrites):
+    after = rewrites(FuseRotaryEmbedding(), ir.to_onnx_text(model(TABLES + body)))
+    table = ["Slice", "Squeeze", "Shape", "Concat", "Expand"]
+    assert kinds(after) == [*PREPARED, *table, *table, "RotaryEmbedding"]
+
+
+def test_fires_on_a_batch_of_known_size(rewrites):
+    before = model(TABLES + SLICES + TURNED + SUM, x="2,3,S,4")
+    after = rewrites(FuseRotaryEmbedding(), ir.to_onnx_text(before))
+    table = ["Slice", "Squeeze", "Expand"]
+    assert kinds(after) == [*PREPARED, *table, *table, "RotaryEmbedding"]
+
+
+def test_fires_on_tables_by_batch(rewrites):
+    before = model(TABLES.replace("outer", "one") + SLICES + TURNED + SUM, t="B,S,2")
+    after = rewrites(FuseRotaryEmbedding(), ir.to_onnx_text(before))
+    table = ["Slice", "Squeeze"]
+    assert kinds(after) == [*PREPARED, *table, *table, "RotaryEmbedding"]
+
+
+def test_fires_on_constant_tables_of_two_dimensions(rewrites):
+    numbers = {
+        **NUMBERS,
+        "cos": "float[2,4] cos = {1, 2, 1, 2, 3, 4, 3, 4}",
+        "sin": "float[2,4] sin = {4, 3, 4, 3, 2, 1, 2, 1}",
+    }
+    before = model(SLICES + TURNED + SUM, x="1,3,2,4", numbers=numbers)
+    after = rewrites(FuseRotaryEmbedding(), ir.to_onnx_text(before))
+    table = ["Slice", "Unsqueeze"]
+    assert kinds(after) == [*table, *table, "RotaryEmbedding"]
+
+
+PLAIN = TABLES + SLICES + TURNED + SUM
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        pytest.param(model(PLAIN, opset=22), id="before-opset-23"),
+        pytest.param(
+            model(
+                PLAIN.replace("Concat<axis = -1>(t, t)", "Concat<axis = -1>(t, u)").replace(
+                    "a = ", "u = Neg(t) a = "
+                )
+            ),
+            id="halves-that-differ",
+        ),
+        pytest.param(model(PLAIN.replace("(n, l)", "(l, n)")), id="halves-in-order"),
+        pytest.param(model(PLAIN.replace("n = Neg(h)", "n = Abs(h)")), id="no-sign"),
+        pytest.param(
+            model(PLAIN.replace("Slice(x, two, end", "Slice(x, zero, two")),
+            id="one-half-twice",
+        ),
+        pytest.param(
+            model(PLAIN.replace("y = Add(p, q)", "w = Add(p, q) y = Add(w, r)")),
+            id="second-reader",
+        ),
+        pytest.param(model(PLAIN, t="1,2"), id="one-position-for-all"),
+        pytest.param(
+            model(PLAIN.replace("p = Mul(x, cos)", "z = Exp(x) p = Mul(z, cos)")),
+            id="another-factor",
+        ),
+    ],
+)
+def test_leaves_alone(before):
+    assert_leaves_alone(FuseRotaryEmbedding(), before)
+
+
+def test_leaves_tables_by_head_alone():
+    numbers = {
+        **NUMBERS,
+        "cos": f"float[3,1,4] cos = {{{', '.join(['1, 2, 1, 2'] * 3)}}}",
+        "sin": f"float[3,1,4] sin = {{{', '.join(['1, 2, 1, 2'] * 3)}}}",
+    }
+    before = model(SLICES + TURNED + SUM, x="1,3,1,4", numbers=numbers)
+    assert_leaves_alone(FuseRotaryEmbedding(), before)
+
+
+def test_leaves_constant_tables_of_other_halves_alone():
+    numbers = {
+        **NUMBERS,
+        "cos": "float[1,4] cos = {1, 2, 1, 3}",
+        "sin": "float[1,4] sin = {4, 3, 4, 3}",
+    }
+    before = model(SLICES + TURNED + SUM, x="1,3,1,4", numbers=numbers)
+    assert_leaves_alone(FuseRotaryEmbedding(), before)
