@@ -1,0 +1,86 @@
+"""Let a reduction drop or keep its axes itself."""
+
+from typing import Any, ClassVar
+
+import onnx_ir as ir
+
+from onnx_passes import passes
+from onnx_passes.passes._support.axes import axes_of, counted, rank_of
+from onnx_passes.passes._support.matches import node_of
+from onnx_passes.passes.base import Op, RewriteRuleSetPass, Transformation, Value, Var
+
+REDUCTIONS = (
+    *("ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL1"),
+    *("ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceSumSquare", "ArgMax", "ArgMin"),
+)
+
+
+@passes.verify.equality
+@passes.register()
+@passes.register("fuse")
+class FuseReduceSqueeze(Transformation, RewriteRuleSetPass):
+    """Let a reduction drop or keep its axes itself.
+
+    Before: ``Squeeze(ReduceMean<keepdims = 1>(x, [1]), [1])``,
+            ``Unsqueeze(ReduceMax<keepdims = 0>(x, [1]), [1])``
+    After:  ``ReduceMean<keepdims = 0>(x, [1])``, ``ReduceMax<keepdims = 1>(x, [1])``
+
+    Sound because ``keepdims`` decides about the shape only, and both name the same axes of the
+    tensor that is reduced. ArgMax and ArgMin too.
+
+    Leaves alone: axes that are computed, left out, or not the same; the same axes in other
+    numbers (1 and -1) where the rank is not known; a reduction that something else reads.
+    """
+
+    requires: ClassVar[Any] = ("shape-inference",)
+    exclusive = True
+
+    def pattern(self) -> list[Any]:
+        return [_Reduced(name, then) for name, then in _PAIRS]
+
+    def check(self) -> list[Any]:
+        return [_same_axes for _ in _PAIRS]
+
+    def rewrite(self) -> list[Any]:
+        return [_reduced for _ in _PAIRS]
+
+
+_PAIRS = [(name, then) for name in REDUCTIONS for then in ("Squeeze", "Unsqueeze")]
+
+
+class _Reduced:
+    def __init__(self, operator: str, then: str) -> None:
+        self.operator, self.then = operator, then
+
+    def __call__(self, op: Op, x: Var) -> Var:
+        t = getattr(op, self.operator)(x, _allow_other_inputs=True, _outputs=["t"])
+        return getattr(op, self.then)(t, _allow_other_inputs=True, _outputs=["y"])
+
+
+def _same_axes(context: Any, x: Value, t: Value, y: Value, **_: Any) -> bool:
+    reduction, last = node_of(t), node_of(y)
+    keeps = bool(reduction.attributes.get_int("keepdims", True))
+    if keeps != (last.op_type == "Squeeze"):
+        return False
+    first, second = _axes(reduction), axes_of(last)
+    if first is None or second is None:
+        return False
+    # Axes of the result before a Squeeze and behind an Unsqueeze are those of x.
+    rank = rank_of(x)
+    mine, theirs = counted(first, rank), counted(second, rank)
+    if mine is None or theirs is None:
+        mine, theirs = sorted(first), sorted(second)
+    return mine == theirs
+
+
+def _axes(node: ir.Node) -> list[int] | None:
+    # Without an axis, ArgMax and ArgMin take the first.
+    return axes_of(node) or ([0] if node.op_type.startswith("Arg") else None)
+
+
+def _reduced(op: Op, x: Value, t: Value, y: Value, **_: Any) -> Value:
+    node = node_of(t)
+    keeps = 0 if node_of(y).op_type == "Squeeze" else 1
+    attributes = {**node.attributes, "keepdims": keeps}
+    made: Value = getattr(op, node.op_type)(x, *node.inputs[1:], **attributes)
+    return made

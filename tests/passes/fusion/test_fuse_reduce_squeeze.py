@@ -1,0 +1,69 @@
+import pytest
+
+from onnx_passes.passes.fusion.fuse_reduce_squeeze import REDUCTIONS, FuseReduceSqueeze
+
+HEAD = "(float[2,N,4] x) => (float[?,?] y)"
+
+
+def graph(body, head=HEAD, **axes):
+    fixed = ", ".join(
+        f"int64[{len(v)}] {k} = {{{', '.join(map(str, v))}}}" for k, v in axes.items()
+    )
+    return f"{head} <{fixed}> {{ {body} }}"
+
+
+@pytest.mark.parametrize("name", [n for n in REDUCTIONS if n.startswith("Reduce")])
+def test_fires(name, rewrites):
+    before = graph(f"t = {name}<keepdims = 1>(x, a) y = Squeeze(t, b)", a=[1], b=[-2])
+    rewrites(FuseReduceSqueeze(), before, graph(f"y = {name}<keepdims = 0>(x, a)", a=[1]))
+    head = HEAD.replace("?,?", "?,?,?")
+    before = graph(f"t = {name}<keepdims = 0>(x, a) y = Unsqueeze(t, a)", head, a=[0, 1])
+    after = graph(f"y = {name}<keepdims = 1>(x, a)", head, a=[0, 1])
+    rewrites(FuseReduceSqueeze(), before, after)
+
+
+@pytest.mark.parametrize("name", ["ArgMax", "ArgMin"])
+def test_arguments_have_one_axis(name, rewrites):
+    head = HEAD.replace("(float[?,?]", "(int64[?,?]")
+    before = graph(f"t = {name}<axis = 2>(x) y = Squeeze(t, b)", head, b=[2])
+    after = graph(f"y = {name}<axis = 2, keepdims = 0>(x)", head)
+    rewrites(FuseReduceSqueeze(), before, after)
+    before = graph(f"t = {name}(x) y = Squeeze(t, b)", head, b=[0])
+    rewrites(FuseReduceSqueeze(), before, graph(f"y = {name}<keepdims = 0>(x)", head))
+
+
+def test_axes_are_attributes_in_older_opsets(rewrites):
+    head = f'<ir_version: 7, opset_import: ["" : 12]> g {HEAD}'
+    before = graph("t = ReduceSum<axes = [1]>(x) y = Squeeze<axes = [1]>(t)", head)
+    after = graph("y = ReduceSum<axes = [1], keepdims = 0>(x)", head)
+    rewrites(FuseReduceSqueeze(), before, after)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param(
+            "t = ReduceSum(x, a) u = Squeeze(t, a) y = Mul(u, u) z = Abs(t)", id="read"
+        ),
+        pytest.param("t = ReduceSum(x, c) u = Squeeze(t, a) y = Unsqueeze(u, a)", id="fewer"),
+        pytest.param("t = ReduceSum(x, a) y = Squeeze(t)", id="left-out"),
+        pytest.param(
+            "t = ReduceSum<keepdims = 0>(x, a) u = Unsqueeze(t, b) y = Squeeze(u, b)",
+            id="other",
+        ),
+    ],
+)
+def test_leaves_alone(body, leaves_alone):
+    head = "(float[2,1,4] x) => (float[?,?] y)"
+    if "z =" in body:
+        head = head.replace("y)", "y, float[?,?,?] z)")
+    leaves_alone(FuseReduceSqueeze(), graph(body, head, a=[1], b=[0], c=[0, 1]))
+
+
+def test_looks_into_functions(rewrites):
+    text = """<ir_version: 10, opset_import: ["" : 20, "f" : 1]>
+      g (float[N,2] x) => (float[?] y) { y = f.total(x) }
+      <domain: "f", opset_import: ["" : 20]> total (x) => (y) {
+      a = Constant<value_ints = [-1]>() t = ReduceSum(x, a) y = Squeeze(t, a) }"""
+    (function,) = rewrites(FuseReduceSqueeze(), text).functions.values()
+    assert [node.op_type for node in function if node.inputs] == ["ReduceSum"]

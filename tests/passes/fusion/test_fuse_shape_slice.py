@@ -1,0 +1,115 @@
+import numpy as np
+import pytest
+
+from onnx_passes.passes.fusion.fuse_shape_slice import FuseShapeSlice
+
+HEAD = "(float[N,3,M,5] x) => (int64[?] y)"
+
+
+def graph(body, **ints):
+    fixed = ", ".join(
+        f"int64 {k} = {{{v}}}"
+        if isinstance(v, int)
+        else f"int64[{len(v)}] {k} = {{{', '.join(map(str, v))}}}"
+        for k, v in ints.items()
+    )
+    return f"{HEAD} <{fixed}> {{ {body} }}"
+
+
+@pytest.mark.parametrize(
+    ("body", "ints", "after"),
+    [
+        ("t = Gather(s, i) y = Unsqueeze(t, a)", {"i": 2, "a": [0]}, "<start = 2, end = 3>"),
+        ("t = Gather(s, i) y = Unsqueeze(t, a)", {"i": 0, "a": [-1]}, "<start = 0, end = 1>"),
+        ("t = Gather(s, i) y = Unsqueeze(t, a)", {"i": -1, "a": [0]}, "<start = -1>"),
+        (
+            "t = Gather(s, i) y = Unsqueeze(t, a)",
+            {"i": -2, "a": [0]},
+            "<start = -2, end = -1>",
+        ),
+        ("y = Gather(s, i)", {"i": [1, 2]}, "<start = 1, end = 3>"),
+        ("y = Gather(s, i)", {"i": [-2, -1]}, "<start = -2>"),
+        ("y = Slice(s, i, j)", {"i": [1], "j": [3]}, "<start = 1, end = 3>"),
+        ("y = Slice(s, i, j, a)", {"i": [-3], "j": [-1], "a": [0]}, "<start = -3, end = -1>"),
+        ("y = Slice(s, i, j)", {"i": [2], "j": [2**63 - 1]}, "<start = 2>"),
+        ("y = Slice(s, i, j)", {"i": [-(2**62)], "j": [2]}, "<start = 0, end = 2>"),
+        ("y = Slice(s, i, j)", {"i": [3], "j": [1]}, "<start = 3, end = 1>"),
+    ],
+)
+def test_fires(body, ints, after, rewrites):
+    feeds = [{"x": np.zeros(shape, np.float32)} for shape in ((2, 3, 4, 5), (0, 3, 1, 5))]
+    before = graph(f"s = Shape(x) {body}", **ints)
+    rewrites(FuseShapeSlice(), before, graph(f"y = Shape{after}(x)"), feeds=feeds)
+
+
+def test_a_shape_may_be_read_in_several_places(rewrites):
+    body = """s = Shape(x) t = Gather(s, i) u = Unsqueeze(t, a)
+      v = Gather(s, j) y = Concat<axis = 0>(u, v)"""
+    after = (
+        "u = Shape<start = 0, end = 1>(x) v = Shape<start = 2>(x) y = Concat<axis = 0>(u, v)"
+    )
+    before = graph(body, i=0, a=[0], j=[2, 3])
+    after = after.replace("start = 2", "start = 2, end = 4")
+    rewrites(FuseShapeSlice(), before, graph(after))
+
+
+@pytest.mark.parametrize(
+    ("body", "after"),
+    [
+        ("a = Shape<end = 1>(x) b = Shape<start = 1, end = 3>(x)", "<start = 0, end = 3>"),
+        ("a = Shape<start = 1, end = 2>(x) b = Shape<start = 2>(x)", "<start = 1, end = 4>"),
+    ],
+)
+def test_joins_parts_that_meet(body, after, rewrites):
+    whole = f"y = Shape{after}(x)"
+    rewrites(FuseShapeSlice(), graph(f"{body} y = Concat<axis = 0>(a, b)"), graph(whole))
+    more = f"c = Shape{after}(x) y = Concat<axis = 0>(n, c, n)"
+    before = graph(f"{body} y = Concat<axis = 0>(n, a, b, n)", n=[7])
+    rewrites(FuseShapeSlice(), before, graph(more, n=[7]))
+
+
+@pytest.mark.parametrize(
+    ("body", "ints"),
+    [
+        pytest.param("s = Shape<start = 1>(x) y = Gather(s, i)", {"i": [0]}, id="a-part"),
+        pytest.param("s = Shape(x) y = Gather(s, i)", {"i": [0, 2]}, id="gap"),
+        pytest.param("s = Shape(x) y = Gather(s, i)", {"i": [-1, 0]}, id="around"),
+        pytest.param("s = Shape(x) t = Gather(s, i) y = Add(t, t)", {"i": 1}, id="scalar"),
+        pytest.param("s = Shape(x) j = Abs(i) y = Gather(s, j)", {"i": [1]}, id="computed"),
+        pytest.param(
+            "s = Shape(x) y = Slice(s, i, j, a, k)",
+            {"i": [0], "j": [4], "a": [0], "k": [2]},
+            id="step",
+        ),
+        pytest.param(
+            "a = Shape<end = 1>(x) b = Shape<start = 2>(x) y = Concat<axis = 0>(a, b)",
+            {},
+            id="parts-apart",
+        ),
+        pytest.param(
+            "a = Shape<end = 1>(x) b = Shape<start = 1>(x) c = Abs(a) "
+            "y = Concat<axis = 0>(a, b, c)",
+            {},
+            id="part-is-read",
+        ),
+    ],
+)
+def test_leaves_alone(body, ints, leaves_alone):
+    head = graph(body, **ints)
+    leaves_alone(
+        FuseShapeSlice(), head.replace("int64[?]", "int64") if "scalar" in body else head
+    )
+
+
+def test_leaves_older_opsets_alone(leaves_alone):
+    text = graph("s = Shape(x) y = Gather(s, i)", i=[1])
+    leaves_alone(FuseShapeSlice(), f'<ir_version: 7, opset_import: ["" : 14]> g {text}')
+
+
+def test_looks_into_functions(rewrites):
+    text = """<ir_version: 10, opset_import: ["" : 20, "f" : 1]>
+      g (float[N,2] x) => (int64[?] y) { y = f.size(x) }
+      <domain: "f", opset_import: ["" : 20]> size (x) => (y) {
+      i = Constant<value_ints = [1]>() s = Shape(x) y = Gather(s, i) }"""
+    (function,) = rewrites(FuseShapeSlice(), text).functions.values()
+    assert [node.op_type for node in function if node.inputs] == ["Shape"]

@@ -1,0 +1,92 @@
+import numpy as np
+import pytest
+
+from onnx_passes.passes.fusion.merge_slices import MergeSlices
+
+HEAD = "(float[N,M,9] x) => (float[?,?,?] y)"
+END = 2**63 - 1
+
+
+def graph(body, head=HEAD, **ints):
+    fixed = ", ".join(
+        f"int64[{len(v)}] {k} = {{{', '.join(map(str, v))}}}" for k, v in ints.items()
+    )
+    return f"{head} <{fixed}> {{ {body} }}"
+
+
+def two(first, second):
+    ints = dict(zip("abcdefgh", [*first, *second], strict=False))
+    names = ", ".join("abcd"[: len(first)]), ", ".join("abcdefgh"[len(first) : len(ints)])
+    return graph(f"t = Slice(x, {names[0]}) y = Slice(t, {names[1]})", **ints)
+
+
+def one(*numbers):
+    ints = dict(zip("abcd", numbers, strict=False))
+    return graph(f"y = Slice(x, {', '.join(ints)})", **ints)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "both"),
+    [
+        pytest.param(
+            ([1], [END], [0]), ([2], [5], [1]), ([1, 2], [END, 5], [0, 1]), id="axes"
+        ),
+        pytest.param(
+            ([-3], [-1], [-1]), ([END], [-END], [0], [-1]),
+            ([-3, END], [-1, -END], [2, 0], [1, -1]), id="steps",
+        ),
+        pytest.param(([1], [8], [2]), ([2], [4], [2]), ([3], [5], [2]), id="same-axis"),
+        pytest.param(([1], [3], [2]), ([1], [END], [-1]), ([2], [3], [2]), id="nearer-end"),
+        pytest.param(([1], [3], [2]), ([5], [7], [2]), ([6], [3], [2]), id="nothing-left"),
+        pytest.param(([1, 0], [9, 2]), ([1], [2]), ([2, 0], [3, 2], [0, 1]), id="no-axes"),
+    ],
+)  # fmt: skip
+def test_fires(first, second, both, rewrites):
+    feeds = [
+        {"x": np.arange(np.prod(shape), dtype=np.float32).reshape(shape)}
+        for shape in ((4, 6, 9), (1, 1, 9), (2, 0, 9))
+    ]
+    rewrites(MergeSlices(), two(first, second), one(*both), feeds=feeds)
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        pytest.param(([-3], [9], [2]), ([0], [1], [2]), id="start-from-the-end"),
+        pytest.param(([1], [9], [2]), ([0], [-1], [2]), id="end-from-the-end"),
+        pytest.param(([1], [9], [2], [2]), ([0], [1], [2]), id="step"),
+    ],
+)
+def test_leaves_alone(first, second, leaves_alone):
+    leaves_alone(MergeSlices(), two(first, second))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param(
+            "t = Slice(x, a, b) u = Slice(t, a, b) y = Concat<axis=0>(t, u)", id="read"
+        ),
+        pytest.param("c = Abs(a) t = Slice(x, a, b) y = Slice(t, c, b)", id="computed"),
+    ],
+)
+def test_leaves_what_it_does_not_know_alone(body, leaves_alone):
+    leaves_alone(MergeSlices(), graph(body, a=[0], b=[2]))
+
+
+def test_attributes_of_older_opsets_are_left_alone(leaves_alone):
+    body = """t = Slice<axes = [0], starts = [1], ends = [3]>(x)
+      y = Slice<axes = [1], starts = [1], ends = [3]>(t)"""
+    leaves_alone(
+        MergeSlices(), graph(body, f'<ir_version: 7, opset_import: ["" : 9]> g {HEAD}')
+    )
+
+
+def test_looks_into_functions(rewrites):
+    text = """<ir_version: 10, opset_import: ["" : 20, "f" : 1]>
+      g (float[N,M] x) => (float[?,?] y) { y = f.cut(x) }
+      <domain: "f", opset_import: ["" : 20]> cut (x) => (y) {
+      a = Constant<value_ints = [0]>() b = Constant<value_ints = [1]>()
+      t = Slice(x, a, b, a) y = Slice(t, a, b, b) }"""
+    (function,) = rewrites(MergeSlices(), text).functions.values()
+    assert [node.op_type for node in function if node.inputs] == ["Slice"]
