@@ -1,0 +1,87 @@
+import pytest
+
+from onnx_passes.passes.annotation.shape_inference import ShapeInference
+from onnx_passes.passes.fusion.fuse_group_normalization import FuseGroupNormalization
+from onnx_passes.testing import assert_leaves_alone, parse
+
+NUMBERS = {
+    "g": "int64[3] g = {0, 2, -1}",
+    "s": "float[2] s = {1, 1}",
+    "b": "float[2] b = {0, 0}",
+    "w": "float[4,1,1] w = {1, 2, 3, 4}",
+    "c": "float[1,4,1,1] c = {4, 3, 2, 1}",
+    "w0": "float[4] w0 = {1, 2, 3, 4}",
+    "c0": "float[4] c0 = {4, 3, 2, 1}",
+    "i": "float[4] i = {1, 1, 1, 1}",
+    "o": "float[4] o = {0, 0, 0, 0}",
+}
+PLAIN = """r = Reshape(x, g) n = InstanceNormalization<epsilon = 0.001>(r, s, b)
+  k = Shape(x) t = Reshape(n, k) """
+
+
+def model(body, *, x="N,4,H,3", opset=21, shape=None, **numbers):
+    words = {*body.replace("(", " ").replace(")", " ").replace(",", " ").split()}
+    kept = ", ".join(v for k, v in (NUMBERS | numbers).items() if k in words)
+    made = parse(f"""<ir_version: 10, opset_import: ["" : {opset}]> m
+      (float[{x}] x) => (float[{shape or x}] y) <{kept}> {{ {body} }}""")
+    ShapeInference()(made)
+    return made
+
+
+def group(*parameters):
+    return f"GroupNormalization<epsilon = 0.001, num_groups = 2>({', '.join(parameters)})"
+
+
+@pytest.mark.parametrize(
+    ("body", "after"),
+    [
+        pytest.param(
+            "m = Mul(t, w) y = Add(m, c)", f"y = {group('x', 'w0', 'c0')}", id="both"
+        ),
+        pytest.param(
+            "m = Mul(w, t) y = Add(c, m)", f"y = {group('x', 'w0', 'c0')}", id="swap"
+        ),
+        pytest.param("y = Mul(t, w)", f"y = {group('x', 'w0', 'o')}", id="scale"),
+        pytest.param("y = Add(t, c)", f"y = {group('x', 'i', 'c0')}", id="bias"),
+        pytest.param("y = Exp(t)", f"t = {group('x', 'i', 'o')} y = Exp(t)", id="neither"),
+    ],
+)
+def test_fires(body, after, rewrites):
+    rewrites(FuseGroupNormalization(), model(PLAIN + body), model(after))
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        pytest.param(model(PLAIN + "y = Exp(t)", opset=20), id="before-opset-21"),
+        pytest.param(
+            model(PLAIN + "y = Exp(t)", s="float[2] s = {1, 2}"), id="scale-by-group"
+        ),
+        pytest.param(model(PLAIN + "y = Exp(t)", b="float[2] b = {0, 2}"), id="bias-by-group"),
+        pytest.param(
+            model(PLAIN + "y = Exp(t)", x="2,3,2,3"), id="groups-that-part-a-channel"
+        ),
+        pytest.param(
+            model(PLAIN + "y = Exp(t)", x="2,4,2,3", g="int64[3] g = {4, 2, 6}"),
+            id="groups-across-samples",
+        ),
+        pytest.param(
+            model(
+                PLAIN.replace("k = Shape(x)", "j = Shape(x) k = Gather(j, p)") + "y = Exp(t)",
+                x="2,4,6,4",
+                shape="2,4,4,6",
+                p="int64[4] p = {0, 1, 3, 2}",
+            ),
+            id="another-shape",
+        ),
+        pytest.param(model(PLAIN + "e = ReduceSum(n) y = Add(t, e)"), id="second-reader"),
+        pytest.param(
+            model(f"n = {group('x', 'i', 'o')} y = Mul(n, w)", w="float[3] w = {1, 2, 3}"),
+            id="scale-by-column",
+        ),
+        pytest.param(model(f"n = {group('x', 'i', 'c0')} y = Mul(n, w)"), id="scale-of-bias"),
+        pytest.param(model(f"n = {group('x', 'w0', 'o')} y = Mul(n, w)"), id="scale-twice"),
+    ],
+)
+def test_leaves_alone(before):
+    assert_leaves_alone(FuseGroupNormalization(), before)
