@@ -1,0 +1,1 @@
+"""Passes that put primitive operators in the place of a composite one."""

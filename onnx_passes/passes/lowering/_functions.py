@@ -1,0 +1,76 @@
+"""What the passes share that put in the function by which ONNX defines an operator."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import onnx_ir as ir
+
+from onnx_passes.passes._support.calls import Names, inline_call
+from onnx_passes.passes._support.scopes import nodes_within
+from onnx_passes.passes.base import Transformation
+from onnx_passes.passes.convert._bodies import body_of
+from onnx_passes.passes.convert._conform import conform, schema_of
+from onnx_passes.passes.convert._edit import CannotConvertError
+from onnx_passes.passes.convert._up import UP
+from onnx_passes.surgery.walk import graphs_within
+
+
+class FunctionPass(Transformation):
+    """A pass that puts in the definitions of operators, in subgraphs too.
+
+    Not in functions: a definition depends on types, and theirs on the call.
+    """
+
+    requires: ClassVar[Any] = ("topological-sort", "shape-inference")
+
+    def wanted(self, node: ir.Node) -> bool:
+        """Whether an operator is to be lowered."""
+        raise NotImplementedError
+
+    def call(self, model: ir.Model) -> ir.passes.PassResult:
+        """Put in the definitions, and those of what they bring."""
+        modified = False
+        opset = model.opset_imports.get("", 0)
+        names = Names(*graphs_within(model.graph))
+        pending = [n for graph in graphs_within(model.graph) for n in graph]
+        while pending:
+            node = pending.pop()
+            if node.domain or node.op_identifier() in model.functions or not self.wanted(node):
+                continue
+            put_in = self._define(node, opset, names)
+            modified = modified or bool(put_in)
+            pending += put_in
+        return ir.passes.PassResult(model, modified=modified)
+
+    def _define(self, node: ir.Node, opset: int, names: Names) -> list[ir.Node]:
+        """Put a definition in the place of a node; nothing where there is none that fits."""
+        graph = node.graph
+        assert graph is not None, "the node has just been found in it"
+        attributes = dict(node.attributes)
+        found = body_of(node, opset)
+        if found is None or not _fits(found[0], node, found[1], opset):
+            for name in node.attributes.keys() - attributes.keys():
+                del node.attributes[name]  # the defaults that `body_of` has filled in
+            return []
+        nodes = inline_call(graph, node, found[0], names)
+        return [inner for outer in nodes for inner in nodes_within(outer)]
+
+
+def _fits(body: ir.Function, node: ir.Node, since: int, opset: int) -> bool:
+    """Whether a definition of an older opset means the same in this one."""
+    if len(node.inputs) > len(body.inputs) or len(node.outputs) > len(body.outputs):
+        return False
+    given = dict(zip(body.inputs, node.inputs, strict=False))
+    if any(value in body.inputs and given.get(value) is None for value in body.outputs):
+        return False
+    for inner in (n for outer in body for n in nodes_within(outer)):
+        after = schema_of(inner, opset)
+        borders = range(since + 1, opset + 1)
+        if after is None or any(UP.find(inner.op_type, border) for border in borders):
+            return False
+        try:
+            conform(inner, schema_of(inner, since), after)
+        except CannotConvertError:
+            return False
+    return True

@@ -1,0 +1,117 @@
+"""Making primitive operators as an opset spells them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from onnx_passes.passes.base import Op, Value
+
+FLOATS = frozenset(
+    {ir.DataType.FLOAT16, ir.DataType.BFLOAT16, ir.DataType.FLOAT, ir.DataType.DOUBLE}
+)
+HALVES = frozenset({ir.DataType.FLOAT16, ir.DataType.BFLOAT16})
+"""Types in which sums lose too much: kernels add up in single precision."""
+
+
+class Primitives:
+    """Adds nodes to a replacement.
+
+    Attributes:
+        op: onnxscript's builder.
+        opset: The opset that the nodes are of.
+        dtype: Type of the numbers that :meth:`number` makes.
+    """
+
+    def __init__(self, op: Op, opset: int, dtype: ir.DataType | None) -> None:
+        """Make nodes with ``op``."""
+        assert dtype is not None, "a pass lowers known types only"
+        self.op = op
+        self.opset = opset
+        self.dtype = dtype
+
+    def node(self, operator: str, *inputs: Value | None, **attributes: object) -> Value:
+        """Add a node, and return its output."""
+        made: Value = getattr(self.op, operator)(*inputs, **attributes)
+        return made
+
+    def number(self, value: float) -> Value:
+        """Return a scalar of the type computed in."""
+        return self.tensor(np.array(value, self.dtype.numpy()))
+
+    def ints(self, values: Sequence[int]) -> Value:
+        """Return a list of int64."""
+        return self.tensor(np.array(values, np.int64))
+
+    def tensor(self, array: np.ndarray[Any, Any]) -> Value:
+        """Return a constant."""
+        return self.node("Constant", value=ir.tensor(array))
+
+    def widened(self, dtype: ir.DataType | None = None) -> Primitives:
+        """Return the same in a type in which sums are precise: single precision or more."""
+        wide = ir.DataType.FLOAT if self.dtype in HALVES else self.dtype
+        if ir.DataType.DOUBLE in (dtype, wide):
+            wide = ir.DataType.DOUBLE
+        return Primitives(self.op, self.opset, wide)
+
+    def cast(self, value: Value, source: ir.DataType | None) -> Value:
+        """Return a value of type ``source`` in the type computed in."""
+        return value if source is self.dtype else self.node("Cast", value, to=int(self.dtype))
+
+    def reduce(
+        self, operator: str, value: Value, axes: Sequence[int], *, keepdims: int = 1
+    ) -> Value:
+        """Reduce over axes, which are an attribute in older opsets."""
+        if self.opset < (13 if operator == "ReduceSum" else 18):
+            return self.node(operator, value, axes=[*axes], keepdims=keepdims)
+        return self.node(operator, value, self.ints(axes), keepdims=keepdims)
+
+    def unsqueeze(self, value: Value, axes: Sequence[int]) -> Value:
+        """Insert axes of size 1; as it is if there are none."""
+        if not axes:
+            return value
+        if self.opset < 13:
+            return self.node("Unsqueeze", value, axes=[*axes])
+        return self.node("Unsqueeze", value, self.ints(axes))
+
+    def pad(self, value: Value, pads: Sequence[int], number: float) -> Value:
+        """Pad with a number; as it is if there is nothing to pad."""
+        if not any(pads):
+            return value
+        if self.opset < 11:
+            return self.node("Pad", value, pads=[*pads], value=number)
+        return self.node("Pad", value, self.ints(pads), self.number(number))
+
+    def reshape(self, value: Value, shape: Sequence[int]) -> Value:
+        """Give another shape: 0 keeps a dimension, -1 is what is left."""
+        return self.node("Reshape", value, self.ints(shape))
+
+    def sigmoid(self, x: Value) -> Value:
+        """``1 / (1 + exp(-x))``: where exp overflows, the quotient is 0, as it should be."""
+        grown = self.node("Add", self.node("Exp", self.node("Neg", x)), self.number(1.0))
+        return self.node("Div", self.number(1.0), grown)
+
+    def softplus(self, x: Value) -> Value:
+        """``log(1 + exp(x))`` without overflow, as ``max(x, 0) + log(1 + exp(-|x|))``."""
+        decayed = self.node("Exp", self.node("Neg", self.node("Abs", x)))
+        rest = self.node("Log", self.node("Add", decayed, self.number(1.0)))
+        return self.node("Add", self.node("Max", x, self.number(0.0)), rest)
+
+    def hard_sigmoid(self, x: Value, alpha: float, beta: float) -> Value:
+        """``max(0, min(1, alpha * x + beta))``."""
+        line = self.node("Add", self.node("Mul", x, self.number(alpha)), self.number(beta))
+        capped = self.node("Min", line, self.number(1.0))
+        return self.node("Max", capped, self.number(0.0))
+
+    def normalized(
+        self, x: Value, axes: Sequence[int], epsilon: float, *, centred: bool = True
+    ) -> Value:
+        """``(x - mean) / sqrt(variance + epsilon)`` over axes; without the mean if asked."""
+        if centred:
+            x = self.node("Sub", x, self.reduce("ReduceMean", x, axes))
+        variance = self.reduce("ReduceMean", self.node("Mul", x, x), axes)
+        shifted = self.node("Add", variance, self.number(epsilon))
+        return self.node("Div", x, self.node("Sqrt", shifted))

@@ -1,0 +1,57 @@
+"""Compute AveragePool by ReduceSum, over the windows of its input."""
+
+from functools import reduce
+from typing import Any
+
+import numpy as np
+
+from onnx_passes import passes
+from onnx_passes.passes.base import Op, Value, Var
+from onnx_passes.passes.lowering._base import LoweringPass, Site
+from onnx_passes.passes.lowering._primitives import Primitives
+from onnx_passes.passes.lowering._windows import gathered, padded, windows_of
+
+
+@passes.verify.tolerance
+@passes.register()
+@passes.register("lower")
+class LowerAveragePool(LoweringPass):
+    """Compute AveragePool by ReduceSum, over the windows of its input.
+
+    Before: ``AveragePool<kernel_shape, strides, dilations, pads, count_include_pad>(x)``
+    After:  ``s / sizes``, where ``s`` is ``ReduceSum(Gather(Pad(x), windows))`` along each
+            spatial axis, one after the other, and ``sizes`` counts what is in each window
+
+    Sound because the sum over a box is that of the sums along its axes. Half precision is
+    computed in single precision. The contract is a tolerance: engines sum up in another order.
+
+    Leaves alone: inputs whose type or spatial sizes are not known, as in functions; what is
+    empty; windows of nothing but padding.
+    """
+
+    def pattern(self, op: Op, x: Var) -> Var:
+        return op.AveragePool(x, _outputs=["y"])
+
+    def obstacle(self, site: Site) -> str | None:
+        found = windows_of(site, None)
+        return found if isinstance(found, str) else None
+
+    def lowered(self, to: Primitives, site: Site) -> Value:
+        windows = windows_of(site, None)
+        assert not isinstance(windows, str), "an obstacle otherwise"
+        wide = to.widened()
+        x = padded(wide, wide.cast(site.given(0), to.dtype), windows, 0.0)
+        for axis, window in enumerate(windows, 2):
+            if not window.is_whole:
+                x = wide.reduce(
+                    "ReduceSum", gathered(wide, x, window, axis), [axis], keepdims=0
+                )
+        padding = bool(site.integer("count_include_pad", 0))
+        sizes = [window.inside(padding=padding) for window in windows]
+        return to.cast(wide.node("Div", x, self._divisor(wide, sizes)), wide.dtype)
+
+    def _divisor(self, wide: Primitives, sizes: list[np.ndarray[Any, Any]]) -> Value:
+        products = reduce(np.multiply.outer, sizes)
+        if (products == products.flat[0]).all():
+            return wide.number(float(products.flat[0]))
+        return wide.tensor(products.astype(wide.dtype.numpy()))

@@ -1,0 +1,53 @@
+"""Compute Clip by Min and Max."""
+
+import numpy as np
+import onnx_ir as ir
+
+from onnx_passes import passes
+from onnx_passes.passes.base import Op, Value, Var
+from onnx_passes.passes.lowering._base import LoweringPass, Site
+from onnx_passes.passes.lowering._primitives import FLOATS, Primitives
+
+NUMBERS = frozenset(
+    {*FLOATS, ir.DataType.INT32, ir.DataType.INT64, ir.DataType.UINT32, ir.DataType.UINT64}
+    | {ir.DataType.INT8, ir.DataType.UINT8, ir.DataType.INT16, ir.DataType.UINT16}
+)
+
+
+@passes.verify.tolerance
+@passes.register()
+@passes.register("lower")
+class LowerClip(LoweringPass):
+    """Compute Clip by Min and Max.
+
+    Before: ``Clip(x, low, high)``
+    After:  ``Min(Max(x, low), high)``; without a bound, without its operator
+
+    Sound because this is how the operator is defined, also where the bounds are in the wrong
+    order. NaN stays NaN. The contract is a tolerance: which of two zeros is the smaller one,
+    kernels do not agree on.
+
+    Leaves alone: nodes whose type is not known, as in functions; opsets before 8, whose Min
+    and Max do not broadcast.
+    """
+
+    since = 8
+    dtypes = NUMBERS
+
+    def pattern(self, op: Op, x: Var) -> Var:
+        return op.Clip(x, _allow_other_inputs=True, _outputs=["y"])
+
+    def lowered(self, to: Primitives, site: Site) -> Value:
+        x = site.given(0)
+        low, high = site.input(1), site.input(2)
+        if site.opset < 11:
+            low, high = self._attribute(to, site, "min"), self._attribute(to, site, "max")
+        result = x if low is None else to.node("Max", x, low)
+        result = result if high is None else to.node("Min", result, high)
+        return to.node("Identity", x) if result is x else result
+
+    def _attribute(self, to: Primitives, site: Site, name: str) -> Value:
+        # Without it the bound is the extreme of single precision, which infinities exceed.
+        extreme = getattr(np.finfo(np.float32), name)
+        with np.errstate(over="ignore"):
+            return to.number(site.number(name, float(extreme)))

@@ -1,0 +1,77 @@
+"""Put the functions by which ONNX defines operators in their place."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import onnx
+import onnx_ir as ir
+
+from onnx_passes import passes
+from onnx_passes.errors import OptionError
+from onnx_passes.passes.lowering._functions import FunctionPass
+from onnx_passes.passes.naming import did_you_mean
+
+NO_SIMPLER = frozenset({"Bernoulli", "Range", "SequenceMap"})
+"""Operators whose definition draws other random numbers, or is a Loop."""
+
+
+@passes.verify.tolerance
+@passes.register()
+@passes.register("lower")
+class LowerFunctions(FunctionPass):
+    """Put the functions by which ONNX defines operators in their place.
+
+    Before: ``ThresholdedRelu<alpha = 2.0>(x)``
+    After:  ``Where(Less(Cast(2.0), x), x, Cast(0.0))``
+
+    For the operators that have no pass of their own. What a definition brings in is lowered
+    too, if it is among the operators asked for.
+
+    Sound because the definition is part of ONNX, made for the node's attributes and types. The
+    contract is a tolerance: engines round their kernels in another way, and some definitions
+    overflow earlier.
+
+    Leaves alone: operators of which ONNX has no definition for the model's opset, or one that
+    uses an operator that has since changed; nodes whose types a definition has to know, and
+    which are not known; bodies of functions; Bernoulli, Range and SequenceMap unless they are
+    named, since their definitions are no simpler.
+
+    Attributes:
+        operators: The operators to lower; without any, all that ONNX defines so.
+    """
+
+    operators: tuple[str, ...] = ()
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        """Create the pass with its options.
+
+        Raises:
+            OptionError: An operator does not exist, or ONNX defines it by no function.
+        """
+        super().__init__(*args, **options)
+        known = _function_operators()
+        for name in self.operators:
+            if name not in known:
+                raise OptionError(
+                    f"{self.name}: ONNX defines no operator {name!r} by a function",
+                    help=did_you_mean(
+                        name, known, f"it does so for {', '.join(sorted(known))}"
+                    ),
+                )
+        self._wanted = frozenset(self.operators) or known - NO_SIMPLER
+
+    def wanted(self, node: ir.Node) -> bool:
+        return node.op_type in self._wanted
+
+
+@cache
+def _function_operators() -> frozenset[str]:
+    # The type stubs of onnx leave out what a schema says of functions.
+    schemas: Any = onnx.defs.get_all_schemas_with_history()
+    return frozenset(
+        schema.name
+        for schema in schemas
+        if not schema.domain and (schema.has_function or schema.has_context_dependent_function)
+    )

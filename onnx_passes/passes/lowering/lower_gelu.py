@@ -1,0 +1,41 @@
+"""Compute Gelu by Erf, or by Tanh."""
+
+import math
+
+from onnx_passes import passes
+from onnx_passes.passes.base import Op, Value, Var
+from onnx_passes.passes.lowering._base import LoweringPass, Site
+from onnx_passes.passes.lowering._primitives import Primitives
+
+CUBIC = 0.044715
+
+
+@passes.verify.tolerance
+@passes.register()
+@passes.register("lower")
+class LowerGelu(LoweringPass):
+    """Compute Gelu by Erf, or by Tanh.
+
+    Before: ``Gelu(x)``, or ``Gelu<approximate = "tanh">(x)``
+    After:  ``x * 0.5 * (1 + Erf(x / sqrt(2)))``, or
+            ``x * 0.5 * (1 + Tanh(sqrt(2 / pi) * (x + 0.044715 * x * x * x)))``
+
+    Sound because this is how the operator is defined. The contract is a tolerance: engines
+    round their kernels in another way, and the formula of minus infinity is NaN.
+
+    Leaves alone: nodes whose type is not known, as in functions.
+    """
+
+    def pattern(self, op: Op, x: Var) -> Var:
+        return op.Gelu(x, _outputs=["y"])
+
+    def lowered(self, to: Primitives, site: Site) -> Value:
+        x = site.given(0)
+        if site.text("approximate", "none") == "none":
+            curve = to.node("Erf", to.node("Mul", x, to.number(1 / math.sqrt(2))))
+        else:
+            square = to.node("Mul", to.node("Mul", x, x), to.number(CUBIC))
+            inner = to.node("Add", x, to.node("Mul", square, x))
+            curve = to.node("Tanh", to.node("Mul", inner, to.number(math.sqrt(2 / math.pi))))
+        raised = to.node("Add", curve, to.number(1.0))
+        return to.node("Mul", to.node("Mul", x, to.number(0.5)), raised)

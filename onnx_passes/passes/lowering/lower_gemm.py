@@ -1,0 +1,56 @@
+"""Compute Gemm by MatMul."""
+
+import onnx_ir as ir
+
+from onnx_passes import passes
+from onnx_passes.passes.base import Op, Value, Var
+from onnx_passes.passes.lowering._base import LoweringPass, Site
+from onnx_passes.passes.lowering._primitives import FLOATS, Primitives
+
+
+@passes.verify.tolerance
+@passes.register()
+@passes.register("lower")
+class LowerGemm(LoweringPass):
+    """Compute Gemm by MatMul.
+
+    Before: ``Gemm<alpha, beta, transA, transB>(a, b, c)``
+    After:  ``alpha * MatMul(Transpose(a), Transpose(b)) + beta * c``; without what is not
+            asked for
+
+    Sound because this is how the operator is defined. The contract is a tolerance: engines
+    fold the factors into the product, and sum up in another order.
+
+    Leaves alone: integers with factors that are not 1; opsets before 9 for integers, whose
+    MatMul has none; nodes whose type is not known, as in functions.
+    """
+
+    dtypes = frozenset(
+        {*FLOATS, ir.DataType.INT32, ir.DataType.INT64, ir.DataType.UINT32, ir.DataType.UINT64}
+    )
+
+    def pattern(self, op: Op, a: Var, b: Var) -> Var:
+        return op.Gemm(a, b, _allow_other_inputs=True, _outputs=["y"])
+
+    def obstacle(self, site: Site) -> str | None:
+        if site.dtype in FLOATS:
+            return None
+        factors = (site.number("alpha", 1.0), site.number("beta", 1.0))
+        if site.opset < 9 or factors != (1.0, 1.0):
+            return "its integers are multiplied by a number"
+        return None
+
+    def lowered(self, to: Primitives, site: Site) -> Value:
+        factors = []
+        for index, name in enumerate(("transA", "transB")):
+            factor = site.given(index)
+            turned = bool(site.integer(name, 0))
+            factors.append(to.node("Transpose", factor, perm=[1, 0]) if turned else factor)
+        product = self._scaled(to, to.node("MatMul", *factors), site.number("alpha", 1.0))
+        bias, beta = site.input(2), site.number("beta", 1.0)
+        if bias is None or beta == 0.0:
+            return product
+        return to.node("Add", product, self._scaled(to, bias, beta))
+
+    def _scaled(self, to: Primitives, value: Value, factor: float) -> Value:
+        return value if factor == 1.0 else to.node("Mul", value, to.number(factor))

@@ -1,0 +1,32 @@
+"""Compute HardSigmoid by Min and Max."""
+
+from onnx_passes import passes
+from onnx_passes.passes.base import Op, Value, Var
+from onnx_passes.passes.lowering._base import LoweringPass, Site
+from onnx_passes.passes.lowering._primitives import Primitives
+
+
+@passes.verify.tolerance
+@passes.register()
+@passes.register("lower")
+class LowerHardSigmoid(LoweringPass):
+    """Compute HardSigmoid by Min and Max.
+
+    Before: ``HardSigmoid<alpha, beta>(x)``
+    After:  ``Max(0, Min(1, alpha * x + beta))``
+
+    Sound because this is how the operator is defined. The contract is a tolerance: engines
+    may round the product and the sum at once.
+
+    Leaves alone: nodes whose type is not known, as in functions; opsets before 8, whose Min
+    and Max do not broadcast.
+    """
+
+    since = 8
+
+    def pattern(self, op: Op, x: Var) -> Var:
+        return op.HardSigmoid(x, _outputs=["y"])
+
+    def lowered(self, to: Primitives, site: Site) -> Value:
+        alpha, beta = site.number("alpha", 0.2), site.number("beta", 0.5)
+        return to.hard_sigmoid(site.given(0), alpha, beta)

@@ -1,0 +1,39 @@
+"""Compute InstanceNormalization by means."""
+
+from onnx_passes import passes
+from onnx_passes.passes.base import Op, Value, Var
+from onnx_passes.passes.lowering._base import LoweringPass, Site
+from onnx_passes.passes.lowering._primitives import Primitives
+
+
+@passes.verify.tolerance
+@passes.register()
+@passes.register("lower")
+class LowerInstanceNormalization(LoweringPass):
+    """Compute InstanceNormalization by means.
+
+    Before: ``InstanceNormalization<epsilon>(x, scale, bias)``
+    After:  ``(x - mean) / Sqrt(ReduceMean((x - mean) ** 2) + epsilon) * scale + bias``, over
+            all axes but the first two, along the second of which scale and bias lie
+
+    Sound because this is how the operator is defined. Half precision is computed in single
+    precision. The contract is a tolerance: engines sum up in another order.
+
+    Leaves alone: nodes whose type or rank is not known, as in functions.
+    """
+
+    def pattern(self, op: Op, x: Var, scale: Var, bias: Var) -> Var:
+        return op.InstanceNormalization(x, scale, bias, _outputs=["y"])
+
+    def obstacle(self, site: Site) -> str | None:
+        rank = site.rank()
+        return "it has no spatial axes, or none that are known" if (rank or 0) < 3 else None
+
+    def lowered(self, to: Primitives, site: Site) -> Value:
+        wide, rank = to.widened(), site.rank()
+        assert rank is not None, "an obstacle otherwise"
+        x = wide.cast(site.given(0), to.dtype)
+        result = wide.normalized(x, range(2, rank), site.number("epsilon", 1e-5))
+        scale, bias = (to.unsqueeze(site.given(k), range(1, rank - 1)) for k in (1, 2))
+        scaled = to.node("Mul", to.cast(result, wide.dtype), scale)
+        return to.node("Add", scaled, bias)

@@ -1,0 +1,34 @@
+"""Compute LogSoftmax by Exp, without overflow."""
+
+from onnx_passes import passes
+from onnx_passes.passes.base import Op, Value, Var
+from onnx_passes.passes.lowering._base import Site
+from onnx_passes.passes.lowering._primitives import Primitives
+from onnx_passes.passes.lowering._softmax import SoftmaxPass
+
+
+@passes.verify.tolerance
+@passes.register()
+@passes.register("lower")
+class LowerLogSoftmax(SoftmaxPass):
+    """Compute LogSoftmax by Exp, without overflow.
+
+    Before: ``LogSoftmax<axis>(x)``
+    After:  ``s - Log(ReduceSum(Exp(s)))`` with ``s = x - ReduceMax(x)``, along ``axis``
+
+    Sound because the operator does not change when a number is added to all that it is over,
+    and less their maximum Exp is at most 1. Before opset 13 it is over all axes from ``axis``
+    on. Half precision is computed in single precision. The contract is a tolerance: engines
+    sum up in another order.
+
+    Leaves alone: nodes whose type is not known, as in functions, and before opset 13 those
+    whose rank is not known or 0, or which are over no axis.
+    """
+
+    def pattern(self, op: Op, x: Var) -> Var:
+        return op.LogSoftmax(x, _outputs=["y"])
+
+    def lowered(self, to: Primitives, site: Site) -> Value:
+        wide = to.widened()
+        low, _, total = self.shifted(wide, site)
+        return to.cast(to.node("Sub", low, to.node("Log", total)), wide.dtype)

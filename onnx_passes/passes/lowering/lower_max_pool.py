@@ -1,0 +1,47 @@
+"""Compute MaxPool by ReduceMax, over the windows of its input."""
+
+import numpy as np
+import onnx_ir as ir
+
+from onnx_passes import passes
+from onnx_passes.passes.base import Op, Value, Var
+from onnx_passes.passes.lowering._base import LoweringPass, Site
+from onnx_passes.passes.lowering._primitives import FLOATS, Primitives
+from onnx_passes.passes.lowering._windows import gathered, padded, windows_of
+
+
+@passes.verify.tolerance
+@passes.register()
+@passes.register("lower")
+class LowerMaxPool(LoweringPass):
+    """Compute MaxPool by ReduceMax, over the windows of its input.
+
+    Before: ``MaxPool<kernel_shape, strides, dilations, pads, ceil_mode>(x)``
+    After:  ``ReduceMax(Gather(Pad(x), windows))`` along each spatial axis, one after the other
+
+    Sound because the maximum over a box is that of the maxima along its axes. Padding is the
+    lowest number of the type. The contract is a tolerance: engines do not agree on whether a
+    window with a NaN has a maximum.
+
+    Leaves alone: nodes whose indices are read; inputs whose type or spatial sizes are not
+    known, as in functions; what is empty; windows of nothing but padding.
+    """
+
+    dtypes = frozenset({*FLOATS, ir.DataType.INT8, ir.DataType.UINT8})
+
+    def pattern(self, op: Op, x: Var) -> Var:
+        return op.MaxPool(x, _outputs=["y"])
+
+    def obstacle(self, site: Site) -> str | None:
+        found = windows_of(site, None)
+        return found if isinstance(found, str) else None
+
+    def lowered(self, to: Primitives, site: Site) -> Value:
+        windows = windows_of(site, None)
+        assert not isinstance(windows, str), "an obstacle otherwise"
+        low = -np.inf if to.dtype in FLOATS else np.iinfo(to.dtype.numpy()).min
+        x = padded(to, site.given(0), windows, float(low))
+        for axis, window in enumerate(windows, 2):
+            if not window.is_whole:
+                x = to.reduce("ReduceMax", gathered(to, x, window, axis), [axis], keepdims=0)
+        return to.node("Identity", x) if x is site.given(0) else x

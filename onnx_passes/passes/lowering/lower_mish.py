@@ -1,0 +1,29 @@
+"""Compute Mish by Tanh, Exp and Log, without overflow."""
+
+from onnx_passes import passes
+from onnx_passes.passes.base import Op, Value, Var
+from onnx_passes.passes.lowering._base import LoweringPass, Site
+from onnx_passes.passes.lowering._primitives import Primitives
+
+
+@passes.verify.tolerance
+@passes.register()
+@passes.register("lower")
+class LowerMish(LoweringPass):
+    """Compute Mish by Tanh, Exp and Log, without overflow.
+
+    Before: ``Mish(x)``
+    After:  ``x * Tanh(Max(x, 0) + Log(1 + Exp(-Abs(x))))``
+
+    Sound because Mish is ``x * tanh(softplus(x))``, and the sum is Softplus. The contract
+    is a tolerance: engines may round their kernel in another way.
+
+    Leaves alone: nodes whose type is not known, as in functions.
+    """
+
+    def pattern(self, op: Op, x: Var) -> Var:
+        return op.Mish(x, _outputs=["y"])
+
+    def lowered(self, to: Primitives, site: Site) -> Value:
+        x = site.given(0)
+        return to.node("Mul", x, to.node("Tanh", to.softplus(x)))

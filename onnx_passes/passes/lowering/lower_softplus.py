@@ -1,0 +1,31 @@
+"""Compute Softplus by Exp and Log, without overflow."""
+
+from onnx_passes import passes
+from onnx_passes.passes.base import Op, Value, Var
+from onnx_passes.passes.lowering._base import LoweringPass, Site
+from onnx_passes.passes.lowering._primitives import Primitives
+
+
+@passes.verify.tolerance
+@passes.register()
+@passes.register("lower")
+class LowerSoftplus(LoweringPass):
+    """Compute Softplus by Exp and Log, without overflow.
+
+    Before: ``Softplus(x)``
+    After:  ``Max(x, 0) + Log(1 + Exp(-Abs(x)))``
+
+    Sound because ``log(1 + exp(x))`` equals ``x + log(1 + exp(-x))``, and Exp is only asked
+    for what is at most 0. The contract is a tolerance: sums are rounded in another order.
+
+    Leaves alone: nodes whose type is not known, as in functions; opsets before 8, whose Max
+    does not broadcast.
+    """
+
+    since = 8
+
+    def pattern(self, op: Op, x: Var) -> Var:
+        return op.Softplus(x, _outputs=["y"])
+
+    def lowered(self, to: Primitives, site: Site) -> Value:
+        return to.softplus(site.given(0))

@@ -1,0 +1,30 @@
+"""Compute Swish (SiLU) by Sigmoid."""
+
+from onnx_passes import passes
+from onnx_passes.passes.base import Op, Value, Var
+from onnx_passes.passes.lowering._base import LoweringPass, Site
+from onnx_passes.passes.lowering._primitives import Primitives
+
+
+@passes.verify.tolerance
+@passes.register()
+@passes.register("lower")
+class LowerSwish(LoweringPass):
+    """Compute Swish (SiLU) by Sigmoid.
+
+    Before: ``Swish<alpha>(x)``
+    After:  ``x * Sigmoid(alpha * x)``
+
+    Sound because this is how the operator is defined. The contract is a tolerance: engines
+    may round their kernel in another way.
+
+    Leaves alone: nodes whose type is not known, as in functions.
+    """
+
+    def pattern(self, op: Op, x: Var) -> Var:
+        return op.Swish(x, _outputs=["y"])
+
+    def lowered(self, to: Primitives, site: Site) -> Value:
+        x, alpha = site.given(0), site.number("alpha", 1.0)
+        scaled = x if alpha == 1.0 else to.node("Mul", x, to.number(alpha))
+        return to.node("Mul", x, to.node("Sigmoid", scaled))
