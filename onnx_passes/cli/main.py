@@ -26,6 +26,7 @@ COMMANDS = {
     "inspect": "tell what a model, or saved data, hold",
     "lint": "list all that is wrong about a model",
     "compare": "run models on engines side by side, and compare what they give",
+    "extract": "cut a part out of a model, at values that are named",
     "diff": "list how two models differ, whatever their inner names are",
     "data": "join, convert and show saved inputs and outputs",
     "list": "list the passes",

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from onnx_passes.contracts import Tolerance
     from onnx_passes.io.load import LoadedModel
     from onnx_passes.passes.base import Pass
-    from onnx_passes.runtime.base import Array
+    from onnx_passes.runtime.base import Array, Engine
     from onnx_passes.verify.reduce import Boundary, Reduction
     from onnx_passes.verify.reduce.ledger import Trial
     from onnx_passes.verify.reduce.outcome import Check
@@ -224,15 +224,24 @@ def _check(given: Mapping[str, Any], store: Store, boundary: Boundary) -> Check:
     contract = Tolerance(given["rtol"], given["atol"])
     if given["passes"]:
         return _pass_check(given["passes"], boundary, contract if asked else None)
-    from onnx_passes.config.engine_text import parse_engine
-
-    engine = parse_engine(given["engine"])
+    engine = _engine(given["engine"])
     if given["against"] == "golden":
         return EngineCheck(engine, boundary, contract)
-    against = parse_engine(given["against"]) if given["against"] else None
+    against = _engine(given["against"]) if given["against"] else None
     if against is not None:
         boundary.engine = against  # what is right gives the values at the cuts
     return EngineCheck(engine, against, contract)
+
+
+def _engine(text: str) -> Engine:
+    if "{" not in text:
+        from onnx_passes.runtime.engines import engine_from_config
+
+        # Reading options takes longer to import than a small model to reduce.
+        return engine_from_config(text)
+    from onnx_passes.config.engine_text import parse_engine
+
+    return parse_engine(text)
 
 
 def _pass_check(texts: Sequence[str], boundary: Boundary, contract: Tolerance | None) -> Check:

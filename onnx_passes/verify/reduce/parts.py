@@ -9,6 +9,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.surgery.copy import copy_nodes
+from onnx_passes.surgery.extract import assemble
 from onnx_passes.surgery.walk import captured_values
 from onnx_passes.verify.node_equality import constant_tensor
 from onnx_passes.verify.reduce.boundary import Boundary
@@ -104,19 +105,7 @@ class Parts:
                 _typed(copy, value, self.boundary)
         order = {str(v.name): i for i, v in enumerate(self.model.graph.inputs)}
         inputs.sort(key=lambda v: order.get(str(v.name), len(order)))
-        graph = ir.Graph(
-            inputs,
-            outputs,
-            nodes=copies,
-            initializers=initializers,
-            opset_imports=dict(self.model.graph.opset_imports),
-            name=self.model.graph.name or "reduced",
-        )
-        return ir.Model(
-            graph,
-            ir_version=self.model.ir_version,
-            functions=_functions(self.model, graph),
-        )
+        return assemble(self.model, copies, inputs, outputs, initializers)
 
     def _frozen(self, outside: Iterable[ir.Value]) -> dict[ir.Value, ir.TensorProtocol]:
         """Return values that have to stay as they are; none where no input would be left."""
@@ -165,16 +154,3 @@ def _typed(copy: ir.Value, value: ir.Value, boundary: Boundary) -> bool:
         return False
     copy.type, copy.shape = described
     return True
-
-
-def _functions(model: ir.Model, graph: ir.Graph) -> list[ir.Function]:
-    """Return the functions that a graph calls, and those that these call."""
-    used: dict[ir.OperatorIdentifier, ir.Function] = {}
-    pending: list[ir.Graph | ir.Function] = [graph] if model.functions else []
-    while pending:
-        for node in pending.pop().all_nodes():
-            function = model.functions.get(node.op_identifier())
-            if function is not None and function.identifier() not in used:
-                used[function.identifier()] = function
-                pending.append(function)
-    return [f for key, f in model.functions.items() if key in used]
