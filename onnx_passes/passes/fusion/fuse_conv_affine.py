@@ -12,7 +12,10 @@ from onnx_passes.passes._support.shapes import widens
 from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.base import Op, RewriteRuleSetPass, Transformation, Value, Var
 
-FORMS = (("Mul", "tc"), ("Add", "tc"), ("Sub", "tc"), ("Sub", "ct"), ("Div", "tc"))
+FORMS = (
+    *(("Mul", "tc"), ("Mul", "ct"), ("Add", "tc"), ("Add", "ct")),
+    *(("Sub", "tc"), ("Sub", "ct"), ("Div", "tc")),
+)
 """Operators, and whether the constant is their first or their second operand."""
 
 
@@ -39,7 +42,6 @@ class FuseConvAffine(Transformation, RewriteRuleSetPass):
     """
 
     requires: ClassVar[Any] = ("shape-inference",)
-    commute: ClassVar[bool] = True
 
     def pattern(self) -> list[Any]:
         return list(_RULES)
@@ -61,39 +63,41 @@ class _Behind:
         t = getattr(op, self.layer)(x, w, _allow_other_inputs=True, _outputs=["t"])
         return getattr(op, self.operator)(*_ordered(t, c, self.order), _outputs=["y"])
 
-    @staticmethod
-    def new(x: Value, c: Value, t: Value, y: Value) -> Linear | None:
-        """Return the layer that does both."""
-        return _behind(node_of(t), node_of(y), c) if read_once(t) else None
-
-    def can_be_fused(
-        self, context: Any, x: Value, c: Value, t: Value, y: Value, **_: Any
-    ) -> bool:
-        new = self.new(x, c, t, y)
+    def can_be_fused(self, context: Any, c: Value, t: Value, y: Value, **_: Any) -> bool:
+        new = _behind(node_of(t), node_of(y), c) if read_once(t) else None
         return new is not None and new.tensors() is not None
 
     def fused(self, op: Op, x: Value, c: Value, t: Value, y: Value, **_: Any) -> Value:
-        new = self.new(x, c, t, y)
+        new = _behind(node_of(t), node_of(y), c)
         assert new is not None, "check has seen to it"
         return new.build(op, x)
 
 
-class _Before(_Behind):
+class _Before:
     """Arithmetic on the input of a layer."""
 
-    def __call__(self, op: Op, x: Var, w: Var, c: Var) -> Var:
-        t = getattr(op, self.operator)(*_ordered(x, c, self.order), _outputs=["t"])
+    def __init__(self, layer: str, operator: str) -> None:
+        self.layer, self.operator = layer, operator
+
+    def __call__(self, op: Op, a: Var, b: Var, w: Var) -> Var:
+        t = getattr(op, self.operator)(a, b, _outputs=["t"])
         return getattr(op, self.layer)(t, w, _allow_other_inputs=True, _outputs=["y"])
 
-    @staticmethod
-    def new(x: Value, c: Value, t: Value, y: Value) -> Linear | None:
-        if not read_once(t) or widens(x, c):
-            return None
-        return _before(node_of(y), node_of(t), c)
+    def can_be_fused(self, context: Any, t: Value, y: Value, **_: Any) -> bool:
+        found = _before(node_of(y), t)
+        return found is not None and found[1].tensors() is not None
+
+    def fused(self, op: Op, t: Value, y: Value, **_: Any) -> Value:
+        found = _before(node_of(y), t)
+        assert found is not None, "check has seen to it"
+        x, new = found
+        return new.build(op, x)
 
 
-_RULES = [
-    kind(layer, *form) for kind in (_Behind, _Before) for layer in LAYERS for form in FORMS
+_RULES: list[_Behind | _Before] = [
+    *(_Behind(layer, *form) for layer in LAYERS for form in FORMS),
+    *(_Before(layer, name) for layer in LAYERS for name in ("Mul", "Div")),
+    *(_Before(layer, name) for layer in ("Conv", "Gemm") for name in ("Add", "Sub")),
 ]
 
 
@@ -112,15 +116,22 @@ def _behind(layer: ir.Node, arithmetic: ir.Node, c: Value) -> Linear | None:
         return scaled.shifted(summand) if scaled and summand.any() else scaled
 
 
-def _before(layer: ir.Node, arithmetic: ir.Node, c: Value) -> Linear | None:
-    found = Linear.of(layer)
-    pair = _affine(found, arithmetic, c, found.channels_in) if found else None
-    if found is None or pair is None:
+def _before(layer: ir.Node, t: Value) -> tuple[Value, Linear] | None:
+    """Return what the arithmetic is done to, and the layer that does it itself."""
+    found, arithmetic = Linear.of(layer), node_of(t)
+    x, c = arithmetic.inputs
+    if constant_of(c) is None and arithmetic.op_type != "Div":
+        x, c = c, x
+    if found is None or x is None or c is None or not read_once(t) or widens(x, c):
+        return None
+    pair = _affine(found, arithmetic, c, found.channels_in)
+    if pair is None:
         return None
     factor, summand = pair
     with np.errstate(all="ignore"):
-        shifted = found.shifted_before(summand) if summand.any() else found
-        return shifted.scaled_before(factor) if shifted and (factor != 1).any() else shifted
+        new = found.shifted_before(summand) if summand.any() else found
+        new = new.scaled_before(factor) if new and (factor != 1).any() else new
+    return None if new is None else (x, new)
 
 
 def _affine(

@@ -61,15 +61,18 @@ def test_fires_behind_a_layer(layer, bias, then, rewrites):
 
 @pytest.mark.parametrize("layer", LAYERS, ids=IDS)
 @pytest.mark.parametrize("scalar", [False, True], ids=["channels", "scalar"])
-def test_fires_before_a_layer(layer, scalar, rewrites):
+@pytest.mark.parametrize("first", ["t = Mul(x, c)", "t = Mul(c, x)", "t = Div(x, c)"])
+def test_fires_before_a_layer(layer, scalar, first, rewrites):
     c = draw() if scalar else channels(layer["x"][1], len(layer["x"]))
-    text = model("t = Mul(x, c) r = LAYER(t, w)", **layer, c=c)
+    text = model(f"{first} r = LAYER(t, w)", **layer, c=c)
     after = rewrites(FuseConvAffine(), text)
     assert kinds(after) == [layer["layer"].partition("<")[0], "Relu"]
 
 
 @pytest.mark.parametrize("layer", [CONV, GROUPS, GEMM], ids=["conv", "groups", "gemm"])
-@pytest.mark.parametrize("first", ["t = Add(x, c)", "t = Sub(x, c)", "t = Sub(c, x)"])
+@pytest.mark.parametrize(
+    "first", ["t = Add(x, c)", "t = Add(c, x)", "t = Sub(x, c)", "t = Sub(c, x)"]
+)
 def test_sums_before_a_layer_that_does_not_pad(layer, first, rewrites):
     c = channels(layer["x"][1], len(layer["x"]))
     after = rewrites(FuseConvAffine(), model(f"{first} r = LAYER(t, w)", **layer, c=c))

@@ -1,0 +1,106 @@
+"""Put a factor into the constant weights of a MatMul."""
+
+from typing import Any, ClassVar
+
+import numpy as np
+import onnx_ir as ir
+
+from onnx_passes import passes
+from onnx_passes.passes._support.linear import SMALL
+from onnx_passes.passes._support.matches import Array, narrowed, node_of, wide
+from onnx_passes.passes._support.tensors import constant_of
+from onnx_passes.passes.base import Op, RewriteRuleSetPass, Transformation, Value, Var
+
+
+@passes.verify.tolerance
+@passes.register()
+@passes.register("fuse")
+class FuseMatmulScale(Transformation, RewriteRuleSetPass):
+    """Put a factor into the constant weights of a MatMul.
+
+    Before: ``Mul(MatMul(x, w), s)``, ``Div(Add(MatMul(x, w), b), s)``
+    After:  ``MatMul(x, w * s)``, ``Add(MatMul(x, w / s), b / s)``
+
+    Sound because a product of matrices is linear in each column of the second, and a sum is
+    scaled with its parts. The contract is a tolerance: the weights, computed in double
+    precision, are rounded once more.
+
+    Leaves alone: weights or a summand that are computed, that callers may override, or that
+    something else reads; a factor that is no number and no row of one for each column;
+    weights that overflow or lose digits by it; a product that something else reads.
+    """
+
+    exclusive: ClassVar[bool] = True
+    commute: ClassVar[bool] = True
+
+    def pattern(self) -> list[Any]:
+        return [kind(name) for kind in (_Product, _Sum) for name in ("Mul", "Div")]
+
+    def check(self) -> list[Any]:
+        return [_can_be_fused for _ in range(4)]
+
+    def rewrite(self) -> list[Any]:
+        return [_product, _product, _sum, _sum]
+
+
+class _Product:
+    def __init__(self, operator: str) -> None:
+        self.operator = operator
+
+    def __call__(self, op: Op, x: Var, w: Var, s: Var) -> Var:
+        return getattr(op, self.operator)(op.MatMul(x, w), s, _outputs=["y"])
+
+
+class _Sum:
+    def __init__(self, operator: str) -> None:
+        self.operator = operator
+
+    def __call__(self, op: Op, x: Var, w: Var, s: Var, b: Var) -> Var:
+        t = op.Add(op.MatMul(x, w), b)
+        return getattr(op, self.operator)(t, s, _outputs=["y"])
+
+
+def _can_be_fused(
+    context: Any, x: Value, w: Value, s: Value, y: Value, b: Value | None = None
+) -> bool:
+    return all(_scaled(value, w, s, y) is not None for value in (w, b) if value is not None)
+
+
+def _product(op: Op, x: Value, w: Value, s: Value, y: Value) -> Value:
+    made: Value = op.MatMul(x, _constant(op, w, w, s, y))
+    return made
+
+
+def _sum(op: Op, x: Value, w: Value, s: Value, y: Value, b: Value) -> Value:
+    product = _product(op, x, w, s, y)
+    made: Value = op.Add(product, _constant(op, b, w, s, y))
+    return made
+
+
+def _constant(op: Op, value: Value, w: Value, s: Value, y: Value) -> Value:
+    array = _scaled(value, w, s, y)
+    assert array is not None, "check has seen to it"
+    made: Value = op.Constant(value=ir.tensor(array))
+    return made
+
+
+def _scaled(value: Value, w: Value, s: Value, y: Value) -> Array | None:
+    """Return the weights or the summand times the factor."""
+    tensor, array, factor = constant_of(value), wide(value), wide(s)
+    weights = constant_of(w)
+    if tensor is None or array is None or factor is None or weights is None:
+        return None
+    if len(weights.shape) < 2 or factor.ndim > 1 or not np.isfinite(factor).all():
+        return None
+    if factor.size != 1 and factor.size != weights.shape[-1]:
+        return None
+    if len(value.uses()) > 1 and tensor.size > SMALL:
+        return None
+    if node_of(y).op_type == "Div":
+        if not factor.all():
+            return None
+        factor = 1 / factor
+    with np.errstate(all="ignore"):
+        found = np.asarray(array * factor)
+    # A summand of one number would become a row.
+    return narrowed(found, tensor.dtype) if found.shape == array.shape else None

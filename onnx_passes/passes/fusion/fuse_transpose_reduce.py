@@ -1,0 +1,80 @@
+"""Let a reduction take its axes from before a Transpose."""
+
+from typing import Any, ClassVar
+
+import numpy as np
+import onnx_ir as ir
+
+from onnx_passes import passes
+from onnx_passes.passes._support.axes import axes_of, counted
+from onnx_passes.passes._support.matches import node_of
+from onnx_passes.passes.base import Op, RewriteRuleSetPass, Transformation, Value, Var
+
+REDUCTIONS = (
+    *("ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL1"),
+    *("ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceSumSquare"),
+)
+
+
+@passes.verify.tolerance
+@passes.register()
+@passes.register("fuse")
+class FuseTransposeReduce(Transformation, RewriteRuleSetPass):
+    """Let a reduction take its axes from before a Transpose.
+
+    Before: ``ReduceMean<keepdims = 0>(Transpose<perm = [0, 2, 3, 1]>(x), [1, 2])``
+    After:  ``ReduceMean<keepdims = 0>(x, [2, 3])``
+
+    Sound because the axes that are left keep their order, so that the Transpose moves nothing
+    but what is reduced. The contract is a tolerance: sums are taken in another order.
+
+    Leaves alone: axes that are computed or left out; ``keepdims``; axes that are left in
+    another order; a Transpose without a permutation, or that something else reads.
+    """
+
+    exclusive: ClassVar[bool] = True
+
+    def pattern(self) -> list[Any]:
+        return [_Turned(name) for name in REDUCTIONS]
+
+    def check(self) -> list[Any]:
+        return [_keeps_order for _ in REDUCTIONS]
+
+    def rewrite(self) -> list[Any]:
+        return [_reduced for _ in REDUCTIONS]
+
+
+class _Turned:
+    def __init__(self, operator: str) -> None:
+        self.operator = operator
+
+    def __call__(self, op: Op, x: Var) -> Var:
+        t = op.Transpose(x, _outputs=["t"])
+        return getattr(op, self.operator)(t, _allow_other_inputs=True, _outputs=["y"])
+
+
+def _keeps_order(context: Any, t: Value, y: Value, **_: Any) -> bool:
+    return _axes(t, y) is not None
+
+
+def _axes(t: Value, y: Value) -> list[int] | None:
+    node, perm = node_of(y), node_of(t).attributes.get_ints("perm")
+    axes = counted(axes_of(node), len(perm) if perm else None)
+    if not perm or axes is None or node.attributes.get_int("keepdims", True):
+        return None
+    left = [source for place, source in enumerate(perm) if place not in axes]
+    if left != sorted(left) or any(axis >= len(perm) for axis in axes):
+        return None
+    return sorted(perm[axis] for axis in axes)
+
+
+def _reduced(op: Op, x: Value, t: Value, y: Value, **_: Any) -> Value:
+    node, axes = node_of(y), _axes(t, y)
+    attributes: dict[str, Any] = dict(node.attributes)
+    inputs: list[Any] = [x]
+    if "axes" in attributes:
+        attributes["axes"] = axes
+    else:
+        inputs.append(op.Constant(value=ir.tensor(np.array(axes, np.int64))))
+    made: Value = getattr(op, node.op_type)(*inputs, **attributes)
+    return made

@@ -1,0 +1,46 @@
+"""Take out a Transpose that moves no element, before a Reshape."""
+
+from typing import Any, ClassVar
+
+from onnx_passes import passes
+from onnx_passes.passes._support.matches import node_of
+from onnx_passes.passes._support.shapes import dims_of, ints_of
+from onnx_passes.passes.base import Op, RewriteRulePass, Transformation, Value, Var
+
+
+@passes.verify.equality
+@passes.register()
+@passes.register("fuse")
+class FuseTransposeReshape(Transformation, RewriteRulePass):
+    """Take out a Transpose that moves no element, before a Reshape.
+
+    Before: ``Reshape(Transpose<perm = [0, 2, 1, 3]>(x), [1, -1])`` with ``x`` of shape
+            [N, 1, 8, 4]
+    After:  ``Reshape(x, [1, -1])``
+
+    Sound because axes of size 1 may change places with others without any element doing so,
+    and Reshape keeps the order of the elements.
+
+    Leaves alone: axes of other or of unknown size that change places; a target that is
+    computed, or that copies a dimension (0) of the tensor between.
+    """
+
+    requires: ClassVar[Any] = ("shape-inference",)
+
+    def pattern(self, op: Op, x: Var, target: Var) -> Var:
+        return op.Reshape(op.Transpose(x, _outputs=["t"]), target, _outputs=["y"])
+
+    def check(self, context: Any, x: Value, target: Value, t: Value, y: Value) -> bool:
+        dims, sizes = dims_of(x), ints_of(target)
+        if dims is None or sizes is None:
+            return False
+        if 0 in sizes and not node_of(y).attributes.get_int("allowzero"):
+            return False
+        given = node_of(t).attributes.get_ints("perm")
+        perm = list(given) if given else list(reversed(range(len(dims))))
+        moved = [axis for axis in perm if dims[axis] != 1]
+        return moved == sorted(moved)
+
+    def rewrite(self, op: Op, x: Value, target: Value, t: Value, y: Value) -> Value:
+        made: Value = op.Reshape(x, target, **node_of(y).attributes)
+        return made

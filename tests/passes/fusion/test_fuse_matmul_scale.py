@@ -1,0 +1,77 @@
+import numpy as np
+import pytest
+
+from onnx_passes.passes._support.tensors import constant_of
+from onnx_passes.passes.fusion.fuse_matmul_scale import FuseMatmulScale
+from onnx_passes.testing import assert_leaves_alone, parse
+
+FIXED = """<float[3,2] w = {1, 2, 3, 4, 5, 6}, float[2] b = {1, -1}, float s = {4},
+  float[2] r = {2, 8}, float[2,1] c = {2, 8}, float[1] one = {1}, float zero = {0}>"""
+
+
+def graph(body, dims="?,?,?"):
+    return f"(float[5,2,3] x) => (float[{dims}] y) {FIXED} {{ {body} }}"
+
+
+@pytest.mark.parametrize(
+    ("body", "kinds", "weights"),
+    [
+        ("t = MatMul(x, w) y = Mul(t, s)", ["MatMul"], [[4, 8], [12, 16], [20, 24]]),
+        ("t = MatMul(x, w) y = Mul(s, t)", ["MatMul"], [[4, 8], [12, 16], [20, 24]]),
+        ("t = MatMul(x, w) y = Div(t, r)", ["MatMul"], [[0.5, 0.25], [1.5, 0.5], [2.5, 0.75]]),
+        (
+            "t = MatMul(x, w) u = Add(b, t) y = Mul(u, s)",
+            ["MatMul", "Add"],
+            [[4, 8], [12, 16], [20, 24]],
+        ),
+        (
+            "t = MatMul(x, w) u = Add(t, b) y = Div(u, r)",
+            ["MatMul", "Add"],
+            [[0.5, 0.25], [1.5, 0.5], [2.5, 0.75]],
+        ),
+    ],
+)
+def test_fires(body, kinds, weights, rewrites):
+    after = rewrites(FuseMatmulScale(), graph(body))
+    nodes = [node for node in after.graph if node.op_type != "Constant"]
+    assert [node.op_type for node in nodes] == kinds
+    assert constant_of(nodes[0].inputs[1]).numpy().tolist() == weights
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param("t = MatMul(x, w) y = Mul(t, c)", id="rows"),
+        pytest.param("t = MatMul(x, w) y = Div(t, zero)", id="by-zero"),
+        pytest.param("t = MatMul(x, w) y = Div(s, t)", id="reciprocal"),
+        pytest.param("t = MatMul(x, w) u = Mul(t, s) y = Add(t, u)", id="read"),
+        pytest.param("t = MatMul(x, w) u = Add(t, one) y = Mul(u, r)", id="one-summand"),
+        pytest.param("v = Abs(w) t = MatMul(x, v) y = Mul(t, s)", id="computed"),
+    ],
+)
+def test_leaves_alone(body, leaves_alone):
+    leaves_alone(FuseMatmulScale(), graph(body))
+
+
+@pytest.mark.parametrize("name", ["w", "s", "b"])
+def test_leaves_what_callers_may_override_alone(name):
+    made = parse(graph("t = MatMul(x, w) u = Add(t, b) y = Mul(u, s)"))
+    made.graph.inputs.append(made.graph.initializers[name])
+    assert_leaves_alone(FuseMatmulScale(), made)
+
+
+def test_leaves_big_weights_that_are_shared_alone(leaves_alone):
+    numbers = ", ".join(map(str, np.ones(2048)))
+    text = f"""(float[2,32] x) => (float[?,?] y) <float[32,64] w = {{{numbers}}},
+      float s = {{2}}> {{ t = MatMul(x, w) u = MatMul(x, w) v = Mul(u, s) y = Add(t, v) }}"""
+    leaves_alone(FuseMatmulScale(), text)
+
+
+def test_looks_into_functions(rewrites):
+    text = """<ir_version: 10, opset_import: ["" : 20, "f" : 1]>
+      g (float[2,1] x) => (float[?,?] y) { y = f.more(x) }
+      <domain: "f", opset_import: ["" : 20]> more (x) => (y) {
+      w = Constant<value = float[1,2] {1, 2}>() s = Constant<value_float = 2.0>()
+      t = MatMul(x, w) y = Mul(t, s) }"""
+    (function,) = rewrites(FuseMatmulScale(), text).functions.values()
+    assert [node.op_type for node in function if node.inputs] == ["MatMul"]

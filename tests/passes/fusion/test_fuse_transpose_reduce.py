@@ -1,0 +1,56 @@
+import pytest
+
+from onnx_passes.passes.fusion.fuse_transpose_reduce import REDUCTIONS, FuseTransposeReduce
+
+HEAD = "(float[2,3,N,4] x) => (float[?,?] y)"
+
+
+def graph(body, head=HEAD, **axes):
+    fixed = ", ".join(
+        f"int64[{len(v)}] {k} = {{{', '.join(map(str, v))}}}" for k, v in axes.items()
+    )
+    return f"{head} <{fixed}> {{ {body} }}"
+
+
+@pytest.mark.parametrize("name", REDUCTIONS)
+def test_fires(name, rewrites):
+    body = f"t = Transpose<perm = [0, 2, 3, 1]>(x) y = {name}<keepdims = 0>(t, a)"
+    after = graph(f"y = {name}<keepdims = 0>(x, a)", a=[2, 3])
+    rewrites(FuseTransposeReduce(), graph(body, a=[-2, 1]), after)
+
+
+def test_axes_are_attributes_in_older_opsets(rewrites):
+    head = f'<ir_version: 7, opset_import: ["" : 12]> g {HEAD}'
+    body = """t = Transpose<perm = [0, 2, 3, 1]>(x)
+      y = ReduceSum<keepdims = 0, axes = [1, 2]>(t)"""
+    after = graph("y = ReduceSum<keepdims = 0, axes = [2, 3]>(x)", head)
+    rewrites(FuseTransposeReduce(), graph(body, head), after)
+
+
+@pytest.mark.parametrize(
+    ("body", "dims"),
+    [
+        pytest.param("y = ReduceSum(t, a)", "?,?,?,?", id="keepdims"),
+        pytest.param("y = ReduceSum<keepdims = 0>(t, b)", "?,?", id="order"),
+        pytest.param("y = ReduceSum<keepdims = 0>(t)", "", id="left-out"),
+        pytest.param(
+            "u = ReduceSum<keepdims = 0>(t, a) v = Relu(t) y = MatMul(u, v)",
+            "?,?,?,?",
+            id="read",
+        ),
+    ],
+)
+def test_leaves_alone(body, dims, leaves_alone):
+    head = HEAD.replace("[?,?]", f"[{dims}]" if dims else "").replace("2,3,N,4", "2,3,4,2")
+    text = graph(f"t = Transpose<perm = [0, 2, 3, 1]>(x) {body}", head, a=[1, 2], b=[0, 1])
+    leaves_alone(FuseTransposeReduce(), text)
+
+
+def test_looks_into_functions(rewrites):
+    text = """<ir_version: 10, opset_import: ["" : 20, "f" : 1]>
+      g (float[N,2] x) => (float[?] y) { y = f.total(x) }
+      <domain: "f", opset_import: ["" : 20]> total (x) => (y) {
+      a = Constant<value_ints = [0]>() t = Transpose<perm = [1, 0]>(x)
+      y = ReduceSum<keepdims = 0>(t, a) }"""
+    (function,) = rewrites(FuseTransposeReduce(), text).functions.values()
+    assert [node.op_type for node in function if node.inputs] == ["ReduceSum"]

@@ -1,0 +1,50 @@
+import pytest
+
+from onnx_passes.passes.fusion.fuse_transpose_reshape import FuseTransposeReshape
+
+
+def graph(body, shape, target=(-1, 4)):
+    numbers = ", ".join(map(str, target))
+    fixed = f"int64[{len(target)}] s = {{{numbers}}}"
+    dims = ",".join("?" * len(target))
+    return f"(float[{shape}] x) => (float[{dims}] y) <{fixed}> {{ {body} }}"
+
+
+@pytest.mark.parametrize(
+    ("shape", "perm"),
+    [
+        ("2,1,8,4", "<perm = [0, 2, 1, 3]>"),
+        ("N,1,8,4", "<perm = [1, 0, 2, 3]>"),
+        ("1,1,8,4", "<perm = [2, 1, 0, 3]>"),
+        ("1,1,8,1", ""),
+    ],
+)
+def test_fires(shape, perm, rewrites):
+    before = graph(f"t = Transpose{perm}(x) y = Reshape(t, s)", shape)
+    rewrites(FuseTransposeReshape(), before, graph("y = Reshape(x, s)", shape))
+
+
+@pytest.mark.parametrize(
+    ("shape", "perm", "target"),
+    [
+        pytest.param("2,3,8,4", "<perm = [0, 2, 1, 3]>", (-1, 4), id="moves"),
+        pytest.param("2,N,8,4", "<perm = [0, 2, 1, 3]>", (-1, 4), id="unknown"),
+        pytest.param("2,1,8,4", "<perm = [0, 2, 1, 3]>", (0, -1), id="copies"),
+    ],
+)
+def test_leaves_alone(shape, perm, target, leaves_alone):
+    text = graph(f"t = Transpose{perm}(x) y = Reshape(t, s)", shape, target)
+    leaves_alone(FuseTransposeReshape(), text)
+
+
+def test_leaves_computed_targets_alone(leaves_alone):
+    text = graph("t = Transpose(x) u = Abs(s) y = Reshape(t, u)", "1,8", (2, 4))
+    leaves_alone(FuseTransposeReshape(), text)
+
+
+def test_looks_into_branches(rewrites):
+    text = """(float[1,4] x, bool p) => (float[?] y) <int64[1] s = {4}> {
+      y = If(p) <then_branch = g () => (float[?] u) { t = Transpose(x) u = Reshape(t, s) },
+                 else_branch = h () => (float[?] v) { v = Reshape(x, s) }> }"""
+    (choice,) = rewrites(FuseTransposeReshape(), text).graph
+    assert len(choice.attributes["then_branch"].as_graph()) == 1

@@ -1,0 +1,79 @@
+import numpy as np
+import pytest
+
+from onnx_passes.passes._support.tensors import constant_of
+from onnx_passes.passes.fusion.merge_constant_arithmetic import MergeConstantArithmetic
+
+
+def graph(body, dtype="float", **constants):
+    fixed = ", ".join(
+        f"{dtype}{list(np.shape(c)) or ''} {name} = {{{', '.join(map(str, np.ravel(c)))}}}"
+        for name, c in constants.items()
+    )
+    return f"({dtype}[2,3] x) => ({dtype}[?,?] y) <{fixed}> {{ {body} }}"
+
+
+@pytest.mark.parametrize(
+    ("body", "a", "b", "merged"),
+    [
+        ("t = Mul(x, a) y = Mul(t, b)", 2, 3, 6),
+        ("t = Mul(a, x) y = Div(t, b)", 2, 4, 0.5),
+        ("t = Div(x, a) y = Mul(b, t)", 4, 2, 0.5),
+        ("t = Div(x, a) y = Div(t, b)", 2, 4, 0.125),
+        ("t = Add(a, x) y = Add(b, t)", 2, 3, 5),
+        ("t = Add(x, a) y = Sub(t, b)", 8, 2, 6),
+        ("t = Sub(x, a) y = Sub(t, b)", 8, 2, -10),
+        ("t = Mul(x, a) y = Mul(t, b)", [1, 2, 3], 2, [2, 4, 6]),
+        ("t = Mul(x, a) y = Mul(t, b)", 2, [[3], [4]], [[6], [8]]),
+    ],
+)
+def test_fires(body, a, b, merged, rewrites):
+    after = rewrites(MergeConstantArithmetic(), graph(body, a=a, b=b))
+    (node,) = [n for n in after.graph if n.op_type != "Constant"]
+    assert constant_of(node.inputs[1]).numpy().tolist() == merged
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int64"])
+@pytest.mark.parametrize(
+    "body", ["t = Mul(x, a) y = Mul(t, b)", "t = Add(x, a) y = Sub(t, b)"]
+)
+def test_integers_wrap_around(dtype, body, rewrites):
+    big = 2**30 + 12345
+    x = np.array([[1, -1, 2**31 - 1], [0, 7, -(2**31)]], dtype)
+    rewrites(MergeConstantArithmetic(), graph(body, dtype, a=big, b=-big), feeds=[{"x": x}])
+
+
+@pytest.mark.parametrize(
+    ("body", "constants"),
+    [
+        pytest.param("t = Add(x, a) y = Sub(t, b)", {"a": 1e6, "b": 1e6}, id="cancel"),
+        pytest.param("t = Mul(x, a) y = Mul(t, b)", {"a": 1e30, "b": 1e-30}, id="range"),
+        pytest.param("t = Mul(x, a) y = Mul(t, b)", {"a": 0, "b": 1}, id="zero"),
+        pytest.param("t = Mul(x, a) y = Div(b, t)", {"a": 2, "b": 3}, id="reciprocal"),
+        pytest.param("t = Sub(a, x) y = Add(t, b)", {"a": 2, "b": 3}, id="from-constant"),
+        pytest.param("t = Mul(x, a) y = Add(t, b)", {"a": 2, "b": 3}, id="both-kinds"),
+        pytest.param("t = Mul(x, a) u = Mul(t, b) y = Add(t, u)", {"a": 2, "b": 3}, id="read"),
+        pytest.param(
+            "t = Mul(x, a) y = Mul(t, b)", {"a": [1, 2, 3], "b": [[1], [2]]}, id="bigger"
+        ),
+        pytest.param(
+            "c = Abs(a) t = Mul(x, c) y = Mul(t, b)", {"a": 2, "b": 3}, id="computed"
+        ),
+    ],
+)
+def test_leaves_alone(body, constants, leaves_alone):
+    leaves_alone(MergeConstantArithmetic(), graph(body, **constants))
+
+
+def test_leaves_quotients_of_integers_alone(leaves_alone):
+    text = graph("t = Div(x, a) y = Div(t, b)", "int64", a=2, b=3)
+    leaves_alone(MergeConstantArithmetic(), text)
+
+
+def test_looks_into_functions(rewrites):
+    text = """<ir_version: 10, opset_import: ["" : 20, "f" : 1]>
+      g (float[N] x) => (float[N] y) { y = f.more(x) }
+      <domain: "f", opset_import: ["" : 20]> more (x) => (y) {
+      a = Constant<value_float = 2.0>() t = Mul(x, a) y = Mul(t, a) }"""
+    (function,) = rewrites(MergeConstantArithmetic(), text).functions.values()
+    assert [node.op_type for node in function if node.inputs] == ["Mul"]
