@@ -6,12 +6,11 @@ answers each with a line: ``ok``, or the error. So 2,000 small models take one p
 
 from __future__ import annotations
 
-import contextlib
-import io
 import json
 import os
 import sys
 from collections.abc import Callable
+from typing import Any
 
 Optimise = Callable[[str, str], None]
 
@@ -59,6 +58,17 @@ def polygraphy() -> Optimise:
     return _main(main, "polygraphy", *words)
 
 
+def ours(preset: str, *words: str) -> Callable[[], Optimise]:
+    def start() -> Optimise:
+        from onnx_passes.cli.main import main
+
+        return _main(
+            main, "onnx-passes", "-q", "-c", preset, *words, "-o", "{target}", "{source}"
+        )
+
+    return start
+
+
 def _main(main: Callable[[], object], *words: str) -> Optimise:
     def optimise(source: str, target: str) -> None:
         sys.argv = [word.format(source=source, target=target) for word in words]
@@ -80,27 +90,33 @@ TOOLS: dict[str, Callable[[], Optimise]] = {
     "onnxslim": onnxslim,
     "onnxsim": onnxsim,
     "polygraphy": polygraphy,
+    "simplify": ours("simplify"),
+    "simplify, unverified": ours("simplify", "--no-verify"),
+    "optimize": ours("optimize"),
+    "optimize, unverified": ours("optimize", "--no-verify"),
 }
 
 
-def serve(optimise: Optimise) -> None:
-    """Answer each line of standard input; what the tool prints goes to standard error."""
+def serve(answer: Callable[[Any], object]) -> None:
+    """Answer each line of standard input; what is printed meanwhile goes to standard error."""
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
     print("ready", file=answers)
     for line in sys.stdin:
-        source, target = json.loads(line)
-        said = io.StringIO()
+        print(json.dumps(answer(json.loads(line))), file=answers)
+
+
+def answering(optimise: Optimise) -> Callable[[list[str]], str]:
+    """Return ``optimise`` as what says ``ok`` or its error."""
+
+    def answer(paths: list[str]) -> str:
         try:
-            with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
-                optimise(source, target)
+            optimise(*paths)
         except BaseException as error:
-            print(
-                json.dumps(f"{type(error).__name__}: {error} {said.getvalue()[-300:]}"),
-                file=answers,
-            )
-        else:
-            print(json.dumps("ok"), file=answers)
+            return f"{type(error).__name__}: {error}"
+        return "ok"
+
+    return answer
 
 
 def main() -> None:
@@ -109,7 +125,7 @@ def main() -> None:
     if len(sys.argv) == 4:
         optimise(*sys.argv[2:])
     else:
-        serve(optimise)
+        serve(answering(optimise))
 
 
 if __name__ == "__main__":
