@@ -1,0 +1,224 @@
+"""What `assert` can demand of a model, and what it says of each demand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import onnx_ir as ir
+
+from onnx_passes.io.load import load_model
+from onnx_passes.passes.analysis._sized import (
+    GIVE_SIZES,
+    label_of,
+    listed,
+    operator_of,
+    scaled,
+    sized,
+)
+from onnx_passes.passes.analysis._structure import components
+from onnx_passes.passes.analysis.cost import ModelCost, cost_of
+from onnx_passes.passes.analysis.dynamic_shapes import dynamic_values
+from onnx_passes.passes.analysis.peak_memory import peak_of
+from onnx_passes.surgery.equality import explain_difference, structurally_equal
+from onnx_passes.surgery.walk import (
+    all_graphs,
+    all_nodes,
+    all_tensors,
+    operator_histogram,
+    weight_bytes,
+)
+
+if TYPE_CHECKING:
+    from onnx_passes.passes.analysis.assert_model import AssertModel
+
+_DIFFERENCE_LINES = 12
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Whether one demand holds.
+
+    Attributes:
+        holds: Whether it does.
+        text: What was found, beside what was asked for.
+        help: What to do if it does not.
+    """
+
+    holds: bool
+    text: str
+    help: str | None = None
+
+
+def findings(asked: AssertModel, model: ir.Model) -> Iterator[Finding]:
+    """Yield whether each demand holds, in the order of the options."""
+    for demand in (_counts, _runs, _operators, _shapes, _opsets, _form):
+        yield from demand(asked, model)
+
+
+def _at_most(
+    found: int, most: int, what: str, show: Callable[[int], str], where: str = ""
+) -> Finding:
+    """Compare a number with its limit."""
+    if found <= most:
+        return Finding(True, f"{what}: {show(found)}, at most {show(most)}")
+    where = f" ({where})" if where else ""
+    over = f"{show(found - most)} too many"
+    return Finding(False, f"{what}: {show(found)}, at most {show(most)}: {over}{where}")
+
+
+def _plain(number: int) -> str:
+    return f"{number:,}"
+
+
+def _bytes(number: int) -> str:
+    return scaled(number, "B")
+
+
+def _flops(number: int) -> str:
+    return scaled(number, "FLOP")
+
+
+def _counts(asked: AssertModel, model: ir.Model) -> Iterator[Finding]:
+    operators = operator_histogram(model)
+    if asked.max_nodes is not None:
+        most = ", ".join(f"{count:,} {name}" for name, count in list(operators.items())[:3])
+        yield _at_most(sum(operators.values()), asked.max_nodes, "nodes", _plain, most)
+    if asked.max_parameters is not None:
+        found = sum(tensor.size for tensor in all_tensors(model))
+        where = _largest(model, lambda tensor: tensor.size, _plain)
+        yield _at_most(found, asked.max_parameters, "parameters", _plain, where)
+    if asked.max_size is not None:
+        where = _largest(model, lambda tensor: tensor.nbytes, _bytes)
+        yield _at_most(weight_bytes(model), asked.max_size, "size of weights", _bytes, where)
+    for operator, limit in asked.max_op_counts.items():
+        count = operators.get(operator, 0)
+        where = listed(_labels(model, {operator}))
+        yield _at_most(count, limit, f"{operator} nodes", _plain, where)
+
+
+def _largest(
+    model: ir.Model, measure: Callable[[ir.TensorProtocol], int], show: Callable[[int], str]
+) -> str:
+    tensors = sorted(all_tensors(model), key=lambda tensor: -measure(tensor))
+    return "largest: " + listed([f"{t.name or 'unnamed'} {show(measure(t))}" for t in tensors])
+
+
+def _runs(asked: AssertModel, model: ir.Model) -> Iterator[Finding]:
+    if asked.max_flops is not None or asked.max_traffic is not None:
+        cost = cost_of(model, asked.dims, name="assert")
+        endless = list(cost.endless)
+        if asked.max_flops is not None:
+            missing = [*cost.missing_flops, *endless]
+            where = _dearest(cost, "flops")
+            bound = _at_most(cost.flops, asked.max_flops, "operations", _flops, where)
+            yield _told(bound, missing, "nodes")
+        if asked.max_traffic is not None:
+            missing = [*cost.missing_bytes, *endless]
+            where = _dearest(cost, "bytes")
+            bound = _at_most(cost.bytes, asked.max_traffic, "memory traffic", _bytes, where)
+            yield _told(bound, missing, "nodes")
+    if asked.max_peak_memory is not None:
+        peak = peak_of(model, asked.dims, name="assert")
+        alive = [f"{name} {_bytes(size)}" for name, size in peak.alive.items()]
+        where = f"at {peak.node}, where {listed(alive)} are alive"
+        limit = asked.max_peak_memory
+        bound = _at_most(peak.bytes, limit, "peak memory of activations", _bytes, where)
+        yield _told(bound, list(peak.unknown), "values")
+
+
+def _told(bound: Finding, missing: list[str], what: str) -> Finding:
+    """What is too much without what is missing is too much; the rest cannot be told."""
+    if not bound.holds or not missing:
+        return bound
+    kind = bound.text.partition(":")[0]
+    told = f"{kind}: cannot be told, sizes or rules are missing of {len(missing):,} {what}"
+    return Finding(False, f"{told}: {listed(missing)}", GIVE_SIZES)
+
+
+def _dearest(cost: ModelCost, what: str) -> str:
+    def measure(index: int) -> int:
+        node = cost.nodes[index]
+        return (node.flops if what == "flops" else node.bytes) or 0
+
+    order = sorted(range(len(cost.nodes)), key=lambda index: -measure(index))
+    show = _flops if what == "flops" else _bytes
+    return "dearest: " + listed([f"{cost.nodes[i].name} {show(measure(i))}" for i in order])
+
+
+def _labels(model: ir.Model, operators: Iterable[str]) -> list[str]:
+    wanted = set(operators)
+    return [label_of(node) for node in all_nodes(model) if operator_of(node) in wanted]
+
+
+def _operators(asked: AssertModel, model: ir.Model) -> Iterator[Finding]:
+    operators = operator_histogram(model)
+    if asked.ops_absent:
+        there = [name for name in asked.ops_absent if name in operators]
+        told = f"absent: {', '.join(asked.ops_absent)}"
+        yield _where(not there, told, "must not occur", there, model)
+    if asked.ops_present:
+        gone = [name for name in asked.ops_present if name not in operators]
+        text = f"present: {', '.join(asked.ops_present)}"
+        yield Finding(
+            not gone, f"{', '.join(gone)}: must occur, and does not" if gone else text
+        )
+    if asked.ops_only is not None:
+        extra = [name for name in operators if name not in asked.ops_only]
+        told = f"only: {', '.join(asked.ops_only)}"
+        yield _where(not extra, told, "is not among the operators allowed", extra, model)
+
+
+def _where(
+    holds: bool, told: str, complaint: str, operators: list[str], model: ir.Model
+) -> Finding:
+    if holds:
+        return Finding(True, told)
+    labels = _labels(model, operators)
+    names = ", ".join(operators)
+    count = f"{len(labels):,} node{'s' if len(labels) > 1 else ''}"
+    return Finding(False, f"{names}: {complaint}; {count}: {listed(labels)}")
+
+
+def _shapes(asked: AssertModel, model: ir.Model) -> Iterator[Finding]:
+    if not asked.static_shapes:
+        return
+    dynamic = dynamic_values(sized(model, asked.dims, "assert"))
+    if not dynamic:
+        yield Finding(True, "shapes: all are fixed")
+        return
+    told = listed([f"{value.name}{value.shape}" for value in dynamic])
+    text = f"shapes: {len(dynamic):,} values have no fixed one: {told}"
+    yield Finding(False, text, "freeze-dims gives dimensions of inputs a size")
+
+
+def _opsets(asked: AssertModel, model: ir.Model) -> Iterator[Finding]:
+    version = model.graph.opset_imports.get("", 0)
+    help_ = "convert-opset moves a model to another version"
+    if asked.min_opset is not None:
+        text = f"opset: {version}, at least {asked.min_opset}"
+        yield Finding(version >= asked.min_opset, text, help_)
+    if asked.max_opset is not None:
+        text = f"opset: {version}, at most {asked.max_opset}"
+        yield Finding(version <= asked.max_opset, text, help_)
+
+
+def _form(asked: AssertModel, model: ir.Model) -> Iterator[Finding]:
+    if asked.connected:
+        parts = [part for graph in all_graphs(model) for part in components(graph)[1:]]
+        if parts:
+            told = listed([label_of(part[0]) for part in parts])
+            text = f"connected: {len(parts):,} parts are apart from the rest, with {told}"
+            yield Finding(False, text)
+        else:
+            yield Finding(True, "connected: all nodes hang together")
+    if asked.isomorphic_to is not None:
+        other = load_model(asked.isomorphic_to).model
+        if structurally_equal(model, other):
+            yield Finding(True, f"isomorphic to {asked.isomorphic_to}")
+        else:
+            lines = explain_difference(model, other).splitlines()
+            shown = "\n".join(f"  {line}" for line in lines[:_DIFFERENCE_LINES])
+            text = f"isomorphic: it is no copy of {asked.isomorphic_to}"
+            yield Finding(False, text, f"they differ here:\n{shown}" if shown else None)

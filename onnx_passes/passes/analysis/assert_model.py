@@ -1,0 +1,109 @@
+"""Fail the run unless the model has the properties that are asked for."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated
+
+import onnx_ir as ir
+from pydantic import BeforeValidator, Field
+
+from onnx_passes import passes
+from onnx_passes.errors import OptionError, VerificationError
+from onnx_passes.passes.analysis import _demands as demands
+from onnx_passes.passes.analysis._demands import Finding
+from onnx_passes.passes.base import Analysis
+from onnx_passes.passes.options import Size
+
+_PREFIXES = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
+_COUNT = re.compile(r"\s*(\d+(?:\.\d+)?(?:[eE]\+?\d+)?)\s*([kKMGT]?)\s*")
+
+
+def parse_count(value: object) -> object:
+    """Turn ``"8.2 G"`` and ``"4e9"`` into a number; leave anything but text to pydantic."""
+    if not isinstance(value, str):
+        return value
+    match = _COUNT.fullmatch(value)
+    if match is None:
+        raise ValueError("a count is a number, with k, M, G or T if you like, such as 8.2 G")
+    return round(float(match[1]) * _PREFIXES[match[2].upper()])
+
+
+Count = Annotated[int, Field(ge=0), BeforeValidator(parse_count)]
+"""A number of things; text such as ``8.2 G`` is understood."""
+
+
+@passes.register("assert")
+@passes.register()
+class AssertModel(Analysis):
+    """Fail the run unless the model has the properties that are asked for.
+
+    Finds: whether each property given as an option holds here, in the middle or at the end of
+    a pipeline. Where one does not, the run ends with exit code 1, and one sentence for each
+    says by how much and at which nodes; with ``on_failure: warn`` it goes on. What cannot be
+    told, such as operations on dimensions without a size, does not hold. Subgraphs and
+    functions count.
+
+    Attributes:
+        max_nodes: Most nodes.
+        max_parameters: Most elements of all weights.
+        max_size: Most bytes of all weights, such as 100 MB.
+        max_flops: Most scalar operations of a run, as counted by `cost`; such as 4e9.
+        max_traffic: Most bytes that nodes read and write in a run, as counted by `cost`.
+        max_peak_memory: Most bytes of activations at once, as found by `peak-memory`.
+        max_op_counts: Most nodes by operator.
+        ops_absent: Operators that must not occur; other domains as `domain::Op`.
+        ops_present: Operators that must occur.
+        ops_only: Operators besides which none may occur.
+        static_shapes: Whether every input, output and inner value must have a fixed shape.
+        min_opset: Oldest version of the default opset.
+        max_opset: Newest version of the default opset.
+        connected: Whether all nodes must hang together.
+        isomorphic_to: Path of a model of which it must be a copy, up to names, the order of
+            independent nodes and where constants are kept.
+        dims: Sizes of dynamic dimensions, for what depends on them.
+    """
+
+    max_nodes: Count | None = None
+    max_parameters: Count | None = None
+    max_size: Size | None = None
+    max_flops: Count | None = None
+    max_traffic: Size | None = None
+    max_peak_memory: Size | None = None
+    max_op_counts: dict[str, Count] = {}  # noqa: RUF012 - a default, never changed
+    ops_absent: tuple[str, ...] = ()
+    ops_present: tuple[str, ...] = ()
+    ops_only: tuple[str, ...] | None = None
+    static_shapes: bool = False
+    min_opset: Count | None = None
+    max_opset: Count | None = None
+    connected: bool = False
+    isomorphic_to: str | None = None
+    dims: dict[str, int] = {}  # noqa: RUF012 - a default, never changed
+
+    def analyse(self, model: ir.Model) -> list[str]:
+        """Return what holds, a sentence each, and note it for the report.
+
+        Raises:
+            OptionError: Nothing is asked for.
+            VerificationError: Something does not hold.
+        """
+        found = list(demands.findings(self, model))
+        if not found:
+            raise OptionError(
+                "assert asks for nothing",
+                help="name a property: assert: {max_nodes: 400, ops_absent: [Loop]}",
+            )
+        wrong = [finding for finding in found if not finding.holds]
+        if wrong:
+            raise _failure(wrong, len(found))
+        self.context.notes += [finding.text for finding in found]
+        return [finding.text for finding in found]
+
+
+def _failure(wrong: list[Finding], asked: int) -> VerificationError:
+    help_ = next((finding.help for finding in wrong if finding.help), None)
+    if len(wrong) == 1:
+        return VerificationError(f"assertion failed: {wrong[0].text}", help=help_)
+    lines = "".join(f"\n  {finding.text}" for finding in wrong)
+    return VerificationError(f"{len(wrong)} of {asked} assertions failed:{lines}", help=help_)

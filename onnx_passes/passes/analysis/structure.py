@@ -1,0 +1,109 @@
+"""Report the form of the graph: cycles, parts, depth, dominance."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import onnx_ir as ir
+
+from onnx_passes import passes
+from onnx_passes.errors import ModelError
+from onnx_passes.io.load import load_model
+from onnx_passes.passes.analysis._sized import label_of, listed
+from onnx_passes.passes.analysis._structure import bottlenecks, components, depth
+from onnx_passes.passes.base import Analysis
+from onnx_passes.surgery.equality import structurally_equal
+from onnx_passes.surgery.walk import topological_order
+
+SHOWN = 10
+
+
+@dataclass(frozen=True)
+class Form:
+    """The form of the main graph.
+
+    Attributes:
+        acyclic: Whether no node needs its own output.
+        cycle: The cycle as a sentence, where there is one.
+        parts: Number of nodes of each part that hangs together, the largest first.
+        depth: Nodes on the longest way; None with a cycle.
+        bottlenecks: The nodes through which all data goes on its way to every output, in
+            order; empty with a cycle.
+        isomorphic: Whether it is a copy of the model given; None where none was.
+    """
+
+    acyclic: bool
+    cycle: str | None
+    parts: tuple[int, ...]
+    depth: int | None
+    bottlenecks: tuple[str, ...]
+    isomorphic: bool | None
+
+
+@passes.register()
+@passes.register("analysis")
+class Structure(Analysis):
+    """Report the form of the graph: cycles, parts, depth, dominance.
+
+    Finds: whether the main graph has a cycle, and through which nodes; how many parts it falls
+    into, a shared input being a tie and a shared constant none; the number of nodes on the
+    longest way; the nodes that dominate every output, where a model can be cut in two; and
+    whether it is a copy of another model, up to inner names, the order of independent nodes
+    and where constants are kept. A node counts with its subgraphs as one.
+
+    Attributes:
+        isomorphic_to: Path of the other model.
+    """
+
+    isomorphic_to: str | None = None
+
+    def analyse(self, model: ir.Model) -> Form:
+        """Return the form, and note it for the report.
+
+        Raises:
+            ModelError: The other model cannot be read.
+        """
+        found = form_of(model, self.isomorphic_to)
+        sizes = ", ".join(f"{size:,}" for size in found.parts[:SHOWN])
+        self.context.notes.append(
+            f"{found.cycle or 'acyclic'}; "
+            + ("connected" if len(found.parts) <= 1 else f"{len(found.parts)} parts ({sizes})")
+            + (f"; depth {found.depth:,}" if found.depth is not None else "")
+        )
+        if found.bottlenecks:
+            told = listed(list(found.bottlenecks), SHOWN)
+            self.context.notes.append(f"all data goes through {told}")
+        if found.isomorphic is not None:
+            word = "is a" if found.isomorphic else "is no"
+            self.context.notes.append(f"it {word} copy of {self.isomorphic_to}")
+        return found
+
+
+def form_of(model: ir.Model, other: str | None = None) -> Form:
+    """Find the form of the main graph.
+
+    Args:
+        model: The model; it is not changed.
+        other: Path of a model that it is compared with.
+
+    Raises:
+        ModelError: The other model cannot be read.
+    """
+    graph, cycle = model.graph, None
+    try:
+        topological_order(graph)
+    except ModelError as error:
+        cycle = error.message
+    same = None if other is None else not cycle and _equal(model, other)
+    return Form(
+        cycle is None,
+        cycle,
+        tuple(len(part) for part in components(graph)),
+        None if cycle else depth(graph),
+        () if cycle else tuple(label_of(node) for node in bottlenecks(graph)),
+        same,
+    )
+
+
+def _equal(model: ir.Model, other: str) -> bool:
+    return structurally_equal(model, load_model(other).model)

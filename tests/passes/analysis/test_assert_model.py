@@ -1,0 +1,169 @@
+import onnx_ir as ir
+import pytest
+
+from onnx_passes.cli.main import main
+from onnx_passes.errors import OptionError, VerificationError
+from onnx_passes.passes.analysis.assert_model import AssertModel
+from onnx_passes.passes.registry import lookup
+from onnx_passes.testing import assert_leaves_alone, parse
+
+MODEL = """(float[N,8] x) => (float[N,8] y) <float[8] w = {1, 2, 3, 4, 5, 6, 7, 8}>
+{ [first] t = Exp(x) [second] u = Mul(t, w) [third] y = Exp(u) }"""
+
+
+def complaint(model=MODEL, **options):
+    with pytest.raises(VerificationError) as caught:
+        AssertModel(**options).analyse(parse(model) if isinstance(model, str) else model)
+    assert caught.value.exit_code == 1
+    return str(caught.value)
+
+
+HOLD = {
+    "max_nodes": 3,
+    "max_parameters": 8,
+    "max_size": 32,
+    "max_flops": 72,
+    "max_traffic": "1 KB",
+    "max_peak_memory": "192",
+    "max_op_counts": {"Exp": 2, "Conv": 0},
+    "ops_absent": ["Loop"],
+    "ops_present": ["Exp"],
+    "ops_only": ["Exp", "Mul"],
+    "min_opset": 20,
+    "max_opset": 20,
+    "connected": True,
+}
+
+
+def test_all_of_it_holds_and_is_told():
+    pass_ = AssertModel(**HOLD, static_shapes=True, dims={"N": 3})
+    assert_leaves_alone(pass_, parse(MODEL))
+    assert len(pass_.context.notes) == len(HOLD) + 2  # two operators are counted, and shapes
+
+
+@pytest.mark.parametrize("name", ["max_nodes", "max_parameters", "max_size", "max_flops"])
+def test_a_limit_holds_exactly_and_one_less_does_not(name):
+    AssertModel(**{name: HOLD[name]}, dims={"N": 3}).analyse(parse(MODEL))
+    text = complaint(**{name: HOLD[name] - 1}, dims={"N": 3})
+    assert "1" in text.partition("at most")[2]
+    assert "too many" in text
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"max_nodes": 1}, "nodes: 3, at most 1: 2 too many (2 Exp, 1 Mul)"),
+        ({"ops_absent": ["Exp"]}, "2 nodes: Exp 'first', Exp 'third'"),
+        (
+            {"ops_only": ["Exp"]},
+            "Mul: is not among the operators allowed; 1 node: Mul 'second'",
+        ),
+        ({"ops_present": ["Loop"]}, "Loop: must occur, and does not"),
+        ({"max_op_counts": {"Exp": 1}}, "Exp nodes: 2, at most 1: 1 too many"),
+        ({"min_opset": 21}, "opset: 20, at least 21"),
+        ({"max_opset": 19}, "opset: 20, at most 19"),
+        ({"static_shapes": True}, "4 values have no fixed one: x[N,8]"),
+        ({"max_parameters": 1}, "largest: w 8"),
+        ({"max_flops": "1 G"}, "cannot be told"),
+        ({"max_peak_memory": "1 GB"}, "cannot be told"),
+        ({"max_peak_memory": 100, "dims": {"N": 3}}, "at Exp 'first'"),
+    ],
+)
+def test_says_by_how_much_and_where(options, told):
+    assert told in complaint(**options)
+
+
+def test_several_are_told_together():
+    text = complaint(max_nodes=1, ops_absent=["Exp"], max_opset=20)
+    assert text.startswith("2 of 3 assertions failed:\n")
+
+
+def test_nodes_in_bodies_count():
+    model = """(bool c, float[8] x) => (float[8] y) { y = If(c) <
+        then_branch = t () => (float[8] a) { [inner] a = Exp(x) },
+        else_branch = e () => (float[8] b) { b = Neg(x) }> }"""
+    assert "Exp 'inner'" in complaint(model, ops_absent=["Exp"])
+
+
+def test_parts_that_do_not_hang_together():
+    apart = (
+        "(float[2] a, float[2] b) => (float[2] c, float[2] d) { c = Exp(a) [q] d = Neg(b) }"
+    )
+    assert "1 parts are apart from the rest, with Neg 'q'" in complaint(apart, connected=True)
+
+
+def test_isomorphic_to_a_file(tmp_path):
+    path = tmp_path / "other.onnx"
+    ir.save(parse(MODEL.replace("t", "renamed").replace("floarenamed", "float")), path)
+    AssertModel(isomorphic_to=str(path)).analyse(parse(MODEL))
+    text = complaint(MODEL.replace("Mul", "Add"), isomorphic_to=str(path))
+    assert "is no copy of" in text
+    assert "Mul" in text
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"max_node": 3}, "did you mean 'max_nodes'"),
+        ({"max_flops": "many"}, "such as 8.2 G"),
+        ({"max_nodes": -1}, "greater than or equal to 0"),
+        ({"max_size": "3 furlongs"}, "a size is a number"),
+    ],
+)
+def test_bad_options_are_refused(options, told):
+    with pytest.raises(OptionError, match=told):
+        AssertModel(**options)
+
+
+def test_asking_for_nothing_is_an_error():
+    with pytest.raises(OptionError, match="asks for nothing"):
+        AssertModel().analyse(parse(MODEL))
+    with pytest.raises(OptionError, match="no input has a dimension"):
+        AssertModel(max_flops=1, dims={"M": 1}).analyse(parse(MODEL))
+
+
+def test_assert_is_its_short_name():
+    assert lookup("assert") == [AssertModel]
+
+
+@pytest.fixture
+def run(tmp_path, capsys):
+    def call(assertion, *settings):
+        ir.save(parse(MODEL), tmp_path / "m.onnx")
+        pipeline = tmp_path / "p.yaml"
+        pipeline.write_text(
+            f"passes:\n  - cost: {{dims: {{N: 2}}}}\n  - assert: {assertion}\n"
+        )
+        out, junit = tmp_path / "out.onnx", tmp_path / "junit.xml"
+        arguments = ["-c", str(pipeline), "-o", str(out), *settings, str(tmp_path / "m.onnx")]
+        reports = ["--junit", str(junit), "--json", str(tmp_path / "r.json")]
+        with pytest.raises(SystemExit) as ended:
+            main(["run", *reports, *arguments])
+        text = capsys.readouterr()
+        return ended.value.code, text.out + text.err, out, junit, tmp_path / "r.json"
+
+    return call
+
+
+def test_a_run_ends_with_exit_code_1_and_writes_nothing(run):
+    code, text, out, junit, report = run("{max_nodes: 2}")
+    assert code == 1
+    assert "assertion failed: nodes: 3, at most 2: 1 too many (2 Exp, 1 Mul)" in text
+    assert "p.yaml:3" in text
+    assert not out.exists()
+    assert "assert-model{max_nodes=2}" in junit.read_text()
+    assert "assertion failed" in junit.read_text()
+    assert "assertion failed" in report.read_text()
+
+
+def test_a_run_goes_on_where_the_policy_is_to_warn(run):
+    code, text, out, *_ = run("{max_nodes: 2}", "-s", "on_failure=warn")
+    assert "1 too many" in text
+    assert (code, out.exists()) == (1, True)
+
+
+def test_a_run_in_which_it_holds(run):
+    code, _, out, junit, _ = run("{max_nodes: 3, ops_absent: [Loop]}")
+    assert code == 0
+    assert out.exists()
+    assert "assert-model" in junit.read_text()
