@@ -132,6 +132,11 @@ def command(
     found: Found = compare(runners, samples, recorded=recorded, settings=settings)
     if save_outputs is not None:
         save_results(found, save_outputs)
+    if plots is not None:
+        from onnx_passes.report.plots import draw_plots
+
+        drawn = draw_plots(found, plots)
+        found.notes.append(f"{len(drawn)} pictures are in {plots}")
     if as_json:
         click.echo(json.dumps(comparison_dict(found), indent=2))
     else:

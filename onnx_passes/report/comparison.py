@@ -76,10 +76,10 @@ def _pair(pair: Pair, verbose: bool) -> Iterator[str]:
     few = len(pair.outputs) <= SHOWN
     listed = pair.outputs if verbose or few else bad[:SHOWN]
     for check in listed:
-        yield f"  {'equal ' if check.passed else 'DIFFERS'} {_check(check)}"
+        yield f"  {'agrees ' if check.passed else 'DIFFERS'} {_check(check)}"
     if not verbose and not few and len(bad) > SHOWN:
         yield f"  and {len(bad) - SHOWN} more that differ; -v lists all"
-    if pair.first is not None:
+    if pair.first is not None and len(pair.outputs) > 1:
         yield f"  first to differ, in topological order: {first_text(pair.first)}"
     for side, names in (
         (pair.reference, pair.only_reference),
@@ -90,12 +90,11 @@ def _pair(pair: Pair, verbose: bool) -> Iterator[str]:
             yield f"  only in {one_line(side)}: {plural(len(names), 'value')} ({some})"
     if pair.stopped:
         yield "  the rest was not compared (--fail-fast)"
-    total = plural(len(pair.outputs), "value")
-    over = plural(pair.samples, "sample")
+    total, over = len(pair.outputs), plural(pair.samples, "sample")
     if pair.passed:
-        yield f"  all of {total} agree in {over}"
+        yield f"  {plural(total, 'value')} {'agrees' if total == 1 else 'agree'} in {over}"
     else:
-        yield f"  {len(bad)} of {total} differ in {over}"
+        yield f"  {len(bad)} of {plural(total, 'value')} differ in {over}"
 
 
 def first_text(first: Divergence) -> str:

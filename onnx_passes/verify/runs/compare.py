@@ -117,6 +117,10 @@ class _Comparison:
         self.reference: Run | None = None
         self._names(runners)
         if runners:
+            if settings.outputs is not None:
+                # Values are what the memory is for.
+                for runner in runners:
+                    runner.loader.offload()
             self._read(samples)
         else:
             self.found.samples = len(recorded[0].values or ())

@@ -15,6 +15,7 @@ from onnx_passes.io.load import load_model
 from onnx_passes.runtime.base import Engine, Feeds, Outputs, Session
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.surgery.copy import copy_model
+from onnx_passes.verify.runs.offload import offload
 
 Step: TypeAlias = Callable[[ir.Model], Any]
 Source: TypeAlias = "str | Path | ir.Model | Loader"
@@ -50,6 +51,15 @@ class Loader:
             else:
                 self._model = source()
         return self._model
+
+    def offload(self) -> None:
+        """Move the weights of a model that was read from a file out of memory, to a file.
+
+        Raises:
+            UsageError: The temporary folder has no room.
+        """
+        if isinstance(self._source, str | Path):
+            offload(self())
 
     def then(self, *steps: Step) -> Loader:
         """Return a loader of the model that steps make of a copy of this one's.
