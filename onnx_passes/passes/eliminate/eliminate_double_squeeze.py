@@ -1,0 +1,84 @@
+"""Merge two Squeeze, or two Unsqueeze, in a row."""
+
+from typing import Any, ClassVar
+
+import numpy as np
+import onnx_ir as ir
+
+from onnx_passes import passes
+from onnx_passes.passes._support.shapes import dims_of, ints_of
+from onnx_passes.passes.base import Op, RewriteRuleSetPass, Transformation, Value, Var
+
+
+@passes.verify.equality
+@passes.register()
+@passes.register("eliminate")
+class EliminateDoubleSqueeze(Transformation, RewriteRuleSetPass):
+    """Merge two Squeeze, or two Unsqueeze, in a row.
+
+    Before: ``Unsqueeze(Unsqueeze(x, [0]), [2])``, ``Squeeze(Squeeze(x, [0]), [1])``
+    After:  ``Unsqueeze(x, [0, 2])``, ``Squeeze(x, [0, 2])``
+
+    Sound because both only put in, or take out, dimensions of size 1: axes of the tensor
+    between are moved to where they are in the bigger one.
+
+    Leaves alone: axes that are computed, left out, or given as attributes (before opset 13);
+    negative axes of a tensor whose rank is not known; a tensor between that something else
+    reads.
+    """
+
+    requires: ClassVar[Any] = ("shape-inference",)
+    exclusive = True
+
+    def pattern(self) -> list[Any]:
+        return [_Twice(name) for name in ("Unsqueeze", "Squeeze")]
+
+    def check(self) -> list[Any]:
+        def mergeable(context: Any, x: Value, a: Value, b: Value, **_: Any) -> bool:
+            return _merged(context.root.op_type, x, a, b) is not None
+
+        return [mergeable, mergeable]
+
+    def rewrite(self) -> list[Any]:
+        return [_Once(name) for name in ("Unsqueeze", "Squeeze")]
+
+
+class _Twice:
+    def __init__(self, operator: str) -> None:
+        self.operator = operator
+
+    def __call__(self, op: Op, x: Var, a: Var, b: Var) -> Var:
+        call = getattr(op, self.operator)
+        return call(call(x, a), b)
+
+
+class _Once:
+    def __init__(self, operator: str) -> None:
+        self.operator = operator
+
+    def __call__(self, op: Op, x: Value, a: Value, b: Value) -> Value:
+        axes = np.array(_merged(self.operator, x, a, b), dtype=np.int64)
+        return getattr(op, self.operator)(x, op.Constant(value=ir.tensor(axes)))
+
+
+def _merged(operator: str, x: Value, a: Value, b: Value) -> list[int] | None:
+    """Return the axes of both in terms of the biggest tensor."""
+    first, second = ints_of(a), ints_of(b)
+    if not first or not second:
+        return None
+    dims = dims_of(x)
+    if dims is None and min(*first, *second) < 0:
+        return None
+    rank = 0 if dims is None else len(dims)
+    if operator == "Unsqueeze":
+        middle = rank + len(first)
+        outer = {axis % (middle + len(second)) if axis < 0 else axis for axis in second}
+        inner = {axis % middle if axis < 0 else axis for axis in first}
+        size = max(middle + len(second), *outer, *inner) + len(inner) + len(outer)
+        free = [axis for axis in range(size) if axis not in outer]
+        return sorted(outer | {free[axis] for axis in inner})
+    inner = {axis % rank if axis < 0 else axis for axis in first}
+    outer = {axis % (rank - len(inner)) if axis < 0 else axis for axis in second}
+    size = max(rank, *inner, *outer) + len(inner) + 1
+    free = [axis for axis in range(size) if axis not in inner]
+    return sorted(inner | {free[axis] for axis in outer})

@@ -1,0 +1,27 @@
+"""Choose the other way round instead of negating the condition."""
+
+from onnx_passes import passes
+from onnx_passes.passes.base import Op, RewriteRulePass, Transformation, Value, Var
+
+
+@passes.verify.equality
+@passes.register()
+@passes.register("eliminate")
+class EliminateNegatedCondition(Transformation, RewriteRulePass):
+    """Choose the other way round instead of negating the condition.
+
+    Before: ``Where(Not(c), x, y)``
+    After:  ``Where(c, y, x)``
+
+    Sound because a condition is true or false, and what is taken stays what it was.
+
+    Leaves alone: a negation that something else reads, as it is computed anyway.
+    """
+
+    exclusive = True
+
+    def pattern(self, op: Op, c: Var, x: Var, y: Var) -> Var:
+        return op.Where(op.Not(c), x, y)
+
+    def rewrite(self, op: Op, c: Value, x: Value, y: Value) -> Value:
+        return op.Where(c, y, x)

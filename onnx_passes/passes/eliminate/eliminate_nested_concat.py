@@ -1,0 +1,65 @@
+"""Join what a Concat of Concat joins in one."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import onnx_ir as ir
+
+from onnx_passes import passes
+from onnx_passes.passes._support.shapes import dims_of
+from onnx_passes.passes.base import Op, RewriteRulePass, Transformation, Value, Var
+
+
+@passes.verify.equality
+@passes.register()
+@passes.register("eliminate")
+class EliminateNestedConcat(Transformation, RewriteRulePass):
+    """Join what a Concat of Concat joins in one.
+
+    Before: ``Concat<axis = 1>(x, Concat<axis = 1>(a, b), z)``
+    After:  ``Concat<axis = 1>(x, a, b, z)``
+
+    Sound because parts are laid one behind the other along one axis, whoever lays them.
+
+    Leaves alone: other axes; axes that count from different ends, of tensors of unknown rank;
+    an inner Concat that something else reads, since its parts would be copied twice.
+    """
+
+    requires: ClassVar[Any] = ("shape-inference",)
+
+    def pattern(self, op: Op, x: Var) -> Var:
+        return op.Concat(x, _allow_other_inputs=True, _outputs=["y"])
+
+    def check(self, context: Any, x: Value, y: Value) -> bool:
+        return any(_is_nested(value, context.root) for value in context.root.inputs)
+
+    def rewrite(self, op: Op, x: Value, y: Value) -> Value:
+        outer = y.producer()
+        assert outer is not None, "the pattern has matched a node"
+        parts: list[ir.Value | None] = []
+        for value in outer.inputs:
+            inner = value.producer() if value is not None else None
+            nested = inner is not None and _is_nested(value, outer)
+            parts.extend(inner.inputs if nested and inner is not None else [value])
+        return op.Concat(*parts, axis=outer.attributes.get_int("axis"))
+
+
+def _is_nested(value: ir.Value | None, outer: ir.Node) -> bool:
+    inner = value.producer() if value is not None else None
+    if value is None or inner is None or (inner.domain, inner.op_type) != ("", "Concat"):
+        return False
+    if len(value.uses()) != 1 or value.is_graph_output() or inner.graph is not outer.graph:
+        return False
+    axes = [_axis(node) for node in (inner, outer)]
+    return axes[0] is not None and axes[0] == axes[1]
+
+
+def _axis(node: ir.Node) -> int | None:
+    """Return the axis, counted from the front where the rank is known."""
+    attribute = node.attributes.get("axis")
+    if attribute is None or attribute.is_ref():
+        return None
+    axis = attribute.as_int()
+    dims = next((d for d in map(dims_of, (*node.inputs, *node.outputs)) if d), None)
+    return axis + len(dims) if axis < 0 and dims else axis

@@ -1,0 +1,93 @@
+"""Take out a scatter that writes everything, or nothing."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+import onnx_ir as ir
+
+from onnx_passes import passes
+from onnx_passes.passes._support.shapes import dims_of, sizes_of
+from onnx_passes.passes._support.tensors import constant_of
+from onnx_passes.passes.base import Op, RewriteRuleSetPass, Transformation, Value, Var
+
+SCATTERS = ("ScatterND", "ScatterElements", "Scatter")
+
+
+@passes.verify.equality
+@passes.register()
+@passes.register("eliminate")
+class EliminateNoopScatter(Transformation, RewriteRuleSetPass):
+    """Take out a scatter that writes everything, or nothing.
+
+    Before: ``ScatterND(x, [[0], [1]], u)`` of two rows; ``ScatterND(x, [], u)``
+    After:  ``u``; ``x``
+
+    Sound because every element is written once, from the same place of ``u``; or none is.
+
+    Leaves alone: indices that are computed, in another order, or of a tensor of unknown size;
+    a scatter that adds to what is there, or combines it otherwise, unless there is no index.
+    """
+
+    requires: ClassVar[Any] = ("shape-inference",)
+
+    def pattern(self) -> list[Any]:
+        return [_Call(name) for _ in range(2) for name in SCATTERS]
+
+    def check(self) -> list[Any]:
+        return [_overwrites for _ in SCATTERS] + [_is_idle for _ in SCATTERS]
+
+    def rewrite(self) -> list[Any]:
+        return [_updates for _ in SCATTERS] + [_data for _ in SCATTERS]
+
+
+class _Call:
+    def __init__(self, operator: str) -> None:
+        self.operator = operator
+
+    def __call__(self, op: Op, x: Var, i: Var, u: Var) -> Var:
+        return getattr(op, self.operator)(x, i, u)
+
+
+def _is_idle(context: Any, x: Value, i: Value, u: Value) -> bool:
+    indices = constant_of(i)
+    return indices is not None and indices.size == 0 and dims_of(x) is not None
+
+
+def _overwrites(context: Any, x: Value, i: Value, u: Value) -> bool:
+    node: ir.Node = context.root
+    indices, sizes = constant_of(i), sizes_of(x)
+    if indices is None or sizes is None or not sizes or sizes_of(u) != sizes:
+        return False
+    if node.attributes.get_string("reduction", "none") != "none":
+        return False
+    array = indices.numpy()
+    if node.op_type == "ScatterND":
+        return _is_all_in_order(array, sizes)
+    axis = node.attributes.get_int("axis", 0) or 0
+    if list(array.shape) != sizes or not -len(sizes) <= axis < len(sizes):
+        return False
+    along = np.arange(sizes[axis]).reshape(
+        [-1 if k == axis % len(sizes) else 1 for k in range(len(sizes))]
+    )
+    return bool(np.all(np.where(array < 0, array + sizes[axis], array) == along))
+
+
+def _is_all_in_order(indices: np.ndarray[Any, Any], sizes: list[int]) -> bool:
+    """Whether tuples of indices count through the first axes."""
+    depth = indices.shape[-1] if indices.ndim else 0
+    if not 0 < depth <= len(sizes) or list(indices.shape[:-1]) != sizes[:depth]:
+        return False
+    places = np.moveaxis(np.indices(sizes[:depth]), 0, -1)
+    return bool(
+        np.all(np.where(indices < 0, indices + np.array(sizes[:depth]), indices) == places)
+    )
+
+
+def _updates(op: Op, x: Value, i: Value, u: Value) -> Value:
+    return u
+
+
+def _data(op: Op, x: Value, i: Value, u: Value) -> Value:
+    return x

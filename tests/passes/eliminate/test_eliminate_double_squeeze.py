@@ -1,0 +1,62 @@
+import pytest
+
+from onnx_passes.passes.eliminate.eliminate_double_squeeze import EliminateDoubleSqueeze
+
+
+@pytest.mark.parametrize(
+    ("dims", "operator", "first", "second", "after"),
+    [
+        ("3,4", "Unsqueeze", "0", "2", [0, 2]),
+        ("3,4", "Unsqueeze", "2", "0", [0, 3]),
+        ("3,4", "Unsqueeze", "1", "1", [1, 2]),
+        ("3,4", "Unsqueeze", "-1", "0", [0, 3]),
+        ("3,4", "Unsqueeze", "0", "-1", [0, 3]),
+        ("3,4", "Unsqueeze", "1, 0", "-2", [0, 1, 3]),
+        ("1,3,1,4,1", "Squeeze", "0", "1", [0, 2]),
+        ("1,3,1,4,1", "Squeeze", "2", "0", [0, 2]),
+        ("1,3,1,4,1", "Squeeze", "-1", "-2", [2, 4]),
+        ("1,3,1,4,1", "Squeeze", "0, 2", "2", [0, 2, 4]),
+        ("N,1,1", "Squeeze", "1", "1", [1, 2]),
+    ],
+)
+def test_fires(dims, operator, first, second, after, rewrites):
+    count = {"Unsqueeze": 1, "Squeeze": -1}[operator] * len(after) + len(dims.split(","))
+    model = rewrites(
+        EliminateDoubleSqueeze(),
+        f"""(float[{dims}] x) => (float[{",".join("?" * count)}] y)
+        <int64[{len(first.split(","))}] a = {{{first}}},
+        int64[{len(second.split(","))}] b = {{{second}}}>
+        {{ t = {operator}(x, a) y = {operator}(t, b) }}""",
+    )
+    constant, node = model.graph
+    assert constant.attributes["value"].as_tensor().numpy().tolist() == after
+    assert node.op_type == operator
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(
+            """(float[1,1] x, int64[1] a) => (float[?] y) <int64[1] b = {0}>
+            { t = Squeeze(x, a) y = Squeeze(t, b) }""",
+            id="computed-axes",
+        ),
+        pytest.param(
+            """(float[1,2] x) => (float[?] y) <int64[1] b = {0}>
+            { t = Squeeze(x) y = Unsqueeze(t, b) }""",
+            id="all-axes",
+        ),
+        pytest.param(
+            """(float[1,1] x) => (float[?] y, float[1] t) <int64[1] b = {0}>
+            { t = Squeeze(x, b) y = Squeeze(t, b) }""",
+            id="what-is-returned",
+        ),
+        pytest.param(
+            """<ir_version: 8, opset_import: ["" : 12]> m (float[2] x) => (float[1,1,2] y)
+            { t = Unsqueeze<axes = [0]>(x) y = Unsqueeze<axes = [0]>(t) }""",
+            id="axes-as-attributes",
+        ),
+    ],
+)
+def test_leaves_alone(text, leaves_alone):
+    leaves_alone(EliminateDoubleSqueeze(), text)

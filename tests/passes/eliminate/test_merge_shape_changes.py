@@ -1,0 +1,109 @@
+import numpy as np
+import onnx_ir as ir
+import onnxruntime as ort
+import pytest
+
+from onnx_passes import testing
+from onnx_passes.passes.annotation.shape_inference import ShapeInference
+from onnx_passes.passes.eliminate.merge_shape_changes import MergeShapeChanges
+from onnx_passes.verify.snapshot import Snapshot
+
+
+@pytest.mark.parametrize(
+    ("dims", "body", "target"),
+    [
+        pytest.param(
+            "N,6", "t = Reshape(x, m16) u = Squeeze(t, one)", [-1, 6], id="squeeze-of-reshape"
+        ),
+        pytest.param(
+            "N,6", "t = Reshape(x, m23) u = Unsqueeze(t, one)", [-1, 1, 2, 3], id="unsqueeze"
+        ),
+        pytest.param(
+            "N,2,3", "t = Flatten(x) u = Unsqueeze(t, one)", [-1, 1, 6], id="flatten"
+        ),
+        pytest.param(
+            "N,1,6", "t = Squeeze(x, one) u = Flatten<axis = 2>(t)", [-1, 1], id="to-flatten"
+        ),
+        pytest.param(
+            "B,S,6",
+            "t = Reshape(x, copies) u = Unsqueeze(t, two)",
+            [0, 0, 1, 2, 3],
+            id="copied-dimensions",
+        ),
+        pytest.param(
+            "N,6",
+            "t = Unsqueeze(x, one) u = Reshape(t, copy0)",
+            [-1, 2, 3],
+            id="copied-target",
+        ),
+        pytest.param(
+            "2,3", "t = Reshape(x, flat) u = Unsqueeze(t, one)", [6, 1], id="fixed-sizes"
+        ),
+    ],
+)
+def test_fires(dims, body, target):
+    model = testing.parse(
+        f"""(float[{dims}] x) => (float[{",".join("?" * len(target))}] y)
+        <int64[1] one = {{1}}, int64[1] two = {{2}}, int64[3] m16 = {{-1, 1, 6}},
+        int64[3] m23 = {{-1, 2, 3}}, int64[4] copies = {{0, 0, 2, 3}},
+        int64[3] copy0 = {{0, 2, 3}}, int64[1] flat = {{-1}}> {{ {body} y = Relu(u) }}""",
+    )
+    ShapeInference()(model)
+    original = Snapshot(model)
+    assert MergeShapeChanges()(model).modified
+    testing.assert_verified(MergeShapeChanges(), original, model)
+    assert not MergeShapeChanges()(model).modified
+    constant, node, _ = model.graph
+    assert node.op_type == "Reshape"
+    assert constant.attributes["value"].as_tensor().numpy().tolist() == target
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(
+            """(float[A,B] x) => (float[?,?,?] y) <int64[2] t = {-1, 2}, int64[1] a = {1}>
+            { r = Reshape(x, t) y = Unsqueeze(r, a) z = Relu(r) w = Add(z, z) }""",
+            id="read-elsewhere",
+        ),
+        pytest.param(
+            """(float[A,B,C] x) => (float[?,?] y) <int64[1] t = {0}>
+            { r = Unsqueeze(x, t) y = Flatten<axis = 2>(r) }""",
+            id="two-dimensions-to-infer",
+        ),
+        pytest.param(
+            """(float[A,B] x) => (float[?,?] y) <int64[1] t = {0}, int64[2] u = {-1, 2}>
+            { r = Unsqueeze(x, t) y = Reshape(r, u) }""",
+            id="a-target-of-its-own",
+        ),
+        pytest.param(
+            """(float[0,4] x) => (float[0,1,4] y) <int64[2] t = {0, 4}, int64[1] a = {1}>
+            { r = Reshape(x, t) y = Unsqueeze(r, a) }""",
+            id="empty",
+        ),
+    ],
+)
+def test_leaves_alone(text):
+    model = testing.parse(text)
+    ShapeInference()(model)
+    testing.assert_leaves_alone(MergeShapeChanges(), model)
+
+
+def test_names_of_outputs_are_not_trusted(leaves_alone):
+    leaves_alone(
+        MergeShapeChanges(),
+        """(float[A,B,C] x) => (float[A,B] y) <int64[1] t = {0}>
+        { r = Unsqueeze(x, t) y = Flatten<axis = 2>(r) }""",
+    )
+
+
+def test_an_empty_batch_still_works():
+    model = testing.parse(
+        """(float[N,6] x) => (float[?,?,?] y) <int64[3] t = {-1, 1, 6}, int64[1] a = {1}>
+        { r = Reshape(x, t) s = Squeeze(r, a) u = Unsqueeze(s, a) y = Relu(u) }"""
+    )
+    ShapeInference()(model)
+    assert MergeShapeChanges()(model).modified
+    session = ort.InferenceSession(ir.to_proto(model).SerializeToString())
+    (produced,) = session.run(None, {"x": np.zeros((0, 6), np.float32)})
+    assert produced.shape == (0, 1, 6)
