@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.passes._support.clip_bounds import bounds_of
-from onnx_passes.passes._support.matches import node_of, scalar_of
+from onnx_passes.passes._support.matches import scalar_of
 from onnx_passes.passes._support.shapes import widens
 from onnx_passes.passes._support.tensors import constant_of
 
@@ -44,8 +43,6 @@ def about(number: float | None, wanted: float) -> bool:
     return number is not None and abs(number - wanted) <= ROUNDING * abs(wanted)
 
 
-def clips_between(clip: ir.Value, c: ir.Value) -> tuple[float, float] | None:
-    """Return the bounds of a Clip of a tensor of the type of the constant ``c``."""
-    tensor = constant_of(c)
-    found = bounds_of(node_of(clip), None if tensor is None else tensor.dtype)
-    return None if found is None else (float(found.low), float(found.high))
+def holds(c: ir.Value, wanted: float) -> bool:
+    """Whether a constant holds that one number, up to what exporters round it by."""
+    return about(scalar_of(c), wanted)

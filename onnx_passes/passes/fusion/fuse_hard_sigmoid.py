@@ -2,10 +2,11 @@
 
 from typing import Any, ClassVar
 
+import numpy as np
+
 from onnx_passes import passes
-from onnx_passes.passes._support.activations import about, clips_between, operand
-from onnx_passes.passes._support.activations import single_or_half as has_kernel
-from onnx_passes.passes._support.matches import opset_at
+from onnx_passes.passes._support.activations import holds, operand, single_or_half
+from onnx_passes.passes._support.matches import scalar_of
 from onnx_passes.passes.base import Op, RewriteRuleSetPass, Transformation, Value, Var
 
 
@@ -21,9 +22,10 @@ class FuseHardSigmoid(Transformation, RewriteRuleSetPass):
     Sound because a HardSigmoid is a line between 0 and 1. The contract is a tolerance: slope
     and offset are divided by the scale beforehand, and rounded to 32 bits.
 
-    Leaves alone: a Clip between other bounds than 0 and the scale; numbers that are computed,
-    that callers may override, or that make the tensor bigger; types for which engines have no
-    HardSigmoid, or that are not known; values between that something else reads.
+    Leaves alone: a Clip between other bounds than 0 and 6 (1 without a division), or with
+    bounds as attributes, before opset 11; numbers that are computed, that callers may
+    override, or that make the tensor bigger; types for which engines have no HardSigmoid, or
+    that are not known; values between that something else reads.
     """
 
     requires: ClassVar[Any] = ("shape-inference",)
@@ -31,66 +33,52 @@ class FuseHardSigmoid(Transformation, RewriteRuleSetPass):
     commute = True
 
     def pattern(self) -> list[Any]:
-        def divided(op: Op, x: Var, b: Var, s: Var) -> Var:
-            t = op.Clip(op.Add(x, b), _allow_other_inputs=True, _outputs=["t"])
-            return op.Div(t, s)
+        def divided(op: Op, x: Var, b: Var, low: Var, high: Var, s: Var) -> Var:
+            return op.Div(op.Clip(op.Add(x, b), low, high), s)
 
-        def scaled(op: Op, x: Var, b: Var, s: Var) -> Var:
-            t = op.Clip(op.Add(x, b), _allow_other_inputs=True, _outputs=["t"])
-            return op.Mul(t, s)
+        def scaled(op: Op, x: Var, b: Var, low: Var, high: Var, s: Var) -> Var:
+            return op.Mul(op.Clip(op.Add(x, b), low, high), s)
 
-        def line(op: Op, x: Var, s: Var, b: Var) -> Var:
-            sum_ = op.Add(op.Mul(x, s), b)
-            return op.Clip(sum_, _allow_other_inputs=True, _outputs=["t"])
+        def line(op: Op, x: Var, b: Var, low: Var, high: Var, s: Var) -> Var:
+            return op.Clip(op.Add(op.Mul(x, s), b), low, high)
 
         return [divided, scaled, line]
 
     def check(self) -> list[Any]:
-        return [_check(line) for line in _LINES]
+        return [_is_divided, _is_scaled, _is_line]
 
     def rewrite(self) -> list[Any]:
-        return [_rewrite(line) for line in _LINES]
+        return [_sixth, _sixth, _line]
 
 
-Line = tuple[float, float] | None
+def _is_divided(
+    context: Any, x: Value, b: Value, low: Value, high: Value, s: Value, **_: Any
+) -> bool:
+    return _meets(x, b, s) and holds(low, 0) and holds(high, 6) and holds(s, 6)
 
 
-def _divided(b: float, s: float, high: float) -> Line:
-    return (1 / s, b / s) if s > 0 and about(high, s) else None
+def _is_scaled(
+    context: Any, x: Value, b: Value, low: Value, high: Value, s: Value, **_: Any
+) -> bool:
+    # 1/6 as the source spells it: certificates read the numbers of a guard there.
+    return _meets(x, b, s) and holds(low, 0) and holds(high, 6) and holds(s, 0.16666667)
 
 
-def _scaled(b: float, s: float, high: float) -> Line:
-    return (s, b * s) if s > 0 and about(high * s, 1) else None
+def _is_line(
+    context: Any, x: Value, b: Value, low: Value, high: Value, s: Value, **_: Any
+) -> bool:
+    return _meets(x, b, s) and holds(low, 0) and holds(high, 1)
 
 
-def _plain(b: float, s: float, high: float) -> Line:
-    return (s, b) if high == 1 else None
+def _meets(x: Value, b: Value, s: Value) -> bool:
+    numbers = operand(x, b), operand(x, s)
+    finite = all(number is not None and np.isfinite(number) for number in numbers)
+    return finite and single_or_half(b, x)
 
 
-_LINES = (_divided, _scaled, _plain)
+def _sixth(op: Op, x: Value, b: Value, **_: Any) -> Any:
+    return op.HardSigmoid(x, alpha=1 / 6, beta=(scalar_of(b) or 0) / 6)
 
 
-def _found(line: Any, x: Value, b: Value, s: Value, t: Value) -> Line:
-    offset, scale, bounds = operand(x, b), operand(x, s), clips_between(t, b)
-    if offset is None or scale is None or bounds is None or bounds[0] != 0:
-        return None
-    found: Line = line(offset, scale, bounds[1])
-    return found
-
-
-def _check(line: Any) -> Any:
-    def check(context: Any, x: Value, b: Value, s: Value, t: Value, **_: Any) -> bool:
-        if opset_at(context) < 6 or not has_kernel(b, x):
-            return False
-        return _found(line, x, b, s, t) is not None
-
-    return check
-
-
-def _rewrite(line: Any) -> Any:
-    def rewrite(op: Op, x: Value, b: Value, s: Value, t: Value, **_: Any) -> Any:
-        found = _found(line, x, b, s, t)
-        assert found is not None, "check has seen to it"
-        return op.HardSigmoid(x, alpha=found[0], beta=found[1])
-
-    return rewrite
+def _line(op: Op, x: Value, b: Value, s: Value, **_: Any) -> Any:
+    return op.HardSigmoid(x, alpha=scalar_of(s), beta=scalar_of(b))

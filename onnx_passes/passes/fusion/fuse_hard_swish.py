@@ -3,12 +3,7 @@
 from typing import Any, ClassVar
 
 from onnx_passes import passes
-from onnx_passes.passes._support.activations import (
-    about,
-    clips_between,
-    operand,
-    single_or_half,
-)
+from onnx_passes.passes._support.activations import about, holds, operand, single_or_half
 from onnx_passes.passes._support.matches import node_of, opset_at
 from onnx_passes.passes.base import Op, RewriteRuleSetPass, Transformation, Value, Var
 
@@ -39,18 +34,16 @@ class FuseHardSwish(Transformation, RewriteRuleSetPass):
         def product(op: Op, x: Var) -> Var:
             return op.Mul(x, op.HardSigmoid(x, _outputs=["t"]))
 
-        def divided(op: Op, x: Var, b: Var, s: Var) -> Var:
-            t = op.Clip(op.Add(x, b), _allow_other_inputs=True, _outputs=["t"])
-            return op.Div(op.Mul(x, t), s)
+        def divided(op: Op, x: Var, b: Var, low: Var, high: Var, s: Var) -> Var:
+            return op.Div(op.Mul(x, op.Clip(op.Add(x, b), low, high)), s)
 
-        def scaled(op: Op, x: Var, b: Var, s: Var) -> Var:
-            t = op.Clip(op.Add(x, b), _allow_other_inputs=True, _outputs=["t"])
-            return op.Mul(op.Mul(x, t), s)
+        def scaled(op: Op, x: Var, b: Var, low: Var, high: Var, s: Var) -> Var:
+            return op.Mul(op.Mul(x, op.Clip(op.Add(x, b), low, high)), s)
 
         return [product, divided, scaled]
 
     def check(self) -> list[Any]:
-        return [_is_product, _Formula(6.0).holds, _Formula(1 / 6).holds]
+        return [_is_product, _is_divided, _is_scaled]
 
     def rewrite(self) -> list[Any]:
         return [_hard_swish] * 3
@@ -62,20 +55,23 @@ def _is_product(context: Any, x: Value, t: Value, **_: Any) -> bool:
     return opset_at(context) >= 14 and line and single_or_half(x)
 
 
-class _Formula:
-    """The formula with a Clip, divided by 6 or multiplied by 1/6."""
+def _is_divided(
+    context: Any, x: Value, b: Value, low: Value, high: Value, s: Value, **_: Any
+) -> bool:
+    numbers = holds(b, 3) and holds(low, 0) and holds(high, 6) and holds(s, 6)
+    return numbers and opset_at(context) >= 14 and _meets(x, b, s)
 
-    def __init__(self, scale: float) -> None:
-        self.scale = scale
 
-    def holds(self, context: Any, x: Value, b: Value, s: Value, t: Value, **_: Any) -> bool:
-        if (
-            opset_at(context) < 14
-            or operand(x, b) != 3
-            or not about(operand(x, s), self.scale)
-        ):
-            return False
-        return clips_between(t, b) == (0, 6) and single_or_half(b, x)
+def _is_scaled(
+    context: Any, x: Value, b: Value, low: Value, high: Value, s: Value, **_: Any
+) -> bool:
+    # 1/6 as the source spells it: certificates read the numbers of a guard there.
+    numbers = holds(b, 3) and holds(low, 0) and holds(high, 6) and holds(s, 0.16666667)
+    return numbers and opset_at(context) >= 14 and _meets(x, b, s)
+
+
+def _meets(x: Value, b: Value, s: Value) -> bool:
+    return None not in (operand(x, b), operand(x, s)) and single_or_half(b, x)
 
 
 def _hard_swish(op: Op, x: Value, **_: Any) -> Any:

@@ -4,7 +4,7 @@ from typing import Any, ClassVar
 
 from onnx_passes import passes
 from onnx_passes.passes._support.activations import attribute_of, single_or_half
-from onnx_passes.passes._support.matches import opset_at
+from onnx_passes.passes._support.matches import opset_at, scalar_of
 from onnx_passes.passes.base import Op, RewriteRuleSetPass, Transformation, Value, Var
 
 
@@ -41,8 +41,7 @@ class FuseLeakyRelu(Transformation, RewriteRuleSetPass):
 
     def check(self) -> list[Any]:
         def leaks(context: Any, x: Value, a: Value) -> bool:
-            factor = attribute_of(x, a)
-            if factor is None or not 0 < factor < 1:
+            if attribute_of(x, a) is None or not _lies_between(a, 0, 1):
                 return False
             return opset_at(context) >= 8 and single_or_half(a, x)
 
@@ -53,3 +52,8 @@ class FuseLeakyRelu(Transformation, RewriteRuleSetPass):
             return op.LeakyRelu(x, alpha=attribute_of(x, a))
 
         return [leaky, leaky]
+
+
+def _lies_between(a: Value, low: float, high: float) -> bool:
+    number = scalar_of(a)
+    return number is not None and low < number < high
