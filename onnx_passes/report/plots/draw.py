@@ -58,7 +58,8 @@ def _pictures(pair: Pair, reference: Run, candidate: Run) -> dict[str, Array]:
         values = [Layer(check.max_abs, check.passed) for check in pair.outputs]
         found["layers"] = layers(values, pair.candidate)
     sample = pair.first.sample if pair.first is not None else 0
-    worst = sorted(pair.outputs, key=lambda c: (c.passed, -(c.max_abs or 0.0)))[:MOST]
+    told = [check for check in pair.outputs if check.max_abs or not check.passed]
+    worst = sorted(told, key=lambda c: (c.passed, -(c.max_abs or 0.0)))[:MOST]
     for check in worst:
         values_of = [_tensor(run, sample, check.output) for run in (reference, candidate)]
         expected, actual = values_of

@@ -1,0 +1,298 @@
+"""``compare`` as a user calls it."""
+
+import errno
+import json
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+
+DIGITS = Path(__file__).parents[2] / "examples" / "digits" / "model.onnx"
+PLAIN = "onnxruntime"
+FUSED = "onnxruntime{optimization=all}"
+
+
+def altered(path, name, change):
+    """Save the digits model with one weight changed."""
+    model = onnx.load(DIGITS)
+    (weight,) = [t for t in model.graph.initializer if t.name == name]
+    array = change(onnx.numpy_helper.to_array(weight).copy()).astype(np.float32)
+    weight.CopyFrom(onnx.numpy_helper.from_array(array, name))
+    onnx.save(model, path)
+    return path
+
+
+@pytest.fixture
+def wrong(tmp_path):
+    return altered(tmp_path / "wrong.onnx", "fc1.bias", lambda a: a * 1.5)
+
+
+def told(done):
+    return json.loads(done.out)
+
+
+def test_two_engines_agree_within_the_default_tolerance(cli):
+    done = cli("compare", DIGITS, "--engine", PLAIN, "--engine", FUSED)
+    assert done.code == 0, done.out
+    assert "1 value agrees in 3 samples" in done.out
+    assert "latency: median" in done.out
+    assert "DIFFERS" not in done.out
+
+
+def test_a_wrong_model_is_named_with_its_worst_element(cli, wrong):
+    done = cli("compare", DIGITS, wrong, "--json")
+    assert done.code == 1
+    (pair,) = told(done)["comparisons"]
+    assert pair["candidate"] == "wrong.onnx on onnxruntime"
+    assert not pair["outputs"][0]["passed"]
+    assert pair["outputs"][0]["worst"]
+
+
+def test_layer_by_layer_the_first_to_differ_is_named_with_its_node(cli, wrong):
+    done = cli("compare", DIGITS, wrong, "--outputs", "all")
+    assert done.code == 1
+    assert "in topological order: /fc1/Gemm_output_0, made by Gemm '/fc1/Gemm'" in done.out
+    assert "conv1" not in done.out
+
+
+def test_batches_find_what_one_run_finds(cli, wrong):
+    words = ("compare", DIGITS, wrong, "--outputs", "all", "--json")
+    one, many = told(cli(*words)), told(cli(*words, "--memory-limit", "100KiB"))
+    assert one["runs"][0]["batches"] == 1
+    assert many["runs"][0]["batches"] > 3
+    assert [p["outputs"] for p in one["comparisons"]] == [
+        p["outputs"] for p in many["comparisons"]
+    ]
+
+
+def test_fail_fast_leaves_the_rest_out_and_says_so(cli, tmp_path):
+    early = altered(tmp_path / "early.onnx", "conv1.weight", lambda a: a * 2)
+    words = ("--outputs", "all", "--memory-limit", "100KiB", "--fail-fast")
+    done = cli("compare", DIGITS, early, *words)
+    assert done.code == 1
+    assert "the rest was not compared" in done.out
+    assert "scores" not in done.out
+
+
+def test_one_output_may_have_limits_of_its_own(cli, wrong):
+    assert cli("compare", DIGITS, wrong, "--rtol", "scores:1", "--atol", "scores:1").code == 0
+    done = cli("compare", DIGITS, wrong, "--rtol", "score:1")
+    assert done.code == 2
+    assert "did you mean 'scores'" in done.err
+
+
+@pytest.mark.parametrize(
+    ("judge", "code"),
+    [
+        ("simple", 1),
+        ("l2", 1),
+        ("l2=0.01", 0),
+        ("cosine", 0),
+        ("cosine=0.99999999", 1),
+        ("snr=30", 0),
+        ("snr=90", 1),
+        ("psnr=30", 0),
+        ("quantile=0.5", 1),
+        ("quantile=0", 0),
+        ("error-growth", 1),
+    ],
+)
+def test_every_judge_comes_to_its_own_verdict(cli, wrong, judge, code):
+    words = ("compare", DIGITS, wrong, "--compare", judge, "--generate", "samples=1")
+    assert cli(*words).code == code
+
+
+def test_top_k_makes_indices_that_may_move(cli, wrong):
+    words = ("compare", DIGITS, wrong, "--postprocess", "top-k=3", "--compare", "indices=2")
+    done = cli(*words, "--json")
+    assert done.code == 0
+    assert told(done)["comparisons"][0]["outputs"][0]["size"] % 3 == 0
+
+
+def test_a_function_of_the_users_judges(cli, write, wrong):
+    write(
+        "mine.py", "def near(name, e, a):\n    return '' if abs(e - a).max() < 1 else 'far'\n"
+    )
+    assert cli("compare", DIGITS, wrong, "--compare", "mine:near").code == 0
+    done = cli("compare", DIGITS, wrong, "--compare", "mine:nera")
+    assert done.code == 2
+    assert "did you mean 'near'" in done.err
+
+
+def test_validate_finds_what_is_not_finite(cli, tmp_path):
+    def spoil(array):
+        array[0] = np.nan
+        return array
+
+    model = altered(tmp_path / "nan.onnx", "fc2.bias", spoil)
+    assert cli("compare", model).code == 0
+    done = cli("compare", model, "--validate")
+    assert done.code == 1
+    assert "not finite: scores" in done.out
+    assert "first at [0,0] of sample 0" in done.out
+
+
+def test_a_run_alone_compares_nothing_and_says_so(cli):
+    done = cli("compare", DIGITS)
+    assert done.code == 0
+    assert "nothing was compared" in done.out
+
+
+def test_an_engine_that_does_not_execute_is_never_counted_as_compared(cli):
+    done = cli("compare", DIGITS, "--engine", PLAIN, "--engine", "tensorrt", "--json")
+    found = told(done)
+    assert done.code == 3
+    assert not found["equal"]
+    assert found["comparisons"] == []
+    assert found["runs"][1]["state"] in ("absent", "built", "rejected", "parsed")
+    assert found["runs"][1]["reason"]
+
+
+@pytest.mark.parametrize("form", ["json", "zip"])
+def test_saved_results_are_judged_again_without_a_model(cli, tmp_path, wrong, form):
+    results = tmp_path / f"results.{form}"
+    words = ("compare", DIGITS, wrong, "--outputs", "all", "--save-outputs", results)
+    assert cli(*words).code == 1
+    without = ("compare", "--load-outputs", results)
+    again = cli(*without)
+    assert again.code == 1
+    assert "made by Gemm '/fc1/Gemm'" in again.out
+    assert cli(*without, "--tolerance", "1").code == 0
+    assert cli(*without, "--load-outputs", results, "--tolerance", "1").code == 0
+
+
+def test_golden_results_are_the_reference(cli, tmp_path, wrong):
+    cli("compare", DIGITS, "--save-inputs", "i.json", "--save-outputs", "golden.zip")
+    done = cli("compare", wrong, "--load-inputs", "i.json", "--load-outputs", "golden.zip")
+    assert done.code == 1
+    assert "wrong.onnx on onnxruntime against model.onnx on onnxruntime" in done.out
+    assert "computes something else" in done.out
+    words = ("--load-inputs", "i.json", "--load-outputs", "golden.zip")
+    assert cli("compare", DIGITS, *words).code == 0
+
+
+def test_results_of_other_inputs_are_refused(cli):
+    cli("compare", DIGITS, "--save-outputs", "golden.zip")
+    words = ("--generate", "seed=1", "--load-outputs", "golden.zip")
+    done = cli("compare", DIGITS, *words)
+    assert done.code == 2
+    assert "came from other inputs" in done.err
+
+
+def test_results_of_a_model_with_other_outputs_are_refused(cli, tmp_path):
+    cli("compare", DIGITS, "--save-outputs", "golden.zip")
+    model = onnx.load(DIGITS)
+    model.graph.node[-1].output[0] = model.graph.output[0].name = "other"
+    onnx.save(model, "other.onnx")
+    done = cli("compare", "other.onnx", "--load-outputs", "golden.zip")
+    assert done.code == 2
+    assert "came from another model: its outputs are scores" in done.err
+
+
+def test_a_full_disk_leaves_no_part_of_a_file(cli, monkeypatch, tmp_path):
+    from onnx_passes.io.atomic import Pending
+
+    def full(self, path):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Pending, "publish", full)
+    done = cli("compare", DIGITS, "--save-outputs", "results.zip")
+    assert done.code == 2
+    assert "No space left" in done.err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_feeds_come_from_a_loader(cli, write):
+    write(
+        "feeds.py",
+        "import numpy as np\n"
+        "def load():\n"
+        "    for size in (1, 4):\n"
+        "        yield {'image': np.ones((size, 1, 8, 8), np.float32)}\n"
+        "def wrong():\n"
+        "    return [3]\n",
+    )
+    done = cli("compare", DIGITS, DIGITS, "--data-loader", "feeds:load")
+    assert done.code == 0
+    assert "2 samples" in done.out
+    assert (
+        "sample 0 is of type int" in cli("compare", DIGITS, "--data-loader", "feeds:wrong").err
+    )
+
+
+def test_generated_inputs_have_the_shape_and_range_asked_for(cli):
+    text = "seed=3,samples=2,range=image:0:1,shape=image:5x1x8x8"
+    assert cli("compare", DIGITS, "--generate", text, "--save-inputs", "in.json").code == 0
+    from onnx_passes.verify.saved import read_samples
+
+    samples = read_samples("in.json")
+    assert [s["image"].shape for s in samples] == [(5, 1, 8, 8)] * 2
+    assert all(s["image"].min() >= 0 and s["image"].max() <= 1 for s in samples)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--engine", "onnxrutnime"), "did you mean 'onnxruntime'"),
+        (("--engine", "onnxruntime{optimisation=all}"), "no option 'optimisation'"),
+        (("--engine", "onnxruntime{"), "--engine"),
+        (("--outputs", "score"), "did you mean 'scores'"),
+        (("--generate", "shape=image:1xtwo"), "write shape=NAME:SIZES"),
+        (("--generate", "shape=imag:1x1x8x8"), "did you mean 'image'"),
+        (("--generate", "shape=image:1x3x8x8"), "does not fit input 'image'"),
+        (("--generate", "sead=1"), "did you mean 'seed'"),
+        (("--generate", "range=image:1"), "write range=NAME:LOW:HIGH"),
+        (("--inputs", "none.npz"), "there are no inputs 'none.npz'"),
+        (("--load-outputs", "none.zip"), "there are no saved results 'none.zip'"),
+        (("--tolerance", "tight"), "is no number"),
+        (("--tolerance", "exact", "--rtol", "1"), "leaves no room"),
+        (("--compare", "cosin"), "did you mean 'cosine'"),
+        (("--compare", "cosine=2"), "goes from -1 to 1"),
+        (("--compare", "quantile"), "needs a share"),
+        (("--compare", "nomodule:f"), "cannot be imported"),
+        (("--postprocess", "top5"), "write top-k=5"),
+        (("--postprocess", "score:top-k=5"), "did you mean 'scores'"),
+        (("--memory-limit", "much"), "--memory-limit"),
+        (("--save-outputs", "x.csv"), "not saved as .csv"),
+        (("--save-outputs", "x.npz", "--engine", PLAIN, "--engine", FUSED), "holds one run"),
+        (("--inputs", "x", "--generate", "seed=1"), "two sources of inputs"),
+    ],
+)
+def test_bad_usage_is_one_clear_sentence(cli, words, said):
+    done = cli("compare", DIGITS, *words)
+    assert done.code == 2
+    assert said in done.err
+
+
+def test_a_damaged_file_of_results_is_told(cli, write):
+    write("bad.zip", "no zip")
+    done = cli("compare", "--load-outputs", "bad.zip")
+    assert done.code == 2
+    assert "'bad.zip' holds no results" in done.err
+
+
+def test_a_model_that_is_not_there_is_no_comparison(cli):
+    done = cli("compare", "none.onnx")
+    assert done.code == 3
+    assert "none.onnx" in done.err
+
+
+def test_pictures_are_drawn(cli, wrong, tmp_path):
+    words = ("compare", DIGITS, wrong, "--outputs", "all", "--plots", "plots")
+    assert cli(*words).code == 1
+    names = {path.name for path in (tmp_path / "plots").iterdir()}
+    assert {"1-layers.png", "1-scores.heat.png", "1-scores.errors.png"} <= names
+
+
+def test_an_engine_in_a_child_process_gives_the_same(cli):
+    words = (
+        "--engine",
+        PLAIN,
+        "--engine",
+        "onnxruntime{isolate=true}",
+        "--tolerance",
+        "exact",
+    )
+    done = cli("compare", DIGITS, *words)
+    assert done.code == 0, done.out

@@ -1,0 +1,31 @@
+import pytest
+
+from onnx_passes.config.engine_text import parse_engine
+from onnx_passes.errors import ConfigError
+from onnx_passes.runtime.isolated import IsolatedEngine
+
+
+def test_options_stand_in_braces():
+    engine = parse_engine("onnxruntime{optimization=all,threads=2}")
+    assert engine.name == "onnxruntime[optimization=all, threads=2]"
+
+
+def test_isolation_is_asked_for_beside_the_text_or_in_it():
+    assert isinstance(parse_engine("onnxruntime", isolate=True), IsolatedEngine)
+    engine = parse_engine("onnxruntime{isolate=true,memory_limit=2GiB}")
+    assert engine.describe()["memory_limit"] == 2 << 30
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("onnxruntime,reference", "is not one engine"),
+        ("onnx", "unknown engine"),
+        ("onnxruntime{optimization=some}", "cannot be 'some'"),
+        ("onnxruntime{memory_limit=much}", "memory_limit"),
+        ("", "engine"),
+    ],
+)
+def test_what_is_no_engine_is_told(text, said):
+    with pytest.raises(ConfigError, match=said):
+        parse_engine(text)

@@ -1,0 +1,60 @@
+import numpy as np
+import pytest
+
+from onnx_passes.errors import VerificationError
+from onnx_passes.verify.runs.judges import Custom, Indices, Side, judge
+
+
+def verdicts(judge_, expected, actual):
+    side = Side({"y": np.asarray(expected)}, {"y": np.asarray(actual)})
+    return [check.passed for check in judge_(side)]
+
+
+ONE, NEAR = np.ones(100, np.float32), np.ones(100, np.float32)
+NEAR[0] = 2.0
+
+
+def test_a_quantile_forgives_a_few_elements_and_no_nan():
+    nan = ONE.copy()
+    nan[0] = np.nan
+    assert verdicts(judge("quantile=0.99"), ONE, NEAR) == [True]
+    assert verdicts(judge("quantile=0.995"), ONE, NEAR) == [False]
+    assert verdicts(judge("quantile=0.5"), ONE, nan) == [False]
+
+
+@pytest.mark.parametrize("text", ["l2=10", "cosine=-1", "snr=-99", "psnr=-99", "quantile=0"])
+def test_no_judge_forgives_a_shape_or_a_type(text):
+    assert verdicts(judge(text), ONE, ONE[:50]) == [False]
+    assert verdicts(judge(text), ONE, ONE.astype(np.float64)) == [False]
+
+
+def test_l2_is_relative_to_the_reference():
+    assert verdicts(judge("l2=0.11"), ONE * 1000, NEAR * 1000) == [True]
+    assert verdicts(judge("l2=0.09"), ONE * 1000, NEAR * 1000) == [False]
+
+
+def test_scores_leave_integers_exact():
+    assert verdicts(judge("cosine"), [1, 2], [1, 2]) == [True]
+    assert verdicts(judge("cosine"), [1, 2], [1, 3]) == [False]
+
+
+def test_indices_may_move_by_so_many_places():
+    assert verdicts(Indices(0), [[1, 2, 3]], [[1, 2, 3]]) == [True]
+    assert verdicts(Indices(0), [[1, 2, 3]], [[2, 1, 3]]) == [False]
+    assert verdicts(Indices(1), [[1, 2, 3]], [[2, 1, 3]]) == [True]
+    assert verdicts(Indices(1), [[1, 2, 3]], [[3, 2, 1]]) == [False]
+    assert verdicts(Indices(9), [[1, 2, 3]], [[3, 2, 1]]) == [True]
+    assert verdicts(Indices(9), [[1, 2, 3]], [[3, 2, 4]]) == [False]
+
+
+def test_indices_of_floats_say_how_to_make_some():
+    (check,) = Indices(1)(Side({"y": ONE}, {"y": NEAR}))
+    assert "--postprocess top-k" in check.reason
+
+
+def test_a_function_that_returns_nonsense_is_told():
+    with pytest.raises(VerificationError, match="returned NoneType at 'y'"):
+        verdicts(Custom("m:f", lambda name, e, a: None), ONE, ONE)
+    with pytest.raises(VerificationError, match="raised ZeroDivisionError"):
+        verdicts(Custom("m:f", lambda name, e, a: 1 / 0), ONE, ONE)
+    assert verdicts(Custom("m:f", lambda name, e, a: np.bool_(True)), ONE, ONE) == [True]

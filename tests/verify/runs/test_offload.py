@@ -1,0 +1,40 @@
+import gc
+from pathlib import Path
+
+import numpy as np
+import onnx_ir as ir
+
+from onnx_passes.runtime.ort import OnnxRuntimeEngine
+from onnx_passes.verify.runs.offload import offload
+
+WEIGHT = np.arange(256 * 256, dtype=np.float32).reshape(256, 256)
+
+
+def made():
+    x = ir.val("x", ir.DataType.FLOAT, [1, 256])
+    weight = ir.val("w", const_value=ir.tensor(WEIGHT, name="w"))
+    node = ir.node("MatMul", [x, weight])
+    node.outputs[0].name = "y"
+    node.outputs[0].type = ir.TensorType(ir.DataType.FLOAT)
+    graph = ir.Graph(
+        [x], node.outputs, nodes=[node], initializers=[weight], opset_imports={"": 20}
+    )
+    return ir.Model(graph, ir_version=10)
+
+
+def test_weights_come_from_a_file_that_goes_with_the_model():
+    model = made()
+    feeds = {"x": np.ones((1, 256), np.float32)}
+    with OnnxRuntimeEngine().prepare(model) as session:
+        expected = session.run(feeds)["y"]
+    offload(model)
+    tensor = model.graph.initializers["w"].const_value
+    assert isinstance(tensor, ir.ExternalTensor)
+    assert np.array_equal(tensor.numpy(), WEIGHT)
+    with OnnxRuntimeEngine().prepare(model) as session:
+        assert np.array_equal(session.run(feeds)["y"], expected)
+    path = Path(tensor.path)
+    assert path.exists()
+    del model, tensor
+    gc.collect()
+    assert not path.exists()
