@@ -17,6 +17,7 @@ from onnxscript.rewriter import MatchResult, RewriteRule
 
 from onnx_passes.contracts import Contract, contracts_of
 from onnx_passes.passes.context import PassContext
+from onnx_passes.passes.interface_map import InterfaceMap
 from onnx_passes.passes.naming import pipeline_name
 from onnx_passes.passes.options import validate_options
 
@@ -93,6 +94,17 @@ class Pass(ir.passes.PassBase, abc.ABC):
     def contracts(cls) -> tuple[Contract, ...]:
         """Return what the pass promises."""
         return contracts_of(cls)
+
+    def interface_map(self, before: ir.Model) -> InterfaceMap | None:
+        """Return how inputs and outputs of a model become those of the result.
+
+        Only needed where names, types or layouts change; verification then goes on with the
+        user's samples.
+
+        Args:
+            before: The model before the pass.
+        """
+        return None
 
     @property
     def id(self) -> str:

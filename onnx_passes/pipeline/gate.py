@@ -20,6 +20,7 @@ from onnx_passes.pipeline.levels import Levels
 from onnx_passes.pipeline.noise import Noise
 from onnx_passes.pipeline.regional import Regional
 from onnx_passes.pipeline.thresholds import Limits, Thresholds
+from onnx_passes.pipeline.translated import Untranslated, translate
 from onnx_passes.pipeline.truth import Truth
 from onnx_passes.runtime.base import Feeds, Outputs
 from onnx_passes.runtime.inputs import generate, name_of
@@ -60,6 +61,8 @@ class Gate:
     # else than the original.
     _change: Change = Change.NONE
     _moved: bool = False
+    # Where the gate goes back to if a pass that changed the interface is not kept.
+    _untranslated: Untranslated | None = None
 
     def __post_init__(self) -> None:
         """Put the limits together."""
@@ -79,6 +82,7 @@ class Gate:
 
         Numbers are only compared where the structure is sound.
         """
+        self._untranslate()
         self._pending.clear()
         self._spent.clear()
         self._change = change
@@ -88,13 +92,14 @@ class Gate:
         checks = [self.structure(model), self.interface(pass_, old, interface_of(model))]
         if any(check.verdict is Verdict.FAILED for check in checks):
             return checks
-        if change is Change.NAMES:
+        changed = bool(pass_.interface_changes) and interface_of(model) != old
+        if change is Change.NAMES and not changed:
             if self._regions and not _named_as(before.model, model):
                 self._regions.clear()
             reason = "only names, order or metadata changed: the canonical hash is the same"
             return [*checks, Check("equality", Verdict.PASSED, reason=reason)]
-        if pass_.interface_changes and interface_of(model) != old:
-            self._follow_interface(before.model, model)
+        if changed:
+            self._follow_interface(pass_, before.model, model)
             self._regions.clear()
             self._charged = False
         if sum(bench.when == "each" for bench in self.baseline.benches) > 1:
@@ -271,6 +276,7 @@ class Gate:
 
     def accept(self) -> None:
         """Make the model checked last the one that the next pass is held against."""
+        self._untranslated = None
         for region in self._regions.values():
             region.accept()
         for index, bench in enumerate(self.baseline.benches):
@@ -292,6 +298,7 @@ class Gate:
             checks: Its checks. What it spent of error budgets stays spent; a failure of
                 another kind is not charged to the passes that follow.
         """
+        self._untranslated = None
         charged = {check.engine: check.budget for check in checks if check.budget}
         for bench in self.baseline.benches:
             budget = self._budget(bench)
@@ -310,6 +317,7 @@ class Gate:
 
         Nothing is run where every pass left alone what is computed.
         """
+        self._untranslate()
         if not self._moved:
             reason = "not run: no pass changed what is computed"
             return [
@@ -491,8 +499,18 @@ class Gate:
             budget.recall(one)
             budget.unsure = True
 
-    def _follow_interface(self, before: ir.Model, model: ir.Model) -> None:
-        """Keep the samples that the new interface admits, or make new ones."""
+    def _untranslate(self) -> None:
+        """Go back to the old interface where the pass that changed it was not kept."""
+        if self._untranslated is not None:
+            self._untranslated.restore(self)
+            self._untranslated = None
+
+    def _follow_interface(self, pass_: Pass, before: ir.Model, model: ir.Model) -> None:
+        """Translate the samples, or keep those that the interface admits, or make new ones."""
+        mapped = pass_.interface_map(before)
+        if mapped is not None:
+            self._untranslated = translate(self, mapped, before)
+            return
         kept: list[int] = []
         for index, feeds in enumerate(self.baseline.samples):
             try:

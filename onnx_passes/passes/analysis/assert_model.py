@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Annotated, Any, ClassVar
 
 import onnx_ir as ir
 from pydantic import BeforeValidator, Field
@@ -63,6 +65,8 @@ class AssertModel(Analysis):
             independent nodes and where constants are kept.
         dims: Sizes of dynamic dimensions, for what depends on them.
     """
+
+    example: ClassVar[Mapping[str, Any]] = MappingProxyType({"max_nodes": 1_000_000})
 
     max_nodes: Count | None = None
     max_parameters: Count | None = None

@@ -1,0 +1,71 @@
+"""Give inputs and outputs of the model other names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, ClassVar
+
+import onnx_ir as ir
+
+from onnx_passes import passes
+from onnx_passes.passes.base import Transformation
+from onnx_passes.passes.convert._ports import find, rename_ports
+from onnx_passes.passes.interface_map import InterfaceMap
+from onnx_passes.passes.replace import Namer
+
+
+@passes.verify.equality
+@passes.register()
+class RenameIo(Transformation):
+    """Give inputs and outputs of the model other names.
+
+    Before: ``(float[3] input.1) => (float[3] 495)`` with ``inputs: {input.1: image}``
+    After:  ``(float[3] image) => (float[3] 495)``
+
+    Two may exchange their names. An inner value that has a name that an input or output gets
+    is renamed. Quantization annotations follow the names they refer to.
+
+    Sound because names only connect values with their readers, and the readers follow; feeds
+    under the new names give outputs under the new names that are the same.
+
+    Leaves alone: order, types and shapes; all that is not named.
+
+    Attributes:
+        inputs: New names of inputs, by their old ones.
+        outputs: New names of outputs, by their old ones.
+    """
+
+    interface_changes: ClassVar[frozenset[str]] = frozenset({"inputs", "outputs"})
+    example: ClassVar[Mapping[str, Any]] = MappingProxyType({"inputs": {}})
+
+    inputs: dict[str, str] = {}  # noqa: RUF012 - the default of an option, never changed
+    outputs: dict[str, str] = {}  # noqa: RUF012 - the default of an option, never changed
+
+    def call(self, model: ir.Model) -> ir.passes.PassResult:
+        """Rename.
+
+        Raises:
+            PassError: The model has no such input or output, or two would have one name.
+        """
+        graph = model.graph
+        inputs = find(graph.inputs, self.inputs, self.name, "input")
+        outputs = find(graph.outputs, self.outputs, self.name, "output")
+        wanted = dict(zip(inputs, self.inputs.values(), strict=True))
+        wanted |= dict(zip(outputs, self.outputs.values(), strict=True))
+        wanted = {value: name for value, name in wanted.items() if value.name != name}
+        rename_ports(model, wanted, Namer(model), self.name)
+        return ir.passes.PassResult(model, modified=bool(wanted))
+
+    def interface_map(self, before: ir.Model) -> InterfaceMap:
+        """Translate the names."""
+        old = {new: name for name, new in self.inputs.items()}
+        return InterfaceMap(
+            lambda name, value: (self.inputs.get(name, name), value),
+            lambda name, value: (old.get(name, name), value),
+            lambda name, value: (self.outputs.get(name, name), value),
+            self._wrap,
+        )
+
+    def _wrap(self, model: ir.Model) -> None:
+        self.call(model)
