@@ -1,0 +1,66 @@
+"""Apply every fusion, as one pass."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import onnx_ir as ir
+
+from onnx_passes import passes
+from onnx_passes.passes.base import Pass, Transformation
+from onnx_passes.passes.registry import lookup
+
+FIRST = (
+    "fuse-layer-normalization",
+    "fuse-rms-normalization",
+    "fuse-gelu",
+    "fuse-mish",
+    "fuse-hard-sigmoid",
+    "fuse-hard-swish",
+    "fuse-silu",
+    "fuse-rotary-embedding",
+    "fuse-attention",
+)
+"""Whole formulas, before the others take parts of them."""
+
+
+@passes.verify.tolerance
+@passes.register()
+class FuseAll(Transformation):
+    """Apply every fusion, as one pass.
+
+    Before: ``Relu(BatchNormalization(Conv(x, w)))``, and whatever else a pass of the group
+            ``fuse`` knows
+    After:  what they make of it, here ``Relu(Conv(x, w', b'))``
+
+    A pipeline checks a pass as a whole: with all fusions in one, values are recorded and
+    compared once, not once for each of them. Every rewrite still has its own number and the
+    name of its rule, by which a fault is found and can be left out.
+
+    Sound because each of the passes is; the contract is the weakest of theirs.
+
+    Leaves alone: what each of them leaves alone (``onnx-passes explain fuse``).
+
+    Attributes:
+        exclude: Names of fusions to do without.
+    """
+
+    requires: ClassVar[Any] = ("topological-sort", "shape-inference")
+
+    exclude: tuple[str, ...] = ()
+
+    def call(self, model: ir.Model) -> ir.passes.PassResult:
+        """Run them one after the other: formulas first, then in the order of their names."""
+        modified = False
+        for cls in self.members():
+            member = cls(self.config, self.state_dict)
+            member.context = self.context
+            result = member(model)
+            model, modified = result.model, modified or bool(result.modified)
+        return ir.passes.PassResult(model, modified=modified)
+
+    def members(self) -> list[type[Pass]]:
+        """Return the passes that it applies, in order."""
+        order = {name: place for place, name in enumerate(FIRST)}
+        found = [cls for cls in lookup("fuse") if cls.name not in self.exclude]
+        return sorted(found, key=lambda cls: (order.get(cls.name, len(FIRST)), cls.name))

@@ -1,0 +1,70 @@
+import numpy as np
+
+from onnx_passes import testing
+from onnx_passes.config.load import config_from_data, load_config
+from onnx_passes.contracts import Tolerance
+from onnx_passes.passes.fusion.fuse_all import FIRST, FuseAll
+from onnx_passes.passes.registry import lookup
+from onnx_passes.pipeline.run import run_pipeline
+
+CONV = """(float[N,2,4,4] x) => (float[N,2,?,?] y) <float[2,2,1,1] w = {1, 2, 3, 4},
+    float[2] s = {1, 2}, float[2] b = {0, 1}, float[2] m = {0.5, 1}, float[2] v = {1, 4}>
+    { c = Conv(x, w) n = BatchNormalization(c, s, b, m, v) r = Relu(n) y = Relu(r) }"""
+
+
+def test_fusions_of_several_passes_are_one_step():
+    model = testing.parse(CONV)
+    run = run_pipeline(model, config_from_data({"passes": ["fuse-all"]}))
+    run.raise_for_failure()
+    assert next(n.op_type for n in run.model.graph if n.op_type != "Constant") == "Conv"
+    assert "BatchNormalization" not in [n.op_type for n in run.model.graph]
+    (step,) = (p for p in run.report.passes if p.name.startswith("fuse-all"))
+    assert {r.rule.partition("[")[0] for r in step.rewrites} >= {"fuse-batch-normalization"}
+    assert step.verdict == "passed"
+
+
+def test_it_comes_to_rest():
+    model = testing.parse(CONV)
+    assert FuseAll()(model).modified
+    assert not FuseAll()(model).modified
+
+
+def test_fusions_can_be_left_out():
+    model = testing.parse(CONV)
+    FuseAll(exclude=("fuse-batch-normalization",))(model)
+    assert "BatchNormalization" in [n.op_type for n in model.graph]
+
+
+def test_a_wrong_rewrite_is_found_by_its_rule(monkeypatch):
+    """The step is one, the blame is not."""
+    from onnx_passes.passes.fusion import fuse_batch_normalization as module
+
+    right = module._weights
+
+    def wrong(layer, norm):
+        found = right(layer, norm)
+        return None if found is None else (found[0], found[1] + np.float32(0.5))
+
+    monkeypatch.setattr(module, "_weights", wrong)
+    config = config_from_data({"passes": ["fuse-all"], "reproducers": False})
+    run = run_pipeline(testing.parse(CONV), config)
+    assert run.error is not None
+    (step,) = (p for p in run.report.passes if p.name.startswith("fuse-all"))
+    assert "fuse-batch-normalization" in str(step.blame)
+
+
+def test_every_fusion_takes_part_and_none_is_stricter_than_the_whole():
+    members = FuseAll().members()
+    assert set(members) == set(lookup("fuse"))
+    assert [cls.name for cls in members[: len(FIRST)]] == list(FIRST)
+    assert [type(c) for c in FuseAll.contracts()] == [Tolerance]
+
+
+def test_leaves_alone(leaves_alone):
+    leaves_alone(FuseAll(), "(float[2] x) => (float[2] y) { y = Relu(x) }")
+
+
+def test_the_preset_fuses():
+    run = run_pipeline(testing.parse(CONV), load_config("optimize"))
+    run.raise_for_failure()
+    assert "BatchNormalization" not in [n.op_type for n in run.model.graph]
