@@ -1,7 +1,7 @@
 """``python -m benchmarks [SECTION]...``: measure, print Markdown.
 
 The sections are optimize, driver, regions, faults, failures and, only where named, certify,
-corpus and verification.
+compare, corpus and verification.
 
 Each figure is a median of several runs. A run of the command line is a process of its own, and
 verified and unverified runs take turns, so that a machine that slows down slows both.
@@ -12,7 +12,15 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 
-from benchmarks import corpus, driver, failures, optimize, regions, verification
+from benchmarks import (
+    corpus,
+    driver,
+    failures,
+    optimize,
+    regions,
+    side_by_side,
+    verification,
+)
 from benchmarks.certify import report
 from benchmarks.faults import table
 from onnx_passes.runtime.environment import machine, versions
@@ -26,8 +34,9 @@ SECTIONS: dict[str, Callable[[], list[str]]] = {
     "failures": failures.tables,
     "certify": report.tables,
     "corpus": corpus.tables,
+    "compare": side_by_side.tables,
 }
-LONG = ("certify", "corpus", "verification")
+LONG = ("certify", "compare", "corpus", "verification")
 """Sections that take half an hour: run only where named."""
 
 

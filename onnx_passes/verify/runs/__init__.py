@@ -7,7 +7,7 @@ found = compare([Runner("a.onnx"), Runner("b.onnx")], generate(model))
 assert found.passed
 """
 
-from onnx_passes.verify.runs.compare import compare
+from onnx_passes.verify.runs.compare import Settings, compare
 from onnx_passes.verify.runs.found import Found, Latency, Pair, Run
 from onnx_passes.verify.runs.judges import judge
 from onnx_passes.verify.runs.runner import Loader, Runner
@@ -20,6 +20,7 @@ __all__ = [
     "Pair",
     "Run",
     "Runner",
+    "Settings",
     "compare",
     "judge",
     "open_results",

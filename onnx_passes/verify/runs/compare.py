@@ -351,7 +351,7 @@ class _Comparison:
         finding = examine(fitted(engine, model, distinct(self.samples)), model)
         run.state, run.reason = str(finding.level), finding.reason
         if finding.level is Level.BUILT:
-            run.reason = f"built for {inner.target}, not executed: {inner.not_executed}"
+            run.reason = f"for {inner.target}, not executed: {inner.not_executed}"
         return False
 
     def _check_limits(self, names: Sequence[str]) -> None:
