@@ -268,7 +268,7 @@ def _pass_check(texts: Sequence[str], boundary: Boundary, contract: Tolerance | 
 
 def _pattern(text: str) -> re.Pattern[str]:
     try:
-        return re.compile(text)
+        return re.compile(text, re.MULTILINE)
     except re.error as error:
         raise UsageError(f"--fail-regex {text!r} is no regular expression: {error}") from error
 

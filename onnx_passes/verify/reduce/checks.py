@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable
+from contextlib import redirect_stdout
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -189,7 +191,8 @@ class FunctionCheck:
             UsageError: It raises, or returns something else than True or False.
         """
         del number
-        with self.store.file(candidate.model) as path:
+        printed = io.StringIO()
+        with self.store.file(candidate.model) as path, redirect_stdout(printed):
             try:
                 bad = self.function(str(path))
             except Exception as error:  # whatever it raises
@@ -202,7 +205,8 @@ class FunctionCheck:
                 f"--check-function {self.text} returns {bad!r}",
                 help="let it return True for a model that fails, and False for others",
             )
-        return Outcome(Status.BAD if bad else Status.GOOD)
+        log = printed.getvalue().encode(errors="replace")
+        return Outcome(Status.BAD if bad else Status.GOOD, log=log)
 
 
 @dataclass

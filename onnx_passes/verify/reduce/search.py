@@ -118,12 +118,15 @@ class _Search:
             order = sorted(bad)
             pieces = max(2, min(pieces, len(order)))
             chunks = [frozenset(chunk) for chunk in _split(order, pieces)]
-            alone = [self.parts.trim(chunk) for chunk in chunks]
+            single = pieces == len(order) > 2  # that one node fails alone was known before
+            alone = [] if single else [self.parts.trim(chunk) for chunk in chunks]
             kept = self.first([t for t in alone if len(t) < len(bad)])
             if kept is not None:
                 bad, pieces = kept, 2
                 continue
-            without = [self.parts.trim(bad - chunk) for chunk in chunks]
+            # Of two chunks, each is what the other leaves.
+            left = chunks if pieces > 2 else ()
+            without = [self.parts.trim(bad - chunk) for chunk in left]
             kept = self.first([t for t in without if len(t) < len(bad)])
             if kept is not None:
                 bad, pieces = kept, pieces - 1

@@ -1,0 +1,54 @@
+"""``onnx-passes extract``: cuts as text, the data beside them, and bad input."""
+
+import json
+
+import numpy as np
+import onnx
+import pytest
+
+
+def test_a_part_is_written_with_its_data(cli, model, tmp_path):
+    a, b = np.ones((3, 2), np.float32), -2 * np.ones((3, 2), np.float32)
+    np.savez(tmp_path / "in.npz", a=a, b=b)
+    part = tmp_path / "part.onnx"
+    told = cli(
+        *("extract", model, "-o", part, "--inputs", "s:auto", "--outputs", "y:float32"),
+        *("--with-data", tmp_path / "in.npz", "--json"),
+    )
+    assert told.code == 0
+    found = json.loads(told.out)
+    assert (found["nodes"], found["inputs"], found["outputs"]) == (2, ["s"], ["y"])
+    assert np.array_equal(np.load(tmp_path / "part-inputs.npz")["s"], a + b)
+    assert np.array_equal(np.load(tmp_path / "part-outputs.npz")["y"], 0 * a)
+    assert [n.op_type for n in onnx.load(part).graph.node] == ["Identity", "Relu"]
+
+
+def test_shapes_are_given_in_both_spellings(cli, model, tmp_path):
+    for shape, dims in (("4x2", [4, 2]), ("[n,2]", ["n", 2])):
+        out = tmp_path / "part.onnx"
+        assert cli("extract", model, "-o", out, "--inputs", f"s:{shape}:float32").code == 0
+        found = onnx.load(out).graph.input[0].type.tensor_type.shape.dim
+        assert [d.dim_param or d.dim_value for d in found] == dims
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--inputs", "t"], "the model has no value 't'"),
+        (["--inputs", "s:2x:float32"], "'2x' is no shape"),
+        (["--inputs", "s:2x2:flaot32"], "did you mean 'float32'?"),
+        (["--outputs", "s", "--inputs", "y"], "depend on 'a', 'b' as well"),
+        (["--outputs", "s", "--with-data", "nothing.npz"], "does not exist"),
+    ],
+)
+def test_bad_cuts_are_one_error_and_write_nothing(cli, model, tmp_path, words, told):
+    outcome = cli("extract", model, "-o", tmp_path / "part.onnx", *words)
+    assert outcome.code == 2
+    assert told in outcome.err
+    assert not (tmp_path / "part.onnx").exists()
+
+
+def test_the_model_is_never_written_over(cli, model):
+    before = model.read_bytes()
+    assert cli("extract", model, "-o", model, "--outputs", "s").code == 2
+    assert model.read_bytes() == before

@@ -1,0 +1,225 @@
+"""``onnx-passes reduce``: checks of every kind, what is written, and bad input."""
+
+import json
+import shlex
+import sys
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+
+DIGITS = Path(__file__).parents[2] / "examples" / "digits"
+MODEL = DIGITS / "model.onnx"
+ONNX_PASSES = [sys.executable, "-m", "onnx_passes"]
+PAIR = """\
+import sys, onnx
+
+def fails(path):
+    made = {}
+    for node in onnx.load(path).graph.node:
+        if node.op_type == "Conv" and made.get(node.input[0]) == "Relu":
+            print("Relu before Conv")
+            return True
+        made.update(dict.fromkeys(node.output, node.op_type))
+    return False
+
+if __name__ == "__main__":
+    sys.exit(fails(sys.argv[1]))
+"""
+
+
+def operators(path):
+    return [node.op_type for node in onnx.load(path).graph.node]
+
+
+@pytest.fixture
+def pair(tmp_path):
+    path = tmp_path / "pair.py"
+    path.write_text(PAIR)
+    return f"{sys.executable} {path} {{model}}"
+
+
+def test_a_command_reduces_digits_to_a_pair(cli, pair, tmp_path):
+    told = cli(
+        *("reduce", MODEL, "-o", "small.onnx", "--check", pair, "--json", "--no-shrink"),
+        *("--min-good", "good.onnx", "--artifacts", "kept", "--replay", "answers.json"),
+    )
+    assert told.code == 0, told.err
+    found = json.loads(told.out)
+    assert (found["before"], found["after"]) == (26, 2)
+    assert operators("small.onnx") == ["Relu", "Conv"]
+    assert operators("good.onnx") != ["Relu", "Conv"]
+    kept = sorted(path.name for path in Path("kept").glob("*/*.onnx"))
+    assert len(kept) == found["checks"] == len(told.err.splitlines())
+    assert "Relu before Conv" in Path("kept/bad/0001-26-nodes.log").read_text()
+    again = cli(
+        *("reduce", MODEL, "-o", "again.onnx", "--check", pair, "--json", "--no-shrink"),
+        *("--replay", "answers.json"),
+    )
+    assert json.loads(again.out)["checks"] == 0
+    assert operators("again.onnx") == ["Relu", "Conv"]
+
+
+def test_a_function_reduces_nodes_and_then_dimensions(cli, pair, tmp_path):
+    told = cli("reduce", MODEL, "-o", "small.onnx", "--check-function", "pair:fails", "--json")
+    assert told.code == 0, told.err
+    model = onnx.load("small.onnx")
+    onnx.checker.check_model(model, full_check=True)
+    [dims] = [v.type.tensor_type.shape.dim for v in model.graph.input]
+    assert [d.dim_value for d in dims] == [1, 1, 1, 1]
+    assert "shrunk from" in json.loads(told.out)["notes"][0]
+
+
+def test_golden_values_find_the_weight_that_is_off(cli, tmp_path):
+    """The steps of Polygraphy's guide: golden outputs, merge, bisect, linear, inspect."""
+    compare = ("compare", MODEL, "--generate", "samples=1", "--outputs", "all")
+    assert cli(*compare, "--save-inputs", "in.json", "--save-outputs", "golden.json").code == 0
+    assert cli("data", "merge", "in.json", "golden.json", "-o", "layerwise.json").code == 0
+    model = onnx.load(MODEL)
+    [weight] = [t for t in model.graph.initializer if t.name == "conv2.weight"]
+    array = onnx.numpy_helper.to_array(weight) * np.float32(1.1)
+    weight.CopyFrom(onnx.numpy_helper.from_array(array, weight.name))
+    onnx.save(model, "wrong.onnx")
+    golden = ("--load-inputs", "layerwise.json")
+    own = (
+        "--engine",
+        "onnxruntime",
+        "--against",
+        "golden",
+        "--rtol",
+        "1e-3",
+        "--atol",
+        "1e-3",
+    )
+    for source, target, mode in (
+        ("wrong.onnx", "first.onnx", "bisect"),
+        ("first.onnx", "final.onnx", "linear"),
+    ):
+        told = cli(
+            "reduce", source, "-o", target, "--mode", mode, *golden, *own, "--no-shrink"
+        )
+        assert told.code == 0, told.err
+    assert operators("final.onnx") == ["Conv"]
+    told = cli("inspect", "model", "final.onnx", "--show", "layers")
+    assert "conv2.weight" in told.out
+    fed = np.load("final-inputs.npz")
+    assert list(fed) == ["/relu1/Relu_output_0"]
+
+
+def test_the_guide_by_commands_and_a_pattern(cli, tmp_path):
+    """The simulated failure of the guide: an operator that inspect prints."""
+    shown = [*ONNX_PASSES, "inspect", "model", "onnx_passes_debug.onnx", "--show", "layers"]
+    for source, target, mode in (
+        (MODEL, "first.onnx", "bisect"),
+        ("first.onnx", "final.onnx", "linear"),
+    ):
+        told = cli(
+            *("reduce", source, "-o", target, "--mode", mode, "--no-shrink", "-q"),
+            *("--fail-regex", "^MaxPool ", "--check", *shown),
+        )
+        assert told.code == 0, told.err
+    assert operators("final.onnx") == ["MaxPool"]
+    assert not Path("onnx_passes_debug.onnx").exists()
+
+
+def test_a_pass_is_reduced(cli, tmp_path):
+    breaks = Path(__file__).parents[2] / "examples" / "break_adds"
+    sys.path.insert(0, str(breaks))
+    try:
+        import break_adds  # noqa: F401  (registers the pass)
+    except ImportError:
+        pytest.skip("the example has another name")
+    finally:
+        sys.path.remove(str(breaks))
+    told = cli("reduce", MODEL, "-o", "small.onnx", "--pass", "break-adds")
+    assert told.code == 0, told.err
+    assert operators("small.onnx") == ["Add"]
+
+
+def test_a_person_is_asked(cli, monkeypatch, tmp_path):
+    def answer(*words, **given):
+        ops = operators("onnx_passes_debug.onnx")
+        return "f" if "MaxPool" in ops else "p"
+
+    monkeypatch.setattr("click.prompt", answer)
+    told = cli("reduce", MODEL, "-o", "small.onnx", "--interactive", "--no-shrink")
+    assert told.code == 0, told.err
+    assert operators("small.onnx") == ["MaxPool"]
+
+
+FAILS = f"{sys.executable} -c 'import sys; sys.exit(1)'"
+BINARY = shlex.join(
+    [
+        sys.executable,
+        "-c",
+        "import sys; sys.stdout.buffer.write(bytes(range(256))); sys.exit(1)",
+    ]
+)
+SLEEPS = f"{sys.executable} -c 'import time; time.sleep(600)'"
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--check", "no-such-command {model}"], "there is no command 'no-such-command'"),
+        (["--check", "true {model}"], "does not fail on the whole model"),
+        (["--check", FAILS], "fails on every model"),
+        (["--check", BINARY], "fails on every model"),
+        (["--check", SLEEPS, "--timeout", "1"], "ran longer than 1 s"),
+        (["--check", "true {model}", "--fail-regex", "("], "is no regular expression"),
+        (["-j", "2", "--check", "true"], "needs {model}"),
+        ([], "nothing says what fails"),
+        (["--engine", "onnxruntime", "--pass", "x"], "are two checks"),
+        (["--engine", "onxruntime"], "did you mean 'onnxruntime'?"),
+        (["--pass", "merge-clip"], "did you mean 'merge-clips'?"),
+        (["--engine", "onnxruntime", "--against", "golden"], "needs --load-inputs"),
+        (["--engine", "onnxruntime", "--load-inputs", "x.npz"], "'x.npz' does not exist"),
+        (["--engine", "onnxruntime", "--load-inputs", "other.npz"], "no value of this model"),
+        (
+            ["--engine", "onnxruntime", "--model-input-shapes", "imag:1"],
+            "did you mean 'image'?",
+        ),
+        (["--engine", "onnxruntime", "--model-input-shapes", "image:1y"], "no name and shape"),
+        (["--check-function", "nowhere:f"], "cannot be imported"),
+    ],
+)
+def test_bad_input_is_one_error_and_writes_nothing(cli, tmp_path, words, told):
+    np.savez(tmp_path / "other.npz", nothing=np.ones(2))
+    outcome = cli("reduce", MODEL, "-o", "small.onnx", "-q", *words)
+    assert outcome.code == 2, outcome.err
+    assert told in outcome.err
+    assert outcome.err.count("error[") == 1
+    assert not Path("small.onnx").exists()
+
+
+@pytest.mark.parametrize("option", ["-o", "--min-good", "--replay", "--iter-artifact"])
+def test_the_model_is_never_written_over(cli, tmp_path, option):
+    path = tmp_path / "model.onnx"
+    path.write_bytes(MODEL.read_bytes())
+    other = [] if option == "-o" else ["-o", "small.onnx"]
+    outcome = cli("reduce", path, *other, option, "model.onnx", "--check", "true {model}")
+    assert outcome.code == 2
+    assert "is the model itself" in outcome.err
+    assert path.read_bytes() == MODEL.read_bytes()
+
+
+def test_a_full_disk_ends_it_with_one_sentence(cli, tmp_path, monkeypatch):
+    def full(self, content):
+        raise OSError(28, "No space left on device", str(self))
+
+    monkeypatch.setattr("pathlib.Path.write_bytes", full)
+    outcome = cli("reduce", MODEL, "-o", "small.onnx", "--check", "true {model}")
+    assert outcome.code == 3
+    assert "No space left on device" in outcome.err
+
+
+def test_artifacts_on_a_full_disk_end_it_with_one_sentence(cli, tmp_path, pair, monkeypatch):
+    def full(self, *given, **more):
+        raise OSError(28, "No space left on device", str(self))
+
+    monkeypatch.setattr("pathlib.Path.mkdir", full)
+    outcome = cli("reduce", MODEL, "-o", "s.onnx", "--artifacts", "kept", "--check", pair)
+    assert outcome.code == 3
+    assert "--artifacts cannot be written: No space left on device" in outcome.err
+    assert not Path("s.onnx").exists()
