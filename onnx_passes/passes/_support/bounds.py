@@ -17,26 +17,35 @@ MOVES = frozenset(
 """Operators whose output holds nothing but elements of their first input."""
 
 
-def bounds_of(value: ir.Value | None, depth: int = DEPTH) -> Bounds:
+def bounds_of(
+    value: ir.Value | None, *, or_minus_infinity: bool = False, depth: int = DEPTH
+) -> Bounds:
     """Return the least and the greatest number that an element of a value can be.
 
     Infinite where nothing better is known, and then an element may be NaN as well. Looks
     through what moves elements about, selects among them, and through sums and products.
+
+    Args:
+        value: The value.
+        or_minus_infinity: Pass over elements that are minus infinity.
+        depth: How many nodes deep to look.
     """
     if value is None:
         return UNBOUNDED
     tensor = constant_of(value)
     if tensor is not None and tensor.dtype.is_floating_point() and tensor.size:
         array = tensor.numpy().astype(np.float64)
+        if or_minus_infinity:
+            array = np.where(np.isneginf(array), 0, array)
         return _finite(float(array.min()), float(array.max()))
     node = value.producer()
     known = _of_type(value.dtype)
     if node is None or node.domain or not depth or known != UNBOUNDED:
         return known
-    return _computed(node, depth - 1)
+    return _computed(node, or_minus_infinity, depth - 1)
 
 
-def _computed(node: ir.Node, depth: int) -> Bounds:
+def _computed(node: ir.Node, or_minus_infinity: bool, depth: int) -> Bounds:
     inputs = list(node.inputs)
     if node.op_type in MOVES or node.op_type == "Cast":
         inputs = inputs[:1]
@@ -44,7 +53,9 @@ def _computed(node: ir.Node, depth: int) -> Bounds:
         inputs = inputs[1:]
     elif node.op_type not in ("Concat", "Neg", "Add", "Sub", "Mul"):
         return UNBOUNDED
-    found = [bounds_of(value, depth) for value in inputs]
+    # Of minus infinity, a product may make plus infinity or NaN.
+    passed_over = or_minus_infinity and node.op_type not in ("Neg", "Sub", "Mul")
+    found = [bounds_of(v, or_minus_infinity=passed_over, depth=depth) for v in inputs]
     low, high = min(a for a, _ in found), max(b for _, b in found)
     if UNBOUNDED in found:
         return UNBOUNDED

@@ -173,16 +173,15 @@ def _inverse_root(op: Op, shifted: Var) -> Var:
 def _first_axis(node: ir.Node, x: Value) -> int | None:
     """Return the first axis over which a mean is taken, from the end, if it is of the last."""
     dims = dims_of(x)
-    if dims is None or not node.attributes.get_int("keepdims", 1):
+    if not dims or not node.attributes.get_int("keepdims", 1):
         return None
     axes = node.attributes.get_ints("axes") or ()
     if len(node.inputs) > 1:
         axes = ints_of(node.inputs[1]) or ()
     if not axes:
         return None
-    count = len({axis % len(dims) for axis in axes}) if dims else 0
-    last = {k % len(dims) for k in range(-count, 0)}
-    return -count if {axis % len(dims) for axis in axes} == last else None
+    reduced = {axis % len(dims) for axis in axes}
+    return -len(reduced) if reduced == {*range(len(dims))[-len(reduced) :]} else None
 
 
 def sizes_of_last(x: Value, axis: int | None) -> list[int] | None:

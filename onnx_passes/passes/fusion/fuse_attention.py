@@ -8,7 +8,8 @@ from onnxscript.rewriter import pattern
 from onnx_passes import passes
 from onnx_passes.passes._support.bounds import UNBOUNDED, bounds_of
 from onnx_passes.passes._support.forms import commuted, has_opset
-from onnx_passes.passes._support.shapes import Dim, dims_of
+from onnx_passes.passes._support.normalization import holds
+from onnx_passes.passes._support.shapes import Dim, dims_of, widens
 from onnx_passes.passes.base import Op, RewriteRuleSetPass, Transformation, Value, Var
 from onnx_passes.passes.fusion._attention import (
     RANK,
@@ -30,18 +31,20 @@ class FuseAttention(Transformation, RewriteRuleSetPass):
     Before: ``MatMul(Softmax(MatMul(q, Transpose(k)) * scale + mask), v)`` of rank 4
     After:  ``Attention<scale = scale>(q, k, v, mask)``
 
-    Found with a quotient for the product, with factors on ``q`` and ``k`` for the scale, and
-    without scale or mask. Keys and values that are repeated for groups of heads by Unsqueeze,
-    Expand and Reshape are handed over as they are before. A mask of one row is expanded, for
-    ONNX Runtime wants all rows.
+    Found with a quotient for the product, with factors on ``q`` and ``k`` for the scale,
+    without scale or mask, and with ``Where(IsNaN(weights), 0, weights)`` behind Softmax. Keys
+    and values that are repeated for groups of heads by Unsqueeze, Expand and Reshape are
+    handed over as they are before. A mask of one row is expanded, for ONNX Runtime wants all.
 
-    Sound because this is how the operator is defined. The contract is a tolerance: the scale
-    is applied elsewhere, and sums have another order.
+    Sound because this is how the operator is defined; a row whose mask is minus infinity
+    throughout is 0 by its errata, as it is behind the guard against NaN. The contract is a
+    tolerance: the scale is applied elsewhere, and sums have another order; and NaN in queries
+    or keys passes where the guard made it 0.
 
     Leaves alone: models before opset 23; batch or heads that are not known to be the same, or
     of size 0 (ONNX Runtime refuses an empty batch or sequence, be its size static or not); a
-    scale that is not above 0 or not constant; a mask that may hold minus infinity or the
-    least number of its type, since ONNX Runtime yields 0 for a row of nothing else; inner
+    scale that is not above 0 or not constant; a mask that may hold minus infinity, without
+    that guard, or the least number of its type, for which ONNX Runtime yields 0 as well; inner
     values that are read elsewhere; other types than float, since kernels keep more or fewer
     digits of the scores. Functions, where shapes are unknown.
     """
@@ -60,7 +63,7 @@ class FuseAttention(Transformation, RewriteRuleSetPass):
         return [_attention, *TAKEN_OVER.rewrites]
 
 
-def _formula(op: Op, q: Var, k: Var, v: Var, c: Var, f: Var, mask: Var) -> Var:
+def _formula(op: Op, q: Var, k: Var, v: Var, c: Var, f: Var, mask: Var, zero: Var) -> Var:
     turned = op.Transpose(k, _outputs=["turned"])
     key = pattern.OrValue(
         [turned, commuted(op, "Mul", turned, f)], tag_var="key", tag_values=["none", "Mul"]
@@ -72,7 +75,9 @@ def _formula(op: Op, q: Var, k: Var, v: Var, c: Var, f: Var, mask: Var) -> Var:
         tag_values=["none", "Mul", "Div"],
     )
     masked = pattern.OrValue([scores, commuted(op, "Add", scores, mask)])
-    return op.MatMul(op.Softmax(masked, _outputs=["weights"]), v)
+    softmax = op.Softmax(masked, _outputs=["weights"])
+    guarded = op.Where(op.IsNaN(softmax), zero, softmax)
+    return op.MatMul(pattern.OrValue([softmax, guarded]), v)
 
 
 def _is_attention(context: Any, q: Value, k: Value, v: Value, **rest: Any) -> bool:
@@ -85,9 +90,11 @@ def _is_attention(context: Any, q: Value, k: Value, v: Value, **rest: Any) -> bo
         or found is None
     ):
         return False
-    mask = rest.get("mask")
+    mask, zero = rest.get("mask"), rest.get("zero")
+    if zero is not None and (not holds(zero, 0.0) or widens(q, zero)):
+        return False
     factors = [_factor(rest, "key", "f"), _factor(rest, "scores", "c")]
-    return None not in factors and (mask is None or _covers(mask, *found))
+    return None not in factors and (mask is None or _covers(mask, zero is not None, *found))
 
 
 def _attention(op: Op, q: Value, k: Value, v: Value, **rest: Any) -> Value:
@@ -132,10 +139,12 @@ def _dims(
     return (*queries[:3], keys[2])
 
 
-def _covers(mask: Value, batch: Dim, heads: Dim, rows: Dim, columns: Dim) -> bool:
-    """Whether a mask fits scores of these dimensions, and leaves each row a finite number."""
-    dims = dims_of(mask)
-    if dims is None or not 2 <= len(dims) <= RANK or bounds_of(mask) == UNBOUNDED:
+def _covers(
+    mask: Value, guarded: bool, batch: Dim, heads: Dim, rows: Dim, columns: Dim
+) -> bool:
+    """Whether a mask fits scores of these dimensions, and a row has one meaning to both."""
+    dims, bounds = dims_of(mask), bounds_of(mask, or_minus_infinity=guarded)
+    if dims is None or not 2 <= len(dims) <= RANK or bounds == UNBOUNDED:
         return False
     *outer, down, across = dims
     fits = all(d in (1, w) for d, w in zip(reversed(outer), (heads, batch), strict=False))

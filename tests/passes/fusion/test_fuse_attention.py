@@ -74,6 +74,20 @@ def test_fires_with_a_mask(inputs, condition, order, rewrites):
     rewrites(FuseAttention(), before, after)
 
 
+GUARDED = """t = Transpose<perm = [0, 1, 3, 2]>(k) s = MatMul(q, t) n = Div(s, d)
+  m = Add(n, w) p = Softmax<axis = -1>(m) i = IsNaN(p) g = Where(i, zero, p)
+  y = MatMul(g, v)"""
+MASKED = INPUTS + ", bool[B,1,S,S] b"
+
+
+def test_fires_on_minus_infinity_behind_a_guard_against_nan(rewrites):
+    mask = "w = Where(b, zero, never) "
+    never = "float never = {-inf}"
+    before = model(mask + GUARDED, inputs=MASKED, more=never)
+    after = "y = Attention<scale = 0.25>(q, k, v, w)"
+    rewrites(FuseAttention(), before, model(mask + after, inputs=MASKED, more=never))
+
+
 def test_a_mask_of_one_row_is_expanded(rewrites):
     inputs = INPUTS + ", bool[B,1,1,S] b"
     before = model(
@@ -156,6 +170,28 @@ PLAIN = scores("m = Div(s, d)")
                 more="float least = {-3.4028235e38}",
             ),
             id="mask-of-the-least-number",
+        ),
+        pytest.param(
+            model(
+                "w = Where(b, zero, never) " + scores("m = Add(s, w)"),
+                inputs=MASKED,
+                more="float never = {-inf}",
+            ),
+            id="minus-infinity",
+        ),
+        pytest.param(
+            model(
+                "w = Where(b, zero, least) " + GUARDED,
+                inputs=MASKED,
+                more="float least = {-3.4028235e38}",
+            ),
+            id="mask-of-the-least-number-behind-a-guard",
+        ),
+        pytest.param(
+            model(
+                "w = Where(b, zero, far) " + GUARDED.replace("i, zero", "i, c"), inputs=MASKED
+            ),
+            id="guard-with-another-number",
         ),
         pytest.param(
             model(

@@ -1,5 +1,7 @@
+import onnx_ir as ir
 import pytest
 
+from onnx_passes import testing
 from onnx_passes.passes.fusion.fuse_rms_normalization import FuseRmsNormalization
 
 KNOWN = {
@@ -79,3 +81,9 @@ def test_fires_around_casts_of_half_precision(rewrites):
 )
 def test_leaves_alone(text, leaves_alone):
     leaves_alone(FuseRmsNormalization(), text)
+
+
+def test_axis_0_of_a_scalar_is_no_axis():
+    before = testing.parse(model(PLAIN + "y = Div(x, r)", shape="4", k="int64[1] k = {0}"))
+    before.graph.inputs[0].shape = ir.Shape([])
+    testing.assert_leaves_alone(FuseRmsNormalization(), before)

@@ -1,0 +1,49 @@
+import pytest
+
+from onnx_passes.passes.annotation.shape_inference import ShapeInference
+from onnx_passes.passes.fusion.fuse_reshaped_transpose import FuseReshapedTranspose
+from onnx_passes.testing import assert_leaves_alone, parse
+
+
+def model(x, merged, parted, y, perm="0, 2, 1", more="y = Neg(r)"):
+    made = parse(f"""(float[{x}] x) => (float[{y}] y)
+      <int64[{merged.count(",") + 1}] m = {{{merged}}},
+       int64[{parted.count(",") + 1}] p = {{{parted}}}> {{
+      f = Reshape(x, m) t = Transpose<perm = [{perm}]>(f) r = Reshape(t, p) {more} }}""")
+    ShapeInference()(made)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("x", "merged", "parted", "y"),
+    [
+        pytest.param("2,3,4,5", "6,4,5", "2,3,5,4", "2,3,5,4", id="static"),
+        pytest.param("2,3,4,5", "-1,4,5", "2,-1,5,4", "2,3,5,4", id="inferred"),
+        pytest.param("2,3,N,5", "6,-1,5", "2,3,5,-1", "2,3,5,N", id="dynamic"),
+    ],
+)
+def test_fires(x, merged, parted, y, rewrites):
+    after = parse(f"""(float[{x}] x) => (float[{y}] y) {{
+      r = Transpose<perm = [0, 1, 3, 2]>(x) y = Neg(r) }}""")
+    rewrites(FuseReshapedTranspose(), model(x, merged, parted, y), after)
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        pytest.param(model("2,3,4,5", "6,4,5", "3,2,5,4", "3,2,5,4"), id="parted-otherwise"),
+        pytest.param(model("2,3,4,4", "6,2,8", "2,3,4,4", "2,3,4,4"), id="merged-otherwise"),
+        pytest.param(
+            model("2,3,4,5", "6,4,5", "2,3,4,5", "2,3,4,5", perm="0, 1, 2"), id="no-swap"
+        ),
+        pytest.param(
+            model(
+                "2,3,4,5", "6,4,5", "2,3,5,4", "?,?,?,?", more="s = ReduceSum(t) y = Add(r, s)"
+            ),
+            id="second-reader",
+        ),
+        pytest.param(model("A,B,4,5", "-1,4,5", "6,-1,5,4", "6,?,5,4"), id="unknown"),
+    ],
+)
+def test_leaves_alone(before):
+    assert_leaves_alone(FuseReshapedTranspose(), before)
