@@ -100,12 +100,6 @@ class Primitives:
         rest = self.node("Log", self.node("Add", decayed, self.number(1.0)))
         return self.node("Add", self.node("Max", x, self.number(0.0)), rest)
 
-    def hard_sigmoid(self, x: Value, alpha: float, beta: float) -> Value:
-        """``max(0, min(1, alpha * x + beta))``."""
-        line = self.node("Add", self.node("Mul", x, self.number(alpha)), self.number(beta))
-        capped = self.node("Min", line, self.number(1.0))
-        return self.node("Max", capped, self.number(0.0))
-
     def normalized(
         self, x: Value, axes: Sequence[int], epsilon: float, *, centred: bool = True
     ) -> Value:

@@ -90,8 +90,6 @@ def windows_of(site: Site, kernel: Sequence[int] | None) -> list[Window] | str:
         return "its windows are others than shape inference says"
     if any(window.size < 1 or window.count < 1 for window in found):
         return "it is empty"
-    if any(not window.inside(padding=False).all() for window in found):
-        return "a window of it is nothing but padding"
     return found
 
 

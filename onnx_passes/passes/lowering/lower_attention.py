@@ -26,8 +26,20 @@ class LowerAttention(FunctionPass):
     Sound because the definition is part of ONNX. The contract is a tolerance: engines compute
     attention with kernels of their own.
 
-    Leaves alone: nodes whose types are not known; bodies of functions.
+    Leaves alone: nodes whose products are read after the mask has been added, since engines do
+    not agree on whether what is masked is minus infinity or the lowest number; nodes whose
+    types are not known; bodies of functions.
     """
 
     def wanted(self, node: ir.Node) -> bool:
-        return node.op_type == "Attention"
+        return node.op_type == "Attention" and not _shows_masked_products(node)
+
+
+def _shows_masked_products(node: ir.Node) -> bool:
+    if len(node.outputs) < 4 or node.attributes.get_int("qk_matmul_output_mode", 0) not in (
+        1,
+        2,
+    ):
+        return False
+    products = node.outputs[3]
+    return bool(products.uses()) or products.is_graph_output()

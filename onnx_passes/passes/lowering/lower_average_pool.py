@@ -29,12 +29,17 @@ class LowerAveragePool(LoweringPass):
     empty; windows of nothing but padding.
     """
 
+    since = 9
+
     def pattern(self, op: Op, x: Var) -> Var:
         return op.AveragePool(x, _outputs=["y"])
 
     def obstacle(self, site: Site) -> str | None:
         found = windows_of(site, None)
-        return found if isinstance(found, str) else None
+        if isinstance(found, str):
+            return found
+        full = all(window.inside(padding=False).all() for window in found)
+        return None if full else "a window of it is nothing but padding"
 
     def lowered(self, to: Primitives, site: Site) -> Value:
         windows = windows_of(site, None)

@@ -21,7 +21,7 @@ class LowerClip(LoweringPass):
     """Compute Clip by Min and Max.
 
     Before: ``Clip(x, low, high)``
-    After:  ``Min(Max(x, low), high)``; without a bound, without its operator
+    After:  ``Min(Max(x, low), high)``; bounds of floats that are left out are their extremes
 
     Sound because this is how the operator is defined, also where the bounds are in the wrong
     order. NaN stays NaN. The contract is a tolerance: which of two zeros is the smaller one,
@@ -39,15 +39,17 @@ class LowerClip(LoweringPass):
 
     def lowered(self, to: Primitives, site: Site) -> Value:
         x = site.given(0)
-        low, high = site.input(1), site.input(2)
-        if site.opset < 11:
-            low, high = self._attribute(to, site, "min"), self._attribute(to, site, "max")
+        low = site.input(1) or self._bound(to, site, "min")
+        high = site.input(2) or self._bound(to, site, "max")
         result = x if low is None else to.node("Max", x, low)
         result = result if high is None else to.node("Min", result, high)
         return to.node("Identity", x) if result is x else result
 
-    def _attribute(self, to: Primitives, site: Site, name: str) -> Value:
-        # Without it the bound is the extreme of single precision, which infinities exceed.
-        extreme = getattr(np.finfo(np.float32), name)
+    def _bound(self, to: Primitives, site: Site, name: str) -> Value | None:
+        """Return the bound where no input says it; None where it is all the type holds."""
+        if site.dtype not in FLOATS:
+            return None
+        # Infinities exceed the default, and before opset 11 it was that of single precision.
+        limits = ir.DataType.FLOAT if site.opset < 11 else to.dtype
         with np.errstate(over="ignore"):
-            return to.number(site.number(name, float(extreme)))
+            return to.number(site.number(name, float(getattr(limits, name))))

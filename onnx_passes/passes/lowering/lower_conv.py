@@ -28,8 +28,11 @@ class LowerConv(LoweringPass):
     tolerance: engines sum up in another order.
 
     Leaves alone: inputs whose type or spatial sizes are not known, as in functions; weights
-    whose shape is not known; what is empty; windows of nothing but padding.
+    whose shape is not known; what is empty. (A dynamic batch that turns out to be empty is
+    beyond ONNX Runtime's MatMul, which does not broadcast to nothing.)
     """
+
+    since = 9
 
     def pattern(self, op: Op, x: Var, w: Var) -> Var:
         return op.Conv(x, w, _allow_other_inputs=True, _outputs=["y"])

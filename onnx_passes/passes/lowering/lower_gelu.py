@@ -20,8 +20,9 @@ class LowerGelu(LoweringPass):
     After:  ``x * 0.5 * (1 + Erf(x / sqrt(2)))``, or
             ``x * 0.5 * (1 + Tanh(sqrt(2 / pi) * (x + 0.044715 * x * x * x)))``
 
-    Sound because this is how the operator is defined. The contract is a tolerance: engines
-    round their kernels in another way, and the formula of minus infinity is NaN.
+    Sound because this is how the operator is defined. Half precision is computed in single
+    precision, since sums cancel. The contract is a tolerance: engines round their kernels in
+    another way, and the formula of minus infinity is NaN.
 
     Leaves alone: nodes whose type is not known, as in functions.
     """
@@ -30,12 +31,17 @@ class LowerGelu(LoweringPass):
         return op.Gelu(x, _outputs=["y"])
 
     def lowered(self, to: Primitives, site: Site) -> Value:
-        x = site.given(0)
+        wide = to.widened()
+        x = wide.cast(site.given(0), to.dtype)
         if site.text("approximate", "none") == "none":
-            curve = to.node("Erf", to.node("Mul", x, to.number(1 / math.sqrt(2))))
+            curve = wide.node("Erf", wide.node("Mul", x, wide.number(1 / math.sqrt(2))))
         else:
-            square = to.node("Mul", to.node("Mul", x, x), to.number(CUBIC))
-            inner = to.node("Add", x, to.node("Mul", square, x))
-            curve = to.node("Tanh", to.node("Mul", inner, to.number(math.sqrt(2 / math.pi))))
-        raised = to.node("Add", curve, to.number(1.0))
-        return to.node("Mul", to.node("Mul", x, to.number(0.5)), raised)
+            square = wide.node("Mul", wide.node("Mul", x, x), wide.number(CUBIC))
+            inner = wide.node("Add", x, wide.node("Mul", square, x))
+            curve = wide.node(
+                "Tanh", wide.node("Mul", inner, wide.number(math.sqrt(2 / math.pi)))
+            )
+        raised = wide.node("Add", curve, wide.number(1.0))
+        return to.cast(
+            wide.node("Mul", wide.node("Mul", x, wide.number(0.5)), raised), wide.dtype
+        )

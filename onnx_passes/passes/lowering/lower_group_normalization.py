@@ -21,13 +21,14 @@ class LowerGroupNormalization(LoweringPass):
             ``n = (g - mean) / Sqrt(ReduceMean((g - mean) ** 2) + epsilon)`` and
             ``g = Reshape(x, [0, num_groups, -1])``, over the last axis of ``g``
 
-    Sound because this is how the operator is defined; before opset 21 scale and bias have an
-    element for each group, and act on ``n``. Half precision is computed in single precision,
-    double in double. The contract is a tolerance: engines sum up in another order.
+    Sound because this is how the operator is defined. Half precision is computed in single
+    precision, double in double. The contract is a tolerance: engines sum up in another order.
 
-    Leaves alone: nodes whose type or rank is not known, as in functions, or whose size is or
-    may be 0.
+    Leaves alone: opsets before 21, where the operator is deprecated; nodes whose type or rank
+    is not known, as in functions; empty ones.
     """
+
+    since = 21
 
     def pattern(self, op: Op, x: Var, scale: Var, bias: Var) -> Var:
         return op.GroupNormalization(x, scale, bias, _outputs=["y"])
@@ -45,14 +46,13 @@ class LowerGroupNormalization(LoweringPass):
         x = site.given(0)
         grouped = to.reshape(wide.cast(x, to.dtype), self._grouped(site))
         result = wide.normalized(grouped, [2], site.number("epsilon", 1e-5))
-        result = to.cast(result, wide.dtype)
-        by_group, count = site.opset < 21, 3 if site.opset < 21 else rank
-        shape = to.node("Shape", x)
-        if not by_group:
-            result = to.node("Reshape", result, shape)
-        scale, bias = (to.unsqueeze(site.given(k), range(1, count - 1)) for k in (1, 2))
-        result = to.node("Add", to.node("Mul", result, scale), bias)
-        return to.node("Reshape", result, shape) if by_group else result
+        result = wide.node("Reshape", result, to.node("Shape", x))
+        scale, bias = (
+            to.unsqueeze(wide.cast(site.given(k), to.dtype), range(1, rank - 1))
+            for k in (1, 2)
+        )
+        result = wide.node("Add", wide.node("Mul", result, scale), bias)
+        return to.cast(result, wide.dtype)
 
     def _grouped(self, site: Site) -> list[int]:
         dims, groups = site.dims() or [], site.integer("num_groups", 1)

@@ -15,8 +15,9 @@ class LowerHardSigmoid(LoweringPass):
     Before: ``HardSigmoid<alpha, beta>(x)``
     After:  ``Max(0, Min(1, alpha * x + beta))``
 
-    Sound because this is how the operator is defined. The contract is a tolerance: engines
-    may round the product and the sum at once.
+    Sound because this is how the operator is defined. Half precision is computed in single
+    precision, since sums cancel. The contract is a tolerance: engines may round the product
+    and the sum at once.
 
     Leaves alone: nodes whose type is not known, as in functions; opsets before 8, whose Min
     and Max do not broadcast.
@@ -29,4 +30,8 @@ class LowerHardSigmoid(LoweringPass):
 
     def lowered(self, to: Primitives, site: Site) -> Value:
         alpha, beta = site.number("alpha", 0.2), site.number("beta", 0.5)
-        return to.hard_sigmoid(site.given(0), alpha, beta)
+        wide = to.widened()
+        x = wide.cast(site.given(0), to.dtype)
+        line = wide.node("Add", wide.node("Mul", x, wide.number(alpha)), wide.number(beta))
+        bent = wide.node("Max", wide.node("Min", line, wide.number(1.0)), wide.number(0.0))
+        return to.cast(bent, wide.dtype)

@@ -13,10 +13,10 @@ class LowerHardSwish(LoweringPass):
     """Compute HardSwish by Min and Max.
 
     Before: ``HardSwish(x)``
-    After:  ``x * Max(0, Min(1, x / 6 + 0.5))``
+    After:  ``x * (Max(0, Min(6, x + 3)) / 6)``
 
-    Sound because this is how the operator is defined. The contract is a tolerance: 1/6 is
-    rounded, and engines may round in another way.
+    Sound because this is how the operator is defined; the sum is exact where the result comes
+    near 0. The contract is a tolerance: engines may round in another way.
 
     Leaves alone: nodes whose type is not known, as in functions.
     """
@@ -26,4 +26,6 @@ class LowerHardSwish(LoweringPass):
 
     def lowered(self, to: Primitives, site: Site) -> Value:
         x = site.given(0)
-        return to.node("Mul", x, to.hard_sigmoid(x, 1 / 6, 0.5))
+        capped = to.node("Min", to.node("Add", x, to.number(3.0)), to.number(6.0))
+        bent = to.node("Max", capped, to.number(0.0))
+        return to.node("Mul", x, to.node("Div", bent, to.number(6.0)))

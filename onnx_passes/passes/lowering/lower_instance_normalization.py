@@ -34,6 +34,9 @@ class LowerInstanceNormalization(LoweringPass):
         assert rank is not None, "an obstacle otherwise"
         x = wide.cast(site.given(0), to.dtype)
         result = wide.normalized(x, range(2, rank), site.number("epsilon", 1e-5))
-        scale, bias = (to.unsqueeze(site.given(k), range(1, rank - 1)) for k in (1, 2))
-        scaled = to.node("Mul", to.cast(result, wide.dtype), scale)
-        return to.node("Add", scaled, bias)
+        scale, bias = (
+            to.unsqueeze(wide.cast(site.given(k), to.dtype), range(1, rank - 1))
+            for k in (1, 2)
+        )
+        result = wide.node("Add", wide.node("Mul", result, scale), bias)
+        return to.cast(result, wide.dtype)

@@ -39,6 +39,8 @@ class LowerLayerNormalization(LoweringPass):
         assert axis is not None, "an obstacle otherwise"
         x = wide.cast(site.given(0), to.dtype)
         result = wide.normalized(x, range(axis, rank), site.number("epsilon", 1e-5))
-        result = to.node("Mul", to.cast(result, wide.dtype), site.given(1))
+        result = wide.node("Mul", result, wide.cast(site.given(1), to.dtype))
         bias = site.input(2)
-        return result if bias is None else to.node("Add", result, bias)
+        if bias is not None:
+            result = wide.node("Add", result, wide.cast(bias, to.dtype))
+        return to.cast(result, wide.dtype)

@@ -27,6 +27,7 @@ class LowerMaxPool(LoweringPass):
     known, as in functions; what is empty; windows of nothing but padding.
     """
 
+    since = 9
     dtypes = frozenset({*FLOATS, ir.DataType.INT8, ir.DataType.UINT8})
 
     def pattern(self, op: Op, x: Var) -> Var:
@@ -34,7 +35,10 @@ class LowerMaxPool(LoweringPass):
 
     def obstacle(self, site: Site) -> str | None:
         found = windows_of(site, None)
-        return found if isinstance(found, str) else None
+        if isinstance(found, str):
+            return found
+        full = all(window.inside(padding=False).all() for window in found)
+        return None if full else "a window of it is nothing but padding"
 
     def lowered(self, to: Primitives, site: Site) -> Value:
         windows = windows_of(site, None)

@@ -15,8 +15,9 @@ class LowerMish(LoweringPass):
     Before: ``Mish(x)``
     After:  ``x * Tanh(Max(x, 0) + Log(1 + Exp(-Abs(x))))``
 
-    Sound because Mish is ``x * tanh(softplus(x))``, and the sum is Softplus. The contract
-    is a tolerance: engines may round their kernel in another way.
+    Sound because Mish is ``x * tanh(softplus(x))``, and the sum is Softplus. Half precision
+    is computed in single precision, since sums cancel. The contract is a tolerance: engines
+    may round their kernel in another way.
 
     Leaves alone: nodes whose type is not known, as in functions.
     """
@@ -25,5 +26,7 @@ class LowerMish(LoweringPass):
         return op.Mish(x, _outputs=["y"])
 
     def lowered(self, to: Primitives, site: Site) -> Value:
-        x = site.given(0)
-        return to.node("Mul", x, to.node("Tanh", to.softplus(x)))
+        wide = to.widened()
+        x = wide.cast(site.given(0), to.dtype)
+        result = wide.node("Mul", x, wide.node("Tanh", wide.softplus(x)))
+        return to.cast(result, wide.dtype)

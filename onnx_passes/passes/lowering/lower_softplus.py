@@ -16,7 +16,8 @@ class LowerSoftplus(LoweringPass):
     After:  ``Max(x, 0) + Log(1 + Exp(-Abs(x)))``
 
     Sound because ``log(1 + exp(x))`` equals ``x + log(1 + exp(-x))``, and Exp is only asked
-    for what is at most 0. The contract is a tolerance: sums are rounded in another order.
+    for what is at most 0. Half precision is computed in single precision, since sums cancel.
+    The contract is a tolerance: sums are rounded in another order.
 
     Leaves alone: nodes whose type is not known, as in functions; opsets before 8, whose Max
     does not broadcast.
@@ -28,4 +29,6 @@ class LowerSoftplus(LoweringPass):
         return op.Softplus(x, _outputs=["y"])
 
     def lowered(self, to: Primitives, site: Site) -> Value:
-        return to.softplus(site.given(0))
+        wide = to.widened()
+        x = wide.cast(site.given(0), to.dtype)
+        return to.cast(wide.softplus(x), wide.dtype)

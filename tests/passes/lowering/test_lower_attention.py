@@ -1,0 +1,66 @@
+import numpy as np
+import pytest
+
+from onnx_passes.passes.lowering.lower_attention import LowerAttention
+
+CALL = "Attention<q_num_heads = 1, kv_num_heads = 1>(q, k, v)"
+PAST = ", float[2,3,6,8] pk, float[2,3,6,8] pv"
+
+
+def model(
+    attributes="", inputs="", names="q, k, v", heads=3, outputs="", returned="y", opset=23
+):
+    return f"""<ir_version: 11, opset_import: ["" : {opset}]> g
+      (float[2,3,4,8] q, float[2,{heads},5,8] k, float[2,{heads},5,8] v{inputs})
+      => (float[2,3,4,8] y{outputs}) {{ {returned} = Attention{attributes}({names}) }}"""
+
+
+@pytest.mark.parametrize("opset", [23, 24])
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param({}, id="plain"),
+        pytest.param({"attributes": "<scale = 0.1>"}, id="scale"),
+        pytest.param({"attributes": "<softcap = 2.0>"}, id="softcap"),
+        pytest.param({"attributes": "<is_causal = 1>"}, id="causal"),
+        pytest.param({"heads": 1}, id="shared-keys"),
+        pytest.param({"inputs": ", float[4,5] m", "names": "q, k, v, m"}, id="mask"),
+        pytest.param({"inputs": ", bool[2,1,4,5] m", "names": "q, k, v, m"}, id="choice"),
+        pytest.param(
+            {
+                "inputs": PAST,
+                "names": "q, k, v, , pk, pv",
+                "outputs": ", float[2,3,11,8] nk, float[2,3,11,8] nv",
+                "returned": "y, nk, nv",
+            },
+            id="past-and-present",
+        ),
+        pytest.param({"outputs": ", float[2,3,4,5] p", "returned": "y, , , p"}, id="products"),
+    ],
+)
+def test_fires(text, opset, rewrites):
+    after = rewrites(LowerAttention(), model(**text, opset=opset))
+    assert "Attention" not in {node.op_type for node in after.graph}
+
+
+def test_fires_on_joined_heads_and_dynamic_lengths(rewrites):
+    text = """<ir_version: 11, opset_import: ["" : 23]> g
+    (float[B,S,12] q, float[B,T,12] k, float[B,T,12] v) => (float[B,S,12] y) {
+    y = Attention<q_num_heads = 3, kv_num_heads = 3>(q, k, v) }"""
+    rng = np.random.default_rng(0)
+    shapes = {"q": (2, 4, 12), "k": (2, 5, 12), "v": (2, 5, 12)}
+    feeds = [{n: rng.standard_normal(s, np.float32) for n, s in shapes.items()}]
+    rewrites(LowerAttention(), text, feeds=feeds)
+
+
+def test_leaves_masked_products_alone(leaves_alone):
+    text = model(
+        "<is_causal = 1, qk_matmul_output_mode = 1>",
+        outputs=", float[2,3,4,5] p",
+        returned="y, , , p",
+    )
+    leaves_alone(LowerAttention(), text)
+
+
+def test_leaves_functions_alone(leaves_functions_alone):
+    leaves_functions_alone(LowerAttention(), CALL, 23)

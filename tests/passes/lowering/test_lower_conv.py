@@ -1,0 +1,81 @@
+import pytest
+
+from onnx_passes import testing
+from onnx_passes.passes.lowering.lower_conv import LowerConv
+
+POINTWISE = ["Reshape", "Reshape", "MatMul", "Reshape"]
+
+
+def model(attributes="", x="2,4,7,8", w="6,4,3,2", opset=13, dtype="float", bias=True):
+    rank = x.count(",") - 1
+    y = ",".join(["N", "M", *"HWDE"[:rank]])
+    b = f", {dtype}[{w.split(',')[0]}] b" if bias else ""
+    return f"""<ir_version: 8, opset_import: ["" : {opset}]> g
+      ({dtype}[{x}] x, {dtype}[{w}] w{b}) => ({dtype}[{y}] y) {{
+      y = Conv{attributes}(x, w{", b" if bias else ""}) }}"""
+
+
+@pytest.mark.parametrize("opset", [9, 11, 13, 20])
+@pytest.mark.parametrize("bias", [True, False])
+def test_fires(opset, bias, lowers):
+    lowers(LowerConv(), model("<pads = [1, 0, 1, 2]>", opset=opset, bias=bias))
+
+
+@pytest.mark.parametrize(
+    ("attributes", "shapes"),
+    [
+        ("", {}),
+        ("", {"x": "N,4,7,8"}),
+        ("<strides = [2, 3]>", {}),
+        ("<dilations = [2, 3]>", {}),
+        ("<strides = [2, 2], dilations = [2, 1], pads = [0, 3, 1, 0]>", {}),
+        ('<auto_pad = "SAME_UPPER", strides = [2, 3]>', {}),
+        ('<auto_pad = "SAME_LOWER", strides = [2, 3]>', {}),
+        ('<auto_pad = "VALID">', {}),
+        ("<group = 2>", {"w": "6,2,3,2"}),
+        ("<group = 4, pads = [1, 1, 1, 1]>", {"w": "4,1,3,3"}),
+        ("<group = 4>", {"w": "8,1,3,3"}),
+        ("", {"w": "6,4,1,1"}),
+        ("<strides = [2, 1]>", {"w": "6,4,1,1"}),
+        ("", {"w": "6,4,1,3"}),
+        ("<pads = [1, 1]>", {"x": "2,3,9", "w": "5,3,4"}),
+        ("<group = 3>", {"x": "2,3,4,5,6", "w": "6,1,2,2,2"}),
+    ],
+)
+def test_fires_on_forms(attributes, shapes, lowers):
+    lowers(LowerConv(), model(attributes, **shapes))
+
+
+@pytest.mark.parametrize("dtype", ["double", "float16"])
+def test_fires_on_types(dtype, lowers):
+    lowers(LowerConv(), model(dtype=dtype))
+
+
+def test_a_pointwise_convolution_gathers_nothing(lowers):
+    assert lowers(LowerConv(), model(w="6,4,1,1", bias=False)) == POINTWISE
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(model(x="2,4,H,8"), id="dynamic"),
+        pytest.param(model(w="M,4,3,2"), id="dynamic-weights"),
+        pytest.param(model(x="2,4,1,1", bias=False), id="empty"),
+        pytest.param(model(opset=8), id="opset-8"),
+    ],
+)
+def test_leaves_alone(text, leaves_alone):
+    leaves_alone(LowerConv(), text)
+
+
+def test_leaves_functions_alone(leaves_functions_alone):
+    leaves_functions_alone(LowerConv(), "Conv(x, w)")
+
+
+def test_what_it_makes_of_a_convolution():
+    made = testing.parse(model(bias=False))
+    LowerConv()(made)
+    kinds = [node.op_type for node in made.graph if node.op_type != "Constant"]
+    assert sorted(kinds) == sorted(
+        ["Gather", "Gather", "Transpose", "Reshape", "Reshape", "MatMul", "Reshape"]
+    )

@@ -1,0 +1,86 @@
+import pytest
+
+from onnx_passes import testing
+from onnx_passes.errors import OptionError
+from onnx_passes.passes.lowering.lower_functions import LowerFunctions
+from onnx_passes.surgery.walk import all_nodes
+
+FORMULAS = [
+    *["Celu<alpha = 2.0>(x)", "Elu<alpha = 2.0>(x)", "Selu(x)", "Softsign(x)", "PRelu(x, x)"],
+    *["ThresholdedRelu<alpha = 0.5>(x)", "Shrink<bias = 0.1, lambd = 0.5>(x)"],
+    *["MeanVarianceNormalization<axes = [0, 1]>(x)", "HardSwish(x)", "LogSoftmax(x)"],
+]
+
+
+@pytest.mark.parametrize("opset", [18, 20])
+@pytest.mark.parametrize("call", FORMULAS)
+def test_fires(call, opset, rewrites):
+    operator = call.partition("(")[0].partition("<")[0]
+    text = f"""<ir_version: 9, opset_import: ["" : {opset}]> g (float[N,3] x)
+    => (float[N,3] y) {{ y = {call} }}"""
+    model = rewrites(LowerFunctions(operators=(operator,)), text)
+    assert operator not in {node.op_type for node in model.graph}
+
+
+@pytest.mark.parametrize("operator", ["ReduceL1", "ReduceL2", "ReduceLogSumExp"])
+def test_fires_on_reductions(operator, rewrites):
+    text = f"(float[N,3] x) => (float[N,1] y) <int64[1] a = {{1}}> {{ y = {operator}(x, a) }}"
+    rewrites(LowerFunctions(), text)
+
+
+def test_what_a_definition_brings_in_is_lowered_too():
+    model = testing.parse("(float[3] x) => (float[3] y) { y = Celu(x) }")
+    LowerFunctions(operators=("Celu", "Elu"))(model)
+    assert not {"Celu", "Elu"} & {node.op_type for node in model.graph}
+
+
+def test_fires_in_a_branch(rewrites):
+    model = rewrites(
+        LowerFunctions(),
+        """(float[2] x, bool c) => (float[2] y) {
+        y = If(c) <then_branch = then () => (float[2] p) { p = Selu(x) },
+          else_branch = other () => (float[2] q) { q = Identity(x) }> }""",
+    )
+    assert "Selu" not in {node.op_type for node in all_nodes(model)}
+
+
+def test_by_default_all_are_lowered_but_what_gets_no_simpler(leaves_alone):
+    leaves_alone(
+        LowerFunctions(),
+        "(int64 x, int64 d) => (int64[N] y) <int64 z = {0}> { y = Range(z, x, d) }",
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("(float[2] x) => (float[2] y) { y = Relu(x) }", id="not-asked-for"),
+        pytest.param(
+            """<ir_version: 8, opset_import: ["" : 13]> g (float[2] x) => (float[2] y) {
+            y = Selu(x) }""",
+            id="defined-for-later-opsets-only",
+        ),
+        pytest.param(
+            """<ir_version: 10, opset_import: ["" : 20, "l" : 1]>
+            main (float[2] x) => (float[2] y) { y = l.f(x) }
+            <domain: "l", opset_import: ["" : 20]> f (x) => (y) { y = Selu(x) }""",
+            id="in-a-function",
+        ),
+    ],
+)
+def test_leaves_alone(text, leaves_alone):
+    model = leaves_alone(LowerFunctions(operators=("Selu",)), text)
+    assert all(not node.attributes for node in all_nodes(model)), "no default is written down"
+
+
+def test_a_name_that_onnx_defines_by_no_function_is_refused():
+    with pytest.raises(OptionError, match="'Sellu'") as caught:
+        LowerFunctions(operators=("Sellu",))
+    assert "did you mean 'Selu'" in str(caught.value.help)
+
+
+def test_names_of_values_around_stay(rewrites):
+    text = """(float[2] x, float[2] alpha) => (float[2] y) {
+    t = Celu(x) u = Celu(alpha) y = Add(t, u) }"""
+    model = rewrites(LowerFunctions(), text)
+    assert [value.name for value in model.graph.inputs] == ["x", "alpha"]

@@ -1,0 +1,24 @@
+import pytest
+
+from onnx_passes.passes.lowering.lower_group_normalization import LowerGroupNormalization
+
+
+def model(shape, dtype="float"):
+    return f"""<ir_version: 10, opset_import: ["" : 21]> g
+      ({dtype}[{shape}] x, {dtype}[6] s, {dtype}[6] b) => ({dtype}[{shape}] y) {{
+      y = GroupNormalization<num_groups = 3, epsilon = 0.01>(x, s, b) }}"""
+
+
+@pytest.mark.parametrize("dtype", ["float", "float16"])
+@pytest.mark.parametrize("shape", ["2,6", "2,6,4", "N,6,4,5", "N,6,H,W"])
+def test_fires(shape, dtype, lowers):
+    lowers(LowerGroupNormalization(), model(shape, dtype=dtype))
+
+
+def test_leaves_alone_what_is_empty(leaves_alone):
+    leaves_alone(LowerGroupNormalization(), model("2,6,0"))
+
+
+def test_leaves_functions_alone(leaves_functions_alone):
+    call = "GroupNormalization<num_groups = 1>(x, s, b)"
+    leaves_functions_alone(LowerGroupNormalization(), call, 21)

@@ -1,0 +1,48 @@
+import pytest
+
+from onnx_passes.passes.lowering.lower_layer_normalization import LowerLayerNormalization
+
+
+def model(call, shape="2,3,4", dtype="float", opset=20, weights="float[4] s, float[4] b"):
+    return f"""<ir_version: 8, opset_import: ["" : {opset}]> g
+      ({dtype}[{shape}] x, {weights.replace("float", dtype)})
+      => ({dtype}[{shape}] y) {{ y = {call} }}"""
+
+
+@pytest.mark.parametrize("opset", [17, 18, 21])
+@pytest.mark.parametrize("dtype", ["float", "double", "float16"])
+@pytest.mark.parametrize(
+    "call",
+    ["LayerNormalization(x, s, b)", "LayerNormalization<axis = 2, epsilon = 0.1>(x, s)"],
+)
+def test_fires(call, dtype, opset, lowers):
+    kinds = lowers(LowerLayerNormalization(), model(call, dtype=dtype, opset=opset))
+    assert kinds.count("ReduceMean") == 2
+    assert kinds.count("Cast") == (2 if dtype == "float16" else 0)
+
+
+@pytest.mark.parametrize("axis", [0, 1, -2])
+def test_fires_over_several_axes_and_dynamic_ones(axis, lowers):
+    rows = "2,3,4"[2 * (axis % 3) :]
+    weights = f"float[{rows}] s, float[{rows}] b"
+    shape = "2,3,4" if axis == 0 else "N,3,4"
+    call = f"LayerNormalization<axis = {axis}>(x, s, b)"
+    lowers(LowerLayerNormalization(), model(call, shape, weights=weights))
+
+
+def test_leaves_alone_what_shows_its_mean(leaves_alone):
+    leaves_alone(
+        LowerLayerNormalization(),
+        """(float[2,4] x, float[4] s) => (float[2,4] y, float[2,1] m) {
+        y, m = LayerNormalization(x, s) }""",
+    )
+
+
+def test_fires_where_nobody_reads_the_mean(lowers):
+    text = """(float[2,4] x, float[4] s) => (float[2,4] y) {
+    y, m, d = LayerNormalization(x, s) }"""
+    lowers(LowerLayerNormalization(), text)
+
+
+def test_leaves_functions_alone(leaves_functions_alone):
+    leaves_functions_alone(LowerLayerNormalization(), "LayerNormalization(x, s)")

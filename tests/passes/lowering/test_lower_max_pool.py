@@ -1,0 +1,76 @@
+import pytest
+
+from onnx_passes.passes.lowering.lower_max_pool import LowerMaxPool
+
+PADDED = "<kernel_shape = [3, 2], pads = [1, 0, 1, 1]>"
+
+
+def model(attributes, shape="2,3,7,8", opset=20, dtype="float"):
+    y = ",".join(["N", "C", *"HWDE"[: shape.count(",") - 1]])
+    return f"""<ir_version: 8, opset_import: ["" : {opset}]> g ({dtype}[{shape}] x)
+      => ({dtype}[{y}] y) {{ y = MaxPool{attributes}(x) }}"""
+
+
+@pytest.mark.parametrize("opset", [9, 10, 12, 18, 20])
+def test_fires(opset, lowers):
+    kinds = lowers(LowerMaxPool(), model(PADDED, opset=opset))
+    assert kinds.count("Gather") == 2
+
+
+@pytest.mark.parametrize(
+    "attributes",
+    [
+        "<kernel_shape = [2, 2]>",
+        "<kernel_shape = [2, 2], strides = [2, 3]>",
+        "<kernel_shape = [3, 3], strides = [2, 2], ceil_mode = 1>",
+        "<kernel_shape = [2, 3], strides = [3, 3], ceil_mode = 1, pads = [0, 1, 0, 1]>",
+        "<kernel_shape = [3, 2], dilations = [2, 3]>",
+        '<kernel_shape = [3, 3], auto_pad = "SAME_UPPER", strides = [2, 2]>',
+        '<kernel_shape = [3, 2], auto_pad = "SAME_LOWER", strides = [2, 2]>',
+        '<kernel_shape = [3, 2], auto_pad = "VALID", strides = [2, 2]>',
+        "<kernel_shape = [1, 3]>",
+        "<kernel_shape = [1, 1]>",
+    ],
+)
+def test_fires_on_forms(attributes, lowers):
+    lowers(LowerMaxPool(), model(attributes, "N,3,7,8"))
+
+
+@pytest.mark.parametrize(
+    ("attributes", "shape"),
+    [
+        ("<kernel_shape = [3], pads = [1, 1]>", "2,3,5"),
+        ("<kernel_shape = [2, 2, 2], strides = [1, 2, 1]>", "2,3,4,5,6"),
+    ],
+)
+def test_fires_on_ranks(attributes, shape, lowers):
+    lowers(LowerMaxPool(), model(attributes, shape))
+
+
+@pytest.mark.parametrize("dtype", ["double", "float16", "int8", "uint8"])
+def test_fires_on_types(dtype, lowers):
+    lowers(LowerMaxPool(), model(PADDED, dtype=dtype))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(model("<kernel_shape = [2, 2]>", "2,3,H,8"), id="dynamic"),
+        pytest.param(
+            model("<kernel_shape = [2, 2], dilations = [8, 1], pads = [2, 0, 2, 0]>"),
+            id="windows-of-padding",
+        ),
+    ],
+)
+def test_leaves_alone(text, leaves_alone):
+    leaves_alone(LowerMaxPool(), text)
+
+
+def test_leaves_functions_alone(leaves_functions_alone):
+    leaves_functions_alone(LowerMaxPool(), "MaxPool<kernel_shape = [2, 2]>(x)")
+
+
+def test_leaves_alone_what_shows_its_indices(leaves_alone):
+    text = """(float[1,1,4,4] x) => (float[1,1,3,3] y, int64[1,1,3,3] i) {
+    y, i = MaxPool<kernel_shape = [2, 2]>(x) }"""
+    leaves_alone(LowerMaxPool(), text)

@@ -1,0 +1,44 @@
+import numpy as np
+import pytest
+
+from onnx_passes.passes.lowering.lower_rotary_embedding import LowerRotaryEmbedding
+
+RNG = np.random.default_rng(0)
+POSITIONS = np.array([[0, 1, 2, 3], [3, 5, 9, 0]], np.int64)
+
+
+def check(rewrites, attributes, shape, *, positions=True, half=4):
+    rows = "10" if positions else "2,4"
+    dims = ",".join(map(str, shape))
+    more, names = (", int64[2,4] p", ", p") if positions else ("", "")
+    text = f"""<ir_version: 11, opset_import: ["" : 23]> g
+    (float[{dims}] x, float[{rows},{half}] c, float[{rows},{half}] s{more}) => (float[{dims}] y) {{
+    y = RotaryEmbedding{attributes}(x, c, s{names}) }}"""
+    cache = (10, half) if positions else (2, 4, half)
+    feeds = {
+        "x": RNG.standard_normal(shape, np.float32),
+        "c": RNG.standard_normal(cache, np.float32),
+        "s": RNG.standard_normal(cache, np.float32),
+        **({"p": POSITIONS} if positions else {}),
+    }
+    model = rewrites(LowerRotaryEmbedding(), text, feeds=[feeds])
+    assert "RotaryEmbedding" not in {node.op_type for node in model.graph}
+
+
+@pytest.mark.parametrize("positions", [True, False])
+@pytest.mark.parametrize("attributes", ["", "<interleaved = 1>"])
+@pytest.mark.parametrize("shape", [(2, 3, 4, 8), (2, 4, 24)])
+def test_fires(attributes, shape, positions, rewrites):
+    if len(shape) == 3:
+        attributes = attributes.replace(">", ", num_heads = 3>") or "<num_heads = 3>"
+    check(rewrites, attributes, shape, positions=positions)
+
+
+def test_fires_on_a_partial_rotation(rewrites):
+    check(rewrites, "<rotary_embedding_dim = 4>", (2, 3, 4, 8), half=2)
+
+
+def test_leaves_functions_alone(leaves_functions_alone):
+    leaves_functions_alone(
+        LowerRotaryEmbedding(), "RotaryEmbedding<num_heads = 1>(x, c, s)", 23
+    )
