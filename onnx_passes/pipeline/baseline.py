@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 
 import onnx_ir as ir
@@ -15,6 +16,7 @@ from onnx_passes.passes._support.randomness import RANDOM, Determinism
 from onnx_passes.passes._support.scopes import nodes_within
 from onnx_passes.runtime.base import Engine, Feeds, Outputs
 from onnx_passes.runtime.inputs import AdversarialFeeds, name_of
+from onnx_passes.runtime.parallel import concurrent, run_each
 from onnx_passes.runtime.reference import ReferenceEngine
 from onnx_passes.runtime.tensorrt.engine import compiler_of
 from onnx_passes.surgery.digest import Key
@@ -38,6 +40,7 @@ class Bench:
         accepted: Outputs of the last model that was accepted, by sample.
         stale: Whether a later model was accepted without a run of the whole.
         ran: Whether the original was run.
+        doubted: Whether the original was run again, to see whether it repeats itself.
     """
 
     engine: Engine
@@ -47,7 +50,9 @@ class Bench:
     accepted: list[Outputs] = field(default_factory=list)
     stale: bool = False
     ran: bool = False
+    doubted: bool = False
     _known: list[tuple[Sequence[Feeds], Key, list[Outputs]]] = field(default_factory=list)
+    _ahead: tuple[Sequence[Feeds], Key, Future[list[Outputs]]] | None = None
 
     def run(self, model: ir.Model, samples: Sequence[Feeds]) -> list[Outputs]:
         """Return the outputs of ``model`` for every sample.
@@ -59,14 +64,40 @@ class Bench:
         for others, other, outputs in self._known:
             if others is samples and other == key:
                 return list(outputs)
-        found = self.run_anew(model, samples)
+        ahead, self._ahead = self._ahead, None
+        if ahead is not None and ahead[0] is samples and ahead[1] == key:
+            found = ahead[2].result()
+        else:
+            found = self.run_anew(model, samples)
         self._known = [*self._known[1 - KEPT :], (samples, key, list(found))]
         return found
+
+    def begin(self, model: ir.Model, samples: Sequence[Feeds]) -> None:
+        """Run ``model`` on a thread of its own, for a :meth:`run` that is going to ask.
+
+        Passes are Python, and leave the other cores idle. An engine that would compete for
+        them is left alone, as is one that is at it already.
+        """
+        if self._ahead is None and samples and concurrent(self.engine):
+            pool = ThreadPoolExecutor(1, "onnx-passes-ahead")
+            future = pool.submit(self._run_serially, model, list(samples))
+            pool.shutdown(wait=False)
+            self._ahead = (samples, exact_key(model), future)
+
+    def settle(self) -> None:
+        """Wait for what :meth:`begin` began, where nobody asked."""
+        if self._ahead is not None:
+            wait([self._ahead[2]])
+            self._ahead = None
+
+    def _run_serially(self, model: ir.Model, samples: Sequence[Feeds]) -> list[Outputs]:
+        with self.engine.prepare(model) as session:
+            return [session.run(feeds) for feeds in samples]
 
     def run_anew(self, model: ir.Model, samples: Sequence[Feeds]) -> list[Outputs]:
         """Return the outputs of ``model`` for every sample, by running it."""
         with self.engine.prepare(model) as session:
-            return [session.run(feeds) for feeds in samples]
+            return run_each(self.engine, session, samples)
 
     @property
     def key(self) -> str:
@@ -128,6 +159,37 @@ class Baseline:
             if bench.when in moments and not bench.ran:
                 self._start(bench)
 
+    def begin(self, *moments: str) -> None:
+        """Start to run the original on the engines of some moments, beside what goes on here.
+
+        Whoever asks for the results waits for them.
+        """
+        if self.deterministic:  # one seed is all that random operators share
+            for bench in self.benches:
+                if bench.when in moments and not bench.ran:
+                    bench.begin(self.model, self.samples)
+
+    def settle(self) -> None:
+        """Wait for runs that nobody asked for any more."""
+        for bench in self.benches:
+            bench.settle()
+
+    def doubt(self, bench: Bench) -> bool:
+        """Ask the original to repeat itself on an engine, before a pass is accused.
+
+        Returns:
+            Whether it newly gave other results, so that outputs are left out as unstable.
+        """
+        if bench.doubted or not self.samples:
+            return False
+        self.ready(bench.when)
+        bench.doubted = True
+        unstable = self._differing(bench) - self.unstable
+        if unstable:
+            self.deterministic = False
+            self.unstable |= unstable
+        return bool(unstable)
+
     def _start(self, bench: Bench) -> None:
         try:
             self._first_run(bench)
@@ -145,6 +207,7 @@ class Baseline:
                 raise error from None
             self.notes.append(f"{reason}; {bench.engine.name} stands in for it")
         if not self.deterministic:
+            bench.doubted = True
             self.unstable |= self._differing(bench)
 
     def _first_run(self, bench: Bench) -> None:

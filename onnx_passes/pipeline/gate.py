@@ -10,25 +10,19 @@ from typing import Any
 import onnx_ir as ir
 
 from onnx_passes.config.sections import OutputTolerance, Verify
-from onnx_passes.contracts import Contract, Equality, Metric, Tolerance
+from onnx_passes.contracts import Contract, Equality, Tolerance
 from onnx_passes.errors import EngineError, ReferenceDataError
 from onnx_passes.passes.base import Pass
-from onnx_passes.pipeline import measure
 from onnx_passes.pipeline.baseline import Baseline, Bench
-from onnx_passes.pipeline.budget import Budget
+from onnx_passes.pipeline.comparing import Comparing
+from onnx_passes.pipeline.following import follow_interface
 from onnx_passes.pipeline.levels import Levels
 from onnx_passes.pipeline.noise import Noise
 from onnx_passes.pipeline.regional import Regional
-from onnx_passes.pipeline.thresholds import Limits, Thresholds
-from onnx_passes.pipeline.translated import Untranslated, translate
-from onnx_passes.pipeline.truth import Truth
-from onnx_passes.runtime.base import Feeds, Outputs
-from onnx_passes.runtime.inputs import generate, name_of
-from onnx_passes.verify.compare import compare
-from onnx_passes.verify.feeds import check_feeds
+from onnx_passes.runtime.base import Outputs
 from onnx_passes.verify.interface import Interface, compare_interfaces, interface_of
 from onnx_passes.verify.region import changed_region
-from onnx_passes.verify.result import Check, OutputCheck, Spent, Verdict
+from onnx_passes.verify.result import Check, Verdict
 from onnx_passes.verify.snapshot import Change, Snapshot
 from onnx_passes.verify.structure import check_structure
 
@@ -52,23 +46,23 @@ class Gate:
     labels: Sequence[Outputs] | None = None
     faults: frozenset[str] = frozenset()
     levels: Levels = field(default_factory=Levels)
+    # By the place of the engine: outputs of the model checked last, and values inside.
     _pending: dict[int, list[Outputs]] = field(default_factory=dict)
-    _budgets: dict[str, Budget] = field(default_factory=dict)
-    _spent: dict[str, Sequence[Spent]] = field(default_factory=dict)
-    _charged: bool = True
     _regions: dict[int, Regional] = field(default_factory=dict)
     # What the model checked last differs in, and whether any accepted one computes something
     # else than the original.
     _change: Change = Change.NONE
     _moved: bool = False
-    # Where the gate goes back to if a pass that changed the interface is not kept.
-    _untranslated: Untranslated | None = None
 
     def __post_init__(self) -> None:
         """Put the limits together."""
-        self.thresholds = Thresholds(self.settings, self.baseline.notes)
-        self.noise = Noise(self.baseline)
-        self.truth = Truth(self.settings, self.baseline, self.original)
+        self.comparing = Comparing(self.settings, self.baseline, self.original, self.labels)
+        self.spending = self.comparing.spending
+
+    @property
+    def noise(self) -> Noise:
+        """The engines' own spread."""
+        return self.comparing.noise
 
     def check(
         self,
@@ -82,35 +76,58 @@ class Gate:
 
         Numbers are only compared where the structure is sound.
         """
-        self._untranslate()
         self._pending.clear()
-        self._spent.clear()
         self._change = change
         old = interface_of(before.model)
-        promises = (Equality, Tolerance)
-        self._charged = any(isinstance(c, promises) for c in pass_.contracts())
+        promises = any(isinstance(c, Equality | Tolerance) for c in pass_.contracts())
+        self.spending.begin(charged=promises)
         checks = [self.structure(model), self.interface(pass_, old, interface_of(model))]
         if any(check.verdict is Verdict.FAILED for check in checks):
             return checks
-        changed = bool(pass_.interface_changes) and interface_of(model) != old
-        if change is Change.NAMES and not changed:
+        if change is Change.NAMES:
             if self._regions and not _named_as(before.model, model):
                 self._regions.clear()
             reason = "only names, order or metadata changed: the canonical hash is the same"
             return [*checks, Check("equality", Verdict.PASSED, reason=reason)]
-        if changed:
-            self._follow_interface(pass_, before.model, model)
+        if pass_.interface_changes and interface_of(model) != old:
+            follow_interface(self.comparing, before.model, model)
             self._regions.clear()
-            self._charged = False
+            self.spending.begin(charged=False)
         if sum(bench.when == "each" for bench in self.baseline.benches) > 1:
             self._ready("each")  # one engine may leave out samples that others would record
         for index, bench in enumerate(self.baseline.benches):
             if bench.when == "each":
-                found = self._regional(index, bench, before.model, model, pass_, override)
-                if found is None:
-                    found = self._whole(index, bench, before.model, model, pass_, override)
-                checks += found
+                checks += self._numbers(index, bench, before.model, model, pass_, override)
         return [*checks, *self.levels.check(before.model, model, "each")]
+
+    def _numbers(
+        self,
+        index: int,
+        bench: Bench,
+        before: ir.Model,
+        model: ir.Model,
+        pass_: Pass,
+        override: OutputTolerance | None,
+    ) -> list[Check]:
+        found = self._regional(index, bench, before, model, pass_, override)
+        if found is not None and not self._is_in_doubt(bench, found):
+            return found
+        found = self._whole(index, bench, before, model, pass_, override)
+        if self._is_in_doubt(bench, found):
+            found = self._whole(index, bench, before, model, pass_, override)
+        return found
+
+    def _is_in_doubt(self, bench: Bench, found: Sequence[Check]) -> bool:
+        """Whether checks failed, and the original turns out not to repeat itself."""
+        if all(check.verdict is not Verdict.FAILED for check in found):
+            return False
+        try:
+            doubted = self.baseline.doubt(bench)
+        except EngineError:
+            return False
+        if doubted:
+            self._regions.clear()
+        return doubted
 
     def _regional(
         self,
@@ -124,15 +141,18 @@ class Gate:
         """Check the region that changed, where that is enough and asked for."""
         contracts = pass_.contracts()
         promises = [c for c in contracts if isinstance(c, Equality | Tolerance)]
+        tolerant = any(isinstance(c, Tolerance) for c in promises)
         if (
             self.settings.scope == "model"
-            or (self.truth.wanted and any(isinstance(c, Tolerance) for c in promises))
+            or (self.comparing.truth.wanted and tolerant)
             or not promises
             or len(promises) < len(contracts)
             or not self.baseline.deterministic
             or not self.baseline.samples
         ):
             return None
+        if tolerant:
+            self.baseline.begin("end")  # which tells the noise
         region = self._regions.setdefault(index, Regional(self.settings.memory_limit))
         found = region.check(
             bench,
@@ -140,7 +160,7 @@ class Gate:
             before,
             model,
             promises,
-            lambda contract: self.thresholds.step(contract, override),
+            lambda contract: self.comparing.thresholds.step(contract, override),
             untouched=not self._moved,
         )
         if not region.moved or found is None:
@@ -158,12 +178,11 @@ class Gate:
         self._ready(bench.when)
         try:
             self._refresh(bench, before)
-            produced = region.follow(bench, model, self.baseline.samples)
+            produced = region.follow(bench, model, self.baseline)
         except EngineError as error:
-            reason = f"the result does not run: {error.message}"
-            return Check("drift", Verdict.FAILED, bench.engine.name, reason=reason)
+            return _does_not_run("drift", bench, error)
         self._pending[index] = produced
-        return self._spend(bench, produced)
+        return self.comparing.spend(bench, produced)
 
     def _refresh(self, bench: Bench, before: ir.Model) -> None:
         """Run the model before, where what it gives is not known.
@@ -171,26 +190,9 @@ class Gate:
         Raises:
             EngineError: It does not run.
         """
-        budget = self._budget(bench)
-        if bench.stale and budget.unsure:
+        if bench.stale and self.spending.unsure(bench):
             bench.accepted, bench.stale = bench.run(before, self.baseline.samples), False
-        budget.unsure = False
-
-    def _budget(self, bench: Bench) -> Budget:
-        return self._budgets.setdefault(bench.key, Budget())
-
-    def _spend(self, bench: Bench, produced: list[Outputs]) -> Check:
-        """Charge a pass for what it took of each output's error budget."""
-        budget = self._budget(bench)
-        if budget.moved:
-            budget.start_from(bench.accepted)
-        limits = self._raised(bench, self.thresholds.drift(), "drift")
-        origin = bench.original if budget.origin is None else budget.origin
-        drift = self._drift(bench, produced, limits, origin)
-        step = self._drift(bench, produced, limits, bench.accepted)
-        found = budget.spend(drift, step.outputs)
-        self._spent[bench.key] = found.budget
-        return found
+        self.spending.sure(bench)
 
     def _whole(
         self,
@@ -205,17 +207,44 @@ class Gate:
         if index in self._regions:
             self._regions[index].forget()
         self._ready(bench.when)
+        contracts = pass_.contracts()
+        kind = _kind(contracts)
         if bench.stale:
             try:
                 bench.accepted, bench.stale = bench.run(before, self.baseline.samples), False
             except EngineError as error:
                 # A warning was its price; this pass is not to blame.
-                kind = _kind(pass_.contracts())
                 reason = f"the model before the pass does not run: {error.message}"
-                name = bench.engine.name
-                return [Check(kind, Verdict.NOT_VERIFIED, name, reason=reason)]
-        self._budget(bench).unsure = False
-        return self.numbers(index, bench, model, pass_.contracts(), override)
+                return [Check(kind, Verdict.NOT_VERIFIED, bench.engine.name, reason=reason)]
+        self.spending.sure(bench)
+        start = time.perf_counter()
+        found = self._produce(index, bench, model, kind)
+        if found is not None:
+            return [found]
+        checks = [
+            check
+            for contract in contracts
+            for check in self.comparing.contract(
+                bench, self._pending[index], contract, override
+            )
+        ]
+        if not contracts:
+            reason = "the pass declares no contract"
+            checks = [Check("none", Verdict.NOT_VERIFIED, bench.engine.name, reason=reason)]
+        return [replace(checks[0], seconds=time.perf_counter() - start), *checks[1:]]
+
+    def _produce(self, index: int, bench: Bench, model: ir.Model, kind: str) -> Check | None:
+        """Run a model, for its outputs to be compared; a check says why there are none."""
+        if not self.baseline.samples:
+            reason = "there are no reference samples"
+            return Check(kind, Verdict.NOT_VERIFIED, bench.engine.name, reason=reason)
+        start = time.perf_counter()
+        try:
+            self._pending[index] = bench.run(model, self.baseline.samples)
+        except EngineError as error:
+            failed = _does_not_run(kind, bench, error)
+            return replace(failed, seconds=time.perf_counter() - start)
+        return None
 
     def _ready(self, *moments: str) -> None:
         """Run the original on the engines of some moments, where that was not done."""
@@ -241,42 +270,8 @@ class Gate:
         verdict = Verdict.FAILED if changes else Verdict.PASSED
         return Check("interface", verdict, reason="; ".join(changes) or None)
 
-    def numbers(
-        self,
-        index: int,
-        bench: Bench,
-        model: ir.Model,
-        contracts: Sequence[Contract],
-        override: OutputTolerance | None = None,
-    ) -> list[Check]:
-        """Run the model on one engine, and hold its outputs to each contract."""
-        start = time.perf_counter()
-        kind = _kind(contracts)
-        if not self.baseline.samples:
-            reason = "there are no reference samples"
-            return [Check(kind, Verdict.NOT_VERIFIED, bench.engine.name, reason=reason)]
-        try:
-            produced = bench.run(model, self.baseline.samples)
-        except EngineError as error:
-            reason = f"the result does not run: {error.message}"
-            seconds = time.perf_counter() - start
-            return [
-                Check(kind, Verdict.FAILED, bench.engine.name, reason=reason, seconds=seconds)
-            ]
-        self._pending[index] = produced
-        checks = [
-            check
-            for contract in contracts
-            for check in self._contract(bench, produced, contract, override)
-        ]
-        if not contracts:
-            reason = "the pass declares no contract"
-            checks = [Check("none", Verdict.NOT_VERIFIED, bench.engine.name, reason=reason)]
-        return [replace(checks[0], seconds=time.perf_counter() - start), *checks[1:]]
-
     def accept(self) -> None:
         """Make the model checked last the one that the next pass is held against."""
-        self._untranslated = None
         for region in self._regions.values():
             region.accept()
         for index, bench in enumerate(self.baseline.benches):
@@ -284,12 +279,11 @@ class Gate:
                 bench.accepted, bench.stale = self._pending[index], False
             elif bench.when == "each" and self._change is Change.COMPUTATION:
                 bench.stale = True
-        self._moved |= self._change is Change.COMPUTATION
+        if self._change is Change.COMPUTATION and not self._moved:
+            self._moved = True
+            self.baseline.begin("end")  # now the end is going to ask
         self._pending.clear()
-        for bench in self.baseline.benches:
-            self._budget(bench).accept(self._spent.get(bench.key, ()))
-            self._budget(bench).moved |= not self._charged
-        self._spent.clear()
+        self.spending.accept(self.baseline.benches)
 
     def distrust(self, checks: Sequence[Check] = ()) -> None:
         """Take a model that failed for the one that the next pass is held against.
@@ -298,15 +292,8 @@ class Gate:
             checks: Its checks. What it spent of error budgets stays spent; a failure of
                 another kind is not charged to the passes that follow.
         """
-        self._untranslated = None
-        charged = {check.engine: check.budget for check in checks if check.budget}
-        for bench in self.baseline.benches:
-            budget = self._budget(bench)
-            budget.accept(charged.get(bench.engine.name, ()))
-            budget.moved |= bench.engine.name not in charged
-            budget.unsure = True
+        self.spending.distrust(self.baseline.benches, checks)
         self._pending.clear()
-        self._spent.clear()
         self._regions.clear()
         self._moved = True
         for bench in self.baseline.benches:
@@ -317,139 +304,39 @@ class Gate:
 
         Nothing is run where every pass left alone what is computed.
         """
-        self._untranslate()
+        places = [i for i, b in enumerate(self.baseline.benches) if b.when in moments]
         if not self._moved:
             reason = "not run: no pass changed what is computed"
-            return [
-                Check("drift", Verdict.UNCHANGED, bench.engine.name, reason=reason)
-                for bench in self.baseline.benches
-                if bench.when in moments
-            ]
+            names = [self.baseline.benches[index].engine.name for index in places]
+            return [Check("drift", Verdict.UNCHANGED, name, reason=reason) for name in names]
         self._ready(*moments)
+        asked = [(i, b) for i, b in enumerate(self.baseline.benches) if b.when in moments]
+        for _, bench in asked[1:]:
+            bench.begin(model, self.baseline.samples)
         checks: list[Check] = []
-        for index, bench in enumerate(self.baseline.benches):
-            if bench.when in moments:
-                found = self.numbers(index, bench, model, [Equality()])
-                if index in self._pending and self.truth.wanted and self.truth.usable:
-                    metric = self._metrics(bench, self._pending[index], ())
-                    found = [self.truth.judge(bench, self._pending[index]), *metric]
-                elif index in self._pending and self.baseline.samples:
-                    seconds = found[0].seconds
-                    limits = self.thresholds.drift()
-                    limits = self._raised(bench, limits, "drift", measure=False)
-                    drift = self._drift(bench, self._pending[index], limits, bench.original)
-                    metric = self._metrics(bench, self._pending[index], ())
-                    missing = self.truth.missing(bench)
-                    found = [*missing, replace(drift, seconds=seconds), *metric]
-                checks += found
+        for index, bench in asked:
+            found = self._end(index, bench, model)
+            again = self._is_in_doubt(bench, found)
+            checks += self._end(index, bench, model) if again else found
         return checks
 
-    def _contract(
-        self,
-        bench: Bench,
-        produced: list[Outputs],
-        contract: Contract,
-        override: OutputTolerance | None,
-    ) -> list[Check]:
-        match contract:
-            case Equality():
-                return [self._compare("equality", bench, bench.accepted, produced, contract)]
-            case Tolerance() if self.truth.wanted and self.truth.usable:
-                return [self.truth.judge(bench, produced)]
-            case Tolerance():
-                limits = self.thresholds.step(contract, override)
-                limit, outputs = self._raised(bench, limits, "tolerance")
-                step = self._compare(
-                    "tolerance", bench, bench.accepted, produced, limit, outputs
-                )
-                return [*self.truth.missing(bench), step, self._spend(bench, produced)]
-            case Metric(names):
-                found = self._metrics(bench, produced, names)
-                if not found:
-                    reason = (
-                        "the pass promises metrics, and the pipeline has no verify.metrics"
-                    )
-                    found = [
-                        Check("metric", Verdict.NOT_VERIFIED, bench.engine.name, reason=reason)
-                    ]
-                return found
+    def _end(self, index: int, bench: Bench, model: ir.Model) -> list[Check]:
+        start = time.perf_counter()
+        missing = self._produce(index, bench, model, "equality")
+        if missing is not None:
+            return [missing]
+        seconds = time.perf_counter() - start
+        checks = self.comparing.end(bench, self._pending[index])
+        return [
+            replace(check, seconds=check.seconds + (seconds if check is checks[0] else 0.0))
+            for check in checks
+        ]
 
     def local_limit(
         self, kind: str, contracts: Sequence[Contract], override: OutputTolerance | None
     ) -> tuple[Equality | Tolerance, dict[str, Tolerance]]:
         """Return what inner values are held to where a check of some kind failed."""
-        return self.thresholds.local(kind, contracts, override)
-
-    def _drift(
-        self, bench: Bench, produced: list[Outputs], limits: Limits, origin: list[Outputs]
-    ) -> Check:
-        limit, outputs = limits
-        return self._compare("drift", bench, origin, produced, limit, outputs)
-
-    def _raised(
-        self, bench: Bench, limits: Limits, what: str, *, measure: bool = True
-    ) -> Limits:
-        """Raise a default limit above the noise.
-
-        Noise is measured for passes under tolerance; the end makes do with what is known.
-        """
-        noise = self.noise.of(bench) if measure else self.noise.known(bench)
-        return self.thresholds.above(limits, noise, self.baseline.unstable, what)
-
-    def _compare(
-        self,
-        kind: str,
-        bench: Bench,
-        expected: Sequence[Outputs],
-        produced: Sequence[Outputs],
-        contract: Equality | Tolerance,
-        overrides: dict[str, Tolerance] | None = None,
-    ) -> Check:
-        worst: dict[str, OutputCheck] = {}
-        failed: int | None = None
-        stable = self._stable
-        if not any(stable(outputs) for outputs in expected):
-            unstable = ", ".join(sorted(self.baseline.unstable))
-            reason = f"the original gives another result each time: {unstable}"
-            return Check(kind, Verdict.NOT_VERIFIED, bench.engine.name, reason=reason)
-        for sample, (old, new) in enumerate(zip(expected, produced, strict=True)):
-            results = compare(
-                stable(old),
-                stable(new),
-                contract,
-                overrides=overrides,
-                negative_zero=self.settings.negative_zero,
-            )
-            for result in results:
-                measure.merge(worst, result)
-            if failed is None and not all(result.passed for result in results):
-                failed = sample
-        return Check(
-            kind,
-            Verdict.PASSED if failed is None else Verdict.FAILED,
-            bench.engine.name,
-            reason=None if failed is None else self._mismatch(kind, worst, failed),
-            sample=failed,
-            outputs=tuple(worst.values()),
-        )
-
-    def _mismatch(self, kind: str, worst: dict[str, OutputCheck], sample: int) -> str:
-        return measure.mismatch(kind, worst, sample, name_of(self.baseline.samples[sample]))
-
-    def _stable(self, outputs: Outputs) -> Outputs:
-        return {k: v for k, v in outputs.items() if k not in self.baseline.unstable}
-
-    def _metrics(
-        self, bench: Bench, produced: list[Outputs], names: Sequence[str]
-    ) -> list[Check]:
-        ranges = self.settings.metrics
-        wanted = {n: r for n, r in ranges.items() if not names or n in names}
-        if not wanted:
-            return []
-        # Special values come last; neither labels nor ranges are for them.
-        count = sum(name_of(feeds) is None for feeds in self.baseline.samples)
-        original, produced = bench.original[:count], produced[:count]
-        return [measure.metrics_check(bench, wanted, original, produced, self.labels)]
+        return self.comparing.thresholds.local(kind, contracts, override)
 
     def check_original(self) -> None:
         """Ask whether the original itself keeps the metrics' ranges.
@@ -460,7 +347,7 @@ class Gate:
         if self.settings.metrics:
             self._ready("each", "checkpoint", "end")
         for bench in self.baseline.benches:
-            for check in self._metrics(bench, bench.original, ()):
+            for check in self.comparing.metrics(bench, bench.original, ()):
                 for metric in check.metrics:
                     if not metric.passed:
                         raise ReferenceDataError(
@@ -480,61 +367,22 @@ class Gate:
         Raises:
             ConfigError: One does not.
         """
-        if not (self.thresholds.given or steps) or not self.baseline.samples:
+        thresholds = self.comparing.thresholds
+        if not (thresholds.given or steps) or not self.baseline.samples:
             return
         self._ready("each", "checkpoint", "end")
         for bench in list(self.baseline.benches):
             if bench.ran:
                 noise = self.noise.of(bench)
-                self.thresholds.refuse(noise, self.baseline.unstable, steps)
+                thresholds.refuse(noise, self.baseline.unstable, steps)
 
     def remember(self) -> dict[str, Any]:
         """Return what was spent of error budgets, as JSON has it."""
-        return {key: budget.remember() for key, budget in self._budgets.items()}
+        return self.spending.remember()
 
     def recall(self, remembered: dict[str, Any]) -> None:
         """Take it for what was spent by the passes so far."""
-        for key, one in remembered.items():
-            budget = self._budgets.setdefault(key, Budget())
-            budget.recall(one)
-            budget.unsure = True
-
-    def _untranslate(self) -> None:
-        """Go back to the old interface where the pass that changed it was not kept."""
-        if self._untranslated is not None:
-            self._untranslated.restore(self)
-            self._untranslated = None
-
-    def _follow_interface(self, pass_: Pass, before: ir.Model, model: ir.Model) -> None:
-        """Translate the samples, or keep those that the interface admits, or make new ones."""
-        mapped = pass_.interface_map(before)
-        if mapped is not None:
-            self._untranslated = translate(self, mapped, before)
-            return
-        kept: list[int] = []
-        for index, feeds in enumerate(self.baseline.samples):
-            try:
-                check_feeds(feeds, model, {}, allow_nan=True)
-            except ReferenceDataError:
-                continue
-            kept.append(index)
-        if len(kept) == len(self.baseline.samples):
-            return
-        started = [bench for bench in self.baseline.benches if bench.ran]
-        if kept:
-            self.baseline.keep(kept)
-            labels = self.labels
-            self.labels = labels and [labels[i] for i in kept if i < len(labels)]
-            return
-        samples: list[Feeds] = generate(model)
-        self.baseline.samples, self.labels = samples, None
-        self.baseline.notes.append(
-            "the reference samples do not fit the interface that the pass gave the model; "
-            "new ones were generated"
-        )
-        for bench in started:
-            bench.original = bench.run(self.original.model, samples)
-            bench.accepted = bench.run(before, samples)
+        self.spending.recall(remembered)
 
 
 def _named_as(before: ir.Model, model: ir.Model) -> bool:
@@ -545,3 +393,8 @@ def _named_as(before: ir.Model, model: ir.Model) -> bool:
 
 def _kind(contracts: Sequence[Contract]) -> str:
     return str(contracts[0]).partition("(")[0] if contracts else "none"
+
+
+def _does_not_run(kind: str, bench: Bench, error: EngineError) -> Check:
+    reason = f"the result does not run: {error.message}"
+    return Check(kind, Verdict.FAILED, bench.engine.name, reason=reason)

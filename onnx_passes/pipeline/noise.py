@@ -19,8 +19,8 @@ LEVELS: tuple[Optimization, ...] = ("none", "all")
 class Noise:
     """How far runs of the original are apart: twice on an engine, and on its other levels.
 
-    A second run is made the first time that an engine is asked about; other levels count
-    where the pipeline runs them anyway.
+    A second run of one sample is made the first time that an engine is asked about; other
+    levels count where the pipeline runs them anyway.
 
     Attributes:
         baseline: The original on every engine.
@@ -65,14 +65,15 @@ class Noise:
     def _repeat(self, bench: Bench) -> None:
         # Samples that were left out, or made anew, need runs of their own.
         if (known := self._again.get(id(bench))) is None or known[0] is not bench.original:
-            again = bench.run_anew(self.baseline.model, self.baseline.samples)
+            # One sample tells whether an engine repeats itself, and costs the least.
+            again = bench.run_anew(self.baseline.model, self.baseline.samples[:1])
             self._again[id(bench)] = (bench.original, again)
 
     def _runs(self, bench: Bench) -> Iterator[Runs]:
         engine, first = bench.engine, bench.original
         measured, again = self._again.get(id(bench), (None, []))
         if measured is first:
-            yield Runs(engine.name, "two runs of it", first, again)
+            yield Runs(engine.name, "two runs of it", first[: len(again)], again)
         benches = self.baseline.benches
         for other in benches:
             same = other.ran and len(other.original) == len(first)

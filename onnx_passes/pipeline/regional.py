@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -15,10 +15,18 @@ from onnx_passes.pipeline import measure
 from onnx_passes.pipeline.baseline import Baseline, Bench
 from onnx_passes.runtime.base import Data, Feeds, Outputs
 from onnx_passes.runtime.inputs import name_of
+from onnx_passes.runtime.parallel import run_each
 from onnx_passes.verify.compare import compare
 from onnx_passes.verify.recording import Recording, exposed, inlined, value_names
 from onnx_passes.verify.region import Region, changed_region, region_model
 from onnx_passes.verify.result import Check, OutputCheck, Verdict
+from onnx_passes.verify.sizing import too_much
+
+_EAGER = 4
+"""What part of the memory limit is filled with values that no check has asked for yet."""
+
+_LARGE = 16
+"""A region of at least this part of all nodes costs as much as the whole model."""
 
 _HALVES = (ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
 
@@ -42,6 +50,7 @@ class Regional:
     usable: bool = True
     moved: bool = False
     _next: list[Recording] | None = None
+    _outputs: list[Outputs] = field(default_factory=list)
     _learned: list[Outputs] = field(default_factory=list)
     _names: set[str] = field(default_factory=set)
 
@@ -85,7 +94,7 @@ class Regional:
         if region is None:
             return None
         # A recording costs a run of the whole model, so it waits until nodes need its values.
-        needed = {*region.boundary, *region.frontier}
+        needed = frozenset((*region.boundary, *region.frontier))
         if any(not needed <= recording.keys() for recording in self.recordings or ()):
             self.recordings = None  # not all was kept
         if region.nodes and not self.record(
@@ -93,6 +102,9 @@ class Regional:
         ):
             return None
         self._names = set(value_names(model))
+        checks = self._follow_ahead(bench, model, region, baseline, contracts, resolve)
+        if checks is not None:
+            return [replace(checks[0], seconds=time.perf_counter() - start), *checks[1:]]
         outputs = self._run(bench, model, region)
         if outputs is None:
             return None
@@ -114,7 +126,7 @@ class Regional:
         bench: Bench,
         model: ir.Model,
         baseline: Baseline,
-        needed: Collection[str],
+        needed: frozenset[str],
         *,
         untouched: bool = False,
     ) -> bool:
@@ -129,12 +141,19 @@ class Regional:
         if self.recordings is not None or not self.usable:
             return self.usable
         # An engine that rewrites graphs may compute outputs otherwise where others are kept.
-        once = untouched and baseline.deterministic and not bench.ran
-        once = once and _runs_as_written(bench, model)
+        once = baseline.deterministic and not bench.ran and _runs_as_written(bench, model)
+        run: ir.Model | None = model
+        if once and not untouched:
+            run = _named_alike(baseline.model, model, needed)
+            once = run is not None and _runs_as_written(bench, run)
         if not once:
             baseline.ready(bench.when)
         try:
-            self._record(bench, model, baseline.samples, needed, once=once)
+            self.recordings, originals = self._recorded(
+                bench, run if once and run is not None else model, baseline, needed, model
+            )
+            if once:
+                bench.take(originals)
         except EngineError:
             # Values that cannot be outputs (sequences of unknown type, for one), or samples
             # that the original does not run on.
@@ -145,45 +164,48 @@ class Regional:
                 return self.record(bench, model, baseline, needed)
         return self.usable
 
-    def _record(
-        self,
-        bench: Bench,
-        model: ir.Model,
-        samples: Sequence[Feeds],
-        needed: Collection[str],
-        *,
-        once: bool,
-    ) -> None:
-        self.recordings, originals = self._recorded(bench, model, samples, needed)
-        if once:
-            bench.take(originals)
-
     def _recorded(
         self,
         bench: Bench,
         model: ir.Model,
-        samples: Sequence[Feeds],
-        needed: Collection[str] = (),
+        baseline: Baseline,
+        needed: frozenset[str] = frozenset(),
+        shaped: ir.Model | None = None,
     ) -> tuple[list[Recording], list[Outputs]]:
+        """Run a model, and keep its inner values as far as they fit.
+
+        Args:
+            bench: The engine.
+            model: The model that is run.
+            baseline: The samples.
+            needed: Names that are kept in any case.
+            shaped: The model whose values may be asked for, where it is another one.
+        """
+        samples, shaped = baseline.samples, shaped or model
         names = [str(value.name) for value in model.graph.outputs]
-        recordings, outputs = [], []
+        hidden = too_much(shaped, samples, {*needed, *names}, self.memory_limit // _EAGER)
+        if shaped is not model:
+            hidden |= {*value_names(model)} - {*value_names(shaped), *needed}
         # Those of the model before and of the one after are there at the same time.
         share = self.memory_limit // 2 // max(len(samples), 1)
-        with bench.engine.prepare(exposed(model, weights=False)) as session:
-            wanted: list[str] | None = None
-            for index, feeds in enumerate(samples):
-                found = session.run(feeds, wanted)
-                if index == 0 and _bytes(found) > share:
-                    wanted = [name for name in found if name in needed or name in names]
-                    found = {name: found[name] for name in wanted}
-                recording = Recording(share)
-                recording.update(feeds)
-                recording.update(found)
-                recordings.append(recording)
-                outputs.append({name: found[name] for name in names})
-        return recordings, outputs
+        wanted: list[str] | None = None
+        found: list[Outputs] = []
+        with bench.engine.prepare(exposed(model, weights=False, hidden=hidden)) as session:
+            for first in samples[:1]:
+                found = [session.run(first)]
+                if _bytes(found[0]) > share:
+                    wanted = [name for name in found[0] if name in needed or name in names]
+                    found = [{name: found[0][name] for name in wanted}]
+            found += run_each(bench.engine, session, samples[1:], wanted)
+        recordings = []
+        for feeds, values in zip(samples, found, strict=True):
+            recording = Recording(share)
+            recording.update(feeds)
+            recording.update(values)
+            recordings.append(recording)
+        return recordings, [{name: values[name] for name in names} for values in found]
 
-    def follow(self, bench: Bench, model: ir.Model, samples: Sequence[Feeds]) -> list[Outputs]:
+    def follow(self, bench: Bench, model: ir.Model, baseline: Baseline) -> list[Outputs]:
         """Return the outputs of the model checked last, at the price of one run.
 
         The values of that run become the recorded ones once the model is accepted. An engine
@@ -193,14 +215,57 @@ class Regional:
         Raises:
             EngineError: The model does not run.
         """
-        if not _runs_as_written(bench, model):
-            return bench.run(model, samples)
+        samples = baseline.samples
+        if self._next is None:
+            if not _runs_as_written(bench, model):
+                return bench.run(model, samples)
+            try:
+                self._next, self._outputs = self._recorded(bench, inlined(model), baseline)
+            except EngineError:
+                return bench.run(model, samples)
+        bench.learn(model, samples, self._outputs)
+        return self._outputs
+
+    def _follow_ahead(
+        self,
+        bench: Bench,
+        model: ir.Model,
+        region: Region,
+        baseline: Baseline,
+        contracts: Sequence[Contract],
+        resolve: Resolve,
+    ) -> list[Check] | None:
+        """Run the whole model at once, where a tolerance pass changed much of it.
+
+        Its outputs have to be followed anyway, and the values inside are held to the same
+        limits: with what the region before them took added, so that only a failure has to be
+        asked again on recorded values.
+
+        Returns:
+            The checks; None where the region has to be run.
+        """
+        large = _LARGE * len(region.nodes) > len(model.graph)
+        tolerant = all(isinstance(contract, Tolerance) for contract in contracts)
+        if not (large and tolerant and region.frontier and _runs_as_written(bench, model)):
+            return None
         try:
-            self._next, outputs = self._recorded(bench, inlined(model), samples)
+            recordings, outputs = self._recorded(
+                bench, model, baseline, frozenset(region.frontier)
+            )
         except EngineError:
-            return bench.run(model, samples)
-        bench.learn(model, samples, outputs)
-        return outputs
+            return None
+        if any(name not in recording for name in region.frontier for recording in recordings):
+            return None
+        produced = [{name: r[name] for name in region.frontier} for r in recordings]
+        checks = [
+            self._judge(bench, region, baseline.samples, list(produced), contract, resolve)
+            for contract in contracts
+        ]
+        if any(check.verdict is Verdict.FAILED for check in checks):
+            self.moved = False
+            return None
+        self._next, self._outputs = recordings, outputs
+        return checks
 
     def accept(self) -> None:
         """Take the values of the model checked last for those of the accepted one."""
@@ -220,7 +285,7 @@ class Regional:
         if not region.nodes:
             return [{} for _ in self.recordings or ()]
         assert self.recordings is not None
-        needed = {*region.boundary, *region.frontier}
+        needed = frozenset((*region.boundary, *region.frontier))
         if any(not needed <= recording.keys() for recording in self.recordings):
             return None
         try:
@@ -238,7 +303,7 @@ class Regional:
         bench: Bench,
         region: Region,
         samples: Sequence[Feeds],
-        outputs: Sequence[Outputs],
+        outputs: Sequence[Mapping[str, Data]],
         contract: Contract,
         resolve: Resolve,
     ) -> Check:
@@ -288,6 +353,23 @@ def _equal(
     """Whether values are the same bit for bit, NaN being NaN."""
     old, new = ({name: side[name] for name in names} for side in (recording, produced))
     return all(c.passed for c in compare(old, new, Equality(), negative_zero=True))
+
+
+def _named_alike(
+    original: ir.Model, model: ir.Model, needed: frozenset[str]
+) -> ir.Model | None:
+    """Return the original if values of its names are, bit for bit, those of a later model.
+
+    Passes that only take out Identities, or move constants, leave it so.
+    """
+    try:
+        original = inlined(original)
+    except PassError:
+        return None
+    region = changed_region(original, model)
+    if region is None or region.nodes or not needed <= set(value_names(original)):
+        return None
+    return original
 
 
 def _runs_as_written(bench: Bench, model: ir.Model) -> bool:

@@ -179,6 +179,7 @@ def _run(
             gate.baseline.ready("each")
             report.notes += dump_context(manager.model, gate.baseline, folder)
     if gate is not None:
+        gate.baseline.settle()
         _tell_baseline(report, gate, manager.model)
     report.not_verified = _not_verified(report)
     if gate is not None and any(p.changed for p in report.passes):

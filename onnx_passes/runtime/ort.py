@@ -76,6 +76,11 @@ class OnnxRuntimeEngine:
         return self.optimization == "none" and self.provider == _CPU
 
     @property
+    def concurrent(self) -> bool:
+        """Whether runs beside each other gain: each is one thread on the CPU."""
+        return self.threads == 1 and self.provider == _CPU
+
+    @property
     def name(self) -> str:
         """The name, with every option that changes the numbers and is not the default."""
         parts = [] if self.provider == _CPU else [self.provider]

@@ -6,7 +6,7 @@ import math
 import shutil
 import tempfile
 import weakref
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -102,25 +102,29 @@ def inlined(model: ir.Model) -> ir.Model:
     return copy
 
 
-def exposed(model: ir.Model, *, weights: bool = True) -> ir.Model:
+def exposed(
+    model: ir.Model, *, weights: bool = True, hidden: Collection[str] = ()
+) -> ir.Model:
     """Return a copy of a model whose outputs are all values of its main graph.
 
     Args:
         model: The model.
         weights: Whether weights that the graph computes (from no input, and over 1 MiB or of
             unknown size) are among them. They are the same for every sample.
+        hidden: Names of values that are not wanted.
     """
     copy = model.clone()
     graph = copy.graph
     known = set(graph.outputs)
-    hidden: set[ir.Value] = set() if weights else _computed_weights(graph)
+    if not weights:
+        known |= _computed_weights(graph)
     graph.outputs.extend(
         value
         for node in graph
         for value in node.outputs
         if value.name
         and value not in known
-        and value not in hidden
+        and value.name not in hidden
         and constant_tensor(value) is None
     )
     return copy

@@ -99,10 +99,13 @@ class Snapshot:
     def change(self, model: ir.Model) -> Change:
         """Say in what ``model`` differs from the copy, by comparing.
 
+        Its weights cannot be written to from now on, so that its key stays what it is.
+
         Raises:
             ModelError: The graph has a cycle, or weights cannot be read.
         """
         self._compared = None
+        make_immutable(model, layout="same")
         key = exact_key(model)
         if key == self._key:
             return Change.NONE

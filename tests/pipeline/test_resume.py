@@ -234,12 +234,12 @@ def test_spent_error_budgets_are_remembered(tmp_path):
     run_pipeline(model(), default_config([], STEPS), resume=kept)
     _, manager = kept.keeper._latest
     gate, (bench, *_) = manager.gate, manager.gate.baseline.benches
-    gate._budget(bench).total["y"] = 0.75
+    gate.spending._of(bench).total["y"] = 0.75
     remembered = json.loads(json.dumps(gate.remember()))
-    gate._budget(bench).total.clear()
+    gate.spending._of(bench).total.clear()
     gate.distrust()
     gate.recall(remembered)
-    assert gate._budget(bench).total == {"y": 0.75}
+    assert gate.spending._of(bench).total == {"y": 0.75}
 
 
 def test_a_manifest_with_a_right_digest_and_wrong_content_is_refused(tmp_path):

@@ -22,6 +22,10 @@ from onnx_passes.runtime.interface import did_you_mean
 
 Ranges = Mapping[str, tuple[float, float]]
 
+SAMPLES = 3
+LARGE = 1 << 17
+"""Elements of a sample that make two enough; two pictures of 224 by 224 have more."""
+
 _HELP = "give reference data, or the shape under `dims` by the name of the input"
 
 
@@ -29,7 +33,7 @@ def generate(
     model: ir.Model,
     *,
     seed: int = 0,
-    samples: int = 3,
+    samples: int | None = None,
     ranges: Ranges | None = None,
     dims: Dims | None = None,
 ) -> list[Feeds]:
@@ -44,7 +48,7 @@ def generate(
     Args:
         model: The model; left as it is.
         seed: The same seed gives the same feeds.
-        samples: How many feeds.
+        samples: How many feeds; by default 3, and 2 of large inputs, where a run takes long.
         ranges: Least and greatest value, by name of an input.
         dims: Sizes by name of a dynamic dimension (``x[0]`` names an unnamed one), one or
             one a sample; or whole shapes by name of an input.
@@ -80,7 +84,7 @@ def make_samples(
     model: ir.Model,
     *,
     seed: int,
-    samples: int,
+    samples: int | None,
     ranges: Ranges | None = None,
     dims: Dims | None = None,
 ) -> list[Made]:
@@ -98,7 +102,17 @@ def make_samples(
     for value in inputs:
         _check_shape(value, whole.get(str(value.name)))
     shaper = _Shaper(skeleton(model), symbols, dims, whole)
-    return [_sample(shaper, inputs, ranges, seed, sample) for sample in range(samples)]
+    made: list[Made] = []
+    while len(made) < (_count(dims, made) if samples is None else samples):
+        made.append(_sample(shaper, inputs, ranges, seed, len(made)))
+    return made
+
+
+def _count(dims: Dims, made: Sequence[Made]) -> int:
+    """Return how many samples are enough; sizes that the user gave take turns in all."""
+    arrays = made[0].feeds.values() if made and not dims else ()
+    elements = sum(array.size for array in arrays if isinstance(array, np.ndarray))
+    return SAMPLES - 1 if elements >= LARGE else SAMPLES
 
 
 def _check_ranges(ranges: Ranges, inputs: Sequence[ir.Value]) -> None:

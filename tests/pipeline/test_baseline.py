@@ -1,0 +1,122 @@
+"""The original is run once, ahead of time where it can be, and again before an accusation."""
+
+from contextlib import contextmanager
+
+import numpy as np
+import onnx_ir as ir
+import pytest
+
+from onnx_passes.config.sections import Verify
+from onnx_passes.errors import EngineError
+from onnx_passes.passes.eliminate.eliminate_identity import EliminateIdentity
+from onnx_passes.pipeline.baseline import Baseline, Bench
+from onnx_passes.pipeline.gate import Gate
+from onnx_passes.runtime import parallel
+from onnx_passes.runtime.ort import OnnxRuntimeEngine
+from onnx_passes.verify.result import Verdict
+from onnx_passes.verify.snapshot import Change, Snapshot
+
+MODEL = """<ir_version: 10, opset_import: ["" : 20]>
+    g (float[2] x) => (float[2] y, float[2] z) { a = Neg(x) y = Exp(a) z = Relu(x) }"""
+X = {"x": np.float32([1, 2])}
+
+
+class Flaky:
+    """ONNX Runtime, and in each session another y."""
+
+    name = "flaky"
+    concurrent = False
+    node_by_node = True
+
+    def __init__(self):
+        self.sessions = 0
+
+    def describe(self):
+        return {}
+
+    @contextmanager
+    def prepare(self, model):
+        self.sessions += 1
+        with OnnxRuntimeEngine().prepare(model) as session:
+            yield Shifted(session, self.sessions)
+
+
+class Shifted:
+    def __init__(self, session, shift):
+        self.session, self.shift = session, shift
+
+    def run(self, feeds, names=None):
+        found = self.session.run(feeds, names)
+        return found | ({"y": found["y"] + np.float32(self.shift)} if "y" in found else {})
+
+
+@pytest.fixture
+def model():
+    return ir.from_onnx_text(MODEL)
+
+
+def test_an_engine_that_does_not_repeat_itself_accuses_no_pass(model):
+    bench = Bench(Flaky(), "each")
+    gate = Gate(Verify(), Baseline(model, [bench], [X]), before := Snapshot(model))
+    after = ir.from_onnx_text(MODEL.replace("a = Neg(x) y = Exp(a)", "y = Relu(x)"))
+    found = gate.check(EliminateIdentity(), before, after, Change.COMPUTATION)
+    assert all(check.verdict is not Verdict.FAILED for check in found)
+    assert gate.baseline.unstable == {"y"}
+    assert {o.output for check in found for o in check.outputs} == {"z"}
+
+
+def test_an_engine_that_repeats_itself_accuses_the_pass(model):
+    bench = Bench(OnnxRuntimeEngine(), "each")
+    gate = Gate(Verify(), Baseline(model, [bench], [X]), before := Snapshot(model))
+    after = ir.from_onnx_text(MODEL.replace("a = Neg(x) y = Exp(a)", "y = Relu(x)"))
+    found = gate.check(EliminateIdentity(), before, after, Change.COMPUTATION)
+    assert any(check.verdict is Verdict.FAILED for check in found)
+    assert bench.doubted
+
+
+def test_all_outputs_that_differ_each_time_leave_nothing_verified():
+    model = ir.from_onnx_text(MODEL.replace(", float[2] z", "").replace("z = Relu(x)", ""))
+    gate = Gate(Verify(), Baseline(model, [Bench(Flaky(), "each")], [X]), Snapshot(model))
+    after = ir.from_onnx_text("""<ir_version: 10, opset_import: ["" : 20]>
+        g (float[2] x) => (float[2] y) { y = Relu(x) }""")
+    found = gate.check(EliminateIdentity(), gate.original, after, Change.COMPUTATION)
+    (check,) = [check for check in found if check.kind == "equality"]
+    assert check.verdict is Verdict.NOT_VERIFIED
+    assert check.reason == "the original gives another result each time: y"
+
+
+@pytest.fixture
+def two_cores(monkeypatch):
+    monkeypatch.setattr(parallel, "_cores", lambda: 2)
+
+
+def test_a_run_begun_ahead_is_the_run_that_is_asked_for(model, two_cores, monkeypatch):
+    bench, samples = Bench(OnnxRuntimeEngine(), "end"), [X]
+    baseline = Baseline(model, [bench], samples)
+    baseline.begin("end")
+    monkeypatch.setattr(bench, "run_anew", lambda *_: pytest.fail("run again"))
+    baseline.ready("end")
+    np.testing.assert_array_equal(bench.original[0]["z"], X["x"])
+
+
+def test_a_run_begun_ahead_of_another_model_is_not_taken_for_it(model, two_cores):
+    bench, samples = Bench(OnnxRuntimeEngine(), "end"), [X]
+    bench.begin(model, samples)
+    other = ir.from_onnx_text(MODEL.replace("z = Relu(x)", "z = Neg(x)"))
+    np.testing.assert_array_equal(bench.run(other, samples)[0]["z"], -X["x"])
+
+
+def test_a_run_begun_ahead_fails_where_it_is_asked_for(two_cores):
+    broken = ir.from_onnx_text("""<ir_version: 10, opset_import: ["" : 20]>
+        g (float[2] x, float[3] w) => (float[N] y) { y = Add(x, w) }""")
+    bench, samples = Bench(OnnxRuntimeEngine(), "end"), [X | {"w": np.zeros(3, np.float32)}]
+    bench.begin(broken, samples)
+    with pytest.raises(EngineError):
+        bench.run(broken, samples)
+
+
+def test_what_nobody_asked_for_is_waited_for_and_forgotten(model, two_cores):
+    bench = Bench(OnnxRuntimeEngine(), "end")
+    bench.begin(model, [X])
+    bench.settle()
+    assert bench._ahead is None

@@ -1,0 +1,108 @@
+"""How often a model is run for checks of what passes changed in it."""
+
+import numpy as np
+import onnx_ir as ir
+import pytest
+
+from onnx_passes.contracts import Equality, Tolerance
+from onnx_passes.pipeline.baseline import Baseline, Bench
+from onnx_passes.pipeline.regional import Regional
+from onnx_passes.runtime.ort import OnnxRuntimeEngine
+from onnx_passes.verify.result import Verdict
+
+HEAD = """<ir_version: 10, opset_import: ["" : 20]>
+    g (float[N, 4] x) => (float[N, 4] y) """
+SAMPLES = [{"x": np.random.default_rng(n).random((n + 2, 4), np.float32)} for n in range(2)]
+
+
+@pytest.fixture
+def nodes_run(monkeypatch):
+    """The number of nodes of each session made."""
+    made = []
+    prepare = OnnxRuntimeEngine.prepare
+
+    def counted(engine, model):
+        made.append(len(model.graph))
+        return prepare(engine, model)
+
+    monkeypatch.setattr(OnnxRuntimeEngine, "prepare", counted)
+    return made
+
+
+def check(original, before, after, contract, region=None):
+    baseline = Baseline(
+        model(original), [bench := Bench(OnnxRuntimeEngine(), "each")], SAMPLES
+    )
+    limits = (Tolerance(1e-3, 1e-4), {})
+    region = region or Regional(1 << 20)
+    found = region.check(
+        bench,
+        baseline,
+        model(before),
+        model(after),
+        [contract],
+        lambda _: limits,
+        untouched=original is before,
+    )
+    return region, bench, baseline, found
+
+
+def model(body):
+    return ir.from_onnx_text(HEAD + body)
+
+
+IDENTITY = "{ a = Exp(x) i = Identity(a) b = Neg(i) c = Neg(b) y = Sin(c) }"
+WITHOUT = "{ a = Exp(x) b = Neg(a) c = Neg(b) y = Sin(c) }"
+SHORT = "{ a = Exp(x) c = Identity(a) y = Sin(c) }"
+
+
+def test_the_original_is_recorded_once_after_passes_that_compute_nothing_else(nodes_run):
+    _, bench, _, (found,) = check(IDENTITY, WITHOUT, SHORT, Equality())
+    assert found.verdict is Verdict.PASSED
+    # One run gives the values inside and what every later model is held against.
+    assert nodes_run == [5, 2]
+    np.testing.assert_array_equal(bench.original[0]["y"], np.sin(np.exp(SAMPLES[0]["x"])))
+
+
+def test_the_original_is_run_beside_where_values_are_not_its_own(nodes_run):
+    other = "{ a = Exp(x) b = Abs(a) c = Neg(b) y = Sin(c) }"
+    changed = other.replace("y = Sin(c)", "d = Identity(c) e = Abs(d) f = Neg(e) y = Sin(f)")
+    check(IDENTITY, other, changed, Equality())
+    assert nodes_run[:2] == [5, 4]
+
+
+LAYERS = "{ a = Exp(x) b = Mul(a, a) c = Sin(b) y = Neg(c) }"
+FUSED = (
+    "{ a = Exp(x) two = Constant<value_float = 2.0>() b = Pow(a, two) c = Sin(b) y = Neg(c) }"
+)
+
+
+def test_a_tolerance_pass_over_much_of_a_model_is_checked_by_the_run_that_follows_it(
+    nodes_run,
+):
+    region, bench, baseline, (found,) = check(LAYERS, LAYERS, FUSED, Tolerance())
+    assert found.verdict is Verdict.PASSED
+    assert nodes_run == [4, 5]
+    region.moved = True
+    outputs = region.follow(bench, model(FUSED), baseline)
+    assert nodes_run == [4, 5]
+    np.testing.assert_allclose(outputs[0]["y"], bench.original[0]["y"], rtol=1e-4)
+
+
+def test_a_fault_in_it_is_asked_again_on_recorded_values_and_found(nodes_run):
+    wrong = FUSED.replace("2.0", "2.01")
+    _, _, _, (found,) = check(LAYERS, LAYERS, wrong, Tolerance())
+    assert found.verdict is Verdict.FAILED
+    assert [o.output for o in found.outputs] == ["b"]
+    assert nodes_run == [4, 5, 1]
+
+
+def test_what_earlier_nodes_took_fails_no_later_one(nodes_run):
+    # Each step is within the limit; at the second value both together are not.
+    before = """{
+        k = Constant<value_float = 1.0>() a = Mul(x, k) e = Neg(a) b = Mul(e, k) y = Neg(b)
+    }"""
+    after = before.replace("1.0", "1.0009")
+    _, _, _, (found,) = check(before, before, after, Tolerance())
+    assert found.verdict is Verdict.PASSED
+    assert nodes_run[-1] == 2

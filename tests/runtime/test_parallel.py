@@ -1,0 +1,57 @@
+"""Samples run at the same time where an engine gains by it, and in order in any case."""
+
+import threading
+
+import numpy as np
+import pytest
+
+from onnx_passes.errors import EngineError
+from onnx_passes.runtime import parallel
+
+
+class Session:
+    """Waits for a second run to begin, if two are to meet."""
+
+    def __init__(self, meet=0):
+        self.barrier = threading.Barrier(meet) if meet else None
+
+    def run(self, feeds, names=None):
+        if self.barrier is not None:
+            self.barrier.wait(timeout=10)
+        if "bad" in feeds:
+            raise EngineError(f"sample {feeds['bad']}")
+        return {"y": feeds["x"], "names": names}
+
+
+class Beside:
+    concurrent = True
+
+
+SAMPLES = [{"x": np.float32(n)} for n in range(4)]
+
+
+@pytest.fixture(autouse=True)
+def two_cores(monkeypatch):
+    monkeypatch.setattr(parallel, "_cores", lambda: 2)
+
+
+@pytest.mark.parametrize("engine", [Beside(), object()], ids=["beside", "one by one"])
+def test_results_come_in_the_order_of_the_samples(engine):
+    found = parallel.run_each(engine, Session(), SAMPLES, ["y"])
+    assert [float(outputs["y"]) for outputs in found] == [0, 1, 2, 3]
+    assert found[0]["names"] == ["y"]
+
+
+def test_two_runs_meet_where_the_engine_gains_by_it():
+    assert len(parallel.run_each(Beside(), Session(meet=2), SAMPLES)) == 4
+
+
+def test_the_first_sample_that_fails_is_told():
+    with pytest.raises(EngineError, match="sample 1"):
+        parallel.run_each(Beside(), Session(), [SAMPLES[0], {"bad": 1}, {"bad": 2}])
+
+
+def test_one_core_or_another_engine_runs_nothing_beside(monkeypatch):
+    assert not parallel.concurrent(object())
+    monkeypatch.setattr(parallel, "_cores", lambda: 1)
+    assert not parallel.concurrent(Beside())
