@@ -58,5 +58,7 @@ def _assert_caught(outcome):
         assert seen.named == "right", (
             f"named: {seen.named}, of {outcome.applications} rewrites"
         )
+    # By the setting that the table names, not only on inputs made for the fault.
+    assert outcome.seen[outcome.fault.needs].caught
     for other in outcome.seen.values():
         assert other.named != "wrong"

@@ -8,7 +8,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.errors import ReferenceDataError
-from onnx_passes.runtime.base import Data, Feeds
+from onnx_passes.runtime.base import Array, Data, Feeds
 from onnx_passes.runtime.inputs.dims import Dims, Symbols, symbols_of
 from onnx_passes.runtime.inputs.generate import Made, Ranges, generate, make_samples
 from onnx_passes.runtime.inputs.hints import Hint
@@ -19,6 +19,7 @@ MOST = 48
 """Greatest number of samples with special values; more inputs then share them."""
 
 _MOST_DIMS = 8
+_MOST_DEFAULTS = 1 << 16
 _SIZES = (1, 0)
 
 
@@ -54,8 +55,9 @@ def adversarial(
     Each takes an ordinary sample and puts special values into one input, or into all: zeros,
     the extremes of the element type, NaN, infinities, -0 and denormals. Indices get the ends
     of their range. What decides a shape, a position by arithmetic, a loop or a division of
-    integers stays ordinary. Others have a dynamic dimension of size 1 or 0. Whether the model
-    takes them is for an engine to say.
+    integers stays ordinary. Floats also get a mean far from their spread, and inputs with a
+    default another value than that. Others have a dynamic dimension of size 1 or 0. Whether
+    the model takes them is for an engine to say.
 
     Args:
         model: The model; left as it is.
@@ -81,6 +83,16 @@ def adversarial(
         for kind, changed in _variants(data, hint, span, steers=name in steering):
             by_kind.setdefault(kind, {})[name] = changed
     special = list(_special(base.feeds, by_kind))
+    overridden = {
+        name: array
+        for name, array in _overridden(model)
+        if name not in steering and name not in base.feeds
+    }
+    if overridden:
+        feeds = {**base.feeds, **overridden}
+        special.append(
+            AdversarialFeeds(feeds, "other defaults", f"in {', '.join(overridden)}")
+        )
     return special + list(_sized(model, given, seed, ranges, dims))
 
 
@@ -124,6 +136,17 @@ def _special(
     for kind, name in single[:room]:
         feeds = {**ordinary, name: by_kind[kind][name]}
         yield AdversarialFeeds(feeds, kind, f"in {name}")
+
+
+def _overridden(model: ir.Model) -> Iterator[tuple[str, Array]]:
+    """Yield other values for inputs that an initializer gives a default."""
+    for value in model.graph.inputs:
+        tensor = value.const_value if value.is_initializer() else None
+        if tensor is None or tensor.size > _MOST_DEFAULTS:
+            continue
+        if tensor.dtype.is_floating_point():
+            array = tensor.numpy()
+            yield str(value.name), (array + array.dtype.type(1)).astype(array.dtype)
 
 
 def _sized(

@@ -15,6 +15,7 @@ from onnx_passes.runtime.inputs.hints import Hint
 Span = tuple[float, float]
 
 _ONE_IN = 16
+_OFFSET = 0.4
 _FLOATS = {
     "zeros": 0.0,
     "NaN": float("nan"),
@@ -94,6 +95,11 @@ def _floats(
     if low <= tiny <= high:
         other = -tiny if low <= -tiny else tiny
         yield "denormals", _alternating(array, tiny, other)
+    # A mean far greater than the spread, and small enough that no honest sum loses the spread.
+    offset = (array + real.dtype.type(2.0 ** round(_OFFSET * info.nmant))).astype(array.dtype)
+    wide = offset.real.astype(np.float64)
+    if low <= wide.min() and wide.max() <= high:
+        yield "big mean", offset
 
 
 def _is(special: Array, kind: str) -> bool:

@@ -58,7 +58,7 @@ def steering_inputs(model: ir.Model) -> frozenset[str]:
 
 def _steered(node: ir.Node) -> Iterator[ir.Value]:
     rng = np.random.default_rng(0)
-    divides = (node.domain, node.op_type) in _DIVISIONS
+    divides = (node.domain, node.op_type) in _DIVISIONS and not _divides_safely(node)
     for index, value in enumerate(node.inputs):
         if value is None:
             continue
@@ -66,6 +66,15 @@ def _steered(node: ir.Node) -> Iterator[ir.Value]:
         decides = rule is not None and rule.__module__ != rules_domain.__name__
         if decides or (divides and (value.dtype is None or value.dtype.is_integer())):
             yield value
+
+
+def _divides_safely(node: ir.Node) -> bool:
+    """Whether the divisor is known: neither zero nor -1, which the least integer overflows."""
+    divisor = node.inputs[1] if len(node.inputs) == 2 else None
+    tensor = None if divisor is None else ir.convenience.get_const_tensor(divisor)
+    if tensor is None or divisor is None or divisor.is_graph_input():
+        return False
+    return not np.isin(tensor.numpy(), (0, -1)).any()
 
 
 def _repeated(node: ir.Node) -> Iterator[ir.Value]:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import ml_dtypes
 import numpy as np
+import onnx_ir as ir
 import pytest
 
 from onnx_passes.runtime.inputs import adversarial, generate, name_of
@@ -24,7 +25,16 @@ def of(model, *given, **options):
 
 def test_what_floats_get():
     found = named(X)
-    assert list(found) == ["zeros", "NaN", "Inf", "-Inf", "-0", "extremes", "denormals"]
+    assert list(found) == [
+        "zeros",
+        "NaN",
+        "Inf",
+        "-Inf",
+        "-0",
+        "extremes",
+        "denormals",
+        "big mean",
+    ]
     assert np.isnan(found["NaN"]).tolist() == [True, False, False]
     assert np.signbit(found["-0"]).all()
     assert not np.signbit(found["zeros"]).any()
@@ -119,7 +129,7 @@ def test_many_inputs_share_special_values(parse):
     inputs = ", ".join(f"float[2] x{i}" for i in range(20))
     found = adversarial(parse(f"g ({inputs}) => (float[2] y) {{ y = Add(x0, x1) }}"))
     assert len(found) == MOST
-    assert sum(feeds.name.endswith("in every input") for feeds in found) == 7
+    assert sum(feeds.name.endswith("in every input") for feeds in found) == 8
 
 
 def test_given_data_are_cut_to_size(parse):
@@ -156,3 +166,27 @@ def test_only_special_samples_have_a_name(parse):
 def test_every_rank_and_size(shape):
     for array in named(np.zeros(shape, np.float32)).values():
         assert array.shape == shape
+
+
+def test_a_big_mean_keeps_the_spread():
+    found = named(X)["big mean"]
+    np.testing.assert_allclose(found - found.mean(), X - X.mean(), atol=1e-3)
+    assert found.mean() > 100 * X.std()
+    assert "big mean" not in named(X, span=(-5, 5))
+
+
+def test_defaults_that_callers_may_override_are_overridden():
+    model = ir.from_onnx_text("""<ir_version: 10, opset_import: ["" : 20]>
+        g (float[2] x, float[2] k) => (float[2] y) <float[2] k = {2, 3}> { y = Mul(x, k) }""")
+    (found,) = [f for f in adversarial(model) if f.kind == "other defaults"]
+    np.testing.assert_array_equal(found["k"], np.float32([3, 4]))
+    assert name_of(found) == "adversarial: other defaults in k"
+
+
+@pytest.mark.parametrize(
+    ("divisor", "steers"), [("{1000}", False), ("{-1}", True), ("{0}", True)]
+)
+def test_a_dividend_may_be_extreme_where_the_divisor_is_known_to_be_safe(divisor, steers):
+    model = ir.from_onnx_text(f"""<ir_version: 10, opset_import: ["" : 20]>
+        g (int32[4] x) => (int32[4] y) <int32 c = {divisor}> {{ y = Div(x, c) }}""")
+    assert ("x" in steering_inputs(model)) is steers
