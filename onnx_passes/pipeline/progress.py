@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from onnx_passes.config.resolve import CheckpointStep, PassStep
 from onnx_passes.passes.base import Analysis
+from onnx_passes.pipeline.drifting import Kept
 from onnx_passes.pipeline.journal import DivergedError, Event, Journal, Kind
 from onnx_passes.report.model import PassReport
 from onnx_passes.verify.result import Verdict
@@ -72,6 +73,10 @@ class Progress:
             manager.state["history"].append(cls)
         if isinstance(step, PassStep):
             self.analysts |= dict.fromkeys(event.stored, step)
+            if kind == "pass" and event.kept:
+                # Its rewrites are not recorded; a drift is traced to the pass as a whole.
+                skip = manager.rewrites.skip
+                manager.kept.append(Kept(step, len(done) - 1, 0, (), skip))
         self._end_of_replay(manager)
         return event
 

@@ -43,12 +43,15 @@ class Regional:
         usable: Whether the engine can record this model at all.
         moved: Whether a value that the last region computes for others is another one, bit for
             bit, so that the outputs may be.
+        differed: What is not equal in the last region, where only the outputs of the whole
+            model tell whether it matters.
     """
 
     memory_limit: int
     recordings: list[Recording] | None = None
     usable: bool = True
     moved: bool = False
+    differed: str | None = None
     _next: list[Recording] | None = None
     _outputs: list[Outputs] = field(default_factory=list)
     _learned: list[Outputs] = field(default_factory=list)
@@ -85,7 +88,7 @@ class Regional:
             EngineError: No engine can run the original.
         """
         start = time.perf_counter()
-        self._learned, self._next, self.moved = [], None, False
+        self._learned, self._next, self.moved, self.differed = [], None, False, None
         try:
             before, model = inlined(before), inlined(model)
         except PassError:
@@ -115,6 +118,7 @@ class Regional:
         if any(isinstance(c, Equality) for c in contracts) and any(
             check.verdict is Verdict.FAILED for check in checks
         ):
+            self.differed = next(check.reason for check in checks if check.reason)
             return None
         inner = set(region.frontier)
         # What is downstream was computed from the old frontier, so that is what stays.

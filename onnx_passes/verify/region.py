@@ -61,7 +61,7 @@ def changed_region(before: ir.Model, after: ir.Model) -> Region | None:
     new: list[ir.Node] = []
     for node in after.graph:
         if not _is_constant_node(node):
-            name = next((v.name for v in node.outputs if v.name), None)
+            name = node.outputs[0].name or next((v.name for v in node.outputs if v.name), None)
             old = producers.get(str(name))
             if old is None or not equality.same(old, node):
                 new.append(node)

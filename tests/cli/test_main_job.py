@@ -385,7 +385,9 @@ def test_ctrl_c_leaves_nothing_half_done(tmp_path, model, write, delay):
         _, err = process.communicate(timeout=60)
     finally:
         process.kill()
-    assert process.returncode in (130, -signal.SIGINT)
+    # While it starts, Python itself ends: with 1 where it reads site-packages.
+    early = process.returncode == 1 and "site" in err and "onnx_passes" not in err
+    assert early or process.returncode in (130, -signal.SIGINT)
     assert not (tmp_path / "out.onnx").exists()
     if delay > 1:
         assert process.returncode == 130

@@ -120,3 +120,18 @@ def test_what_nobody_asked_for_is_waited_for_and_forgotten(model, two_cores):
     bench.begin(model, [X])
     bench.settle()
     assert bench._ahead is None
+
+
+def test_that_inner_values_differ_is_said_where_outputs_are_equal():
+    text = """<ir_version: 10, opset_import: ["" : 20]> g (float[4] x) => (int64[1] y)
+        <float b = {%s}> { t = Add(x, b) y = ArgMax(t) }"""
+    model, after = (ir.from_onnx_text(text % bias) for bias in ("0.5", "0.25"))
+    samples = [{"x": np.float32([1, 2, 4, 3])}]
+    baseline = Baseline(model, [Bench(OnnxRuntimeEngine(), "each")], samples)
+    gate = Gate(Verify(), baseline, Snapshot(model))
+    found = gate.check(EliminateIdentity(), gate.original, after, Change.COMPUTATION)
+    (check,) = [check for check in found if check.kind == "equality"]
+    assert check.verdict is Verdict.PASSED
+    assert (
+        "the outputs are equal, and values inside are not: t not as expected" in check.reason
+    )

@@ -60,6 +60,16 @@ class ResumeBreak(Transformation):
         return ir.passes.PassResult(model, BROKEN["now"])
 
 
+@passes.register()
+class ResumeDrift(Transformation):
+    """Make each weight half as large again, and promise nothing."""
+
+    def call(self, model):
+        for value in model.graph.initializers.values():
+            value.const_value = ir.tensor(value.const_value.numpy() * np.float32(1.5))
+        return ir.passes.PassResult(model, True)
+
+
 class Interrupt(Instrument):
     def __init__(self, name):
         self.name = name
@@ -327,3 +337,13 @@ def test_a_killed_run_resumed_gives_the_same_bytes(tmp_path, name):
     done = subprocess.run(command, capture_output=True, text=True, timeout=900)
     assert done.returncode == 0, done.stderr
     assert done.stdout.count(" killed ") >= 5
+
+
+def test_what_drifted_before_the_interruption_is_traced_after_it(tmp_path):
+    steps = ("eliminate-identity", "resume-drift", "resume-fold", "resume-break")
+    assert run(tmp_path, broken=True, steps=steps).report.passes[-1].verdict.value == "failed"
+    done = run(tmp_path, steps=steps)
+    assert [p.resumed for p in done.report.passes] == [True, True, True, False]
+    assert "too far from the original" in done.report.error
+    (blame,) = done.report.blame
+    assert (blame.step, blame.name) == (1, "resume-drift")
