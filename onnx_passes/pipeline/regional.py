@@ -89,6 +89,7 @@ class Regional:
         """
         start = time.perf_counter()
         self._learned, self._next, self.moved, self.differed = [], None, False, None
+        whole = model
         try:
             before, model = inlined(before), inlined(model)
         except PassError:
@@ -107,6 +108,7 @@ class Regional:
         self._names = set(value_names(model))
         checks = self._follow_ahead(bench, model, region, baseline, contracts, resolve)
         if checks is not None:
+            bench.learn(whole, baseline.samples, self._outputs)
             return [replace(checks[0], seconds=time.perf_counter() - start), *checks[1:]]
         outputs = self._run(bench, model, region)
         if outputs is None:
@@ -227,7 +229,7 @@ class Regional:
                 self._next, self._outputs = self._recorded(bench, inlined(model), baseline)
             except EngineError:
                 return bench.run(model, samples)
-        bench.learn(model, samples, self._outputs)
+            bench.learn(model, samples, self._outputs)
         return self._outputs
 
     def _follow_ahead(

@@ -139,9 +139,11 @@ class States:
         if hashlib.sha256(text).hexdigest().encode() != digest:
             raise ModelError("it is not what was written", where=str(path))
         try:
-            return _from_json(text.decode())
+            state = _from_json(text.decode())
+            "".join(state.blobs)  # digests are text
         except (ValueError, TypeError, KeyError, OnnxPassesError) as error:
             raise ModelError("it is of another layout", where=str(path)) from error
+        return state
 
     def of(self, parts: dict[str, str]) -> list[Path]:
         """List the states of a run, those that have come furthest first, then the newest."""
