@@ -19,6 +19,7 @@ from onnx_passes.pipeline.following import follow_interface
 from onnx_passes.pipeline.levels import Levels
 from onnx_passes.pipeline.noise import Noise
 from onnx_passes.pipeline.regional import Regional
+from onnx_passes.pipeline.translated import Untranslated, translate
 from onnx_passes.runtime.base import Outputs
 from onnx_passes.verify.interface import Interface, compare_interfaces, interface_of
 from onnx_passes.verify.region import changed_region
@@ -34,7 +35,7 @@ class Gate:
     Attributes:
         settings: The section ``verify`` of the pipeline.
         baseline: The original on every engine.
-        original: The original model.
+        first: The original model, as it is called at first.
         labels: Expected outputs or labels of each sample, where the user gave them.
         faults: What was wrong with the structure of the model before the first pass.
         levels: The engines that compile and do not execute.
@@ -42,7 +43,7 @@ class Gate:
 
     settings: Verify
     baseline: Baseline
-    original: Snapshot
+    first: Snapshot
     labels: Sequence[Outputs] | None = None
     faults: frozenset[str] = frozenset()
     levels: Levels = field(default_factory=Levels)
@@ -53,11 +54,18 @@ class Gate:
     # else than the original.
     _change: Change = Change.NONE
     _moved: bool = False
+    # Where the gate goes back to if a pass that changed the interface is not kept.
+    _untranslated: Untranslated | None = None
 
     def __post_init__(self) -> None:
         """Put the limits together."""
-        self.comparing = Comparing(self.settings, self.baseline, self.original, self.labels)
+        self.comparing = Comparing(self.settings, self.baseline, self.first, self.labels)
         self.spending = self.comparing.spending
+
+    @property
+    def original(self) -> Snapshot:
+        """The original, as it is called through the interface that passes gave the model."""
+        return self.comparing.original
 
     @property
     def noise(self) -> Noise:
@@ -76,6 +84,7 @@ class Gate:
 
         Numbers are only compared where the structure is sound.
         """
+        self._untranslate()
         self._pending.clear()
         self._change = change
         old = interface_of(before.model)
@@ -84,13 +93,18 @@ class Gate:
         checks = [self.structure(model), self.interface(pass_, old, interface_of(model))]
         if any(check.verdict is Verdict.FAILED for check in checks):
             return checks
-        if change is Change.NAMES:
+        changed = bool(pass_.interface_changes) and interface_of(model) != old
+        if change is Change.NAMES and not changed:
             if self._regions and not _named_as(before.model, model):
                 self._regions.clear()
             reason = "only names, order or metadata changed: the canonical hash is the same"
             return [*checks, Check("equality", Verdict.PASSED, reason=reason)]
-        if pass_.interface_changes and interface_of(model) != old:
-            follow_interface(self.comparing, before.model, model)
+        if changed:
+            mapped = pass_.interface_map(before.model)
+            if mapped is None:
+                follow_interface(self.comparing, before.model, model)
+            else:
+                self._untranslated = translate(self.comparing, mapped, before.model)
             self._regions.clear()
             self.spending.begin(charged=False)
         if sum(bench.when == "each" for bench in self.baseline.benches) > 1:
@@ -274,8 +288,15 @@ class Gate:
         verdict = Verdict.FAILED if changes else Verdict.PASSED
         return Check("interface", verdict, reason="; ".join(changes) or None)
 
+    def _untranslate(self) -> None:
+        """Go back to the old interface where the pass that changed it was not kept."""
+        if self._untranslated is not None:
+            self._untranslated.restore(self.comparing)
+            self._untranslated = None
+
     def accept(self) -> None:
         """Make the model checked last the one that the next pass is held against."""
+        self._untranslated = None
         for region in self._regions.values():
             region.accept()
         for index, bench in enumerate(self.baseline.benches):
@@ -296,6 +317,7 @@ class Gate:
             checks: Its checks. What it spent of error budgets stays spent; a failure of
                 another kind is not charged to the passes that follow.
         """
+        self._untranslated = None
         self.spending.distrust(self.baseline.benches, checks)
         self._pending.clear()
         self._regions.clear()
@@ -308,6 +330,7 @@ class Gate:
 
         Nothing is run where every pass left alone what is computed.
         """
+        self._untranslate()
         places = [i for i, b in enumerate(self.baseline.benches) if b.when in moments]
         if not self._moved:
             reason = "not run: no pass changed what is computed"

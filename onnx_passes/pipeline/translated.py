@@ -15,7 +15,7 @@ from onnx_passes.runtime.inputs import AdversarialFeeds
 from onnx_passes.verify.snapshot import Snapshot
 
 if TYPE_CHECKING:
-    from onnx_passes.pipeline.gate import Gate
+    from onnx_passes.pipeline.comparing import Comparing
 
 
 @dataclass(frozen=True)
@@ -28,16 +28,16 @@ class Untranslated:
     unstable: frozenset[str]
     outputs: list[tuple[Bench, list[Outputs], list[Outputs], bool]]
 
-    def restore(self, gate: Gate) -> None:
+    def restore(self, comparing: Comparing) -> None:
         """Go back."""
-        _set_original(gate, self.original)
-        gate.baseline.samples, gate.labels = self.samples, self.labels
-        gate.baseline.unstable = self.unstable
+        _set_original(comparing, self.original)
+        comparing.baseline.samples, comparing.labels = self.samples, self.labels
+        comparing.baseline.unstable = self.unstable
         for bench, original, accepted, stale in self.outputs:
             bench.original, bench.accepted, bench.stale = original, accepted, stale
 
 
-def translate(gate: Gate, mapped: InterfaceMap, before: ir.Model) -> Untranslated:
+def translate(comparing: Comparing, mapped: InterfaceMap, before: ir.Model) -> Untranslated:
     """Hold the next models against the original as it is called through a new interface.
 
     The original and the model before run once more, on what they see of the new inputs, which
@@ -47,12 +47,12 @@ def translate(gate: Gate, mapped: InterfaceMap, before: ir.Model) -> Untranslate
     Raises:
         EngineError: An engine cannot run the original.
     """
-    baseline = gate.baseline
+    baseline = comparing.baseline
     baseline.ready("each", "checkpoint", "end")
     known = Untranslated(
-        gate.original,
+        comparing.original,
         baseline.samples,
-        gate.labels,
+        comparing.labels,
         baseline.unstable,
         [(b, b.original, b.accepted, b.stale) for b in baseline.benches],
     )
@@ -61,24 +61,24 @@ def translate(gate: Gate, mapped: InterfaceMap, before: ir.Model) -> Untranslate
     for bench in baseline.benches:
         if not bench.ran:
             continue
-        original = bench.run(gate.original.model, seen)
+        original = bench.run(comparing.original.model, seen)
         accepted = bench.run(before, seen) if bench.when == "each" else original
         bench.original = [_outputs(found, mapped.outputs) for found in original]
         bench.accepted = [_outputs(found, mapped.outputs) for found in accepted]
         bench.stale = False
-    wrapped = gate.original.restore()
+    wrapped = comparing.original.restore()
     mapped.wrap(wrapped)
-    _set_original(gate, Snapshot(wrapped))
+    _set_original(comparing, Snapshot(wrapped))
     baseline.samples = samples
     baseline.unstable = frozenset(mapped.outputs(name, None)[0] for name in baseline.unstable)
-    if gate.labels is not None:
-        gate.labels = [_outputs(labels, mapped.outputs) for labels in gate.labels]
+    if comparing.labels is not None:
+        comparing.labels = [_outputs(labels, mapped.outputs) for labels in comparing.labels]
     return known
 
 
-def _set_original(gate: Gate, original: Snapshot) -> None:
-    gate.original = gate.truth.original = original
-    gate.baseline.model = original.model
+def _set_original(comparing: Comparing, original: Snapshot) -> None:
+    comparing.original = comparing.truth.original = original
+    comparing.baseline.model = original.model
 
 
 def _feeds(feeds: Feeds, port: Port) -> Feeds:
