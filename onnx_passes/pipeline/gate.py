@@ -106,7 +106,9 @@ class Gate:
             self._ready("each")  # one engine may leave out samples that others would record
         for index, bench in enumerate(self.baseline.benches):
             if bench.when == "each":
-                found = self._regional(index, bench, before.model, model, pass_, override)
+                found = None
+                if self._untranslated is None:  # the model before takes other samples
+                    found = self._regional(index, bench, before.model, model, pass_, override)
                 if found is None:
                     found = self._whole(index, bench, before.model, model, pass_, override)
                 checks += found
