@@ -240,7 +240,7 @@ def tables() -> list[str]:
         f"## Reducing a model that fails (single runs; the bar is {BAR} times faster)",
         "",
         "A pair is two operators, one behind the other in a side branch, or far apart; the "
-        "check is a Python script that reads the model with onnx, and our own check is the same "
+        "check is a Python script that reads the model with onnx; our own check is its "
         "function, called. A weight that is off is found by `polygraphy run` against golden "
         "values of all layers, and by `--engine onnxruntime --against golden`. Times are of "
         "whole processes; commands of ours run two at a time. Where Polygraphy had not ended "

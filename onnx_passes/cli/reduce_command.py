@@ -19,7 +19,7 @@ simpler values. What "fails" means is asked of one of
   --check-function M:F     a function that is given a path, and returns whether it fails
   --engine E --against E2  two engines that give different results, or E and golden values
   --engine E               an engine that does not run the model, or makes NaN or Inf
-  --pass P                 passes that raise, or change what the model computes
+  --pass P, -c PIPELINE    passes that raise, or change what the model computes
   --interactive            you
 
 \b
@@ -65,6 +65,7 @@ class _Reduce(click.Command):
     "--against", metavar="ENGINE|golden", help="What is right: golden: --load-inputs."
 )
 @click.option("--pass", "passes", multiple=True, metavar="PASS", help="Repeat for several.")
+@click.option("-c", "--config", metavar="FILE", help="Pipeline whose passes are the check.")
 @click.option("--interactive", is_flag=True, help="Ask whether each candidate passes.")
 @click.option("--rtol", type=float, help="Relative tolerance of --engine and --pass.")
 @click.option("--atol", type=float, help="Absolute tolerance of --engine and --pass.")

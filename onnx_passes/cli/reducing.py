@@ -96,7 +96,7 @@ def _exclusive(given: Mapping[str, Any]) -> None:
             ("--check", given["check"]),
             ("--check-function", given["check_function"]),
             ("--engine", given["engine"]),
-            ("--pass", given["passes"]),
+            ("--pass", given["passes"] or given["config"]),
             ("--interactive", given["interactive"]),
         )
         if value
@@ -222,8 +222,9 @@ def _check(given: Mapping[str, Any], store: Store, boundary: Boundary) -> Check:
         return AskCheck(_ask, store, given["iter_artifact"])
     asked = given["rtol"] is not None or given["atol"] is not None
     contract = Tolerance(given["rtol"], given["atol"])
-    if given["passes"]:
-        return _pass_check(given["passes"], boundary, contract if asked else None)
+    if given["passes"] or given["config"]:
+        limits = contract if asked else None
+        return _pass_check(given["config"], given["passes"], boundary, limits)
     engine = _engine(given["engine"])
     if given["against"] == "golden":
         return EngineCheck(engine, boundary, contract)
@@ -244,13 +245,16 @@ def _engine(text: str) -> Engine:
     return parse_engine(text)
 
 
-def _pass_check(texts: Sequence[str], boundary: Boundary, contract: Tolerance | None) -> Check:
-    from onnx_passes.config.load import default_config
+def _pass_check(
+    config: str | None, texts: Sequence[str], boundary: Boundary, contract: Tolerance | None
+) -> Check:
+    from onnx_passes.config.load import default_config, load_config
     from onnx_passes.config.resolve import resolve
     from onnx_passes.contracts import Equality, Tolerance
     from onnx_passes.verify.reduce.checks import PassCheck
 
-    steps = resolve(default_config((), texts)).passes
+    pipeline = load_config(config, (), texts) if config else default_config((), texts)
+    steps = resolve(pipeline).passes
 
     def make() -> list[Pass]:
         return [step.make({}, {}) for step in steps]

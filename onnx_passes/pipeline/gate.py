@@ -123,7 +123,9 @@ class Gate:
         pass_: Pass,
         override: OutputTolerance | None,
     ) -> list[Check]:
-        found = self._regional(index, bench, before, model, pass_, override)
+        found = None
+        if self._untranslated is None:  # else the model before takes other samples
+            found = self._regional(index, bench, before, model, pass_, override)
         if found is not None and not self._is_in_doubt(bench, found):
             return found
         found = self._whole(index, bench, before, model, pass_, override)

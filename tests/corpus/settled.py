@@ -1,4 +1,4 @@
-"""Whether a preset comes to rest, gives the same bytes again, and in which order of its passes."""
+"""Whether a preset comes to rest, gives the same bytes, and in any order of its passes."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ import onnx_ir as ir
 from onnx_passes.config.load import config_from_data, load_config
 from onnx_passes.config.resolve import GroupStep, PassStep, ResolvedStep, resolve
 from onnx_passes.config.schema import PipelineConfig
-from onnx_passes.errors import OnnxPassesError
-from onnx_passes.io.load import load_model
 from onnx_passes.pipeline.run import run_pipeline
 from tests.corpus.backend_models import load
 

@@ -11,6 +11,7 @@ Bounds = tuple[float, float]
 
 UNBOUNDED = (-np.inf, np.inf)
 DEPTH = 20
+LIMIT = float(np.finfo(np.float32).max) / 2
 MOVES = frozenset(
     ("Identity", "Unsqueeze", "Squeeze", "Reshape", "Expand", "Transpose", "Slice", "Gather")
 )
@@ -37,7 +38,8 @@ def bounds_of(
         array = tensor.numpy().astype(np.float64)
         if or_minus_infinity:
             array = np.where(np.isneginf(array), 0, array)
-        return _finite(float(array.min()), float(array.max()))
+        low, high = float(array.min()), float(array.max())
+        return (low, high) if np.isfinite([low, high]).all() else UNBOUNDED
     node = value.producer()
     known = _of_type(value.dtype)
     if node is None or node.domain or not depth or known != UNBOUNDED:
@@ -82,6 +84,5 @@ def _of_type(dtype: ir.DataType | None) -> Bounds:
 
 
 def _finite(low: float, high: float) -> Bounds:
-    """Return bounds of what a single-precision number holds without overflow, or none."""
-    limit = float(np.finfo(np.float32).max) / 2
-    return (low, high) if -limit < low <= high < limit else UNBOUNDED
+    """Return bounds that surely do not overflow in single precision, or none."""
+    return (low, high) if -LIMIT < low <= high < LIMIT else UNBOUNDED

@@ -6,7 +6,7 @@ import onnx_ir as ir
 from onnxscript.rewriter import pattern
 
 from onnx_passes import passes
-from onnx_passes.passes._support.bounds import UNBOUNDED, bounds_of
+from onnx_passes.passes._support.bounds import LIMIT, UNBOUNDED, bounds_of
 from onnx_passes.passes._support.forms import commuted, has_opset
 from onnx_passes.passes._support.normalization import holds
 from onnx_passes.passes._support.shapes import Dim, dims_of, widens
@@ -34,7 +34,9 @@ class FuseAttention(Transformation, RewriteRuleSetPass):
     Found with a quotient for the product, with factors on ``q`` and ``k`` for the scale,
     without scale or mask, and with ``Where(IsNaN(weights), 0, weights)`` behind Softmax. Keys
     and values that are repeated for groups of heads by Unsqueeze, Expand and Reshape are
-    handed over as they are before. A mask of one row is expanded, for ONNX Runtime wants all.
+    handed over as they are before. A mask of one row is expanded, for ONNX Runtime wants all;
+    one of the least number is raised to half of it, for ONNX Runtime takes a row of the former
+    for minus infinity. Both are so large that scores vanish in them.
 
     Sound because this is how the operator is defined; a row whose mask is minus infinity
     throughout is 0 by its errata, as it is behind the guard against NaN. The contract is a
@@ -43,10 +45,9 @@ class FuseAttention(Transformation, RewriteRuleSetPass):
 
     Leaves alone: models before opset 23; batch or heads that are not known to be the same, or
     of size 0 (ONNX Runtime refuses an empty batch or sequence, be its size static or not); a
-    scale that is not above 0 or not constant; a mask that may hold minus infinity, without
-    that guard, or the least number of its type, for which ONNX Runtime yields 0 as well; inner
-    values that are read elsewhere; other types than float, since kernels keep more or fewer
-    digits of the scores. Functions, where shapes are unknown.
+    scale that is not above 0 or not constant; a mask that may hold minus infinity without that
+    guard, or NaN; inner values that are read elsewhere; other types than float, since kernels
+    keep more or fewer digits of the scores. Functions, where shapes are unknown.
     """
 
     requires: ClassVar[Any] = ("shape-inference",)
@@ -109,6 +110,8 @@ def _attention(op: Op, q: Value, k: Value, v: Value, **rest: Any) -> Value:
         return attention(op, q, k, v, scale=scale)
     dims = dims_of(mask)
     assert dims is not None, "check has seen to it"
+    if (_lowest(mask, guarded="zero" in rest) or 0.0) < -LIMIT:
+        mask = op.Max(mask, op.Constant(value_float=-LIMIT))
     if dims[-2] == 1 and (dims_of(q) or [1])[2] != 1:
         rows = op.Concat(op.Shape(mask, start=-1), op.Constant(value_ints=[1]), axis=0)
         mask = op.Expand(mask, rows)
@@ -143,14 +146,23 @@ def _covers(
     mask: Value, guarded: bool, batch: Dim, heads: Dim, rows: Dim, columns: Dim
 ) -> bool:
     """Whether a mask fits scores of these dimensions, and a row has one meaning to both."""
-    dims, bounds = dims_of(mask), bounds_of(mask, or_minus_infinity=guarded)
-    if dims is None or not 2 <= len(dims) <= RANK or bounds == UNBOUNDED:
+    dims = dims_of(mask)
+    if dims is None or not 2 <= len(dims) <= RANK or _lowest(mask, guarded=guarded) is None:
         return False
     *outer, down, across = dims
     fits = all(d in (1, w) for d, w in zip(reversed(outer), (heads, batch), strict=False))
     if not fits or None in (*outer, rows, columns) or across != columns:
         return False
     return down == rows or (down == 1 and rows == columns)
+
+
+def _lowest(mask: Value, *, guarded: bool) -> float | None:
+    """Return the least number a mask may hold, besides minus infinity behind a guard."""
+    found = bounds_of(mask)
+    if found != UNBOUNDED:
+        return found[0]
+    low = bounds_of(mask, or_minus_infinity=True)[0]
+    return low if guarded and low >= -LIMIT else None
 
 
 def _factor(found: dict[str, Any], tag: str, name: str) -> float | None:

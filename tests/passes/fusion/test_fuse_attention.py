@@ -1,3 +1,4 @@
+import numpy as np
 import onnx_ir as ir
 import pytest
 
@@ -88,6 +89,21 @@ def test_fires_on_minus_infinity_behind_a_guard_against_nan(rewrites):
     rewrites(FuseAttention(), before, model(mask + after, inputs=MASKED, more=never))
 
 
+@pytest.mark.parametrize("body", [GUARDED, scores("n = Div(s, d) m = Add(n, w)")])
+def test_a_row_of_the_least_number_still_yields_the_mean(body, rewrites):
+    sizes = "float[1,1,2,8] q, float[1,1,2,8] k, float[1,1,2,2] v, bool[1,1,2,2] b"
+    least = "float least = {-3.4028235e38}"
+    dims = "1,1,2,2"
+    before = model("w = Where(b, zero, least) " + body, inputs=sizes, more=least, dims=dims)
+    raised = "w = Where(b, zero, least) h = Constant<value = float {-1.7014117e38}>() "
+    raised += "x = Max(w, h) y = Attention<scale = 0.25>(q, k, v, x)"
+    after = model(raised, inputs=sizes, more=least, dims=dims)
+    feeds = {name: np.ones((1, 1, 2, 8), np.float32) for name in "qk"}
+    feeds["v"] = np.array([[[[1, 2], [3, 6]]]], np.float32)
+    feeds["b"] = np.array([[[[True, False], [False, False]]]])
+    rewrites(FuseAttention(), before, after, feeds=[feeds])
+
+
 def test_a_mask_of_one_row_is_expanded(rewrites):
     inputs = INPUTS + ", bool[B,1,1,S] b"
     before = model(
@@ -165,14 +181,6 @@ PLAIN = scores("m = Div(s, d)")
         ),
         pytest.param(
             model(
-                "w = Where(b, zero, least) " + scores("m = Add(s, w)"),
-                inputs=INPUTS + ", bool[B,1,S,S] b",
-                more="float least = {-3.4028235e38}",
-            ),
-            id="mask-of-the-least-number",
-        ),
-        pytest.param(
-            model(
                 "w = Where(b, zero, never) " + scores("m = Add(s, w)"),
                 inputs=MASKED,
                 more="float never = {-inf}",
@@ -181,11 +189,11 @@ PLAIN = scores("m = Div(s, d)")
         ),
         pytest.param(
             model(
-                "w = Where(b, zero, least) " + GUARDED,
+                "w = Where(b, never, least) " + GUARDED,
                 inputs=MASKED,
-                more="float least = {-3.4028235e38}",
+                more="float least = {-3.4028235e38}, float never = {-inf}",
             ),
-            id="mask-of-the-least-number-behind-a-guard",
+            id="minus-infinity-and-the-least-number",
         ),
         pytest.param(
             model(

@@ -18,7 +18,7 @@ def model(call, shape="2,3,4", dtype="float", opset=20, weights="float[4] s, flo
 def test_fires(call, dtype, opset, lowers):
     kinds = lowers(LowerLayerNormalization(), model(call, dtype=dtype, opset=opset))
     assert kinds.count("ReduceMean") == 2
-    assert kinds.count("Cast") == (2 if dtype == "float16" else 0)
+    assert ("Cast" in kinds) == (dtype == "float16")
 
 
 @pytest.mark.parametrize("axis", [0, 1, -2])

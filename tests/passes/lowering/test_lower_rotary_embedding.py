@@ -12,7 +12,8 @@ def check(rewrites, attributes, shape, *, positions=True, half=4):
     dims = ",".join(map(str, shape))
     more, names = (", int64[2,4] p", ", p") if positions else ("", "")
     text = f"""<ir_version: 11, opset_import: ["" : 23]> g
-    (float[{dims}] x, float[{rows},{half}] c, float[{rows},{half}] s{more}) => (float[{dims}] y) {{
+    (float[{dims}] x, float[{rows},{half}] c, float[{rows},{half}] s{more})
+    => (float[{dims}] y) {{
     y = RotaryEmbedding{attributes}(x, c, s{names}) }}"""
     cache = (10, half) if positions else (2, 4, half)
     feeds = {

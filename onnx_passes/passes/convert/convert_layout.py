@@ -1,0 +1,169 @@
+"""Give inputs and outputs the channels last, or first."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import onnx_ir as ir
+
+from onnx_passes import passes
+from onnx_passes.errors import PassError
+from onnx_passes.passes._support.ir_version import require_free_initializers
+from onnx_passes.passes.base import Transformation
+from onnx_passes.passes.convert._layout import close, find_way, inverse, order_of
+from onnx_passes.passes.convert._ports import (
+    find,
+    put_before_output,
+    put_behind_input,
+    refuse_pass_through,
+)
+from onnx_passes.passes.interface_map import InterfaceMap, Port
+from onnx_passes.passes.replace import Namer
+
+Layout = Literal["nhwc", "nchw"]
+
+
+@passes.verify.tolerance
+@passes.register()
+class ConvertLayout(Transformation):
+    """Give inputs and outputs the channels last, or first.
+
+    Before: ``(float[1, 3, 8, 8] image) => ...`` with ``inputs: {image: nhwc}``
+    After:  ``(float[1, 8, 8, 3] image) => ... { t = Transpose <perm = [0, 3, 1, 2]> (image)``
+
+    A Transpose is put at the boundary. Where the model has one that undoes it, at once or
+    behind operators that work element by element, both go, and the constants between them are
+    transposed. It goes for any rank from 3 on: ``nhwc`` puts axis 1 last, ``nchw`` the last
+    axis to 1.
+
+    Sound because the Transpose gives the model what it had before, and operators that work
+    element by element do so in any order of the elements. Engines may compute the end of a
+    vector otherwise than its middle, so that moved elements may differ in the last bit.
+
+    Leaves alone: the layout inside of the model, as ONNX knows convolutions with channels
+    first only; what has several readers; names, order and types. It takes the user's word for
+    which layout there was, but where an input is read by the Transpose alone that would be put
+    there, or an output is made by it, it has the layout already.
+
+    Attributes:
+        inputs: The new layout of inputs, by name.
+        outputs: The new layout of outputs, by name.
+    """
+
+    interface_changes: ClassVar[frozenset[str]] = frozenset({"dims"})
+    example: ClassVar[Mapping[str, Any]] = MappingProxyType({"inputs": {}})
+
+    inputs: dict[str, Layout] = {}  # noqa: RUF012 - the default of an option, never changed
+    outputs: dict[str, Layout] = {}  # noqa: RUF012 - the default of an option, never changed
+
+    def call(self, model: ir.Model) -> ir.passes.PassResult:
+        """Transpose inputs and outputs, and close the ways between Transposes.
+
+        Raises:
+            PassError: There is no such input or output, or its rank is not known or below 3.
+        """
+        ours = self._insert(model)
+        if ours:
+            require_free_initializers(model)
+        namer = Namer(model)
+        for node in list(model.graph):
+            way = find_way(node) if order_of(node) is not None else None
+            if way is not None and {way.first, way.last} & ours:
+                close(model, way, namer)
+        return ir.passes.PassResult(model, modified=bool(ours))
+
+    def _insert(self, model: ir.Model) -> set[ir.Node]:
+        graph, namer = model.graph, Namer(model)
+        ours = set()
+        for value in find(graph.inputs, self.inputs, self.name, "input"):
+            order = self._order(model, value, self.inputs)
+            if _has(value, inverse(order)):
+                self.context.notes.append(
+                    f"{value.name} has that layout: only a Transpose reads it"
+                )
+                continue
+            node = _transpose(value, inverse(order))
+            put_behind_input(model, value, node, namer)
+            value.shape = _permuted(value, order)
+            ours.add(node)
+        for value in find(graph.outputs, self.outputs, self.name, "output"):
+            order = self._order(model, value, self.outputs)
+            if _makes(value, order):
+                self.context.notes.append(
+                    f"{value.name} has that layout: a Transpose makes it"
+                )
+                continue
+            node = _transpose(value, order)
+            new = put_before_output(model, value, node, namer)
+            new.type, new.shape = value.type, _permuted(value, order)
+            ours.add(node)
+        return ours
+
+    def interface_map(self, before: ir.Model) -> InterfaceMap:
+        """Transpose values with numpy."""
+        graph = before.graph
+        found = find(graph.inputs, self.inputs, self.name, "input")
+        orders = {value: self._order(before, value, self.inputs) for value in found}
+        inputs = {v.name: order for v, order in orders.items() if not _has(v, inverse(order))}
+        found = find(graph.outputs, self.outputs, self.name, "output")
+        orders = {value: self._order(before, value, self.outputs) for value in found}
+        outputs = {v.name: order for v, order in orders.items() if not _makes(v, order)}
+        back = {name: inverse(order) for name, order in inputs.items()}
+
+        def wrap(model: ir.Model) -> None:
+            self._insert(model)
+
+        return InterfaceMap(_turn(inputs), _turn(back), _turn(outputs), wrap)
+
+    def _order(
+        self, model: ir.Model, value: ir.Value, layouts: Mapping[str, Layout]
+    ) -> list[int]:
+        """Return the permutation from the old layout to the new one."""
+        refuse_pass_through(model, value, self.name)
+        rank = None if value.shape is None else len(value.shape)
+        if rank is None or rank < 3:
+            raise PassError(
+                f"{self.name}: {value.name!r} has "
+                + (
+                    "no known rank"
+                    if rank is None
+                    else f"rank {rank}, and no channels to move"
+                ),
+                help="layouts are of tensors of batch, channels and places: rank 3 or more",
+            )
+        last = [0, *range(2, rank), 1]
+        return last if layouts[value.name or ""] == "nhwc" else inverse(last)
+
+
+def _has(value: ir.Value, order: list[int]) -> bool:
+    """Whether an input is read by nothing but such a Transpose, so that it has the layout."""
+    uses = list(value.uses())
+    return len(uses) == 1 and not value.is_graph_output() and order_of(uses[0].node) == order
+
+
+def _makes(value: ir.Value, order: list[int]) -> bool:
+    """Whether such a Transpose makes an output, so that it has the layout."""
+    node = value.producer()
+    return node is not None and order_of(node) == order
+
+
+def _transpose(value: ir.Value, order: list[int]) -> ir.Node:
+    return ir.Node("", "Transpose", [value], [ir.AttrInt64s("perm", order)])
+
+
+def _permuted(value: ir.Value, order: list[int]) -> ir.Shape:
+    assert value.shape is not None, "its rank is known"
+    return ir.Shape([value.shape[axis] for axis in order])
+
+
+def _turn(orders: Mapping[str | None, list[int]]) -> Port:
+    def port(name: str, value: Any) -> tuple[str, Any]:
+        order = orders.get(name)
+        if order is None or not isinstance(value, np.ndarray) or value.ndim != len(order):
+            return name, value
+        return name, np.ascontiguousarray(value.transpose(order))
+
+    return port
