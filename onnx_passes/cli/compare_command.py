@@ -15,7 +15,7 @@ from onnx_passes.errors import UsageError
 if TYPE_CHECKING:
     from onnx_passes.runtime.base import Feeds
     from onnx_passes.verify.runs import Run, Runner
-    from onnx_passes.verify.runs.compare import Settings
+    from onnx_passes.verify.runs.settings import Settings
 
 HELP = """\
 Run MODELS on engines with the same inputs, and compare what they give with the first run.
@@ -147,10 +147,10 @@ def command(
 
 def _settings(given: dict[str, Any], *, keep: bool, hashes: bool) -> Settings:
     from onnx_passes.passes.options import parse_size
-    from onnx_passes.verify.runs.compare import Settings
     from onnx_passes.verify.runs.judges import judge
     from onnx_passes.verify.runs.limits import read_limits
     from onnx_passes.verify.runs.postprocess import read_postprocess
+    from onnx_passes.verify.runs.settings import Settings
 
     try:
         limit = parse_size(given["memory_limit"])

@@ -11,7 +11,7 @@ from onnx_passes.contracts.elements import shape_text
 from onnx_passes.report.text import duration, number, one_line, plural
 from onnx_passes.verify.result import OutputCheck
 from onnx_passes.verify.runs.found import Divergence, Found, Latency, Pair, Run
-from onnx_passes.verify.runs.judges import Measured
+from onnx_passes.verify.runs.judging import Measured
 
 SHOWN = 20
 """Values that are listed of each kind, where nobody asks for all."""

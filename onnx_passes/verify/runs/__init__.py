@@ -7,11 +7,12 @@ found = compare([Runner("a.onnx"), Runner("b.onnx")], generate(model))
 assert found.passed
 """
 
-from onnx_passes.verify.runs.compare import Settings, compare
+from onnx_passes.verify.runs.compare import compare
 from onnx_passes.verify.runs.found import Found, Latency, Pair, Run
 from onnx_passes.verify.runs.judges import judge
 from onnx_passes.verify.runs.runner import Loader, Runner
 from onnx_passes.verify.runs.saved import open_results, save_results
+from onnx_passes.verify.runs.settings import Settings
 
 __all__ = [
     "Found",

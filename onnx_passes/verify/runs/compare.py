@@ -5,70 +5,32 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.contracts.elements import kind_of
 from onnx_passes.errors import (
     EngineError,
     EngineUnavailableError,
     ReferenceDataError,
     UsageError,
 )
-from onnx_passes.runtime.base import Array, Engine, Feeds, Outputs, Session
+from onnx_passes.runtime.base import Engine, Feeds, Outputs, Session
 from onnx_passes.runtime.interface import did_you_mean
 from onnx_passes.runtime.levels import Level, examine
 from onnx_passes.runtime.tensorrt.engine import compiler_of, fitted
 from onnx_passes.surgery.fingerprint import canonical_hash
 from onnx_passes.verify.feeds import check_feeds
-from onnx_passes.verify.runs.batches import ALL, Batch, Plan, distinct, nearest, plan
-from onnx_passes.verify.runs.found import FAILED, SAVED, Found, Invalid, Latency, Pair, Run
+from onnx_passes.verify.runs.batches import ALL, Batch, Plan, distinct, plan
+from onnx_passes.verify.runs.finite import not_finite
+from onnx_passes.verify.runs.found import FAILED, SAVED, Found, Latency, Pair, Run
 from onnx_passes.verify.runs.inputs import digest_of
-from onnx_passes.verify.runs.judges import Judge, Simple
-from onnx_passes.verify.runs.postprocess import TopK
+from onnx_passes.verify.runs.recorded import admit, parts
 from onnx_passes.verify.runs.runner import Runner
+from onnx_passes.verify.runs.settings import Settings
 from onnx_passes.verify.runs.spool import Spool
 from onnx_passes.verify.runs.tally import Tally, Truth
-
-MEMORY_LIMIT = 2 << 30
-"""Bytes that values may have in memory, where nobody says."""
-
-_PARTS = 4
-"""What an engine computes exists twice while it is handed over, beside what it is held against
-and what is kept."""
-
-
-@dataclass(frozen=True)
-class Settings:
-    """How models are run and compared.
-
-    Attributes:
-        outputs: Names of values, "all", or None for the models' outputs.
-        judge: By what they are compared.
-        limits: The limits that name outputs, so that the names are checked.
-        postprocess: What is done to outputs first.
-        validate: Whether NaN and infinities count as a failure.
-        fail_fast: Whether the rest is left out after the first difference.
-        iterations: Timed runs of each sample.
-        warm_up: Runs of each sample before those.
-        memory_limit: Bytes that values may have in memory.
-        keep: Whether the values of every run are kept, to be saved or drawn.
-        hashes: Whether models and inputs are hashed, as saved results are told apart by.
-    """
-
-    outputs: Sequence[str] | str | None = None
-    judge: Judge = field(default_factory=Simple)
-    limits: Simple | None = None
-    postprocess: TopK | None = None
-    validate: bool = False
-    fail_fast: bool = False
-    iterations: int = 1
-    warm_up: int = 0
-    memory_limit: int = MEMORY_LIMIT
-    keep: bool = False
-    hashes: bool = False
 
 
 def compare(
@@ -109,7 +71,7 @@ class _Comparison:
         if not runners and not recorded:
             raise UsageError("there is nothing to run, and nothing saved to compare")
         self.runners, self.recorded, self.settings = runners, list(recorded), settings
-        self.share = max(1, settings.memory_limit // _PARTS)
+        self.share = settings.share
         self.samples = Spool(self.share)
         self.found = Found()
         self.tallies: list[Tally] = []
@@ -138,10 +100,11 @@ class _Comparison:
         self.names = names[len(self.recorded) :]
 
     def _read(self, samples: Iterable[Feeds]) -> None:
-        models = {id(m): m for m in (runner.model for runner in self.runners)}
+        loaders = dict.fromkeys(runner.loader for runner in self.runners)
+        models = [(loader.name, loader()) for loader in loaders]
         for index, feeds in enumerate(samples):
-            for model in models.values():
-                check_feeds(feeds, model, {}, allow_nan=True)
+            for loader, model in models:
+                _check_sample(index, feeds, loader, model)
             self.samples.put(index, feeds)
         if not len(self.samples):
             raise UsageError("there are no inputs to run the models on")
@@ -163,75 +126,28 @@ class _Comparison:
         """Compare what an earlier run gave."""
         self.found.runs.append(run)
         assert run.values is not None
-        self._check_recorded(run)
+        self._admit(run)
         if self.settings.validate:
             for sample in range(len(run.values)):
-                for part in self._parts(run, sample):
+                for part in parts(run, sample, self.settings):
                     self._validate(run, sample, part)
         if self.reference is None:
             self.reference = run
             return
         tally = self._tally(run)
         for sample in range(len(run.values)):
-            for part in self._parts(run, sample):
+            for part in parts(run, sample, self.settings):
                 tally.add(sample, part, frozenset(run.types))
             if self.settings.fail_fast and tally.failed:
                 break
         tally.end(stopped=self.settings.fail_fast and tally.failed)
 
-    def _parts(self, run: Run, sample: int) -> Iterator[Outputs]:
-        """Yield saved values of a sample, as many at once as memory has room for."""
-        values, part, held = run.values, {}, 0
-        assert values is not None
-        for name in self._chosen(values.names(sample)):
-            part[name] = values.get(sample, name)
-            held += getattr(part[name], "nbytes", 0)
-            if held >= self.share:
-                yield part
-                part, held = {}, 0
-        if part:
-            yield part
-
-    def _chosen(self, names: list[str]) -> list[str]:
-        wanted = self.settings.outputs
-        if wanted is None or wanted == ALL:
-            return names
-        for name in wanted:
-            if name not in names:
-                raise UsageError(
-                    f"the saved results have no value {name!r}", help=nearest(name, names)
-                )
-        return [name for name in names if name in wanted]
-
-    def _check_recorded(self, run: Run) -> None:
-        """Refuse results of other inputs, or of a model with other outputs."""
-        assert run.values is not None
+    def _admit(self, run: Run) -> None:
         if not self.found.inputs and not self.runners:
             self.found.inputs = run.inputs
-        if len(run.values) != self.found.samples or (
-            run.inputs and self.found.inputs and run.inputs != self.found.inputs
-        ):
-            raise ReferenceDataError(
-                f"the saved results of {run.name!r} came from other inputs: they have "
-                f"{len(run.values)} samples, and there are {self.found.samples} here",
-                help="give the inputs that were saved with them (--load-inputs), or the same "
-                "--generate",
-            )
-        if not run.inputs:
-            self._note(f"nothing says which model and inputs {run.name!r} came from")
-        own = [self._interface(runner.model) for runner in self.runners]
-        if own and run.types and not any(set(names) & run.types.keys() for names in own):
-            raise ReferenceDataError(
-                f"the saved results of {run.name!r} came from another model: its outputs are "
-                f"{', '.join(run.types)}",
-                help=f"the model here gives {', '.join(own[0])}",
-            )
-        hashes = [self._hash(runner) for runner in self.runners]
-        if hashes and run.model_hash and run.model_hash not in hashes:
-            self._note(f"{run.name!r} was saved from a model that computes something else")
-
-    def _interface(self, model: ir.Model) -> list[str]:
-        return [str(value.name) for value in model.graph.outputs]
+        models = [(runner.model, self._hash(runner)) for runner in self.runners]
+        for note in admit(run, self.found, models):
+            self._note(note)
 
     def _hash(self, runner: Runner) -> str:
         if not self.settings.hashes:
@@ -310,20 +226,18 @@ class _Comparison:
     def _timed(
         self, session: Session, feeds: Feeds, batch: Batch, seconds: list[float]
     ) -> Outputs:
-        names = None if len(batch.names) == len(batch.model.graph.outputs) else batch.names
         outputs: Outputs = {}
         for turn in range(self.settings.warm_up + self.settings.iterations):
             start = time.perf_counter()
-            outputs = session.run(feeds, names)
+            outputs = session.run(feeds, batch.names)
             if turn >= self.settings.warm_up:
                 seconds.append(time.perf_counter() - start)
         return outputs
 
     def _tally(self, run: Run) -> Tally:
         assert self.reference is not None
-        truth = None
-        if self.runners:
-            truth = Truth(self.runners[0].loader, self.samples)
+        right = self._right()
+        truth = None if right is None else Truth(right.loader, self.samples)
         pair = Pair(self.reference.name, run.name, self.settings.judge.name)
         loose = self.settings.outputs == ALL or self.reference.state == SAVED
         tally = Tally(
@@ -334,9 +248,24 @@ class _Comparison:
             postprocess=self.settings.postprocess,
             loose=loose,
         )
-        tally.begin(run.names, {**self.reference.makers, **run.makers})
+        theirs = self.reference.names
+        if wanted := self.settings.wanted:
+            theirs = [name for name in theirs if name in wanted]
+        tally.begin(theirs, run.names, {**self.reference.makers, **run.makers})
         self.tallies.append(tally)
         return tally
+
+    def _right(self) -> Runner | None:
+        """Return the runner of the model that is held to be right, if it is here."""
+        assert self.reference is not None
+        for runner, name in zip(self.runners, self.names, strict=True):
+            if name == self.reference.name:
+                return runner
+            if self.reference.state == SAVED and self.reference.model_hash == self._hash(
+                runner
+            ):
+                return runner
+        return None
 
     def _compiled(self, engine: Engine, model: ir.Model, run: Run) -> bool:
         """Tell how far an engine gets that executes nothing; else say that this one may."""
@@ -375,20 +304,16 @@ class _Comparison:
         known = {found.output for found in self.found.invalid if found.run == run.name}
         for name, value in outputs.items():
             if name not in known and isinstance(value, np.ndarray):
-                found = _invalid(run.name, name, sample, value)
+                found = not_finite(run.name, name, sample, value)
                 self.found.invalid += [found] if found is not None else []
 
 
-def _invalid(run: str, name: str, sample: int, array: Array) -> Invalid | None:
-    if kind_of(array.dtype) not in ("float", "complex"):
-        return None
-    bad = ~np.isfinite(array)
-    if not bad.any():
-        return None
-    nan = int(np.isnan(array).sum())
-    first = np.unravel_index(int(bad.argmax()), array.shape)
-    inf = int(bad.sum()) - nan
-    return Invalid(run, name, sample, nan, inf, tuple(int(i) for i in first))
+def _check_sample(index: int, feeds: Feeds, name: str, model: ir.Model) -> None:
+    try:
+        check_feeds(feeds, model, {}, allow_nan=True)
+    except ReferenceDataError as error:
+        error.where = error.where or f"sample {index} for {name}"
+        raise
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from onnx_passes.contracts import Equality, Tolerance
 from onnx_passes.errors import UsageError
-from onnx_passes.verify.runs.judges import Simple
+from onnx_passes.verify.runs.judging import Simple
 
 _HOW = "write exact, 1e-3 (for both), or rtol=1e-3,atol=1e-5"
 

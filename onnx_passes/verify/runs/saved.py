@@ -11,28 +11,23 @@ from __future__ import annotations
 import base64
 import json
 import os
-import zipfile
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Iterator
 from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 
 from onnx_passes.contracts.elements import Array, kind_of
 from onnx_passes.errors import ReferenceDataError, UsageError
-from onnx_passes.io.atomic import Pending, pending
+from onnx_passes.io.atomic import pending
 from onnx_passes.runtime.base import Data
-from onnx_passes.verify.runs.found import SAVED, Found, Latency, Run
+from onnx_passes.verify.runs.found import SAVED, Found, Run
 from onnx_passes.verify.runs.functions import existing
-from onnx_passes.verify.runs.spool import Spool, Values
+from onnx_passes.verify.runs.metadata import KEY, described, metadata
+from onnx_passes.verify.runs.spool import Spool
+from onnx_passes.verify.runs.zipped import open_zip, write_zip
 from onnx_passes.verify.saved import read_samples, write_samples
-
-_KEY = "onnx_passes"
-_SCHEMA = 1
-_INDEX = "index.json"
 
 
 def check_form(path: Path, runs: int) -> None:
@@ -68,7 +63,7 @@ def save_results(found: Found, path: Path) -> None:
         match path.suffix:
             case ".zip":
                 with pending(path) as file:
-                    _write_zip(runs, found, file, path)
+                    write_zip(runs, found, file)
                     file.publish(path)
             case ".json":
                 with pending(path) as file:
@@ -105,16 +100,16 @@ def open_results(path: str | os.PathLike[str]) -> list[Run]:
     """
     full = existing(path, "saved results")
     if full.suffix == ".zip":
-        return _open_zip(full)
+        return open_zip(full)
     samples = [dict(sample) for sample in read_samples(full)]
     meta: Any = {}
     counts = {full.stem: len(samples)}
     if full.suffix == ".json":
         root = json.loads(full.read_bytes())
-        meta = root.get(_KEY, {}) if isinstance(root, dict) else {}
+        meta = root.get(KEY, {}) if isinstance(root, dict) else {}
         if isinstance(root, dict):
             counts = {str(name): len(steps) for name, steps in root.get("lst", [])}
-    runs = _described(meta, full) if meta else [_unknown(name) for name in counts]
+    runs = described(meta, full) if meta else [_unknown(name) for name in counts]
     start = 0
     for run, count in zip(runs, counts.values(), strict=True):
         values = Spool(1 << 62)
@@ -130,48 +125,8 @@ def _unknown(name: str) -> Run:
     return Run(name, "unknown", "unknown", state=SAVED)
 
 
-def _described(meta: Any, path: Path) -> list[Run]:
-    if not isinstance(meta, dict) or meta.get("schema") != _SCHEMA:
-        version = meta.get("schema") if isinstance(meta, dict) else None
-        raise _fault(path, f"is of schema {version}, not {_SCHEMA}")
-    try:
-        return [
-            _run(told, [str(digest) for digest in meta["inputs"]]) for told in meta["runs"]
-        ]
-    except (KeyError, TypeError) as error:
-        raise _fault(path, f"is damaged: {type(error).__name__} {error}") from error
-
-
-def _run(told: Mapping[str, Any], inputs: list[str]) -> Run:
-    latency = told["latency"]
-    run = Run(
-        str(told["name"]),
-        str(told["model"]),
-        str(told["engine"]),
-        details=dict(told["details"]),
-        names=[str(name) for name in told["names"]],
-        types={str(name): str(text) for name, text in told["types"].items()},
-        latency=None if latency is None else Latency(**latency),
-        batches=int(told["batches"]),
-        model_hash=str(told["model_hash"]),
-        makers={str(name): str(node) for name, node in told["makers"].items()},
-    )
-    return replace(run, state=SAVED, inputs=inputs)
-
-
-def _meta(runs: list[Run], found: Found) -> dict[str, Any]:
-    return {
-        "schema": _SCHEMA,
-        "inputs": found.inputs,
-        "runs": [run.as_dict() for run in runs],
-    }
-
-
-# --- .json -----------------------------------------------------------------------------------
-
-
 def _json(runs: list[Run], found: Found, path: Path) -> Iterator[str]:
-    yield f'{{"{_KEY}": {json.dumps(_meta(runs, found))},\n"lst": ['
+    yield f'{{"{KEY}": {json.dumps(metadata(runs, found))},\n"lst": ['
     for place, run in enumerate(runs):
         values = run.values
         assert values is not None
@@ -212,117 +167,3 @@ def _npy(array: Array, name: str, path: Path) -> bytes:
     out = BytesIO()
     np.save(out, plain, allow_pickle=False)
     return out.getvalue()
-
-
-# --- .zip ------------------------------------------------------------------------------------
-
-
-def _write_zip(runs: list[Run], found: Found, file: Pending, path: Path) -> None:
-    members: list[list[dict[str, Any]]] = []
-    with zipfile.ZipFile(file.stream, "w") as archive:
-        for place, run in enumerate(runs):
-            values = run.values
-            assert values is not None
-            samples: list[dict[str, Any]] = []
-            for sample in range(len(values)):
-                names = values.names(sample)
-                samples.append(
-                    {
-                        name: _add(archive, f"{place}/{sample}/{i}", values.get(sample, name))
-                        for i, name in enumerate(names)
-                    }
-                )
-            members.append(samples)
-        index = {_KEY: _meta(runs, found), "values": members}
-        archive.writestr(_INDEX, json.dumps(index))
-
-
-def _add(archive: zipfile.ZipFile, member: str, value: Data) -> Any:
-    if isinstance(value, list):
-        return [_add(archive, f"{member}-{i}", item) for i, item in enumerate(value)]
-    if value is None:
-        return None
-    if kind_of(value.dtype) == "string":
-        archive.writestr(
-            member, json.dumps([_text(item) for item in value.reshape(-1).tolist()])
-        )
-        return {"dtype": "string", "shape": value.shape, "member": member}
-    flat = np.ascontiguousarray(value, value.dtype.newbyteorder("<")).reshape(-1)
-    with archive.open(member, "w", force_zip64=True) as stream:
-        stream.write(flat.view(np.uint8).data)
-    return {"dtype": value.dtype.name, "shape": value.shape, "member": member}
-
-
-def _text(item: object) -> str:
-    return item.decode("utf-8", "surrogateescape") if isinstance(item, bytes) else str(item)
-
-
-class ZipValues:
-    """Values in a .zip, read when they are looked at.
-
-    Args:
-        path: The file.
-        samples: Where each value lies, by sample and name.
-    """
-
-    def __init__(self, path: Path, samples: list[dict[str, Any]]) -> None:
-        self._path, self._samples = path, samples
-
-    def __len__(self) -> int:
-        return len(self._samples)
-
-    def names(self, sample: int) -> list[str]:
-        """Return the names of a sample's values."""
-        return list(self._samples[sample])
-
-    def get(self, sample: int, name: str) -> Data:
-        """Read a value.
-
-        Raises:
-            ReferenceDataError: The file is damaged.
-        """
-        try:
-            with zipfile.ZipFile(self._path) as archive:
-                return _value(archive, self._samples[sample][name])
-        except (OSError, ValueError, TypeError, KeyError, zipfile.BadZipFile) as error:
-            raise _fault(self._path, f"cannot be read at {name!r}: {error}") from error
-
-    def sample(self, sample: int) -> dict[str, Data]:
-        """Read all values of a sample."""
-        return {name: self.get(sample, name) for name in self._samples[sample]}
-
-
-def _value(archive: zipfile.ZipFile, told: Any) -> Data:
-    if told is None:
-        return None
-    if isinstance(told, list):
-        return [_value(archive, item) for item in told]
-    raw, shape = archive.read(told["member"]), tuple(told["shape"])
-    if told["dtype"] == "string":
-        text = np.empty(len(items := json.loads(raw)), object)
-        text[:] = items
-        return text.reshape(shape)
-    name = str(told["dtype"])
-    dtype = np.dtype(getattr(ml_dtypes, name, name))
-    array: Array = np.frombuffer(raw, dtype).reshape(shape)
-    return array
-
-
-def _open_zip(path: Path) -> list[Run]:
-    try:
-        with zipfile.ZipFile(path) as archive:
-            index = json.loads(archive.read(_INDEX))
-        samples = index["values"]
-        runs = _described(index[_KEY], path)
-    except (OSError, ValueError, TypeError, KeyError, zipfile.BadZipFile) as error:
-        raise _fault(path, f"holds no results: {error}") from error
-    for run, own in zip(runs, samples, strict=True):
-        values: Values = ZipValues(path, own)
-        run.values = values
-    return runs
-
-
-def _fault(path: Path, what: str) -> ReferenceDataError:
-    return ReferenceDataError(
-        f"{path.name!r} {what}", where=str(path), help="save it again with --save-outputs"
-    )

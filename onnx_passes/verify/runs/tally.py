@@ -12,7 +12,7 @@ from onnx_passes.verify.float64 import evaluate
 from onnx_passes.verify.recording import exposed, inlined
 from onnx_passes.verify.result import OutputCheck
 from onnx_passes.verify.runs.found import Divergence, Pair, Run
-from onnx_passes.verify.runs.judges import Judge, Measured, Side
+from onnx_passes.verify.runs.judging import Judge, Measured, Side
 from onnx_passes.verify.runs.postprocess import TopK
 from onnx_passes.verify.runs.spool import Spool
 
@@ -84,14 +84,15 @@ class Tally:
         """Whether a value differs."""
         return self._first is not None
 
-    def begin(self, names: Sequence[str], makers: Mapping[str, str]) -> None:
-        """Say which values the candidate has, in topological order, and their nodes."""
+    def begin(
+        self, theirs: Sequence[str], names: Sequence[str], makers: Mapping[str, str]
+    ) -> None:
+        """Say which values both have, in topological order, and the nodes that make them."""
         ours = set(names)
-        theirs = dict.fromkeys(self._reference.names)
         self._order = {n: i for i, n in enumerate(dict.fromkeys((*theirs, *names)))}
         self._makers = makers
         self._missing = [name for name in theirs if name not in ours]
-        self._extra = {name for name in ours if name not in theirs}
+        self._extra = {name for name in ours if name not in set(theirs)}
 
     def add(self, sample: int, outputs: Outputs, own: frozenset[str]) -> None:
         """Compare values of a sample.

@@ -10,8 +10,8 @@ from onnx_passes.errors import ReferenceDataError, UsageError
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.runtime.reference import ReferenceEngine
 from onnx_passes.verify.runs import Loader, Runner, compare, open_results, save_results
-from onnx_passes.verify.runs.compare import Settings
-from onnx_passes.verify.runs.judges import Growth
+from onnx_passes.verify.runs.measures import Growth
+from onnx_passes.verify.runs.settings import Settings
 
 
 def model(body, header="float[N] x) => (float[N] y"):
@@ -186,3 +186,42 @@ def test_warm_up_is_not_timed():
     found = compare([Runner(model("y = Relu(x)"))], X * 2, settings=settings)
     assert found.runs[0].latency.runs == 6
     assert found.runs[0].latency.least <= found.runs[0].latency.median
+
+
+def test_one_output_of_two_is_run_alone_and_the_other_is_not_missed(tmp_path):
+    two = model("y = Relu(x) z = Neg(x)", "float[N] x) => (float[N] y, float[N] z")
+    keep = Settings(keep=True, hashes=True)
+    save_results(compare([Runner(two)], X, settings=keep), tmp_path / "two.zip")
+    only = Settings(outputs=["z"], hashes=True)
+    found = compare([Runner(two), Runner(two)], X, settings=only)
+    assert [check.output for check in found.pairs[0].outputs] == ["z"]
+    recorded = open_results(tmp_path / "two.zip")
+    found = compare([Runner(two)], X, recorded=recorded, settings=only)
+    assert found.passed
+    assert [check.output for check in found.pairs[0].outputs] == ["z"]
+
+
+def test_error_growth_is_never_judged_by_the_candidates_own_truth(tmp_path):
+    right, wrong = model("y = Exp(x)"), model("y = Neg(x)")
+    keep = Settings(keep=True, hashes=True)
+    save_results(compare([Runner(right)], X, settings=keep), tmp_path / "right.zip")
+    growth = Settings(judge=Growth(2.0), hashes=True)
+    recorded = open_results(tmp_path / "right.zip")
+    with pytest.raises(UsageError, match="needs the model of the reference"):
+        compare([Runner(wrong)], X, recorded=recorded, settings=growth)
+    recorded = open_results(tmp_path / "right.zip")
+    runners = [Runner(wrong), Runner(right)]
+    found = compare(runners, X, recorded=recorded, settings=growth)
+    assert [pair.passed for pair in found.pairs] == [False, True]
+
+
+def test_a_sample_names_the_model_that_it_does_not_fit():
+    other = model("y = Relu(x)", "float[2] x) => (float[2] y")
+    with pytest.raises(ReferenceDataError, match="sample 0 for small"):
+        compare([Runner(model("y = Relu(x)")), Runner(named(other, "small"))], X)
+
+
+def named(made, name):
+    loader = Loader(made)
+    loader.name = name
+    return loader
