@@ -33,7 +33,7 @@ class Artifacts:
         Raises:
             ModelError: There is no room, or it may not be written.
         """
-        if trial.model is None:
+        if trial.candidate is None:
             return
         status = trial.outcome.status
         folder = self.folder / status.value
@@ -42,7 +42,7 @@ class Artifacts:
             if status not in self._stores:
                 self._stores[status] = Store(self.model, folder, keep=True).__enter__()
             stem = f"{trial.number:04d}-{trial.nodes}-nodes"
-            self._stores[status].write(trial.model, folder / f"{stem}.onnx")
+            self._stores[status].write(trial.candidate, folder / f"{stem}.onnx")
             if trial.outcome.log:
                 (folder / f"{stem}.log").write_bytes(trial.outcome.log)
         except OSError as error:

@@ -192,7 +192,7 @@ class FunctionCheck:
         """
         del number
         printed = io.StringIO()
-        with self.store.file(candidate.model) as path, redirect_stdout(printed):
+        with self.store.file(candidate) as path, redirect_stdout(printed):
             try:
                 bad = self.function(str(path))
             except Exception as error:  # whatever it raises
@@ -229,7 +229,7 @@ class AskCheck:
     def judge(self, candidate: Candidate, number: int) -> Outcome:
         """Write the candidate and ask."""
         try:
-            self.store.write(candidate.model, self.artifact)
+            self.store.write(candidate, self.artifact)
             bad = self.ask(self.artifact, number)
         finally:
             self.artifact.unlink(missing_ok=True)

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import BinaryIO
 
 import numpy as np
-import onnx_ir as ir
 
 from onnx_passes.errors import UsageError
 from onnx_passes.verify.reduce.outcome import Candidate, Outcome, Status
@@ -115,7 +114,7 @@ class CommandCheck:
     def judge(self, candidate: Candidate, number: int) -> Outcome:
         """Run the command on a candidate."""
         with ExitStack() as stack:
-            path = stack.enter_context(self._file(candidate.model))
+            path = stack.enter_context(self._file(candidate))
             given = [word.replace("{model}", str(path)) for word in self.words]
             if any("{inputs}" in word for word in given):
                 feeds = candidate.feeds()
@@ -128,7 +127,7 @@ class CommandCheck:
             return self._run(given)
 
     @contextmanager
-    def _file(self, model: ir.Model) -> Iterator[Path]:
+    def _file(self, model: Candidate) -> Iterator[Path]:
         if self.placed:
             with self.store.file(model) as path:
                 yield path

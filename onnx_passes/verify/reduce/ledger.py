@@ -9,8 +9,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import onnx_ir as ir
-
 from onnx_passes.errors import UsageError
 from onnx_passes.io.atomic import pending
 from onnx_passes.verify.reduce.outcome import Candidate, Check, Outcome, Status
@@ -43,7 +41,7 @@ class Trial:
         outcome: What the check says.
         seconds: Wall time of the check.
         replayed: Whether the answer came from a file.
-        model: The candidate; None where it could not be built, or was replayed.
+        candidate: The candidate; None where it could not be built, or was replayed.
     """
 
     number: int
@@ -51,7 +49,7 @@ class Trial:
     outcome: Outcome
     seconds: float
     replayed: bool = False
-    model: ir.Model | None = None
+    candidate: Candidate | None = None
 
 
 @dataclass
@@ -102,33 +100,33 @@ class Ledger:
                 answers = list(pool.map(self._judged, numbered))
         else:
             answers = [self._judged(one) for one in numbered]
-        for question, (outcome, seconds, model) in zip(fresh, answers, strict=True):
-            self._note(question, outcome, seconds, model, replayed=False)
+        for question, (outcome, seconds, candidate) in zip(fresh, answers, strict=True):
+            self._note(question, outcome, seconds, candidate, replayed=False)
         if fresh and self.replay is not None:
             self._write(self.replay)
         return [self.seen[q.key] for q in questions]
 
-    def _judged(self, one: tuple[int, Question]) -> tuple[Outcome, float, ir.Model | None]:
+    def _judged(self, one: tuple[int, Question]) -> tuple[Outcome, float, Candidate | None]:
         number, question = one
         candidate = question.build()
         if candidate is None:
             return Outcome(Status.UNJUDGED, "the type of an input is not known"), 0.0, None
         start = time.perf_counter()
         outcome = self.check.judge(candidate, number)
-        return outcome, time.perf_counter() - start, candidate.model
+        return outcome, time.perf_counter() - start, candidate
 
     def _note(
         self,
         question: Question,
         outcome: Outcome,
         seconds: float,
-        model: ir.Model | None,
+        candidate: Candidate | None,
         *,
         replayed: bool,
     ) -> None:
         self.seen[question.key] = outcome
         number = len(self.trials) + 1
-        trial = Trial(number, question.nodes, outcome, seconds, replayed, model)
+        trial = Trial(number, question.nodes, outcome, seconds, replayed, candidate)
         self.tell(trial)
         # Models of all trials together may be large.
         self.trials.append(Trial(number, question.nodes, outcome, seconds, replayed))

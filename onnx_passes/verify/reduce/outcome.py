@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
+import onnx
 import onnx_ir as ir
 
+from onnx_passes.io.slots import Choice
 from onnx_passes.runtime.base import Feeds
 
 
@@ -40,17 +42,30 @@ class Outcome:
         return self.status is Status.BAD
 
 
-@dataclass(frozen=True)
 class Candidate:
-    """A smaller model that may still fail.
+    """A smaller model that may still fail."""
 
-    Attributes:
-        model: The model.
-        feeds: Returns the values of its inputs; None where one is not known.
-    """
+    def __init__(
+        self,
+        model: ir.Model | Callable[[], ir.Model],
+        feeds: Callable[[], Feeds | None],
+        render: Callable[[Choice], onnx.ModelProto] | None = None,
+    ) -> None:
+        """Create a candidate.
 
-    model: ir.Model
-    feeds: Callable[[], Feeds | None]
+        Args:
+            model: The model, or what makes it.
+            feeds: Returns the values of its inputs; None where one is not known.
+            render: Makes the protobuf without the model, told what to write for tensors.
+        """
+        self._model, self.feeds, self.render = model, feeds, render
+
+    @property
+    def model(self) -> ir.Model:
+        """The model."""
+        if not isinstance(self._model, ir.Model):
+            self._model = self._model()
+        return self._model
 
 
 class Check(Protocol):

@@ -18,6 +18,23 @@ Nodes = frozenset[int]
 """Nodes of the main graph by their position among those that are no constants."""
 
 
+@dataclass(frozen=True)
+class Piece:
+    """How some nodes are cut out of a model.
+
+    Attributes:
+        nodes: Their positions, in order.
+        inputs: Values of the model that become inputs.
+        constants: Values that are constants, and what they hold.
+        outputs: Values that become outputs.
+    """
+
+    nodes: list[int]
+    inputs: list[ir.Value]
+    constants: dict[ir.Value, ir.TensorProtocol]
+    outputs: list[ir.Value]
+
+
 @dataclass
 class Parts:
     """The nodes of a model, how they depend on each other, and models of some of them.
@@ -36,13 +53,18 @@ class Parts:
     nodes: list[ir.Node] = field(init=False)
     parents: list[set[int]] = field(init=False)
     children: list[set[int]] = field(init=False)
+    reads: list[list[ir.Value]] = field(init=False)
+    _tensors: dict[ir.Value, ir.TensorProtocol | None] = field(
+        init=False, default_factory=dict
+    )
 
     def __post_init__(self) -> None:
         """Look at the graph once."""
         graph = self.model.graph
         self.nodes = [n for n in graph if not (n.outputs and constant_tensor(n.outputs[0]))]
         makers = {v: i for i, node in enumerate(self.nodes) for v in node.outputs}
-        self.parents = [{makers[v] for v in _read(node) if v in makers} for node in self.nodes]
+        self.reads = [_read(node) for node in self.nodes]
+        self.parents = [{makers[v] for v in read if v in makers} for read in self.reads]
         self.children = [set() for _ in self.nodes]
         for index, parents in enumerate(self.parents):
             for parent in parents:
@@ -66,50 +88,67 @@ class Parts:
         lost = set(self.whole.difference(kept))
         return self.whole - reach(lost, self.children if self.keep_inputs else self.parents)
 
-    def part(self, kept: Nodes) -> ir.Model | None:
-        """Return a model of some nodes; None where the type of an input is not known.
+    def piece(self, kept: Nodes) -> Piece | None:
+        """Return how some nodes are cut out; None where the type of an input is not known.
 
-        Its inputs are the values that the nodes read and do not compute; shapes, axes and
-        indices computed outside are constants where their values are known. Its outputs are
-        those of the model, and what no node of the part reads.
+        Inputs are the values that the nodes read and do not compute; shapes, axes and indices
+        computed outside are constants where their values are known. Outputs are those of the
+        model, and what no node of the part reads.
         """
-        picked = [self.nodes[index] for index in sorted(kept)]
-        copies, known = copy_nodes(picked)
-        inside = {value for node in picked for value in node.outputs}
-        outside = dict.fromkeys(v for n in picked for v in _read(n) if v not in inside)
-        inputs: list[ir.Value] = []
-        initializers: list[ir.Value] = []
+        picked = sorted(kept)
+        inside = {value for index in picked for value in self.nodes[index].outputs}
+        read = dict.fromkeys(v for index in picked for v in self.reads[index])
+        outside = [value for value in read if value not in inside]
         frozen = self._frozen(outside)
+        inputs: list[ir.Value] = []
+        constants: dict[ir.Value, ir.TensorProtocol] = {}
         for value in outside:
-            copy = known[value]
-            tensor = constant_tensor(value) or frozen.get(value)
+            tensor = self._tensor(value) or frozen.get(value)
             if tensor is not None:
-                copy.const_value = tensor
-                copy.type, copy.shape = (
-                    ir.TensorType(tensor.dtype),
-                    ir.Shape(tensor.shape.numpy()),
-                )
-                initializers.append(copy)
-                continue
-            if not _typed(copy, value, self.boundary):
+                constants[value] = tensor
+            elif self.boundary.describe(value) is None:
                 return None
-            inputs.append(copy)
-            if value.is_initializer():  # a default, which callers may override
-                copy.const_value = value.const_value
-                initializers.append(copy)
             else:
-                copy.const_value = None
-        outputs = [known[value] for value in self._results(picked, inside)]
-        for value, copy in known.items():
-            if value in inside and copy in outputs:
-                _typed(copy, value, self.boundary)
-        order = {str(v.name): i for i, v in enumerate(self.model.graph.inputs)}
-        inputs.sort(key=lambda v: order.get(str(v.name), len(order)))
-        return assemble(self.model, copies, inputs, outputs, initializers)
+                inputs.append(value)
+        order = {value: i for i, value in enumerate(self.model.graph.inputs)}
+        inputs.sort(key=lambda value: order.get(value, len(order)))
+        return Piece(picked, inputs, constants, self._results(picked, inside, read))
+
+    def part(self, kept: Nodes) -> ir.Model | None:
+        """Return a model of some nodes; None where the type of an input is not known."""
+        piece = self.piece(kept)
+        return None if piece is None else self.model_of(piece)
+
+    def model_of(self, piece: Piece) -> ir.Model:
+        """Return the model of a part; weights are shared."""
+        copies, known = copy_nodes([self.nodes[index] for index in piece.nodes])
+        initializers = []
+        for value, tensor in piece.constants.items():
+            copy = known[value]
+            copy.const_value = tensor
+            copy.type = ir.TensorType(tensor.dtype)
+            copy.shape = ir.Shape(tensor.shape.numpy())
+            initializers.append(copy)
+        for value in (*piece.inputs, *piece.outputs):
+            described = self.boundary.describe(value)
+            if described is not None:
+                known[value].type, known[value].shape = described
+            known[value].const_value = None
+        for value in piece.inputs:
+            if value.is_initializer():  # a default, which callers may override
+                known[value].const_value = value.const_value
+                initializers.append(known[value])
+        return assemble(
+            self.model,
+            copies,
+            [known[value] for value in piece.inputs],
+            [known[value] for value in piece.outputs],
+            initializers,
+        )
 
     def _frozen(self, outside: Iterable[ir.Value]) -> dict[ir.Value, ir.TensorProtocol]:
         """Return values that have to stay as they are; none where no input would be left."""
-        free = [v for v in outside if constant_tensor(v) is None]
+        free = [v for v in outside if self._tensor(v) is None]
         found: dict[ir.Value, ir.TensorProtocol] = {}
         for value in free:
             array = None if value.is_graph_input() else self.boundary.frozen(value)
@@ -117,17 +156,23 @@ class Parts:
                 found[value] = ir.tensor(np.array(array), name=value.name)
         return found if len(found) < len(free) else {}
 
-    def _results(self, picked: list[ir.Node], inside: set[ir.Value]) -> list[ir.Value]:
-        read = {value for node in picked for value in _read(node)}
+    def _tensor(self, value: ir.Value) -> ir.TensorProtocol | None:
+        if value not in self._tensors:
+            self._tensors[value] = constant_tensor(value)
+        return self._tensors[value]
+
+    def _results(
+        self, picked: list[int], inside: set[ir.Value], read: Collection[ir.Value]
+    ) -> list[ir.Value]:
         given = [value for value in self.model.graph.outputs if value in inside]
+        if self.keep_outputs and given:
+            return list(dict.fromkeys(given))
         loose = [
             value
-            for node in picked
-            for value in node.outputs
+            for index in picked
+            for value in self.nodes[index].outputs
             if value.name and value not in read and not value.is_graph_output()
         ]
-        if self.keep_outputs and given:
-            return given
         used = [value for value in loose if value.uses()] or ([] if given else loose)
         return list(dict.fromkeys(given + used))
 
@@ -146,11 +191,3 @@ def reach(start: Iterable[int], edges: list[set[int]]) -> Nodes:
 
 def _read(node: ir.Node) -> list[ir.Value]:
     return [v for v in (*node.inputs, *captured_values(node)) if v is not None]
-
-
-def _typed(copy: ir.Value, value: ir.Value, boundary: Boundary) -> bool:
-    described = boundary.describe(value)
-    if described is None:
-        return False
-    copy.type, copy.shape = described
-    return True

@@ -11,6 +11,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.errors import ModelError, UsageError
+from onnx_passes.io.slots import Choice
 from onnx_passes.runtime.base import Feeds
 from onnx_passes.runtime.weightless import split_weights
 from onnx_passes.surgery.digest import tensor_digest
@@ -19,6 +20,7 @@ from onnx_passes.verify.reduce.boundary import Boundary
 from onnx_passes.verify.reduce.ledger import Ledger, Question, Trial
 from onnx_passes.verify.reduce.outcome import Candidate, Check, Outcome, Status
 from onnx_passes.verify.reduce.parts import Nodes, Parts
+from onnx_passes.verify.reduce.render import Renderer
 from onnx_passes.verify.reduce.search import Mode, search
 
 
@@ -76,6 +78,7 @@ class Reducer:
     ledger: Ledger = field(init=False)
     good: dict[Nodes, Outcome] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    _renderers: dict[Choice, Renderer] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Read the answers that are there."""
@@ -118,7 +121,9 @@ class Reducer:
         assert model is not None
         told = self.ledger.ask([self._question(kept)])[0]
         others = self._others(kept) if self.every else []
-        feeds = self._feeds(model) if self.shrink or self.check.reads_values else None
+        feeds = (
+            self._feeds(model.graph.inputs) if self.shrink or self.check.reads_values else None
+        )
         if self.shrink and feeds is not None:
             self.ledger.seen[self._hash(model, feeds)] = told
             model, feeds = self._shrunk(model, feeds, len(kept))
@@ -171,13 +176,22 @@ class Reducer:
         return Question(key, len(kept), lambda: self._candidate(kept))
 
     def _candidate(self, kept: Nodes) -> Candidate | None:
-        model = self.parts.part(kept)
-        if model is None:
+        piece = self.parts.piece(kept)
+        if piece is None:
             return None
-        return Candidate(model, lambda: self._feeds(model))
+        return Candidate(
+            lambda: self.parts.model_of(piece),
+            lambda: self._feeds(piece.inputs),
+            None if self.parts.model.functions else lambda c: self._renderer(c).render(piece),
+        )
 
-    def _feeds(self, model: ir.Model) -> Feeds | None:
-        names = [str(v.name) for v in model.graph.inputs if not v.is_initializer()]
+    def _renderer(self, choose: Choice) -> Renderer:
+        if choose not in self._renderers:
+            self._renderers[choose] = Renderer(self.parts, choose)
+        return self._renderers[choose]
+
+    def _feeds(self, inputs: Sequence[ir.Value]) -> Feeds | None:
+        names = [str(value.name) for value in inputs if not value.is_initializer()]
         return self.parts.boundary.values(names)
 
     def _nothing(self, outcome: Outcome) -> UsageError:

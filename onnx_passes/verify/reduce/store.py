@@ -19,6 +19,7 @@ from onnx_passes.io.datafile import write_data
 from onnx_passes.io.render import inlined
 from onnx_passes.io.slots import Choice, replaced
 from onnx_passes.surgery.walk import all_tensors
+from onnx_passes.verify.reduce.outcome import Candidate
 
 _INLINE = 16 << 20  # bytes of weights; a file of these is written faster than a check starts
 
@@ -66,7 +67,7 @@ class Store:
         if self._scratch is not None:
             shutil.rmtree(self._scratch, ignore_errors=True)
 
-    def write(self, model: ir.Model, path: Path) -> None:
+    def write(self, model: ir.Model | Candidate, path: Path) -> None:
         """Write a candidate.
 
         Raises:
@@ -74,14 +75,19 @@ class Store:
         """
         with _full(path):
             try:
-                with replaced(model, self._choose):
-                    content = ir.to_proto(model).SerializeToString(deterministic=True)
+                if isinstance(model, Candidate) and model.render is not None:
+                    proto = model.render(self._choose)
+                else:
+                    whole = model.model if isinstance(model, Candidate) else model
+                    with replaced(whole, self._choose):
+                        proto = ir.to_proto(whole)
+                content = proto.SerializeToString(deterministic=True)
             except (ir.serde.SerdeError, ValueError, TypeError) as error:
                 raise ModelError(f"a candidate cannot be written: {error}") from error
             path.write_bytes(content)
 
     @contextmanager
-    def file(self, model: ir.Model) -> Iterator[Path]:
+    def file(self, model: ir.Model | Candidate) -> Iterator[Path]:
         """Write a candidate to a file that is there for a while."""
         assert self._at is not None
         path = self._at / f".onnx-passes-{secrets.token_hex(6)}.onnx"
