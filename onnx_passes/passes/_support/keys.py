@@ -32,6 +32,11 @@ def node_key(node: ir.Node, local: Mapping[ir.Value, int] | None = None) -> Key:
     return (node.op_identifier(), tuple(inputs), tuple(outputs), attributes)
 
 
+def graph_key(graph: ir.Graph) -> Key:
+    """Return a key that subgraphs share if they compute the same, whatever names they use."""
+    return _graph_key(graph, {})
+
+
 def _value_key(value: ir.Value | None, numbers: Mapping[ir.Value, int]) -> object:
     if value is None:
         return None

@@ -1,0 +1,76 @@
+import onnx_ir as ir
+import pytest
+
+from onnx_passes import testing
+from onnx_passes.config.load import config_from_data
+from onnx_passes.passes.inline.eliminate_equal_branches import EliminateEqualBranches
+from onnx_passes.pipeline.run import run_pipeline
+from onnx_passes.verify.snapshot import Snapshot
+
+
+def branches(then, otherwise, inputs="float[2] x"):
+    return f"""(bool c, {inputs}) => (float[2] y) {{ y = If(c) <
+      then_branch = g () => (float[2] t) {{ {then} }},
+      else_branch = h () => (float[2] e) {{ {otherwise} }}> }}"""
+
+
+SAME = branches("a = Exp(x) t = Neg(a)", "b = Exp(x) e = Neg(b)")
+
+
+def test_equal_branches_need_no_condition(rewrites):
+    model = rewrites(EliminateEqualBranches(), SAME)
+    assert [n.op_type for n in model.graph] == ["Constant", "If"]
+    assert model.graph[1].inputs[0] is model.graph[0].outputs[0]
+
+
+def test_in_a_pipeline_one_of_them_is_inlined():
+    run = run_pipeline(
+        testing.parse(SAME), config_from_data({"passes": ["eliminate-equal-branches"]})
+    )
+    run.raise_for_failure()
+    assert [n.op_type for n in run.model.graph if n.op_type != "Constant"] == ["Exp", "Neg"]
+    assert [v.name for v in run.model.graph.inputs] == ["c", "x"]
+
+
+def test_within_another_if(rewrites):
+    inner = """t = If(c) < then_branch = p () => (float[2] r) { r = Exp(x) },
+        else_branch = q () => (float[2] s) { s = Exp(x) }>"""
+    model = rewrites(EliminateEqualBranches(), branches(inner, "e = Neg(x)"))
+    outer = model.graph[0].attributes["then_branch"].as_graph()
+    assert [n.op_type for n in outer] == ["Constant", "If"]
+
+
+def test_in_a_function():
+    model = ir.from_onnx_text(
+        """<ir_version: 10, opset_import: ["" : 20, "l" : 1]>
+        m (bool c, float[2] x) => (float[2] y) { y = l.F(c, x) }
+        <domain: "l", opset_import: ["" : 20]> F (c, x) => (y) { y = If(c) <
+        then_branch = g () => (float[2] t) { t = Exp(x) },
+        else_branch = h () => (float[2] e) { e = Exp(x) }> }"""
+    )
+    original = Snapshot(model)
+    assert EliminateEqualBranches()(model).modified
+    testing.assert_verified(EliminateEqualBranches(), original, model)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(branches("t = Exp(x)", "e = Neg(x)"), id="other-operators"),
+        pytest.param(
+            branches("t = Exp(x)", "e = Exp(z)", "float[2] x, float[2] z"), id="other-values"
+        ),
+        pytest.param(
+            branches(
+                "a = Constant<value_float = 0.0>() t = Mul(x, a)",
+                "b = Constant<value_float = -0.0>() e = Mul(x, b)",
+            ),
+            id="other-constants",
+        ),
+        pytest.param(
+            branches("t = RandomNormalLike(x)", "e = RandomNormalLike(x)"), id="random"
+        ),
+    ],
+)
+def test_leaves_alone(text, leaves_alone):
+    leaves_alone(EliminateEqualBranches(), text)
