@@ -17,6 +17,7 @@ from benchmarks import (
     driver,
     failures,
     optimize,
+    reduce,
     regions,
     side_by_side,
     verification,
@@ -34,9 +35,10 @@ SECTIONS: dict[str, Callable[[], list[str]]] = {
     "failures": failures.tables,
     "certify": report.tables,
     "corpus": corpus.tables,
+    "reduce": reduce.tables,
     "compare": side_by_side.tables,
 }
-LONG = ("certify", "compare", "corpus", "verification")
+LONG = ("certify", "compare", "corpus", "reduce", "verification")
 """Sections that take half an hour: run only where named."""
 
 
