@@ -57,6 +57,12 @@ class Primitives:
             wide = ir.DataType.DOUBLE
         return Primitives(self.op, self.opset, wide)
 
+    def exact(self, *numbers: float) -> Primitives:
+        """Return the same, widened if half precision would round one of the numbers."""
+        half = self.dtype.numpy()
+        kept = all(float(np.array(number, half)) == number for number in numbers)
+        return self if self.dtype not in HALVES or kept else self.widened()
+
     def cast(self, value: Value, source: ir.DataType | None) -> Value:
         """Return a value of type ``source`` in the type computed in."""
         return value if source is self.dtype else self.node("Cast", value, to=int(self.dtype))

@@ -80,6 +80,10 @@ def windows_of(site: Site, kernel: Sequence[int] | None) -> list[Window] | str:
     pads = site.integers("pads") or [0] * 2 * count
     if {len(kernel), len(strides), len(dilations), len(pads) // 2} != {count}:
         return "its attributes are not for its rank"
+    if site.text("auto_pad", "NOTSET").startswith("SAME"):
+        wide = any(k < s for k, s in zip(kernel, strides, strict=True))
+        if wide or any(dilation > 1 for dilation in dilations):
+            return "engines do not agree on its padding"
     found = [
         _window(site, *numbers)
         for numbers in zip(sizes, kernel, strides, dilations, pads, pads[count:], strict=False)

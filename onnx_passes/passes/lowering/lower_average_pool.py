@@ -26,7 +26,8 @@ class LowerAveragePool(LoweringPass):
     computed in single precision. The contract is a tolerance: engines sum up in another order.
 
     Leaves alone: inputs whose type or spatial sizes are not known, as in functions; what is
-    empty; windows of nothing but padding.
+    empty; windows of nothing but padding; ``auto_pad`` of SAME
+    with dilations or windows smaller than the stride, on which engines do not agree.
     """
 
     since = 9

@@ -38,6 +38,8 @@ class LowerBatchNormalization(LoweringPass):
             return "its rank is not known, or below 2"
         if any(site.given(k).dtype not in self.dtypes for k in range(1, 5)):
             return "the types of its parameters are not known"
+        if any(site.rank(k) != 1 for k in range(1, 5)):
+            return "its parameters are not known to be rows"
         return None
 
     def lowered(self, to: Primitives, site: Site) -> Value:

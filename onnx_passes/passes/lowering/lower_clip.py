@@ -28,7 +28,7 @@ class LowerClip(LoweringPass):
     kernels do not agree on.
 
     Leaves alone: nodes whose type is not known, as in functions; opsets before 8, whose Min
-    and Max do not broadcast.
+    and Max do not broadcast; bfloat16 without one of the bounds.
     """
 
     since = 8
@@ -36,6 +36,12 @@ class LowerClip(LoweringPass):
 
     def pattern(self, op: Op, x: Var) -> Var:
         return op.Clip(x, _allow_other_inputs=True, _outputs=["y"])
+
+    def obstacle(self, site: Site) -> str | None:
+        bounds = (site.input(1), site.input(2))
+        if site.dtype is ir.DataType.BFLOAT16 and None in bounds:
+            return "what a bound left out means in bfloat16, engines do not agree on"
+        return None
 
     def lowered(self, to: Primitives, site: Site) -> Value:
         x = site.given(0)

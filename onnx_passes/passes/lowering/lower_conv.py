@@ -28,8 +28,9 @@ class LowerConv(LoweringPass):
     tolerance: engines sum up in another order.
 
     Leaves alone: inputs whose type or spatial sizes are not known, as in functions; weights
-    whose shape is not known; what is empty. (A dynamic batch that turns out to be empty is
-    beyond ONNX Runtime's MatMul, which does not broadcast to nothing.)
+    whose shape is not known; ``auto_pad`` of SAME with dilations or windows smaller than the
+    stride, on which engines do not agree; what is empty. (A dynamic batch that turns out to be
+    empty is beyond ONNX Runtime's MatMul, which does not broadcast to nothing.)
     """
 
     since = 9
@@ -45,6 +46,8 @@ class LowerConv(LoweringPass):
         group = site.integer("group", 1)
         if channels not in (None, weights[1] * group) or weights[0] % group:
             return "its weights are not for its channels"
+        if site.input(2) is not None and site.rank(2) != 1:
+            return "its bias is not known to be a row"
         found = windows_of(site, weights[2:])
         return found if isinstance(found, str) else None
 

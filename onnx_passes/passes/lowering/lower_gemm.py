@@ -19,7 +19,8 @@ class LowerGemm(LoweringPass):
             asked for
 
     Sound because this is how the operator is defined. The contract is a tolerance: engines
-    fold the factors into the product, and sum up in another order.
+    fold the factors into the product, and sum up in another order. Factors that half precision
+    would round are multiplied in single precision.
 
     Leaves alone: integers with factors that are not 1; opsets before 9 for integers, whose
     MatMul has none; nodes whose type is not known, as in functions.
@@ -41,16 +42,18 @@ class LowerGemm(LoweringPass):
         return None
 
     def lowered(self, to: Primitives, site: Site) -> Value:
+        alpha, beta = site.number("alpha", 1.0), site.number("beta", 1.0)
+        wide = to.exact(alpha, beta)
         factors = []
         for index, name in enumerate(("transA", "transB")):
-            factor = site.given(index)
+            factor = wide.cast(site.given(index), to.dtype)
             turned = bool(site.integer(name, 0))
             factors.append(to.node("Transpose", factor, perm=[1, 0]) if turned else factor)
-        product = self._scaled(to, to.node("MatMul", *factors), site.number("alpha", 1.0))
-        bias, beta = site.input(2), site.number("beta", 1.0)
-        if bias is None or beta == 0.0:
-            return product
-        return to.node("Add", product, self._scaled(to, bias, beta))
+        result, bias = self._scaled(wide, to.node("MatMul", *factors), alpha), site.input(2)
+        if bias is not None and beta != 0.0:
+            bias = self._scaled(wide, wide.cast(bias, to.dtype), beta)
+            result = wide.node("Add", result, bias)
+        return to.cast(result, wide.dtype)
 
     def _scaled(self, to: Primitives, value: Value, factor: float) -> Value:
         return value if factor == 1.0 else to.node("Mul", value, to.number(factor))

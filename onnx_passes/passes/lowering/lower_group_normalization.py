@@ -37,6 +37,8 @@ class LowerGroupNormalization(LoweringPass):
         dims = site.dims()
         if dims is None or len(dims) < 2:
             return "its rank is not known"
+        if not site.rank(1) == site.rank(2) == 1:
+            return "its scale and bias are not known to be rows"
         # What is left over cannot be told of nothing; a dynamic batch may be.
         return "it is empty" if 0 in dims else None
 

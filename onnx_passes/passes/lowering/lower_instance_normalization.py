@@ -26,8 +26,10 @@ class LowerInstanceNormalization(LoweringPass):
         return op.InstanceNormalization(x, scale, bias, _outputs=["y"])
 
     def obstacle(self, site: Site) -> str | None:
-        rank = site.rank()
-        return "it has no spatial axes, or none that are known" if (rank or 0) < 3 else None
+        if (site.rank() or 0) < 3:
+            return "it has no spatial axes, or none that are known"
+        rows = site.rank(1) == site.rank(2) == 1
+        return None if rows else "its scale and bias are not known to be rows"
 
     def lowered(self, to: Primitives, site: Site) -> Value:
         wide, rank = to.widened(), site.rank()

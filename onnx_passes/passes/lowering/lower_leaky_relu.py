@@ -28,6 +28,9 @@ class LowerLeakyRelu(LoweringPass):
         return op.LeakyRelu(x, _outputs=["y"])
 
     def lowered(self, to: Primitives, site: Site) -> Value:
-        x = site.given(0)
-        scaled = to.node("Mul", x, to.number(site.number("alpha", 0.01)))
-        return to.node("Where", to.node("Less", x, to.number(0.0)), scaled, x)
+        alpha = site.number("alpha", 0.01)
+        wide = to.exact(alpha)
+        x = wide.cast(site.given(0), to.dtype)
+        negative = wide.node("Less", x, wide.number(0.0))
+        result = wide.node("Where", negative, wide.node("Mul", x, wide.number(alpha)), x)
+        return to.cast(result, wide.dtype)

@@ -24,7 +24,8 @@ class LowerMaxPool(LoweringPass):
     window with a NaN has a maximum.
 
     Leaves alone: nodes whose indices are read; inputs whose type or spatial sizes are not
-    known, as in functions; what is empty; windows of nothing but padding.
+    known, as in functions; what is empty; windows of nothing but padding; ``auto_pad`` of SAME
+    with dilations or windows smaller than the stride, on which engines do not agree.
     """
 
     since = 9

@@ -25,6 +25,8 @@ class LowerSwish(LoweringPass):
         return op.Swish(x, _outputs=["y"])
 
     def lowered(self, to: Primitives, site: Site) -> Value:
-        x, alpha = site.given(0), site.number("alpha", 1.0)
-        scaled = x if alpha == 1.0 else to.node("Mul", x, to.number(alpha))
-        return to.node("Mul", x, to.node("Sigmoid", scaled))
+        alpha = site.number("alpha", 1.0)
+        wide = to.exact(alpha)
+        x = wide.cast(site.given(0), to.dtype)
+        scaled = x if alpha == 1.0 else wide.node("Mul", x, wide.number(alpha))
+        return to.cast(wide.node("Mul", x, wide.node("Sigmoid", scaled)), wide.dtype)

@@ -29,8 +29,8 @@ def test_fires(opset, bias, lowers):
         ("<strides = [2, 3]>", {}),
         ("<dilations = [2, 3]>", {}),
         ("<strides = [2, 2], dilations = [2, 1], pads = [0, 3, 1, 0]>", {}),
-        ('<auto_pad = "SAME_UPPER", strides = [2, 3]>', {}),
-        ('<auto_pad = "SAME_LOWER", strides = [2, 3]>', {}),
+        ('<auto_pad = "SAME_UPPER", strides = [2, 2]>', {}),
+        ('<auto_pad = "SAME_LOWER", strides = [2, 2]>', {}),
         ('<auto_pad = "VALID">', {}),
         ("<group = 2>", {"w": "6,2,3,2"}),
         ("<group = 4, pads = [1, 1, 1, 1]>", {"w": "4,1,3,3"}),
@@ -62,6 +62,9 @@ def test_a_pointwise_convolution_gathers_nothing(lowers):
         pytest.param(model(w="M,4,3,2"), id="dynamic-weights"),
         pytest.param(model(x="2,4,1,1", bias=False), id="empty"),
         pytest.param(model(opset=8), id="opset-8"),
+        pytest.param(
+            model('<auto_pad = "SAME_UPPER", strides = [2, 3]>'), id="same-with-gaps"
+        ),
     ],
 )
 def test_leaves_alone(text, leaves_alone):

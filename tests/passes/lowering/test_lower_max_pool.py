@@ -60,6 +60,14 @@ def test_fires_on_types(dtype, lowers):
             model("<kernel_shape = [2, 2], dilations = [8, 1], pads = [2, 0, 2, 0]>"),
             id="windows-of-padding",
         ),
+        pytest.param(
+            model('<kernel_shape = [2, 2], dilations = [2, 1], auto_pad = "SAME_UPPER">'),
+            id="same-with-dilations",
+        ),
+        pytest.param(
+            model('<kernel_shape = [1, 2], strides = [2, 2], auto_pad = "SAME_LOWER">'),
+            id="same-with-gaps",
+        ),
     ],
 )
 def test_leaves_alone(text, leaves_alone):
