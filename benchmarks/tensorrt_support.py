@@ -16,12 +16,12 @@ from dataclasses import dataclass
 import onnx
 
 from onnx_passes.errors import OnnxPassesError
+from onnx_passes.graph.walk import operator_histogram
 from onnx_passes.io.load import deserialize
 from onnx_passes.runtime.engines import engine_from_config
 from onnx_passes.runtime.levels import Finding, Level, examine
 from onnx_passes.runtime.tensorrt.bindings import installed_version
 from onnx_passes.runtime.tensorrt.engine import fitted
-from onnx_passes.surgery.walk import operator_histogram
 from tests.corpus.backend_models import load_all
 
 CAPABILITY = "8.9"

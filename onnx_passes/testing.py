@@ -16,13 +16,13 @@ import onnx_ir as ir
 
 from onnx_passes.config.engines import EngineStep
 from onnx_passes.config.sections import Verify
+from onnx_passes.graph.equality import explain_difference, structurally_equal
 from onnx_passes.passes.base import Pass
 from onnx_passes.pipeline.baseline import establish
 from onnx_passes.pipeline.gate import Gate
 from onnx_passes.runtime.base import Engine, Feeds
 from onnx_passes.runtime.inputs import generate
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
-from onnx_passes.surgery.equality import explain_difference, structurally_equal
 from onnx_passes.verify.result import Checks, Verdict
 from onnx_passes.verify.snapshot import Change, Snapshot
 from onnx_passes.verify.structure import check_structure

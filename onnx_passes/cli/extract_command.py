@@ -15,8 +15,8 @@ from onnx_passes.errors import UsageError
 if TYPE_CHECKING:
     import onnx_ir as ir
 
+    from onnx_passes.graph.extract import Cut
     from onnx_passes.runtime.base import Array
-    from onnx_passes.surgery.extract import Cut
 
 HELP = """\
 Cut a part out of MODEL: what computes the outputs named from the inputs named.
@@ -71,10 +71,10 @@ def command(
 ) -> None:
     """Cut a part out of a model."""
     del debug  # read by the program itself
+    from onnx_passes.graph.extract import extract
     from onnx_passes.io.load import load_model
     from onnx_passes.io.save import save_model
     from onnx_passes.passes.annotation.shape_inference import infer_shapes
-    from onnx_passes.surgery.extract import extract
 
     if output.exists() and model.exists() and output.samefile(model):
         raise UsageError(f"-o {output} is the model itself", help="give another path")
@@ -109,7 +109,7 @@ def command(
 
 
 def _names(model: ir.Model) -> set[str]:
-    from onnx_passes.surgery.walk import all_graphs
+    from onnx_passes.graph.walk import all_graphs
 
     found = {str(v.name) for graph in all_graphs(model) for n in graph for v in n.outputs}
     for graph in all_graphs(model):
@@ -123,7 +123,7 @@ def _cut(text: str, names: set[str], option: str) -> Cut:
     Raises:
         UsageError: The text is none of these.
     """
-    from onnx_passes.surgery.extract import Cut
+    from onnx_passes.graph.extract import Cut
 
     if text in names:
         return Cut(text)

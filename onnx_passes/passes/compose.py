@@ -9,9 +9,9 @@ from typing import Any, ClassVar
 import onnx_ir as ir
 
 from onnx_passes.errors import FixpointError
+from onnx_passes.graph.fingerprint import canonical_hash
 from onnx_passes.passes.base import Pass
 from onnx_passes.passes.registry import collect
-from onnx_passes.surgery.fingerprint import canonical_hash
 
 MAX_ROUNDS = 100
 

@@ -17,10 +17,10 @@ import onnx_ir as ir
 from onnxscript.rewriter import RewriteRule
 
 from onnx_passes.errors import FixpointError, PassError
+from onnx_passes.graph.walk import graphs_within
 from onnx_passes.passes.context import Application, Rewrites
 from onnx_passes.passes.patterns import PatternInfo, describe, rule_name
 from onnx_passes.passes.replace import Namer, creates_cycle, replace, restores_itself
-from onnx_passes.surgery.walk import graphs_within
 
 Container = ir.Graph | ir.Function
 

@@ -12,6 +12,8 @@ import onnx_ir as ir
 from onnx_passes.config.engines import EngineStep
 from onnx_passes.contracts import Equality
 from onnx_passes.errors import EngineError, EngineUnavailableError, UnsupportedModelError
+from onnx_passes.graph.digest import Key
+from onnx_passes.graph.walk import captured_values
 from onnx_passes.passes._support.randomness import RANDOM, Determinism
 from onnx_passes.passes._support.scopes import nodes_within
 from onnx_passes.runtime.base import Engine, Feeds, Outputs
@@ -19,8 +21,6 @@ from onnx_passes.runtime.inputs import AdversarialFeeds, name_of
 from onnx_passes.runtime.parallel import concurrent, run_each
 from onnx_passes.runtime.reference import ReferenceEngine
 from onnx_passes.runtime.tensorrt.engine import compiler_of
-from onnx_passes.surgery.digest import Key
-from onnx_passes.surgery.walk import captured_values
 from onnx_passes.verify.compare import compare
 from onnx_passes.verify.snapshot import exact_key
 

@@ -12,6 +12,7 @@ import onnx_ir as ir
 from onnx_passes.config.resolve import PassStep
 from onnx_passes.config.schema import PipelineConfig
 from onnx_passes.errors import EngineError, OnnxPassesError
+from onnx_passes.graph.walk import node_count, weight_bytes
 from onnx_passes.passes.base import Pass
 from onnx_passes.passes.context import Application, PassContext
 from onnx_passes.passes.patterns import describe
@@ -23,7 +24,6 @@ from onnx_passes.pipeline.reproduce import Failure, Pair, bench_of, failed_check
 from onnx_passes.pipeline.summary import rewrite_summary
 from onnx_passes.report.model import Blame, PassReport, RunReport
 from onnx_passes.runtime.base import Data
-from onnx_passes.surgery.walk import node_count, weight_bytes
 from onnx_passes.verify.cut import values_of
 from onnx_passes.verify.diverge import first_divergence
 from onnx_passes.verify.local import LocalScore, boundary, local_scores

@@ -11,11 +11,11 @@ import numpy as np
 from onnx_passes.config.engines import resolve_engines
 from onnx_passes.config.schema import PipelineConfig
 from onnx_passes.contracts import metrics
+from onnx_passes.graph.digest import tensor_digest
 from onnx_passes.io.detached import detach
 from onnx_passes.pipeline.sources import Sources
 from onnx_passes.report.model import RunReport
 from onnx_passes.runtime.base import Feeds, Outputs
-from onnx_passes.surgery.digest import tensor_digest
 from onnx_passes.verify.snapshot import Snapshot
 
 # Steps are compared one by one; the rest decides only what becomes of a result or a failure.

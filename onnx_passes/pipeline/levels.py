@@ -10,11 +10,11 @@ import onnx_ir as ir
 
 from onnx_passes.config.engines import EngineStep
 from onnx_passes.errors import ConfigError, EngineUnavailableError
+from onnx_passes.graph.digest import Key
 from onnx_passes.report.model import EngineReport
 from onnx_passes.runtime.base import Engine, Feeds
 from onnx_passes.runtime.levels import Finding, Level, examine
 from onnx_passes.runtime.tensorrt.engine import TensorRtEngine, compiler_of, fitted
-from onnx_passes.surgery.digest import Key
 from onnx_passes.verify.result import LEVEL, Check, Verdict
 from onnx_passes.verify.snapshot import exact_key
 

@@ -13,6 +13,7 @@ from onnx_passes.config.resolve import CheckpointStep, GroupStep, PassStep, Reso
 from onnx_passes.config.schema import PipelineConfig
 from onnx_passes.config.steps import Repeat
 from onnx_passes.errors import FixpointError, OnnxPassesError, PassError, VerificationError
+from onnx_passes.graph.walk import node_count, weight_bytes
 from onnx_passes.passes.base import ALL, Pass
 from onnx_passes.passes.compose import MAX_ROUNDS, ComposePass
 from onnx_passes.passes.context import PassContext, Rewrites
@@ -27,7 +28,6 @@ from onnx_passes.pipeline.instruments import Instrument
 from onnx_passes.pipeline.progress import Progress
 from onnx_passes.pipeline.summary import rewrite_summary
 from onnx_passes.report.model import PassReport, RunReport
-from onnx_passes.surgery.walk import node_count, weight_bytes
 from onnx_passes.verify.result import Check, Checks, Verdict
 from onnx_passes.verify.snapshot import Change, Snapshot
 

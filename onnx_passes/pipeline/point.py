@@ -11,13 +11,13 @@ from typing import Any
 import onnx_ir as ir
 
 from onnx_passes.errors import ModelError
+from onnx_passes.graph.digest import Key, tensor_digest
+from onnx_passes.graph.walk import all_graphs, all_tensors
 from onnx_passes.io.detached import Row, attach, detach, fetch, keep, remark, remarks
 from onnx_passes.pipeline.manager import PassManager
 from onnx_passes.pipeline.progress import analyst
 from onnx_passes.pipeline.sources import Sources
 from onnx_passes.pipeline.states import State, States
-from onnx_passes.surgery.digest import Key, tensor_digest
-from onnx_passes.surgery.walk import all_graphs, all_tensors
 from onnx_passes.verify.interface import interface_of
 from onnx_passes.verify.snapshot import Snapshot, exact_key
 

@@ -16,13 +16,13 @@ import yaml
 from onnx_passes.config.schema import PipelineConfig
 from onnx_passes.contracts import Equality, Tolerance
 from onnx_passes.errors import EngineError, UsageError
+from onnx_passes.graph.copy import copy_model
 from onnx_passes.passes.base import Pass
 from onnx_passes.pipeline.baseline import Bench
 from onnx_passes.pipeline.gate import Gate
 from onnx_passes.report.model import Blame, RunReport
 from onnx_passes.runtime.base import Data, Feeds, Outputs
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
-from onnx_passes.surgery.copy import copy_model
 from onnx_passes.verify.bundle import Bundle, write_bundle
 from onnx_passes.verify.compare import compare
 from onnx_passes.verify.cut import cut

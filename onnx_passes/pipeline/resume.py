@@ -13,6 +13,7 @@ import onnx_ir as ir
 from onnx_passes.config.resolve import ResolvedPipeline
 from onnx_passes.config.schema import PipelineConfig
 from onnx_passes.errors import OnnxPassesError
+from onnx_passes.graph.walk import all_tensors
 from onnx_passes.io.detached import remarks
 from onnx_passes.pipeline import point as points
 from onnx_passes.pipeline.identity import difference, identify
@@ -23,7 +24,6 @@ from onnx_passes.pipeline.sources import Sources
 from onnx_passes.pipeline.states import KEPT, LIMIT, State, States, touch
 from onnx_passes.report.model import RunReport
 from onnx_passes.runtime.base import Feeds, Outputs
-from onnx_passes.surgery.walk import all_tensors
 from onnx_passes.verify.snapshot import Snapshot
 
 INTERVAL = 5.0

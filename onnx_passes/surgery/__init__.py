@@ -1,1 +1,43 @@
-"""Build, compare and edit models."""
+"""Build and edit models by hand."""
+
+from onnx_passes.graph.copy import copy_model as copy
+from onnx_passes.graph.equality import structurally_equal
+from onnx_passes.graph.extract import Cut, extract
+from onnx_passes.graph.fingerprint import canonical_hash
+from onnx_passes.graph.walk import all_nodes
+from onnx_passes.surgery.builder import Builder
+from onnx_passes.surgery.edit import (
+    consumer,
+    insert_after,
+    insert_before,
+    producer,
+    remove,
+    replace,
+    to_constant,
+    to_variable,
+)
+from onnx_passes.surgery.files import load, save
+from onnx_passes.surgery.tidy import cleanup, fold_constants, toposort
+
+__all__ = [
+    "Builder",
+    "Cut",
+    "all_nodes",
+    "canonical_hash",
+    "cleanup",
+    "consumer",
+    "copy",
+    "extract",
+    "fold_constants",
+    "insert_after",
+    "insert_before",
+    "load",
+    "producer",
+    "remove",
+    "replace",
+    "save",
+    "structurally_equal",
+    "to_constant",
+    "to_variable",
+    "toposort",
+]

@@ -11,8 +11,8 @@ import onnx
 import onnx_ir as ir
 
 from onnx_passes.errors import UsageError
+from onnx_passes.graph.walk import all_graphs
 from onnx_passes.surgery.infer import infer_outputs
-from onnx_passes.surgery.walk import all_graphs
 
 Layer: TypeAlias = Callable[..., Any]
 Operand: TypeAlias = (
@@ -144,11 +144,19 @@ class Builder:
         self.graph.inputs.append(value)
         return value
 
-    def output(self, value: ir.Value, name: str | None = None) -> ir.Value:
+    def output(
+        self, value: ir.Value, name: str | None = None, dtype: Any = None, shape: Dims = None
+    ) -> ir.Value:
         """Make a value an output, under a name of its own if one is given.
 
         An input, an initializer or another output goes through an Identity, so that it keeps
         its own name.
+
+        Args:
+            value: The value.
+            name: What callers call it.
+            dtype: Its type, where no schema tells, behind operators of other domains.
+            shape: Its dimensions, likewise.
 
         Raises:
             UsageError: The name is taken.
@@ -159,6 +167,10 @@ class Builder:
             if fixed or value.producer() is None:
                 value = self.op.Identity(value)
             value.name = name
+        if dtype is not None:
+            value.type = ir.TensorType(dtype_of(dtype))
+        if shape is not None:
+            value.shape = ir.Shape(list(shape))
         self.graph.outputs.append(value)
         return value
 
@@ -257,6 +269,7 @@ class Builder:
             outputs = _of_bodies(op_type, attributes)
         count, names = _outputs(schema, op_type, outputs)
         made: list[ir.Value] = []
+        node: ir.Node | None = None
         try:
             node = ir.Node(
                 domain,
@@ -266,13 +279,17 @@ class Builder:
                 num_outputs=count,
                 name=name or self.name(op_type.lower()),
             )
-            for output, own in zip(node.outputs, names or [None] * count, strict=True):
+            for index, output in enumerate(node.outputs):
                 stem = f"{op_type.lower()}_out"
-                output.name = self.name(stem) if own is None else self._claim(own)
+                output.name = self._claim(names[index]) if names else self.name(stem)
             if schema is not None:
                 infer_outputs(node, schema, self.model)
         except Exception:
-            for value in made:  # a node that is not written leaves no constants behind
+            # A node that is not written leaves nothing behind.
+            if node is not None:
+                for index in range(len(node.inputs)):
+                    node.replace_input_with(index, None)
+            for value in made:
                 del self.graph.initializers[str(value.name)]
             raise
         self._insert(node)
@@ -292,7 +309,7 @@ class Builder:
     def _values(
         self, inputs: Sequence[Operand], made: list[ir.Value]
     ) -> list[ir.Value | None]:
-        """Return a value for each input; numbers get the type of the first value beside them."""
+        """Return a value for each input; numbers get the type of a value beside them."""
         beside = next((v.dtype for v in inputs if isinstance(v, ir.Value) and v.dtype), None)
         values: list[ir.Value | None] = []
         for given in inputs:

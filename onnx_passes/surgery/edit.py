@@ -120,6 +120,7 @@ def replace(
     new = layer(Builder(model).before(node))
     if new is not value:
         supersede(value, new, _count(model))
+        value.name = value.name or Builder(model).name(f"{new.name}_replaced")
     return new
 
 

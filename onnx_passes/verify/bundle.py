@@ -18,9 +18,9 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.errors import OnnxPassesError, UsageError
+from onnx_passes.graph.walk import weight_bytes
 from onnx_passes.io.save import save_model
 from onnx_passes.runtime.base import Array, Data, Feeds
-from onnx_passes.surgery.walk import weight_bytes
 
 LIMIT = 1 << 30
 """Largest size in bytes of the weights of one model of a bundle."""

@@ -20,10 +20,10 @@ import onnx_ir as ir
 from onnx import TensorProto
 
 from onnx_passes.errors import EngineError
+from onnx_passes.graph.copy import copy_model
+from onnx_passes.graph.walk import captured_values
 from onnx_passes.passes.inline.inline_functions import InlineFunctions
 from onnx_passes.runtime.base import Data, Feeds, Outputs
-from onnx_passes.surgery.copy import copy_model
-from onnx_passes.surgery.walk import captured_values
 from onnx_passes.verify.convolve import convolve
 from onnx_passes.verify.upcast import upcast_node, widened
 

@@ -11,9 +11,9 @@ import onnx_ir as ir
 
 from onnx_passes.contracts.elements import blocks, kind_of, widen
 from onnx_passes.errors import EngineError, EngineUnavailableError
+from onnx_passes.graph.copy import copy_model, copy_nodes
+from onnx_passes.graph.walk import all_graphs, captured_values
 from onnx_passes.runtime.base import Engine
-from onnx_passes.surgery.copy import copy_model, copy_nodes
-from onnx_passes.surgery.walk import all_graphs, captured_values
 from onnx_passes.verify.checker import complaints
 from onnx_passes.verify.structure import check_structure
 

@@ -17,9 +17,9 @@ import onnx_ir as ir
 
 from onnx_passes.contracts import Equality, Tolerance
 from onnx_passes.errors import EngineError
+from onnx_passes.graph.copy import copy_nodes
 from onnx_passes.passes.context import Application
 from onnx_passes.runtime.base import Array, Data, Engine, Outputs
-from onnx_passes.surgery.copy import copy_nodes
 from onnx_passes.verify.compare import compare
 from onnx_passes.verify.result import OutputCheck
 from onnx_passes.verify.score import score

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.surgery.digest import leaf_key, tensor_digest
+from onnx_passes.graph.digest import leaf_key, tensor_digest
 
 _LOOKED_THROUGH = frozenset({"Constant", "Identity"})
 _NUMBERS = {

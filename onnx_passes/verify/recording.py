@@ -12,10 +12,10 @@ from pathlib import Path
 import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.graph.copy import copy_model
+from onnx_passes.graph.walk import captured_values
 from onnx_passes.passes.inline.inline_functions import InlineFunctions
 from onnx_passes.runtime.base import Array, Data
-from onnx_passes.surgery.copy import copy_model
-from onnx_passes.surgery.walk import captured_values
 from onnx_passes.verify.node_equality import constant_tensor
 
 

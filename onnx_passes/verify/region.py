@@ -17,9 +17,9 @@ from dataclasses import dataclass
 
 import onnx_ir as ir
 
+from onnx_passes.graph.copy import copy_nodes
+from onnx_passes.graph.walk import captured_values
 from onnx_passes.runtime.base import Array
-from onnx_passes.surgery.copy import copy_nodes
-from onnx_passes.surgery.walk import captured_values
 from onnx_passes.verify.node_equality import (
     NodeEquality,
     constant_tensor,

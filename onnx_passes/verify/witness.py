@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 import onnx_ir as ir
 
+from onnx_passes.graph.copy import copy_nodes
 from onnx_passes.passes.constants import is_constant
 from onnx_passes.passes.context import Application
-from onnx_passes.surgery.copy import copy_nodes
 
 
 @dataclass(frozen=True)

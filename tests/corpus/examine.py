@@ -13,13 +13,13 @@ from onnx_passes.config.resolve import resolve
 from onnx_passes.config.schema import PipelineConfig
 from onnx_passes.contracts import Equality, Tolerance
 from onnx_passes.errors import EngineError, OnnxPassesError
+from onnx_passes.graph.walk import all_nodes
 from onnx_passes.io.load import load_model
 from onnx_passes.io.save import save_model
 from onnx_passes.pipeline.run import Run, run_pipeline
 from onnx_passes.runtime.base import Engine, Outputs
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.runtime.reference import ReferenceEngine
-from onnx_passes.surgery.walk import all_nodes
 from onnx_passes.verify.compare import compare
 from onnx_passes.verify.interface import Interface, compare_interfaces, interface_of
 from onnx_passes.verify.reference import Reference

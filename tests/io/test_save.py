@@ -12,12 +12,12 @@ import pytest
 from onnx import helper
 
 from onnx_passes.errors import ModelError
+from onnx_passes.graph.fingerprint import canonical_hash
 from onnx_passes.io import atomic, save
 from onnx_passes.io.contents import all_tensors
 from onnx_passes.io.fidelity import lost
 from onnx_passes.io.load import load_model
 from onnx_passes.io.save import save_model, to_text
-from onnx_passes.surgery.fingerprint import canonical_hash
 
 
 @pytest.fixture

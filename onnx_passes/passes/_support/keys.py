@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import onnx_ir as ir
 
-from onnx_passes.surgery.digest import leaf_key, tensor_digest, value_key
+from onnx_passes.graph.digest import leaf_key, tensor_digest, value_key
 
 Key = tuple[object, ...]
 

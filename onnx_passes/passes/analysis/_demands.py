@@ -8,6 +8,14 @@ from typing import TYPE_CHECKING
 
 import onnx_ir as ir
 
+from onnx_passes.graph.equality import explain_difference, structurally_equal
+from onnx_passes.graph.walk import (
+    all_graphs,
+    all_nodes,
+    all_tensors,
+    operator_histogram,
+    weight_bytes,
+)
 from onnx_passes.io.load import load_model
 from onnx_passes.passes.analysis._sized import (
     GIVE_SIZES,
@@ -21,14 +29,6 @@ from onnx_passes.passes.analysis._structure import components
 from onnx_passes.passes.analysis.cost import ModelCost, cost_of
 from onnx_passes.passes.analysis.dynamic_shapes import dynamic_values
 from onnx_passes.passes.analysis.peak_memory import peak_of
-from onnx_passes.surgery.equality import explain_difference, structurally_equal
-from onnx_passes.surgery.walk import (
-    all_graphs,
-    all_nodes,
-    all_tensors,
-    operator_histogram,
-    weight_bytes,
-)
 
 if TYPE_CHECKING:
     from onnx_passes.passes.analysis.assert_model import AssertModel

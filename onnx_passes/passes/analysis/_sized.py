@@ -8,12 +8,12 @@ from collections.abc import Mapping
 import onnx_ir as ir
 
 from onnx_passes.errors import OptionError, PassError
+from onnx_passes.graph.copy import copy_model
 from onnx_passes.passes._support.shapes import sizes_of
 from onnx_passes.passes.annotation.shape_inference import try_infer_shapes
 from onnx_passes.passes.cleanup.topological_sort import TopologicalSort
 from onnx_passes.passes.convert.freeze_dims import FreezeDims
 from onnx_passes.passes.inline.inline_functions import InlineFunctions
-from onnx_passes.surgery.copy import copy_model
 
 VIEWS = frozenset(("Identity", "Reshape", "Squeeze", "Unsqueeze", "Flatten"))
 """Operators whose output is their first input under another shape: no byte moves."""

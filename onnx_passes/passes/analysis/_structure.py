@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 import onnx_ir as ir
 
+from onnx_passes.graph.walk import captured_values, topological_order
 from onnx_passes.passes._support.tensors import constant_of
-from onnx_passes.surgery.walk import captured_values, topological_order
 
 
 def _read(node: ir.Node) -> list[ir.Value]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import onnx_ir as ir
 
 from onnx_passes import passes
+from onnx_passes.graph.walk import subgraphs_of
 from onnx_passes.passes._support.shapes import ints_of, sizes_of
 from onnx_passes.passes.analysis._flops import flops_of, has_rule
 from onnx_passes.passes.analysis._sized import (
@@ -21,7 +22,6 @@ from onnx_passes.passes.analysis._sized import (
     sized,
 )
 from onnx_passes.passes.base import Analysis
-from onnx_passes.surgery.walk import subgraphs_of
 
 _PICKS = frozenset(("Gather", "GatherElements", "GatherND", "Slice"))
 """Operators that read of their first input no more than they write."""

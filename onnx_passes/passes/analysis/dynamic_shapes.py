@@ -7,11 +7,11 @@ from dataclasses import dataclass
 import onnx_ir as ir
 
 from onnx_passes import passes
+from onnx_passes.graph.walk import graphs_within
 from onnx_passes.passes._support.scopes import own_values
 from onnx_passes.passes._support.shapes import sizes_of
 from onnx_passes.passes.analysis._sized import label_of, listed, sized
 from onnx_passes.passes.base import Analysis
-from onnx_passes.surgery.walk import graphs_within
 
 
 @dataclass(frozen=True)

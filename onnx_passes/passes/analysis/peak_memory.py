@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import onnx_ir as ir
 
 from onnx_passes import passes
+from onnx_passes.graph.walk import captured_values, subgraphs_of, weight_bytes
 from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.analysis._sized import (
     GIVE_SIZES,
@@ -19,7 +20,6 @@ from onnx_passes.passes.analysis._sized import (
     sized,
 )
 from onnx_passes.passes.base import Analysis
-from onnx_passes.surgery.walk import captured_values, subgraphs_of, weight_bytes
 
 SHOWN = 5
 

@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 
 import onnx_ir as ir
 
+from onnx_passes.graph.walk import graphs_within, topological_order
 from onnx_passes.passes._support.knowledge import Knowledge
 from onnx_passes.passes._support.known import Element
-from onnx_passes.surgery.walk import graphs_within, topological_order
 
 Dims = list[int | str | None]
 

@@ -9,6 +9,7 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.errors import PassError
+from onnx_passes.graph.walk import graphs_within
 from onnx_passes.passes._support.proto import light_proto
 from onnx_passes.passes._support.scopes import own_values
 from onnx_passes.passes.annotation._refine import refine
@@ -20,7 +21,6 @@ from onnx_passes.passes.annotation._shapes import (
     number_names,
 )
 from onnx_passes.passes.base import Annotation
-from onnx_passes.surgery.walk import graphs_within
 
 MAX_ROUNDS = 4
 

@@ -6,8 +6,8 @@ import onnx
 import onnx_ir as ir
 
 from onnx_passes import passes
+from onnx_passes.graph.walk import graphs_within
 from onnx_passes.passes.base import Transformation
-from onnx_passes.surgery.walk import graphs_within
 
 
 @passes.verify.equality

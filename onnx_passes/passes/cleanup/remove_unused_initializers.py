@@ -3,9 +3,9 @@
 import onnx_ir as ir
 
 from onnx_passes import passes
+from onnx_passes.graph.walk import all_graphs
 from onnx_passes.passes._support.scopes import annotated_names
 from onnx_passes.passes.base import Transformation
-from onnx_passes.surgery.walk import all_graphs
 
 
 @passes.verify.equality

@@ -5,8 +5,8 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from onnx_passes import passes
+from onnx_passes.graph.walk import graphs_within
 from onnx_passes.passes.base import Annotation
-from onnx_passes.surgery.walk import graphs_within
 
 
 @passes.verify.equality

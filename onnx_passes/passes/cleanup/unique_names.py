@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator
 import onnx_ir as ir
 
 from onnx_passes import passes
+from onnx_passes.graph.walk import all_graphs, graphs_within
 from onnx_passes.passes._support.scopes import QUANTIZATION, own_values
 from onnx_passes.passes.base import Annotation
-from onnx_passes.surgery.walk import all_graphs, graphs_within
 
 
 @passes.verify.equality

@@ -11,6 +11,7 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.errors import PassError
+from onnx_passes.graph.walk import graphs_within
 from onnx_passes.passes._support.calls import Names, inline_call
 from onnx_passes.passes._support.scopes import nodes_within, roots
 from onnx_passes.passes.base import Transformation
@@ -23,7 +24,6 @@ from onnx_passes.passes.convert._edit import CannotConvertError, Edit
 from onnx_passes.passes.convert._legacy import LEGACY
 from onnx_passes.passes.convert._up import UP
 from onnx_passes.passes.replace import Namer
-from onnx_passes.surgery.walk import graphs_within
 
 SHOWN = 5
 """Number of obstacles that an error lists."""

@@ -8,12 +8,12 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes import passes
+from onnx_passes.graph.walk import graphs_within
 from onnx_passes.passes._support.scopes import annotated_names
 from onnx_passes.passes._support.shapes import dims_of, ints_of
 from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.base import Transformation
 from onnx_passes.passes.replace import Namer
-from onnx_passes.surgery.walk import graphs_within
 
 Numbers: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 

@@ -8,12 +8,12 @@ from collections.abc import Mapping
 import onnx_ir as ir
 
 from onnx_passes import passes
+from onnx_passes.graph.walk import subgraphs_of
 from onnx_passes.passes._support.edit import discard, supersede
 from onnx_passes.passes._support.keys import Key, node_key
 from onnx_passes.passes._support.randomness import Determinism
 from onnx_passes.passes._support.scopes import QUANTIZATION, name_counts, roots
 from onnx_passes.passes.base import Transformation
-from onnx_passes.surgery.walk import subgraphs_of
 
 
 @passes.verify.equality

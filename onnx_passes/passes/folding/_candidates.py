@@ -6,15 +6,15 @@ from collections.abc import Iterable, Mapping
 
 import onnx_ir as ir
 
-from onnx_passes.passes._support.randomness import Determinism
-from onnx_passes.passes._support.scopes import nodes_within
-from onnx_passes.passes._support.tensors import constant_of, constant_tensor
-from onnx_passes.surgery.walk import (
+from onnx_passes.graph.walk import (
     all_nodes,
     captured_values,
     subgraphs_of,
     topological_order,
 )
+from onnx_passes.passes._support.randomness import Determinism
+from onnx_passes.passes._support.scopes import nodes_within
+from onnx_passes.passes._support.tensors import constant_of, constant_tensor
 
 EXPANDING = frozenset(
     {

@@ -17,9 +17,9 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 
+from onnx_passes.graph.walk import captured_values
 from onnx_passes.passes._support.scopes import nodes_within
 from onnx_passes.passes._support.tensors import constant_of
-from onnx_passes.surgery.walk import captured_values
 
 if TYPE_CHECKING:
     import onnxruntime

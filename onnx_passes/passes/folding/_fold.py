@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 
 import onnx_ir as ir
 
+from onnx_passes.graph.walk import all_tensors
 from onnx_passes.passes._support.edit import discard
 from onnx_passes.passes._support.scopes import nodes_within
 from onnx_passes.passes._support.tensors import constant_of, constant_tensor
 from onnx_passes.passes.folding._candidates import estimated_bytes
 from onnx_passes.passes.folding._evaluate import Evaluation
 from onnx_passes.passes.folding._install import install
-from onnx_passes.surgery.walk import all_tensors
 
 GROWTH = "onnx_passes.growth"
 """Metadata of a constant that was folded: the bytes by which the model grew."""

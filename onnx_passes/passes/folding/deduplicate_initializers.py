@@ -8,10 +8,10 @@ from collections.abc import Mapping
 import onnx_ir as ir
 
 from onnx_passes import passes
+from onnx_passes.graph.digest import tensor_digest
+from onnx_passes.graph.walk import graphs_within, subgraphs_of
 from onnx_passes.passes._support.scopes import annotated_names, name_counts
 from onnx_passes.passes.base import Transformation
-from onnx_passes.surgery.digest import tensor_digest
-from onnx_passes.surgery.walk import graphs_within, subgraphs_of
 
 
 @passes.verify.equality

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import onnx_ir as ir
 
 from onnx_passes import passes
+from onnx_passes.graph.walk import graphs_within, topological_order
 from onnx_passes.passes._support.ir_version import require_free_initializers
 from onnx_passes.passes._support.knowledge import Knowledge
 from onnx_passes.passes._support.randomness import Determinism
@@ -21,7 +22,6 @@ from onnx_passes.passes.folding._install import discard_unread, install
 from onnx_passes.passes.folding._targets import constant_target
 from onnx_passes.passes.options import MIB, Size
 from onnx_passes.passes.replace import Namer
-from onnx_passes.surgery.walk import graphs_within, topological_order
 
 MAX_ROUNDS = 20
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from onnx_passes import passes
+from onnx_passes.graph.walk import graphs_within
 from onnx_passes.passes._support.edit import discard
 from onnx_passes.passes._support.ir_version import require_free_initializers
 from onnx_passes.passes._support.tensors import constant_tensor
 from onnx_passes.passes.base import Transformation
-from onnx_passes.surgery.walk import graphs_within
 
 
 @passes.verify.equality

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 import onnx_ir as ir
 
 from onnx_passes import passes
+from onnx_passes.graph.walk import graphs_within
 from onnx_passes.passes._support.edit import supersede
 from onnx_passes.passes._support.knowledge import Knowledge
 from onnx_passes.passes._support.known import Known, dimension
@@ -15,7 +16,6 @@ from onnx_passes.passes._support.sizes import is_dimension
 from onnx_passes.passes.base import Transformation
 from onnx_passes.passes.folding._install import discard_unread
 from onnx_passes.passes.replace import Namer
-from onnx_passes.surgery.walk import graphs_within
 
 START_AND_END = 15
 """The first opset whose Shape can leave dimensions out."""

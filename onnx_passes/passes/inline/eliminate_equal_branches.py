@@ -8,13 +8,13 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes import passes
+from onnx_passes.graph.walk import graphs_within
 from onnx_passes.passes._support.keys import graph_key
 from onnx_passes.passes._support.randomness import Determinism
 from onnx_passes.passes._support.scopes import roots
 from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.base import Transformation
 from onnx_passes.passes.replace import Namer
-from onnx_passes.surgery.walk import graphs_within
 
 
 @passes.verify.equality

@@ -11,10 +11,10 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.errors import PassError
+from onnx_passes.graph.walk import graphs_within
 from onnx_passes.passes._support.calls import Names, inline_call
 from onnx_passes.passes._support.scopes import nodes_within
 from onnx_passes.passes.base import Transformation
-from onnx_passes.surgery.walk import graphs_within
 
 
 @passes.verify.equality

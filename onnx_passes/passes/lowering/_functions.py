@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 import onnx_ir as ir
 
+from onnx_passes.graph.walk import graphs_within
 from onnx_passes.passes._support.calls import Names, inline_call
 from onnx_passes.passes._support.scopes import nodes_within
 from onnx_passes.passes.base import Transformation
@@ -13,7 +14,6 @@ from onnx_passes.passes.convert._bodies import body_of
 from onnx_passes.passes.convert._conform import conform, schema_of
 from onnx_passes.passes.convert._edit import CannotConvertError
 from onnx_passes.passes.convert._up import UP
-from onnx_passes.surgery.walk import graphs_within
 
 
 class FunctionPass(Transformation):

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.graph.walk import captured_values
 from onnx_passes.runtime.inputs import rules_domain
 from onnx_passes.runtime.inputs.use import Use, rule_for
-from onnx_passes.surgery.walk import captured_values
 
 # What these return is in range whatever they are given.
 _SAFE = frozenset(

@@ -9,10 +9,10 @@ import onnx_ir as ir
 
 from onnx_passes.contracts import Equality, Tolerance
 from onnx_passes.errors import EngineError, OnnxPassesError, PassError, ReferenceDataError
+from onnx_passes.graph.text import canonical_lines
 from onnx_passes.runtime.base import Feeds, Outputs
 from onnx_passes.runtime.inputs import generate
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
-from onnx_passes.surgery.text import canonical_lines
 from onnx_passes.verify.compare import compare
 from onnx_passes.verify.interface import compare_interfaces, interface_of
 from onnx_passes.verify.models.recipe import Recipe

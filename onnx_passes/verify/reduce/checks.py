@@ -14,8 +14,8 @@ import onnx_ir as ir
 
 from onnx_passes.contracts import Equality, Tolerance
 from onnx_passes.errors import EngineError, EngineUnavailableError, OnnxPassesError, UsageError
+from onnx_passes.graph.copy import copy_model
 from onnx_passes.runtime.base import Engine, Feeds, Outputs
-from onnx_passes.surgery.copy import copy_model
 from onnx_passes.verify.compare import compare
 from onnx_passes.verify.interface import compare_interfaces, interface_of
 from onnx_passes.verify.reduce.boundary import Boundary

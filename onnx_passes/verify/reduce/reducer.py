@@ -11,11 +11,11 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.errors import ModelError, UsageError
+from onnx_passes.graph.digest import tensor_digest
+from onnx_passes.graph.fingerprint import canonical_hash
 from onnx_passes.io.slots import Choice
 from onnx_passes.runtime.base import Feeds
 from onnx_passes.runtime.weightless import split_weights
-from onnx_passes.surgery.digest import tensor_digest
-from onnx_passes.surgery.fingerprint import canonical_hash
 from onnx_passes.verify.reduce.boundary import Boundary
 from onnx_passes.verify.reduce.ledger import Ledger, Question, Trial
 from onnx_passes.verify.reduce.outcome import Candidate, Check, Outcome, Status

@@ -13,9 +13,9 @@ from onnxscript.rewriter import RewriteRule
 
 from onnx_passes.contracts import Tolerance
 from onnx_passes.errors import PassError
+from onnx_passes.graph.text import canonical_lines
 from onnx_passes.passes.context import Rewrites
 from onnx_passes.passes.driver import rewrite
-from onnx_passes.surgery.text import canonical_lines
 from onnx_passes.verify.interface import compare_interfaces, interface_of
 from onnx_passes.verify.rules.applying import apply_rule
 from onnx_passes.verify.rules.fuzz_error import Error, errors_of, exceeds

@@ -16,11 +16,11 @@ from onnx_passes.errors import (
     ReferenceDataError,
     UsageError,
 )
+from onnx_passes.graph.fingerprint import canonical_hash
 from onnx_passes.runtime.base import Engine, Feeds, Outputs, Session
 from onnx_passes.runtime.interface import did_you_mean
 from onnx_passes.runtime.levels import Level, examine
 from onnx_passes.runtime.tensorrt.engine import compiler_of, fitted
-from onnx_passes.surgery.fingerprint import canonical_hash
 from onnx_passes.verify.feeds import check_feeds
 from onnx_passes.verify.runs.batches import ALL, Batch, Plan, distinct, plan
 from onnx_passes.verify.runs.finite import not_finite

@@ -4,8 +4,8 @@ import onnx_ir as ir
 import pytest
 
 from onnx_passes.errors import PassError
+from onnx_passes.graph.walk import all_nodes
 from onnx_passes.passes.annotation.shape_inference import ShapeInference
-from onnx_passes.surgery.walk import all_nodes
 
 HEADER = '<ir_version: 10, opset_import: ["" : 20]> m '
 

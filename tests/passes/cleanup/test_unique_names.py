@@ -1,8 +1,8 @@
 import onnx
 import onnx_ir as ir
 
+from onnx_passes.graph.walk import all_graphs, all_nodes
 from onnx_passes.passes.cleanup.unique_names import UniqueNames
-from onnx_passes.surgery.walk import all_graphs, all_nodes
 
 BRANCHES = """(bool c, float[N] x) => (float[N] y) { y = If(c) <
   then_branch = g () => (float[N] r) { t = Exp(x) r = Neg(t) },

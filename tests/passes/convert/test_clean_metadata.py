@@ -1,7 +1,7 @@
 import onnx_ir as ir
 
+from onnx_passes.graph.equality import structurally_equal
 from onnx_passes.passes.convert.clean_metadata import CleanMetadata
-from onnx_passes.surgery.equality import structurally_equal
 from onnx_passes.testing import parse
 
 MODEL = """(bool c, float[3] x) => (float[3] y) { [branch] y = If(c) <

@@ -2,8 +2,8 @@ import pytest
 
 from onnx_passes import testing
 from onnx_passes.errors import OptionError
+from onnx_passes.graph.walk import all_nodes
 from onnx_passes.passes.lowering.lower_functions import LowerFunctions
-from onnx_passes.surgery.walk import all_nodes
 
 FORMULAS = [
     *["Celu<alpha = 2.0>(x)", "Elu<alpha = 2.0>(x)", "Selu(x)", "Softsign(x)", "PRelu(x, x)"],

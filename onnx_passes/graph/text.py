@@ -7,9 +7,9 @@ from collections.abc import Iterable
 
 import onnx_ir as ir
 
+from onnx_passes.graph.digest import leaf_key, tensor_digest
+from onnx_passes.graph.walk import captured_values
 from onnx_passes.io.tensors import string_data
-from onnx_passes.surgery.digest import leaf_key, tensor_digest
-from onnx_passes.surgery.walk import captured_values
 
 _SHOWN = 8
 

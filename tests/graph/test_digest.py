@@ -2,8 +2,8 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
+from onnx_passes.graph.digest import digest, leaf_key, tensor_digest
 from onnx_passes.io.tensors import immutable
-from onnx_passes.surgery.digest import digest, leaf_key, tensor_digest
 
 
 def test_parts_do_not_run_together():
@@ -41,7 +41,7 @@ def test_only_what_cannot_change_is_remembered(monkeypatch):
     assert tensor_digest(tensor) != before
     lasting = immutable(tensor)
     digest_of_it = tensor_digest(lasting)
-    monkeypatch.setattr("onnx_passes.surgery.digest.tensor_buffer", None)
+    monkeypatch.setattr("onnx_passes.graph.digest.tensor_buffer", None)
     assert tensor_digest(lasting) == digest_of_it
 
 

@@ -1,6 +1,6 @@
 import onnx_ir as ir
 
-from onnx_passes.surgery import walk
+from onnx_passes.graph import walk
 
 TEXT = """g (float x, bool c) => (float y)
 {

@@ -6,10 +6,10 @@ import difflib
 
 import onnx_ir as ir
 
-from onnx_passes.surgery.copy import copy_model
-from onnx_passes.surgery.fingerprint import canonical_hash
-from onnx_passes.surgery.text import canonical_lines
-from onnx_passes.surgery.walk import all_graphs
+from onnx_passes.graph.copy import copy_model
+from onnx_passes.graph.fingerprint import canonical_hash
+from onnx_passes.graph.text import canonical_lines
+from onnx_passes.graph.walk import all_graphs
 
 _LINES = 60
 

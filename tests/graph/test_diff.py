@@ -1,7 +1,7 @@
 import onnx_ir as ir
 import pytest
 
-from onnx_passes.surgery.diff import diff
+from onnx_passes.graph.diff import diff
 
 HEAD = '<ir_version: 10, opset_import: ["" : 20]> g (float[2] x, float[2] z) => (float[2] y) '
 PLAIN = HEAD + (

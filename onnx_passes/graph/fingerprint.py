@@ -7,14 +7,14 @@ from collections.abc import Mapping
 
 import onnx_ir as ir
 
-from onnx_passes.surgery.digest import (
+from onnx_passes.graph.digest import (
     Key,
     digest,
     leaf_key,
     tensor_digest,
     value_key,
 )
-from onnx_passes.surgery.walk import graphs_within, topological_order
+from onnx_passes.graph.walk import graphs_within, topological_order
 
 __all__ = ["canonical_hash", "tensor_digest"]
 

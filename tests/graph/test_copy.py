@@ -1,8 +1,8 @@
 import onnx_ir as ir
 import pytest
 
+from onnx_passes.graph.copy import copy_model
 from onnx_passes.io.load import load_model
-from onnx_passes.surgery.copy import copy_model
 from tests.corpus import backend_models
 
 TEXT = """g (float[N, 2] x, bool c) => (float[N, 2] y) <float[2] w = {1, 2}>

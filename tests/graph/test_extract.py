@@ -5,8 +5,8 @@ import onnx_ir as ir
 import pytest
 
 from onnx_passes.errors import UsageError
+from onnx_passes.graph.extract import Cut, extract
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
-from onnx_passes.surgery.extract import Cut, extract
 from onnx_passes.testing import parse
 
 FLOAT = ir.DataType.FLOAT

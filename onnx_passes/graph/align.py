@@ -7,8 +7,8 @@ from collections.abc import Callable, Hashable
 
 import onnx_ir as ir
 
-from onnx_passes.surgery.digest import digest, leaf_key, tensor_digest
-from onnx_passes.surgery.walk import captured_values, topological_order
+from onnx_passes.graph.digest import digest, leaf_key, tensor_digest
+from onnx_passes.graph.walk import captured_values, topological_order
 
 _GRAPHS = (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS)
 

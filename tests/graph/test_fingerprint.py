@@ -5,9 +5,9 @@ import onnx_ir as ir
 import pytest
 
 from onnx_passes.errors import ModelError
+from onnx_passes.graph.fingerprint import canonical_hash
+from onnx_passes.graph.text import canonical_lines
 from onnx_passes.io.load import load_model
-from onnx_passes.surgery.fingerprint import canonical_hash
-from onnx_passes.surgery.text import canonical_lines
 from tests.corpus import backend_models
 
 BASE = """g (float[N, 2] x, bool c) => (float[N, 2] y, float[N, 2] z)
@@ -173,7 +173,7 @@ def test_a_cycle_is_named(model):
 
 def test_work_is_linear(model, monkeypatch):
     """Counts digests, which all the work goes through, rather than time."""
-    from onnx_passes.surgery import fingerprint
+    from onnx_passes.graph import fingerprint
 
     def digests(length):
         calls = 0

@@ -10,10 +10,10 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.contracts.elements import blocks, widen
-from onnx_passes.surgery.align import align, constant_of, operator
-from onnx_passes.surgery.digest import leaf_key, tensor_digest, value_key
-from onnx_passes.surgery.equality import explain_difference, structurally_equal
-from onnx_passes.surgery.text import constant
+from onnx_passes.graph.align import align, constant_of, operator
+from onnx_passes.graph.digest import leaf_key, tensor_digest, value_key
+from onnx_passes.graph.equality import explain_difference, structurally_equal
+from onnx_passes.graph.text import constant
 
 _GRAPHS = (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS)
 

@@ -2,7 +2,7 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
-from onnx_passes.surgery.equality import explain_difference, structurally_equal
+from onnx_passes.graph.equality import explain_difference, structurally_equal
 
 CHAIN = "g (float[2] x) => (float[2] y) <float[2] w = {1, 2}> { a = Add(x, w) y = Relu(a) }"
 SAME = [

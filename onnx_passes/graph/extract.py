@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import onnx_ir as ir
 
 from onnx_passes.errors import UsageError
-from onnx_passes.surgery.copy import copy_nodes
-from onnx_passes.surgery.walk import all_graphs, captured_values, subgraphs_of
+from onnx_passes.graph.copy import copy_nodes
+from onnx_passes.graph.walk import all_graphs, captured_values, subgraphs_of
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,1 @@
+"""Walk over graphs; hash, compare, copy and cut them."""
