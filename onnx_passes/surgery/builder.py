@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
@@ -12,6 +12,15 @@ import onnx_ir as ir
 
 from onnx_passes.errors import UsageError
 from onnx_passes.graph.walk import all_graphs
+from onnx_passes.surgery.arguments import (
+    as_array,
+    attribute_of,
+    check_call,
+    count_outputs,
+    dtype_of,
+    near,
+    outputs_of_bodies,
+)
 from onnx_passes.surgery.infer import infer_outputs
 
 Layer: TypeAlias = Callable[..., Any]
@@ -19,8 +28,6 @@ Operand: TypeAlias = (
     "ir.Value | np.ndarray[Any, Any] | np.generic | float | int | bool | Sequence[Any] | None"
 )
 Dims: TypeAlias = "Sequence[int | str | None] | None"
-
-_VARIADIC = onnx.defs.OpSchema.FormalParameterOption.Variadic
 
 OPSET = 21
 """The opset of a new model, where none is asked for."""
@@ -264,10 +271,10 @@ class Builder:
             ModelError: Types or shapes do not fit the operator.
         """
         schema = self._schema(op_type, domain)
-        _check(schema, op_type, len(inputs), attributes)
+        check_call(schema, op_type, len(inputs), attributes)
         if outputs is None and domain == "":
-            outputs = _of_bodies(op_type, attributes)
-        count, names = _outputs(schema, op_type, outputs)
+            outputs = outputs_of_bodies(op_type, attributes)
+        count, names = count_outputs(schema, op_type, outputs)
         made: list[ir.Value] = []
         node: ir.Node | None = None
         try:
@@ -275,7 +282,7 @@ class Builder:
                 domain,
                 op_type,
                 self._values(inputs, made),
-                [_attribute(n, v) for n, v in attributes.items() if v is not None],
+                [attribute_of(n, v) for n, v in attributes.items() if v is not None],
                 num_outputs=count,
                 name=name or self.name(op_type.lower()),
             )
@@ -337,7 +344,7 @@ class Builder:
                 f"{op_type} {when} opset {version}",
                 help=f"it is there since opset {newest.since_version}",
             )
-        raise UsageError(f"there is no operator {op_type!r}", help=_near(op_type, known))
+        raise UsageError(f"there is no operator {op_type!r}", help=near(op_type, known))
 
     def _claim(self, name: str) -> str:
         if name in self._taken:
@@ -369,107 +376,6 @@ class Operators:
             )
 
         return write
-
-
-def dtype_of(given: Any) -> ir.DataType:
-    """Return the element type that a numpy type, a name or an onnx-ir type stands for.
-
-    Raises:
-        UsageError: It stands for none.
-    """
-    if isinstance(given, ir.DataType):
-        return given
-    if isinstance(given, str) and given.upper() in ir.DataType.__members__:
-        return ir.DataType[given.upper()]
-    try:
-        return ir.DataType.from_numpy(np.dtype(given))
-    except (TypeError, ValueError) as error:
-        names = [name.lower() for name in ir.DataType.__members__]
-        hint = _near(str(given), names)
-        raise UsageError(f"{given!r} is no element type", help=hint) from error
-
-
-def as_array(value: Any, dtype: ir.DataType | None = None) -> np.ndarray[Any, Any]:
-    """Return an array; floats become float32 and integers int64 where no type is given."""
-    if isinstance(value, np.ndarray | np.generic):
-        array = np.asarray(value)
-        return array if dtype is None else array.astype(dtype.numpy())
-    array = np.asarray(value)
-    if dtype is not None:
-        return array.astype(dtype.numpy())
-    return array.astype(np.float32) if array.dtype.kind == "f" else array
-
-
-def _attribute(name: str, value: Any) -> ir.Attr:
-    if isinstance(value, ir.Attr):
-        return value
-    if isinstance(value, np.ndarray):
-        return ir.AttrTensor(name, ir.tensor(value))
-    if isinstance(value, ir.Graph):
-        return ir.AttrGraph(name, value)
-    scalar = isinstance(value, type) and issubclass(value, np.generic)
-    if scalar or isinstance(value, ir.DataType):
-        return ir.AttrInt64(name, int(dtype_of(value)))
-    if isinstance(value, tuple):
-        value = list(value)
-    return ir.convenience.convert_attribute(name, value)
-
-
-def _of_bodies(op_type: str, attributes: Mapping[str, Any]) -> int | None:
-    """Return how many outputs an operator has by its bodies."""
-    for name, besides in (("then_branch", 0), ("body", 1 if op_type == "Loop" else 0)):
-        if isinstance(body := attributes.get(name), ir.Graph):
-            return len(body.outputs) - besides  # a Loop keeps its condition to itself
-    return None
-
-
-def _outputs(
-    schema: onnx.defs.OpSchema | None, op_type: str, asked: int | Sequence[str] | None
-) -> tuple[int, Sequence[str] | None]:
-    if isinstance(asked, str):
-        asked = [asked]
-    if isinstance(asked, Sequence):
-        return len(asked), asked
-    if asked is not None:
-        return asked, None
-    if schema is None:
-        return 1, None
-    if schema.min_output == 0 or schema.outputs[-1].option == _VARIADIC:
-        raise UsageError(
-            f"{op_type} has as many outputs as one wants", help="say how many: outputs=2"
-        )
-    return schema.min_output, None
-
-
-def _check(
-    schema: onnx.defs.OpSchema | None,
-    op_type: str,
-    count: int,
-    attributes: Iterable[str],
-) -> None:
-    if schema is None:
-        return
-    if not schema.min_input <= count <= schema.max_input:
-        wanted = f"{schema.min_input}"
-        wanted += "" if schema.max_input == schema.min_input else f" to {schema.max_input}"
-        names = ", ".join(i.name for i in schema.inputs)
-        raise UsageError(
-            f"{op_type} takes {wanted} inputs, not {count}", help=f"they are {names}"
-        )
-    for name in attributes:
-        if name not in schema.attributes:
-            raise UsageError(
-                f"{op_type} has no attribute {name!r} in opset {schema.since_version}",
-                help=_near(name, schema.attributes),
-            )
-
-
-def _near(name: str, known: Iterable[str]) -> str:
-    known = sorted(known)
-    close = difflib.get_close_matches(name, known, 1, 0.5)
-    if close:
-        return f"did you mean {close[0]!r}?"
-    return f"known: {', '.join(known[:12])}" if known else "there are none"
 
 
 def _names(model: ir.Model) -> set[str]:

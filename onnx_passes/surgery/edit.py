@@ -11,7 +11,8 @@ import onnx_ir as ir
 from onnx_passes.errors import UsageError
 from onnx_passes.graph.walk import all_graphs
 from onnx_passes.passes._support.edit import supersede
-from onnx_passes.surgery.builder import Builder, as_array, dtype_of
+from onnx_passes.surgery.arguments import as_array, dtype_of
+from onnx_passes.surgery.builder import Builder
 
 
 def producer(of: ir.Node | ir.Value, index: int = 0) -> ir.Node | None:
