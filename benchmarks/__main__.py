@@ -1,7 +1,7 @@
 """``python -m benchmarks [SECTION]...``: measure, print Markdown.
 
 The sections are optimize, driver, regions, faults, failures and, only where named, certify,
-compare, corpus and verification.
+compare, corpus, reduce and verification.
 
 Each figure is a median of several runs. A run of the command line is a process of its own, and
 verified and unverified runs take turns, so that a machine that slows down slows both.

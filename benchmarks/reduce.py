@@ -168,6 +168,8 @@ class Bench:
             except subprocess.TimeoutExpired:
                 os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
+                # It would refuse to write over what it has left.
+                (self.folder / "polygraphy_debug.onnx").unlink(missing_ok=True)
                 return False
         if code:
             raise SystemExit(f"{shlex.join(words)}\n{log.read_text(errors='replace')[-3000:]}")

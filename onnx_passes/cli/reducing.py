@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import logging
 import re
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -214,10 +216,8 @@ def _check(given: Mapping[str, Any], store: Store, boundary: Boundary) -> Check:
     from onnx_passes.verify.reduce.checks import AskCheck, EngineCheck, FunctionCheck
 
     if given["check_function"]:
-        from onnx_passes.verify.runs.functions import named_function
-
         text = given["check_function"]
-        return FunctionCheck(named_function(text, "--check-function"), store, text)
+        return FunctionCheck(_function(text), store, text)
     if given["interactive"]:
         return AskCheck(_ask, store, given["iter_artifact"])
     asked = given["rtol"] is not None or given["atol"] is not None
@@ -232,6 +232,25 @@ def _check(given: Mapping[str, Any], store: Store, boundary: Boundary) -> Check:
     if against is not None:
         boundary.engine = against  # what is right gives the values at the cuts
     return EngineCheck(engine, against, contract)
+
+
+def _function(text: str) -> Callable[[str], object]:
+    """Import a function; what ``compare`` does it with takes longer than a reduction."""
+    name, _, attribute = text.rpartition(":")
+    sys.path.insert(0, str(Path.cwd()))
+    try:
+        found = getattr(importlib.import_module(name), attribute)
+    except Exception as error:  # whatever the module raises
+        raise UsageError(
+            f"--check-function {text!r} cannot be imported: {type(error).__name__}: {error}",
+            help="write MODULE:FUNCTION, of a file in this folder or an installed module",
+        ) from error
+    finally:
+        sys.path.remove(str(Path.cwd()))
+    if not callable(found):
+        raise UsageError(f"--check-function {text!r} is no function, but {found!r}")
+    function: Callable[[str], object] = found
+    return function
 
 
 def _engine(text: str) -> Engine:

@@ -4,13 +4,18 @@ All 2,033 models go through it in the slow part of ``test_backend_suite.py``.
 """
 
 import logging
+from pathlib import Path
 
 import onnx_ir as ir
 import pytest
 
+from onnx_passes.io.load import load_model
+from onnx_passes.io.save import save_model
+from onnx_passes.pipeline.run import run_pipeline
 from tests.corpus.backend_models import load
 from tests.corpus.examine import contract_of, examine, preset
 
+ROOT = Path(__file__).parents[2]
 MODELS = {
     "Attention": ["attention_3d_gqa_causal", "attention_4d_with_past_and_present"],
     "AveragePool": ["averagepool_2d_ceil", "averagepool_2d_pads_count_include_pad"],
@@ -67,3 +72,18 @@ def test_the_operator_goes_and_the_result_stays(operator, name, tmp_path):
     assert fault is None, outcome
     result = ir.load(tmp_path / "result.onnx")
     assert not {*MODELS} & {node.op_type for node in result.graph.all_nodes()}
+
+
+def test_a_real_model_runs_on_primitives(tmp_path):
+    source, target = ROOT / "examples" / "digits" / "model.onnx", tmp_path / "result.onnx"
+    loaded = load_model(source)
+    assert {"Conv", "BatchNormalization", "MaxPool", "Gemm"} <= {
+        node.op_type for node in loaded.model.graph
+    }
+    run = run_pipeline(loaded.model, preset("lower"))
+    run.raise_for_failure()
+    assert not run.report.not_verified
+    save_model(run.model, target, source=loaded)
+    kinds = {node.op_type for node in load_model(target).model.graph.all_nodes()}
+    assert "MatMul" in kinds
+    assert not {*MODELS} & kinds

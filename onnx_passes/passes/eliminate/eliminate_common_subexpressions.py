@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import onnx_ir as ir
 
@@ -37,6 +38,8 @@ class EliminateCommonSubexpressions(Transformation):
     Leaves alone: nodes that draw random numbers, directly, in a subgraph or in a function;
     operators of domains that are not known; Identity nodes that name outputs.
     """
+
+    preserves: ClassVar[Any] = ("shape-inference", "topological-sort")
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
         """Sweep the graphs in order, subgraphs where their node stands, until all differ.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import onnx_ir as ir
 
@@ -30,6 +31,8 @@ class DeduplicateInitializers(Transformation):
     Leaves alone: initializers that are inputs, since callers may override them; those that a
     graph returns or that a quantization annotation names.
     """
+
+    preserves: ClassVar[Any] = ("shape-inference", "topological-sort")
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
         """Compare by size first, by content only where sizes repeat."""

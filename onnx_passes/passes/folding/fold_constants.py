@@ -63,6 +63,7 @@ class FoldConstants(Transformation):
     """
 
     requires: ClassVar[Any] = ("shape-inference",)
+    preserves: ClassVar[Any] = ("shape-inference", "topological-sort")
 
     size_limit: Size = 4 * MIB
     growth_limit: Size = 64 * 1024

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any, ClassVar
+
 import onnx_ir as ir
 
 from onnx_passes import passes
@@ -29,6 +31,8 @@ class LiftConstants(Transformation):
     Leaves alone: sparse values; values that a graph returns; functions, which have no
     initializers.
     """
+
+    preserves: ClassVar[Any] = ("shape-inference", "topological-sort")
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
         """Lift the constants of the main graph and its subgraphs."""

@@ -36,6 +36,7 @@ class MergeEqualDimensions(Transformation):
     """
 
     requires: ClassVar[Any] = ("topological-sort", "shape-inference")
+    preserves: ClassVar[Any] = ("shape-inference", "topological-sort")
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
         """Merge within the main graph and within each subgraph."""

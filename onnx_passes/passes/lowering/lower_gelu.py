@@ -2,12 +2,16 @@
 
 import math
 
+import numpy as np
+
 from onnx_passes import passes
 from onnx_passes.passes.base import Op, Value, Var
 from onnx_passes.passes.lowering._base import LoweringPass, Site
 from onnx_passes.passes.lowering._primitives import Primitives
 
-CUBIC = 0.044715
+# ONNX's definition holds these in single precision, also where it is for doubles.
+CUBIC = float(np.float32(0.044715))
+SLOPE = math.sqrt(float(np.float32(2 / math.pi)))
 
 
 @passes.verify.tolerance
@@ -34,13 +38,11 @@ class LowerGelu(LoweringPass):
         wide = to.widened()
         x = wide.cast(site.given(0), to.dtype)
         if site.text("approximate", "none") == "none":
-            curve = wide.node("Erf", wide.node("Mul", x, wide.number(1 / math.sqrt(2))))
+            curve = wide.node("Erf", wide.node("Div", x, wide.number(math.sqrt(2))))
         else:
             square = wide.node("Mul", wide.node("Mul", x, x), wide.number(CUBIC))
             inner = wide.node("Add", x, wide.node("Mul", square, x))
-            curve = wide.node(
-                "Tanh", wide.node("Mul", inner, wide.number(math.sqrt(2 / math.pi)))
-            )
+            curve = wide.node("Tanh", wide.node("Mul", inner, wide.number(SLOPE)))
         raised = wide.node("Add", curve, wide.number(1.0))
         return to.cast(
             wide.node("Mul", wide.node("Mul", x, wide.number(0.5)), raised), wide.dtype

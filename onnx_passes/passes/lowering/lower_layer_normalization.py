@@ -22,8 +22,8 @@ class LowerLayerNormalization(LoweringPass):
     the variance; half precision is computed in single precision, double in double, whatever
     ``stash_type`` says. The contract is a tolerance: engines sum up in another order.
 
-    Leaves alone: nodes whose mean or deviation is read; types or ranks that are not known,
-    as in functions.
+    Leaves alone: nodes whose mean or deviation is read, which ``lower-functions`` lowers;
+    types or ranks that are not known, as in functions.
     """
 
     def pattern(self, op: Op, x: Var, scale: Var) -> Var:

@@ -115,7 +115,8 @@ class Spool:
             return value
         if not value.nbytes or self._held + value.nbytes <= self._limit:
             self._held += value.nbytes
-            return value
+            # An engine's array may keep all the memory of its session alive.
+            return value if value.flags.owndata else value.copy()
         flat = np.ascontiguousarray(value).reshape(-1)
         place = _Place(self._end, value.dtype, value.shape)
         try:

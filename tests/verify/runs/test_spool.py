@@ -28,3 +28,10 @@ def test_a_full_temporary_folder_is_one_sentence(monkeypatch):
     monkeypatch.setattr("onnx_passes.verify.runs.spool._scratch", full)
     with pytest.raises(UsageError, match="temporary folder: No space left"):
         Spool(0).put(0, {"a": np.ones(3)})
+
+
+def test_a_small_value_does_not_keep_what_it_is_a_view_of():
+    large = np.zeros(1 << 20)
+    spool = Spool(1 << 10)
+    spool.put(0, {"a": large[:1]})
+    assert spool.get(0, "a").base is None

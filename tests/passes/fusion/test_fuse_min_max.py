@@ -1,0 +1,65 @@
+import numpy as np
+import pytest
+
+from onnx_passes.passes.fusion.fuse_min_max import FuseMinMax
+
+SPECIAL = np.array([np.nan, np.inf, -np.inf, 0, 1, 5.5, 6, 7, -7, 3])
+
+
+def graph(body, dtype="float", **constants):
+    fixed = ", ".join(f"{dtype} {name} = {{{c}}}" for name, c in constants.items())
+    return f"({dtype}[2,N] x) => ({dtype}[?,?] y) <{fixed}> {{ {body} }}"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "t = Max(x, l) y = Min(t, h)",
+        "t = Max(l, x) y = Min(h, t)",
+        "t = Min(x, h) y = Max(t, l)",
+        "t = Min(h, x) y = Max(l, t)",
+    ],
+)
+@pytest.mark.parametrize("dtype", ["float", "double", "int32", "int64"])
+def test_fires(body, dtype, rewrites):
+    special = SPECIAL if dtype in ("float", "double") else np.arange(-5, 15)
+    kind = {"float": "float32", "double": "float64"}.get(dtype, dtype)
+    feeds = [{"x": special.astype(kind).reshape(2, -1)}]
+    after = graph("y = Clip(x, l, h)", dtype, l=1, h=6)
+    rewrites(FuseMinMax(), graph(body, dtype, l=1, h=6), after, feeds=feeds)
+
+
+def test_the_usual_bounds(rewrites):
+    after = graph("y = Clip(x, l, h)", l=0, h=6)
+    rewrites(FuseMinMax(), graph("t = Max(x, l) y = Min(t, h)", l=0, h=6), after)
+
+
+@pytest.mark.parametrize(
+    ("body", "low", "high"),
+    [
+        pytest.param("t = Max(x, l) y = Min(t, h)", 6, 1, id="crossed"),
+        pytest.param("t = Max(x, l, h) y = Min(t, h)", 1, 6, id="three"),
+        pytest.param("t = Max(x, l) y = Max(t, h)", 1, 6, id="two-max"),
+        pytest.param("t = Max(x, l) u = Min(t, h) y = Add(t, u)", 1, 6, id="read"),
+        pytest.param("c = Abs(l) t = Max(x, c) y = Min(t, h)", 1, 6, id="computed"),
+        pytest.param("t = Max(l, h) u = Min(t, h) y = Add(x, u)", 1, 6, id="constants"),
+    ],
+)
+def test_leaves_alone(body, low, high, leaves_alone):
+    leaves_alone(FuseMinMax(), graph(body, l=low, h=high))
+
+
+def test_leaves_bounds_that_widen_alone(leaves_alone):
+    text = """(float[2] x) => (float[?,?] y) <float[1,1] l = {1}, float h = {6}>
+      { t = Max(x, l) y = Min(t, h) }"""
+    leaves_alone(FuseMinMax(), text)
+
+
+def test_looks_into_functions(rewrites):
+    text = """<ir_version: 10, opset_import: ["" : 20, "f" : 1]>
+      g (float[N] x) => (float[N] y) { y = f.six(x) }
+      <domain: "f", opset_import: ["" : 20]> six (x) => (y) {
+      l = Constant<value_float = 1.0>() h = Constant<value_float = 6.0>()
+      t = Max(x, l) y = Min(t, h) }"""
+    (function,) = rewrites(FuseMinMax(), text).functions.values()
+    assert [node.op_type for node in function if node.inputs] == ["Clip"]
