@@ -18,6 +18,7 @@ from onnx_passes.surgery.edit import (
 )
 from onnx_passes.surgery.files import load, save
 from onnx_passes.surgery.tidy import cleanup, fold_constants, toposort
+from onnx_passes.surgery.weights import restore_weights, strip_weights
 
 __all__ = [
     "Builder",
@@ -35,7 +36,9 @@ __all__ = [
     "producer",
     "remove",
     "replace",
+    "restore_weights",
     "save",
+    "strip_weights",
     "structurally_equal",
     "to_constant",
     "to_variable",

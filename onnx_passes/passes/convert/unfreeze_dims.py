@@ -16,7 +16,7 @@ from onnx_passes.passes.base import Transformation
 from onnx_passes.passes.convert._ports import find
 from onnx_passes.passes.convert._probe import Baked, Place, Probe, constant, forget_shapes
 from onnx_passes.passes.replace import Namer
-from onnx_passes.surgery.walk import graphs_within
+from onnx_passes.graph.walk import graphs_within
 
 MOST_ROUNDS = 100
 SHOWN = 5

@@ -1,0 +1,81 @@
+"""What commands share that read a model, change it, and write it elsewhere."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import click
+
+from onnx_passes.cli.destinations import check_destinations
+from onnx_passes.errors import UsageError
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+Command: TypeAlias = Callable[..., Any]
+
+path = click.Path(path_type=Path)
+
+
+def edits(command: Command) -> Command:
+    """Give a command the argument and the options that all of them have."""
+    for option in (
+        click.option("--debug", is_flag=True, hidden=True),
+        click.option("--json", "as_json", is_flag=True, help="Print JSON."),
+        click.option("-o", "--output", type=path, required=True, help="Where it goes."),
+    ):
+        command = option(command)
+    return command
+
+
+def edit(
+    model: Path,
+    output: Path,
+    change: Callable[[ir.Model], dict[str, Any]],
+    says: Callable[[dict[str, Any]], str],
+    *,
+    as_json: bool,
+    read: Sequence[Path] = (),
+) -> None:
+    """Read a model, change it, write it, and tell what was done.
+
+    Args:
+        model: Where it is.
+        output: Where the result goes.
+        change: Changes the model in place, and returns what there is to tell.
+        says: Puts that into a sentence.
+        as_json: Whether to print it as JSON instead.
+        read: Other files that are read.
+
+    Raises:
+        OnnxPassesError: The model cannot be read, changed, or written.
+    """
+    from onnx_passes.io.load import load_model
+    from onnx_passes.io.save import save_model
+
+    check_destinations(output, {}, {"the model": [model], "another model": list(read)})
+    loaded = load_model(model)
+    told = change(loaded.model)
+    files = save_model(loaded.model, output, source=loaded)
+    told["written"] = [str(file) for file in files]
+    click.echo(json.dumps(told, indent=2) if as_json else f"{says(told)}\n{files[-1]}")
+
+
+def pairs(texts: Sequence[str], what: str) -> dict[str, str]:
+    """Read ``OLD=NEW`` texts.
+
+    Raises:
+        UsageError: One is none.
+    """
+    found: dict[str, str] = {}
+    for text in texts:
+        one, sign, other = text.partition("=")
+        if not (one and sign):
+            raise UsageError(f"{text!r} is no {what}", help=f"write {what}")
+        if one in found:
+            raise UsageError(f"{one!r} is given twice")
+        found[one] = other
+    return found

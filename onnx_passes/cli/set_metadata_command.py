@@ -1,0 +1,60 @@
+"""``onnx-passes set-metadata``: what a model says of itself."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from onnx_passes.cli.editing import edit, edits, pairs, path
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+HELP = """\
+Set metadata of MODEL, remove it, or name its producer.
+
+\b
+Examples:
+  onnx-passes set-metadata model.onnx -o out.onnx license=MIT trained="2026-11"
+  onnx-passes set-metadata model.onnx -o out.onnx --remove commit --doc "Digits, 8 by 8"
+"""
+
+
+@click.command("set-metadata", help=HELP, no_args_is_help=True)
+@click.argument("model", type=path)
+@click.argument("properties", nargs=-1, metavar="KEY=VALUE...")
+@click.option("--remove", multiple=True, metavar="KEY", help="Remove a key.")
+@click.option("--producer", metavar="NAME", help="The program that made the model.")
+@click.option("--doc", metavar="TEXT", help="The model's documentation.")
+@edits
+def command(
+    model: Path,
+    properties: tuple[str, ...],
+    remove: tuple[str, ...],
+    producer: str | None,
+    doc: str | None,
+    output: Path,
+    as_json: bool,
+    debug: bool,
+) -> None:
+    """Set metadata."""
+    del debug  # read by the program itself
+    from onnx_passes.surgery.names import set_metadata
+
+    wanted: dict[str, str | None] = {**pairs(properties, "KEY=VALUE"), **dict.fromkeys(remove)}
+
+    def change(model: ir.Model) -> dict[str, Any]:
+        set_metadata(model, wanted, producer=producer, doc=doc)
+        return {
+            "metadata": dict(model.metadata_props),
+            "producer": model.producer_name,
+            "doc": model.doc_string,
+        }
+
+    def says(told: dict[str, Any]) -> str:
+        rows = [f"{key}={value}" for key, value in told["metadata"].items()]
+        return "\n".join(rows) or "no metadata"
+
+    edit(model, output, change, says, as_json=as_json)

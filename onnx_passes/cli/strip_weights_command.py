@@ -1,0 +1,49 @@
+"""``onnx-passes strip-weights``: a model that can be shared where its weights cannot."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from onnx_passes.cli.editing import edit, edits, path
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+HELP = """\
+Take the weights out of MODEL. Each becomes a ConstantOfShape of its mean, so that the result
+is small, valid and can be run; its metadata notes what restore-weights needs.
+
+\b
+Examples:
+  onnx-passes strip-weights model.onnx -o stripped.onnx
+  onnx-passes strip-weights model.onnx -o stripped.onnx --least 65536
+"""
+
+
+@click.command("strip-weights", help=HELP, no_args_is_help=True)
+@click.argument("model", type=path)
+@click.option(
+    "--least",
+    type=click.IntRange(min=0),
+    metavar="BYTES",
+    help="Leave smaller weights. Default: 1024.",
+)
+@edits
+def command(model: Path, least: int | None, output: Path, as_json: bool, debug: bool) -> None:
+    """Take the weights out."""
+    del debug  # read by the program itself
+    from onnx_passes.surgery.weights import LEAST, strip_weights
+
+    def change(model: ir.Model) -> dict[str, Any]:
+        return {"stripped": strip_weights(model, LEAST if least is None else least)}
+
+    edit(
+        model,
+        output,
+        change,
+        lambda told: f"{len(told['stripped'])} weights taken out",
+        as_json=as_json,
+    )

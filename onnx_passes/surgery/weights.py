@@ -1,0 +1,188 @@
+"""Models without their weights, which can be shared where weights cannot, and back."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from onnx_passes.errors import ModelError, UsageError
+from onnx_passes.graph.digest import tensor_digest
+from onnx_passes.graph.walk import all_graphs
+
+KEY = "onnx_passes.stripped_weights"
+"""Metadata of a model that says what its weights were."""
+
+LEAST = 1024
+"""Bytes from which a weight is taken out: smaller ones are shapes, axes and scales."""
+
+_SUPPORTED = frozenset(
+    {
+        *(ir.DataType.FLOAT16, ir.DataType.FLOAT, ir.DataType.DOUBLE, ir.DataType.BOOL),
+        *(ir.DataType.INT8, ir.DataType.INT16, ir.DataType.INT32, ir.DataType.INT64),
+        *(ir.DataType.UINT8, ir.DataType.UINT16, ir.DataType.UINT32, ir.DataType.UINT64),
+    }
+)
+
+
+def strip_weights(model: ir.Model, least: int = LEAST) -> list[str]:
+    """Put a ConstantOfShape that gives the mean in the place of each large weight.
+
+    The model stays valid and can be run. Its metadata notes type, shape, digest, mean,
+    standard deviation and range of each weight, and :func:`restore_weights` reads them.
+
+    Args:
+        model: The model, changed in place.
+        least: Bytes from which a weight is taken out.
+
+    Returns:
+        The names of the weights.
+
+    Raises:
+        UsageError: The model was stripped before.
+        ModelError: Weights cannot be read.
+    """
+    if KEY in model.metadata_props:
+        raise UsageError("the weights of this model were taken out before")
+    noted: dict[str, dict[str, Any]] = {}
+    for graph in _graphs(model):
+        for value in list(graph.initializers.values()):
+            tensor = value.const_value
+            # An input with a default is for callers to override.
+            plain = tensor is not None and tensor.dtype in _SUPPORTED
+            if tensor is None or not plain or tensor.nbytes < least or value.is_graph_input():
+                continue
+            noted[str(value.name)] = _describe(tensor)
+            _replace(graph, value, tensor, noted[str(value.name)]["mean"])
+    model.metadata_props[KEY] = json.dumps(noted)
+    return list(noted)
+
+
+def restore_weights(
+    model: ir.Model, source: ir.Model | None = None, *, seed: int = 0
+) -> list[str]:
+    """Put weights back: those of the model that was stripped, or random ones like them.
+
+    Args:
+        model: The stripped model, changed in place.
+        source: Where the weights are; None for random ones of the same mean, standard
+            deviation and range.
+        seed: Of the random ones.
+
+    Returns:
+        The names of the weights.
+
+    Raises:
+        UsageError: The model was not stripped.
+        ModelError: The source has other weights.
+    """
+    text = model.metadata_props.get(KEY)
+    if text is None:
+        raise UsageError(
+            "no weights were taken out of this model", help="onnx-passes strip-weights does"
+        )
+    noted: dict[str, dict[str, Any]] = json.loads(text)
+    held = {} if source is None else _weights(source)
+    rng = np.random.default_rng(seed)
+    for graph in _graphs(model):
+        for node in list(graph):
+            name = str(node.outputs[0].name) if node.op_type == "ConstantOfShape" else ""
+            if name in noted:
+                array = (
+                    _drawn(noted[name], rng)
+                    if source is None
+                    else _checked(name, noted[name], held.get(name))
+                )
+                _restore(graph, node, array)
+    del model.metadata_props[KEY]
+    return list(noted)
+
+
+def _graphs(model: ir.Model) -> list[ir.Graph]:
+    """Return the graphs that have initializers: bodies of functions have none."""
+    return [graph for graph in all_graphs(model) if isinstance(graph, ir.Graph)]
+
+
+def _describe(tensor: ir.TensorProtocol) -> dict[str, Any]:
+    array = tensor.numpy()
+    wide = array.astype(np.float64)
+    finite = wide[np.isfinite(wide)]
+    some = finite if finite.size else np.zeros(1)
+    integers = array.dtype.kind in "iub"
+    mean = round(float(some.mean())) if integers else float(some.mean())
+    return {
+        "dtype": tensor.dtype.name,
+        "shape": list(array.shape),
+        "sha256": tensor_digest(tensor).hex(),
+        "mean": mean,
+        "std": float(some.std()),
+        "min": float(some.min()),
+        "max": float(some.max()),
+    }
+
+
+def _replace(graph: ir.Graph, value: ir.Value, tensor: ir.TensorProtocol, mean: float) -> None:
+    name = str(value.name)
+    shape = np.array(tensor.shape.numpy(), np.int64)
+    filled = np.array([mean]).astype(tensor.dtype.numpy())
+    sizes = ir.node("Constant", [], {"value": ir.tensor(shape)})
+    made = ir.node("ConstantOfShape", [sizes.outputs[0]], {"value": ir.tensor(filled)})
+    sizes.outputs[0].name = f"{name}_shape"
+    made.outputs[0].type, made.outputs[0].shape = value.type, value.shape
+    value.replace_all_uses_with(made.outputs[0], replace_graph_outputs=True)
+    del graph.initializers[name]
+    made.outputs[0].name = name
+    for node in (made, sizes):
+        if len(graph):
+            graph.insert_before(graph[0], node)
+        else:
+            graph.append(node)
+
+
+def _restore(graph: ir.Graph, node: ir.Node, array: np.ndarray[Any, Any]) -> None:
+    old = node.outputs[0]
+    name, old.name = old.name, None
+    tensor = ir.tensor(array, name=name)
+    new = ir.Value(name=name, const_value=tensor, type=ir.TensorType(tensor.dtype))
+    new.shape = ir.Shape(list(array.shape))
+    graph.register_initializer(new)
+    old.replace_all_uses_with(new, replace_graph_outputs=True)
+    sizes = node.inputs[0]
+    graph.remove(node, safe=True)
+    maker = None if sizes is None else sizes.producer()
+    if maker is not None and sizes is not None and not sizes.uses():
+        graph.remove(maker, safe=True)
+
+
+def _weights(model: ir.Model) -> dict[str, ir.TensorProtocol]:
+    return {
+        name: value.const_value
+        for graph in _graphs(model)
+        for name, value in graph.initializers.items()
+        if value.const_value is not None
+    }
+
+
+def _checked(
+    name: str, noted: dict[str, Any], tensor: ir.TensorProtocol | None
+) -> np.ndarray[Any, Any]:
+    if tensor is None:
+        raise ModelError(f"the source has no weight {name!r}")
+    if tensor_digest(tensor).hex() != noted["sha256"]:
+        raise ModelError(
+            f"the weight {name!r} of the source is not the one that was taken out",
+            help="restore from the model that was stripped, or leave the source out",
+        )
+    found: np.ndarray[Any, Any] = tensor.numpy()
+    return found
+
+
+def _drawn(noted: dict[str, Any], rng: np.random.Generator) -> np.ndarray[Any, Any]:
+    dtype = ir.DataType[noted["dtype"]].numpy()
+    drawn = rng.normal(noted["mean"], noted["std"], noted["shape"])
+    drawn = np.clip(drawn, noted["min"], noted["max"])
+    whole = dtype.kind in "iub"
+    found: np.ndarray[Any, Any] = (np.rint(drawn) if whole else drawn).astype(dtype)
+    return found

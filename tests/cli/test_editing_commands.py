@@ -1,0 +1,86 @@
+"""Commands that change a model's names, metadata and weights."""
+
+import json
+import shutil
+from pathlib import Path
+
+import onnx
+import pytest
+
+DIGITS = Path(__file__).parents[2] / "examples" / "digits" / "model.onnx"
+
+
+@pytest.fixture
+def model(tmp_path):
+    return Path(shutil.copy(DIGITS, tmp_path / "model.onnx"))
+
+
+@pytest.fixture
+def out(tmp_path):
+    return tmp_path / "out.onnx"
+
+
+def test_inputs_and_nodes_are_renamed(cli, model, out):
+    old = onnx.load(model).graph
+    name, node = old.input[0].name, old.node[0].name
+    end = cli("rename", model, "-o", out, f"{name}=image", "--node", f"{node}=first")
+    assert end.code == 0, end.err
+    new = onnx.load(out).graph
+    assert (new.input[0].name, new.node[0].name) == ("image", "first")
+    onnx.checker.check_model(onnx.load(out), full_check=True)
+
+
+def test_two_names_change_places(cli, tmp_path, out):
+    path = tmp_path / "m.onnx"
+    text = (
+        '<ir_version: 10, opset_import: ["" : 20]> g (float[2] x) => (float[2] y, float[2] z)'
+    )
+    onnx.save(onnx.parser.parse_model(text + " { y = Neg(x) z = Exp(x) }"), path)
+    assert cli("rename", path, "-o", out, "y=z", "z=y").code == 0
+    assert [n.output[0] for n in onnx.load(out).graph.node] == ["z", "y"]
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["imag=x"], "the model has no value 'imag'"),
+        (["--node", "nothing=x"], "the model has no node 'nothing'"),
+        (["x"], "'x' is no OLD=NEW"),
+        ([], "nothing to rename"),
+    ],
+)
+def test_names_that_are_not_there_are_refused(cli, model, out, words, says):
+    end = cli("rename", model, "-o", out, *words)
+    assert end.code == 2
+    assert says in end.err
+    assert not out.exists()
+
+
+def test_metadata_is_set_and_removed(cli, model, out):
+    words = ("a=1", "b=2", "--producer", "hand", "--doc", "Digits")
+    assert cli("set-metadata", model, "-o", out, *words).code == 0
+    end = cli("set-metadata", out, "-o", out, "--remove", "a", "--json")
+    assert json.loads(end.out)["metadata"] == {"b": "2"}
+    saved = onnx.load(out)
+    assert (saved.producer_name, saved.doc_string) == ("hand", "Digits")
+    end = cli("set-metadata", out, "-o", out, "--remove", "c")
+    assert end.code == 2
+    assert "no metadata 'c'" in end.err
+
+
+def test_weights_go_and_come_back(cli, model, out, tmp_path):
+    assert cli("strip-weights", model, "-o", out).code == 0
+    assert out.stat().st_size < model.stat().st_size / 3
+    back = tmp_path / "back.onnx"
+    assert cli("restore-weights", out, "-o", back, "--from", model).code == 0
+    assert cli("diff", model, back).code == 0
+    made = tmp_path / "random.onnx"
+    assert cli("restore-weights", out, "-o", made, "--random", 3).code == 0
+    assert cli("diff", model, made).code == 1
+
+
+def test_what_cannot_be_restored_is_told(cli, model, out):
+    end = cli("restore-weights", model, "-o", out, "--random", 0)
+    assert end.code == 2
+    assert "no weights were taken out" in end.err
+    assert "either --from" in cli("restore-weights", model, "-o", out).err
