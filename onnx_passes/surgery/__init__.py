@@ -17,6 +17,7 @@ from onnx_passes.surgery.edit import (
     to_variable,
 )
 from onnx_passes.surgery.files import load, save
+from onnx_passes.surgery.names import rename, set_metadata
 from onnx_passes.surgery.tidy import cleanup, fold_constants, toposort
 from onnx_passes.surgery.weights import restore_weights, strip_weights
 
@@ -35,9 +36,11 @@ __all__ = [
     "load",
     "producer",
     "remove",
+    "rename",
     "replace",
     "restore_weights",
     "save",
+    "set_metadata",
     "strip_weights",
     "structurally_equal",
     "to_constant",

@@ -60,7 +60,9 @@ def test_metadata_is_set_and_removed(cli, model, out):
     words = ("a=1", "b=2", "--producer", "hand", "--doc", "Digits")
     assert cli("set-metadata", model, "-o", out, *words).code == 0
     end = cli("set-metadata", out, "-o", out, "--remove", "a", "--json")
-    assert json.loads(end.out)["metadata"] == {"b": "2"}
+    found = json.loads(end.out)["metadata"]
+    assert found["b"] == "2"
+    assert "a" not in found
     saved = onnx.load(out)
     assert (saved.producer_name, saved.doc_string) == ("hand", "Digits")
     end = cli("set-metadata", out, "-o", out, "--remove", "c")
