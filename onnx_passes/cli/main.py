@@ -26,6 +26,7 @@ COMMANDS = {
     "inspect": "tell what a model, or saved data, hold",
     "lint": "list all that is wrong about a model",
     "compare": "run models on engines side by side, and compare what they give",
+    "sanitize": "tidy a model: fold, clean up, other shapes or outputs",
     "extract": "cut a part out of a model, at values that are named",
     "rename": "give values and nodes other names",
     "set-metadata": "set what a model says of itself",

@@ -123,7 +123,7 @@ def command(
     received.watch = Watch([output, *reports.values()])
     states = _states(settings, wanted=resume)
     try:
-        run = _run(
+        run = execute(
             loaded, settings, str(model), output, reports, -1 if quiet else verbose, states
         )
     except BaseException:
@@ -138,16 +138,29 @@ def command(
     raise click.exceptions.Exit(run.report.exit_code)
 
 
-def _run(
+def execute(
     loaded: LoadedModel,
     settings: PipelineConfig,
     name: str,
     output: Path | None,
     reports: Mapping[str, Path | None],
     verbosity: int,
-    states: Resume | None,
+    states: Resume | None = None,
 ) -> Run:
-    """Run, and write what is asked for."""
+    """Run a pipeline over a model, and write what is asked for.
+
+    Args:
+        loaded: The model.
+        settings: The pipeline.
+        name: What reports call the model.
+        output: Where the result goes; None for nowhere.
+        reports: Where reports go, by option: ``--json``, ``--html``, ``--junit``.
+        verbosity: How much is told; less than 0 for errors only.
+        states: Where verified states are kept.
+
+    Raises:
+        OnnxPassesError: The original cannot be run, or a file cannot be written.
+    """
     from onnx_passes.cli.console import Announcer
     from onnx_passes.io.save import save_model
     from onnx_passes.pipeline.run import run_pipeline

@@ -18,6 +18,7 @@ from onnx_passes.surgery.edit import (
 )
 from onnx_passes.surgery.files import load, save
 from onnx_passes.surgery.names import rename, set_metadata
+from onnx_passes.surgery.sanitizing import sanitize
 from onnx_passes.surgery.tidy import cleanup, fold_constants, toposort
 from onnx_passes.surgery.weights import restore_weights, strip_weights
 
@@ -39,6 +40,7 @@ __all__ = [
     "rename",
     "replace",
     "restore_weights",
+    "sanitize",
     "save",
     "set_metadata",
     "strip_weights",

@@ -1,0 +1,116 @@
+"""The usual tidying in one call: verified passes, after what is asked of the interface."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import onnx_ir as ir
+
+from onnx_passes.config.load import default_config
+from onnx_passes.errors import UsageError
+from onnx_passes.graph.extract import Cut, extract
+from onnx_passes.passes.annotation.shape_inference import infer_shapes
+from onnx_passes.pipeline.run import Run, run_pipeline
+from onnx_passes.surgery.arguments import near
+from onnx_passes.surgery.builder import Builder
+from onnx_passes.surgery.edit import insert_after
+
+
+def sanitize(
+    model: ir.Model,
+    *,
+    fold_constants: bool = False,
+    cleanup: bool = False,
+    toposort: bool = False,
+    input_shapes: Mapping[str, Sequence[int | str]] | None = None,
+    outputs: Sequence[str] = (),
+    upper_bounds: Mapping[str, float] | None = None,
+) -> Run:
+    """Give a model the interface asked for, then run passes over it, each verified.
+
+    Args:
+        model: The model, changed in place.
+        fold_constants: Compute what depends on no input.
+        cleanup: Take out what nothing reads.
+        toposort: Put the nodes in the order in which they run.
+        input_shapes: Other shapes by input; names for dynamic dimensions.
+        outputs: The values that are the outputs from now on; none for those that are.
+        upper_bounds: Least upper bounds by value, as TensorRT wants them of sizes that are
+            computed from data.
+
+    Returns:
+        The run: its model, and its report.
+
+    Raises:
+        UsageError: There is no such input or value.
+    """
+    prepared = prepare(model, input_shapes or {}, outputs, upper_bounds or {})
+    steps = steps_of(fold_constants=fold_constants, cleanup=cleanup, toposort=toposort)
+    return run_pipeline(prepared, default_config([], steps))
+
+
+def steps_of(*, fold_constants: bool, cleanup: bool, toposort: bool) -> list[str]:
+    """Return the passes that are asked for."""
+    folding = ["lift-constants", "shape-inference", "fold-constants", "inline-constant-if"]
+    return [
+        *(["topological-sort"] if toposort else []),
+        *(folding if fold_constants else []),
+        *(["remove-unused"] if cleanup else []),
+    ]
+
+
+def prepare(
+    model: ir.Model,
+    input_shapes: Mapping[str, Sequence[int | str]],
+    outputs: Sequence[str],
+    upper_bounds: Mapping[str, float],
+) -> ir.Model:
+    """Give a model another interface: what passes are then held against.
+
+    Raises:
+        UsageError: There is no such input or value, or a shape has another rank.
+    """
+    inputs = {str(v.name): v for v in model.graph.inputs}
+    for name, shape in input_shapes.items():
+        value = inputs.get(name)
+        if value is None:
+            raise UsageError(f"the model has no input {name!r}", help=near(name, inputs))
+        if value.shape is not None and len(value.shape) != len(shape):
+            raise UsageError(
+                f"the input {name!r} has {len(value.shape)} dimensions, not {len(shape)}"
+            )
+        value.shape = ir.Shape(list(shape))
+    if input_shapes:
+        _forget_shapes(model)
+    for name, bound in upper_bounds.items():
+        _bound(model, name, bound)
+    if outputs:
+        infer_shapes(model)
+        model = extract(model, outputs=[Cut(name) for name in outputs])
+    return model
+
+
+def _forget_shapes(model: ir.Model) -> None:
+    """Drop what was inferred from the shapes before."""
+    for node in model.graph.all_nodes():
+        for value in node.outputs:
+            if not value.is_graph_output():
+                value.shape = None
+    for value in model.graph.outputs:
+        if value.shape is not None and value.producer() is not None:
+            value.shape = ir.Shape([None] * len(value.shape))
+
+
+def _bound(model: ir.Model, name: str, bound: float) -> None:
+    known = {str(v.name): v for node in model.graph for v in node.outputs}
+    if name not in known:
+        raise UsageError(f"no node computes {name!r}", help=near(name, known))
+
+    def least(b: Builder, value: ir.Value) -> ir.Value:
+        made: ir.Value = b.op.Min(value, b.constant(bound, dtype=value.dtype))
+        return made
+
+    value = known[name]
+    if value.dtype is None:
+        infer_shapes(model)
+    insert_after(model, value, least)
