@@ -28,6 +28,8 @@ COMMANDS = {
     "compare": "run models on engines side by side, and compare what they give",
     "sanitize": "tidy a model: fold, clean up, other shapes or outputs",
     "extract": "cut a part out of a model, at values that are named",
+    "split": "cut a model into parts, at values or by size",
+    "insert": "put one node in the place of a part",
     "rename": "give values and nodes other names",
     "set-metadata": "set what a model says of itself",
     "strip-weights": "take the weights out of a model, to share it without them",

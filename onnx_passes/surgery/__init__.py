@@ -18,6 +18,7 @@ from onnx_passes.surgery.edit import (
 )
 from onnx_passes.surgery.files import load, save
 from onnx_passes.surgery.names import rename, set_metadata
+from onnx_passes.surgery.parts import insert, split
 from onnx_passes.surgery.sanitizing import sanitize
 from onnx_passes.surgery.tidy import cleanup, fold_constants, toposort
 from onnx_passes.surgery.weights import restore_weights, strip_weights
@@ -32,6 +33,7 @@ __all__ = [
     "copy",
     "extract",
     "fold_constants",
+    "insert",
     "insert_after",
     "insert_before",
     "load",
@@ -43,6 +45,7 @@ __all__ = [
     "sanitize",
     "save",
     "set_metadata",
+    "split",
     "strip_weights",
     "structurally_equal",
     "to_constant",

@@ -86,3 +86,27 @@ def test_what_cannot_be_restored_is_told(cli, model, out):
     assert end.code == 2
     assert "no weights were taken out" in end.err
     assert "either --from" in cli("restore-weights", model, "-o", out).err
+
+
+def test_a_model_is_split_and_a_node_inserted(cli, model, out, tmp_path):
+    end = cli("split", model, "-o", tmp_path / "parts", "--max-size", "4KB", "--json")
+    assert end.code == 0, end.err
+    parts = json.loads(end.out)
+    assert len(parts) > 1
+    for part in parts:
+        onnx.checker.check_model(part["file"], full_check=True)
+    graph = onnx.load(model).graph
+    relu = next(n for n in graph.node if n.op_type == "Relu")
+    words = (
+        "--op",
+        "Elu",
+        "--inputs",
+        relu.input[0],
+        "--outputs",
+        relu.output[0],
+        "alpha=0.5",
+    )
+    assert cli("insert", model, "-o", out, "--op", "Elu", *ports, "alpha=0.5").code == 0
+    made = next(n for n in onnx.load(out).graph.node if n.op_type == "Elu")
+    assert (made.attribute[0].f, made.output[0]) == (0.5, relu.output[0])
+    assert cli("split", model, "-o", tmp_path / "parts", "--max-size", "lots").code == 2

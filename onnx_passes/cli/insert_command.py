@@ -1,0 +1,73 @@
+"""``onnx-passes insert``: one node in the place of a part."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from onnx_passes.cli.editing import edit, edits, pairs, path
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+HELP = """\
+Put one node in the place of what computes some values of MODEL from others. What it replaces
+goes, where nothing else reads it. Not verified: compare the two models.
+
+\b
+Examples:
+  onnx-passes insert model.onnx -o out.onnx --op Clip --inputs x,low,high --outputs relu6_out
+  onnx-passes insert model.onnx -o out.onnx --op my::Fast --inputs x --outputs y axis=1
+"""
+
+
+@click.command("insert", help=HELP, no_args_is_help=True)
+@click.argument("model", type=path)
+@click.argument("attributes", nargs=-1, metavar="[ATTRIBUTE=VALUE]...")
+@click.option("--op", required=True, metavar="OP", help="Operator, or domain::Operator.")
+@click.option("--inputs", default="", metavar="A,B", help="Values that it reads.")
+@click.option("--outputs", required=True, metavar="A,B", help="Values that it computes.")
+@click.option("--name", help="Name of the node.")
+@edits
+def command(
+    model: Path,
+    attributes: tuple[str, ...],
+    op: str,
+    inputs: str,
+    outputs: str,
+    name: str | None,
+    output: Path,
+    as_json: bool,
+    debug: bool,
+) -> None:
+    """Insert a node."""
+    del debug  # read by the program itself
+    from onnx_passes.surgery.parts import insert
+
+    domain, _, op_type = op.rpartition("::")
+    given = {key: _value(text) for key, text in pairs(attributes, "ATTRIBUTE=VALUE").items()}
+
+    def change(model: ir.Model) -> dict[str, Any]:
+        before = model.graph.num_nodes()
+        reads, computes = ([n for n in text.split(",") if text] for text in (inputs, outputs))
+        insert(model, op_type, reads, computes, given, domain=domain, name=name)
+        return {"op": op, "removed": before + 1 - model.graph.num_nodes()}
+
+    edit(
+        model,
+        output,
+        change,
+        lambda told: f"{op} in the place of {told['removed']} nodes",
+        as_json=as_json,
+    )
+
+
+def _value(text: str) -> Any:
+    """Read numbers and lists as JSON has them; the rest is text."""
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError:
+        return text

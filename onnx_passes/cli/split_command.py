@@ -1,0 +1,77 @@
+"""``onnx-passes split``: a model in parts that run one after the other."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+from onnx_passes.cli.editing import path
+from onnx_passes.errors import UsageError
+
+HELP = """\
+Cut MODEL into parts, at values that are named or by the size of the weights. Run one after the
+other, fed by name, they give what MODEL gives.
+
+\b
+Examples:
+  onnx-passes split model.onnx -o parts --at /layer4/Add_output_0
+  onnx-passes split model.onnx -o parts --max-size 500MB
+"""
+_UNITS = {"KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
+
+
+@click.command("split", help=HELP, no_args_is_help=True)
+@click.argument("model", type=path)
+@click.option("-o", "--output", type=path, required=True, help="Folder for the parts.")
+@click.option("--at", multiple=True, metavar="NAME", help="End a part here; repeatable.")
+@click.option("--max-size", metavar="SIZE", help="Most weights of a part: 500MB, 1GiB.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("--debug", is_flag=True, hidden=True)
+def command(
+    model: Path,
+    output: Path,
+    at: tuple[str, ...],
+    max_size: str | None,
+    as_json: bool,
+    debug: bool,
+) -> None:
+    """Cut a model into parts."""
+    del debug  # read by the program itself
+    from onnx_passes.io.load import load_model
+    from onnx_passes.io.save import save_model
+    from onnx_passes.surgery.parts import split
+
+    if output.exists() and not output.is_dir():
+        raise UsageError(f"-o {output} is a file", help="name a folder")
+    loaded = load_model(model)
+    told: list[dict[str, Any]] = []
+    for index, part in enumerate(split(loaded.model, at, most=_bytes(max_size))):
+        place = output / f"part_{index}.onnx"
+        save_model(part, place, source=loaded)
+        told.append(
+            {
+                "file": str(place),
+                "nodes": len(part.graph),
+                "inputs": [str(v.name) for v in part.graph.inputs],
+                "outputs": [str(v.name) for v in part.graph.outputs],
+            }
+        )
+    if as_json:
+        click.echo(json.dumps(told, indent=2))
+        return
+    for row in told:
+        ports = f"{', '.join(row['inputs']) or 'nothing'} -> {', '.join(row['outputs'])}"
+        click.echo(f"{row['file']}  {row['nodes']} nodes  {ports}")
+
+
+def _bytes(text: str | None) -> int | None:
+    if text is None:
+        return None
+    number, unit = text.rstrip("BbKkMmGgIi"), text.lstrip("0123456789.").upper()
+    try:
+        return int(float(number) * (_UNITS[unit] if unit not in ("", "B") else 1))
+    except (KeyError, ValueError) as error:
+        raise UsageError(f"{text!r} is no size", help="write 500MB or 1GiB") from error
