@@ -97,15 +97,7 @@ def test_a_model_is_split_and_a_node_inserted(cli, model, out, tmp_path):
         onnx.checker.check_model(part["file"], full_check=True)
     graph = onnx.load(model).graph
     relu = next(n for n in graph.node if n.op_type == "Relu")
-    words = (
-        "--op",
-        "Elu",
-        "--inputs",
-        relu.input[0],
-        "--outputs",
-        relu.output[0],
-        "alpha=0.5",
-    )
+    ports = ("--inputs", relu.input[0], "--outputs", relu.output[0])
     assert cli("insert", model, "-o", out, "--op", "Elu", *ports, "alpha=0.5").code == 0
     made = next(n for n in onnx.load(out).graph.node if n.op_type == "Elu")
     assert (made.attribute[0].f, made.output[0]) == (0.5, relu.output[0])
