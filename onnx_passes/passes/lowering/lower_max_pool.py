@@ -1,6 +1,5 @@
 """Compute MaxPool by ReduceMax, over the windows of its input."""
 
-import numpy as np
 import onnx_ir as ir
 
 from onnx_passes import passes
@@ -20,13 +19,19 @@ class LowerMaxPool(LoweringPass):
     After:  ``ReduceMax(Gather(Pad(x), windows))`` along each spatial axis, one after the other
 
     Sound because the maximum over a box is that of the maxima along its axes. Padding is the
-    lowest number of the type. The contract is a tolerance: engines do not agree on whether a
-    window with a NaN has a maximum.
+    lowest number of the type, and NaN becomes that first, as in ONNX Runtime's kernels:
+    ReduceMax would hand it on. The contract is a tolerance: other engines hand it on.
 
     Leaves alone: nodes whose indices are read; inputs whose type or spatial sizes are not
     known, as in functions; what is empty; windows of nothing but padding; ``auto_pad`` of SAME
     with dilations or windows smaller than the stride, on which engines do not agree.
+
+    Attributes:
+        ignore_nan: Whether to let a maximum be one of numbers where there are some, by IsNaN
+            and Where; without it a NaN, and minus infinity alone, are handed on.
     """
+
+    ignore_nan: bool = True
 
     since = 9
     dtypes = frozenset({*FLOATS, ir.DataType.INT8, ir.DataType.UINT8})
@@ -44,8 +49,11 @@ class LowerMaxPool(LoweringPass):
     def lowered(self, to: Primitives, site: Site) -> Value:
         windows = windows_of(site, None)
         assert not isinstance(windows, str), "an obstacle otherwise"
-        low = -np.inf if to.dtype in FLOATS else np.iinfo(to.dtype.numpy()).min
-        x = padded(to, site.given(0), windows, float(low))
+        low, x = float(to.dtype.min), site.given(0)
+        if self.ignore_nan and to.dtype in FLOATS:
+            lowest = to.number(low)
+            x = to.node("Max", to.node("Where", to.node("IsNaN", x), lowest, x), lowest)
+        x = padded(to, x, windows, low)
         for axis, window in enumerate(windows, 2):
             if not window.is_whole:
                 x = to.reduce("ReduceMax", gathered(to, x, window, axis), [axis], keepdims=0)

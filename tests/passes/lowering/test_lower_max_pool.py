@@ -1,3 +1,4 @@
+import numpy as np
 import pytest
 
 from onnx_passes.passes.lowering.lower_max_pool import LowerMaxPool
@@ -82,3 +83,14 @@ def test_leaves_alone_what_shows_its_indices(leaves_alone):
     text = """(float[1,1,4,4] x) => (float[1,1,3,3] y, int64[1,1,3,3] i) {
     y, i = MaxPool<kernel_shape = [2, 2]>(x) }"""
     leaves_alone(LowerMaxPool(), text)
+
+
+def test_a_maximum_is_one_of_numbers(lowers):
+    numbers = np.array([[[np.nan, 1, -np.inf, -np.inf, 2, np.inf]]], np.float32)
+    text = "(float[1,1,6] x) => (float[1,1,5] y) { y = MaxPool<kernel_shape = [2]>(x) }"
+    assert "IsNaN" in lowers(LowerMaxPool(), text, feeds=[{"x": numbers}])
+
+
+def test_numbers_need_no_choice(lowers):
+    text = "(float[1,1,6] x) => (float[1,1,5] y) { y = MaxPool<kernel_shape = [2]>(x) }"
+    assert lowers(LowerMaxPool(ignore_nan=False), text) == ["Gather", "ReduceMax"]
