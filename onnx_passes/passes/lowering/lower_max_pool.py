@@ -1,5 +1,7 @@
 """Compute MaxPool by ReduceMax, over the windows of its input."""
 
+import math
+
 import onnx_ir as ir
 
 from onnx_passes import passes
@@ -19,19 +21,21 @@ class LowerMaxPool(LoweringPass):
     After:  ``ReduceMax(Gather(Pad(x), windows))`` along each spatial axis, one after the other
 
     Sound because the maximum over a box is that of the maxima along its axes. Padding is the
-    lowest number of the type, and NaN becomes that first, as in ONNX Runtime's kernels:
-    ReduceMax would hand it on. The contract is a tolerance: other engines hand it on.
+    lowest number of the type. The contract is a tolerance: minus infinity is a maximum for
+    some engines, and for some it is not.
 
-    Leaves alone: nodes whose indices are read; inputs whose type or spatial sizes are not
-    known, as in functions; what is empty; windows of nothing but padding; ``auto_pad`` of SAME
-    with dilations or windows smaller than the stride, on which engines do not agree.
+    Leaves alone: floats without ``assume_no_nan``; nodes whose indices are read; inputs whose
+    type or spatial sizes are not known, as in functions; what is empty; windows of nothing but
+    padding; ``auto_pad`` of SAME with dilations or windows smaller than the stride, on which
+    engines do not agree.
 
     Attributes:
-        ignore_nan: Whether to let a maximum be one of numbers where there are some, by IsNaN
-            and Where; without it a NaN, and minus infinity alone, are handed on.
+        assume_no_nan: Whether floats may be lowered, since none of them is NaN. ReduceMax
+            hands NaN on; what ONNX Runtime's MaxPool makes of it depends on the order of a
+            window.
     """
 
-    ignore_nan: bool = True
+    assume_no_nan: bool = False
 
     since = 9
     dtypes = frozenset({*FLOATS, ir.DataType.INT8, ir.DataType.UINT8})
@@ -40,6 +44,8 @@ class LowerMaxPool(LoweringPass):
         return op.MaxPool(x, _outputs=["y"])
 
     def obstacle(self, site: Site) -> str | None:
+        if site.dtype in FLOATS and not self.assume_no_nan:
+            return "one of its floats may be NaN, unless assume_no_nan says otherwise"
         found = windows_of(site, None)
         if isinstance(found, str):
             return found
@@ -49,11 +55,8 @@ class LowerMaxPool(LoweringPass):
     def lowered(self, to: Primitives, site: Site) -> Value:
         windows = windows_of(site, None)
         assert not isinstance(windows, str), "an obstacle otherwise"
-        low, x = float(to.dtype.min), site.given(0)
-        if self.ignore_nan and to.dtype in FLOATS:
-            lowest = to.number(low)
-            x = to.node("Max", to.node("Where", to.node("IsNaN", x), lowest, x), lowest)
-        x = padded(to, x, windows, low)
+        low = -math.inf if to.dtype in FLOATS else float(to.dtype.min)
+        x = padded(to, site.given(0), windows, low)
         for axis, window in enumerate(windows, 2):
             if not window.is_whole:
                 x = to.reduce("ReduceMax", gathered(to, x, window, axis), [axis], keepdims=0)
