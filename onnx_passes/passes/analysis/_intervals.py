@@ -27,6 +27,7 @@ _EPSILON = {
     ir.DataType.FLOAT16: 2.0**-10,
     ir.DataType.BFLOAT16: 2.0**-7,
 }
+_GREATEST_EXACT = 2.0**53
 _ULPS = 8
 """By how many units in the last place functions of engines may be wrong."""
 
@@ -46,7 +47,12 @@ def of_array(array: Array) -> Interval:
         return UNBOUNDED
     numbers = array.astype(np.float64)
     numbers = numbers[~np.isnan(numbers)]
-    return (float(numbers.min()), float(numbers.max())) if numbers.size else UNBOUNDED
+    if not numbers.size:
+        return UNBOUNDED
+    low, high = float(numbers.min()), float(numbers.max())
+    if array.dtype.kind in "iu" and max(abs(low), abs(high)) > _GREATEST_EXACT:
+        return math.nextafter(low, -math.inf), math.nextafter(high, math.inf)
+    return low, high
 
 
 def hull(*intervals: Interval) -> Interval:
@@ -91,13 +97,21 @@ class Rules:
         low, high = rule(self, node)
         if math.isnan(low) or math.isnan(high):
             return of_type(dtype)
-        return fitted((low, high), dtype)
+        return fitted((low, high), dtype, computed=node.op_type not in EXACT)
 
 
-def fitted(found: Interval, dtype: ir.DataType) -> Interval:
-    """Return what an interval becomes in a type: integers wrap around, floats overflow."""
+def fitted(found: Interval, dtype: ir.DataType, *, computed: bool = True) -> Interval:
+    """Return what an interval becomes in a type: integers wrap around, floats overflow.
+
+    Args:
+        found: The interval.
+        dtype: The type.
+        computed: Whether its ends were computed, in doubles: great integers are none.
+    """
     limits = of_type(dtype)
     if limits != UNBOUNDED:
+        if computed and max(abs(found[0]), abs(found[1])) > _GREATEST_EXACT:
+            return limits
         inside = limits[0] <= found[0] and found[1] <= limits[1]
         return found if inside else limits
     if dtype in _EPSILON:
@@ -217,13 +231,24 @@ def _clip(rules: Rules, node: ir.Node) -> Interval:
 
 
 def _monotone(
-    function: Callable[[float], float], *, least: float = -math.inf, exact: bool = False
+    function: Callable[[float], float],
+    *,
+    least: float = -math.inf,
+    exact: bool = False,
+    size: float | None = None,
 ) -> Callable[[Rules, ir.Node], Interval]:
-    """Return the rule of a function that never falls."""
+    """Return the rule of a function that never falls.
+
+    Args:
+        function: The function.
+        least: What it is never below, as engines compute it too.
+        exact: Whether engines do not round.
+        size: What the error of engines is relative to; its value if it is not given.
+    """
 
     def rule(rules: Rules, node: ir.Node) -> Interval:
         low, high = (_safe(function, end) for end in rules.of(node.inputs[0]))
-        found = (low, high) if exact else _widened(node, (low, high))
+        found = (low, high) if exact else _widened(node, (low, high), size)
         return max(found[0], least), max(found[1], least)
 
     return rule
@@ -438,13 +463,23 @@ _MOVES = (
     *("Tile", "Transpose", "Unsqueeze", "Compress"),
 )
 
+EXACT = frozenset(
+    (
+        *_MOVES,
+        *("ArgMax", "ArgMin", "Clip", "Concat", "Dropout", "GlobalMaxPool", "Max", "Min"),
+        *("Pad", "ReduceMax", "ReduceMin", "Relu", "ScatterElements", "ScatterND", "Shape"),
+        *("Size", "Where"),
+    )
+)
+"""Operators that choose among elements, and cannot overflow."""
+
 RULES: Mapping[str, Rule] = {
     **dict.fromkeys(_MOVES, _moved),
     "Abs": _abs,
     "Add": _add,
     "ArgMax": _arg,
     "ArgMin": _arg,
-    "Atan": _monotone(math.atan),
+    "Atan": _monotone(math.atan, size=2.0),
     "AveragePool": _average_pool,
     "BatchNormalization": _batch_normalization,
     "Cast": _cast,
@@ -455,7 +490,7 @@ RULES: Mapping[str, Rule] = {
     "Cos": _bounded(-1, 1),
     "Div": _div,
     "Dropout": _dropout,
-    "Erf": _monotone(math.erf),
+    "Erf": _monotone(math.erf, size=1.0),
     "Exp": _monotone(math.exp, least=0.0),
     "Floor": _monotone(lambda x: x if math.isinf(x) else math.floor(x), exact=True),
     "Gemm": _gemm,
@@ -478,13 +513,13 @@ RULES: Mapping[str, Rule] = {
     "ScatterElements": _scatter,
     "ScatterND": _scatter,
     "Shape": lambda rules, node: (0.0, float(2**63 - 1)),
-    "Sigmoid": _monotone(_sigmoid),
+    "Sigmoid": _monotone(_sigmoid, size=1.0),
     "Sin": _bounded(-1, 1),
     "Size": lambda rules, node: (0.0, float(2**63 - 1)),
     "Softmax": _bounded(0, 1),
     "Sqrt": _monotone(lambda x: math.sqrt(x) if x > 0 else 0.0, least=0.0),
     "Sub": _sub,
     "Sum": _add,
-    "Tanh": _monotone(math.tanh),
+    "Tanh": _monotone(math.tanh, size=1.0),
     "Where": _joined(1),
 }

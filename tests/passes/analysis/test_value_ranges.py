@@ -70,6 +70,15 @@ def test_integers_that_may_overflow_can_be_anything():
     assert ranges_of(model, {"x": (-70, 70)}, {}).intervals["y"] == (-128, 127)
 
 
+def test_great_integers_are_no_doubles():
+    model = parse("(int64[2] x, int64[2] z) => (int64[2] y) { y = Add(x, z) }")
+    found = ranges_of(model, {"x": (2**31, 2**62), "z": (0, 2**62)}, {}).intervals["y"]
+    assert found == (-(2.0**63), 2.0**63)
+    text = "(int64[1] x) => (int64[1] y) <int64[1] c = {9007199254740993}> { y = Max(x, c) }"
+    low, _ = ranges_of(parse(text), {}, {}).intervals["y"]
+    assert low <= 9007199254740993
+
+
 def test_both_branches_of_an_if():
     model = parse(
         """(bool c, float[2] x) => (float[2] y) { y = If(c) <
@@ -128,6 +137,15 @@ def test_what_engines_compute_lies_inside(body, scale):
     corners = [random.choice([low, high], (2, 3)) for _ in range(20)]
     feeds = [{"x": np.clip(sample, low, high)} for sample in samples + corners]
     assert_holds(model, {"x": (float(low), float(high))}, feeds)
+
+
+def test_the_error_of_sigmoid_is_relative_to_1_not_to_its_value():
+    # ONNX Runtime computes it as a fraction to which it adds a half.
+    model = parse("(float[400] x) => (float[400] y) { y = Sigmoid(x) }")
+    for low in np.linspace(-9, 0, 40).astype(np.float32):
+        high = low + np.float32(0.02)
+        values = np.linspace(low, high, 400).astype(np.float32).clip(low, high)
+        assert_holds(model, {"x": (float(low), float(high))}, [{"x": values}])
 
 
 def test_a_real_model_on_real_images():
