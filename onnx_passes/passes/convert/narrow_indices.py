@@ -52,8 +52,9 @@ class NarrowIndices(Transformation):
 
     Leaves alone: what picks among integers of int64, as shape arithmetic does, through which
     onnx infers shapes only where indices are int64 too; indices of which nothing
-    is known; inputs of the model, whose type is the user's; operators that take int64 only; functions, whose constants have no initializers;
-    models before opset 11, in which the engines differ.
+    is known; inputs of the model, whose type is the user's; operators that take int64 only;
+    functions, whose constants have no initializers; models before opset 11, in which the
+    engines differ.
     """
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
