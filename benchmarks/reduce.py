@@ -68,7 +68,8 @@ def faulty(nodes: int, *, apart: bool | None = None, wrong: float = 1.0) -> onnx
     """
     b = GraphBuilder(0)
     x, blocks = "x", nodes // 10
-    planted = blocks * 3 // 5
+    # Tanh after Tanh takes an error away: one has to be in the last block to be seen.
+    planted = blocks * 3 // 5 if wrong == 1 else blocks - 1
     for number in range(blocks):
         here = number == planted
         scale = b.normal(f"scale{number}", WIDTH, mean=1.0, std=0.1)
@@ -121,8 +122,8 @@ class Bench:
         return self.pair(nodes, apart=True)
 
     def numeric(self, nodes: int) -> str:
-        """Reduce a model of which one weight is off by 1 %, against golden values."""
-        right, wrong = faulty(nodes), faulty(nodes, wrong=1.01)
+        """Reduce a model of which one weight is off by 10 %, against golden values."""
+        right, wrong = faulty(nodes), faulty(nodes, wrong=1.1)
         onnx.save(wrong, self.folder / "model.onnx")
         feeds = {"x": np.random.default_rng(0).standard_normal((1, WIDTH), np.float32)}
         golden = _layers(right, feeds)
@@ -137,7 +138,7 @@ class Bench:
             *("--engine", "onnxruntime", "--against", "golden", "--rtol", "1e-4"),
             *("--atol", "1e-4", "--load-inputs", "layers.json"),
         )
-        return _row("a weight 1 % off, by values", nodes, theirs, same, own)
+        return _row("a weight 10 % off, by values", nodes, theirs, same, own)
 
     def _polygraphy(self, *check: str, data: str | None = None) -> Reduced:
         given = ["--load-inputs", data] if data else []

@@ -14,7 +14,7 @@ from onnx_passes.errors import UsageError
 
 if TYPE_CHECKING:
     from onnx_passes.runtime.base import Feeds
-    from onnx_passes.verify.runs import Run, Runner
+    from onnx_passes.verify.runs import Loader, Run, Runner
     from onnx_passes.verify.runs.settings import Settings
 
 HELP = """\
@@ -109,6 +109,7 @@ def command(
 ) -> None:
     """Run models side by side, and compare what they give."""
     del debug  # read by the program itself
+    loaders = _loaders(models, now=bool(given["outputs"]))
     from onnx_passes.report.comparison import comparison_dict, comparison_lines
     from onnx_passes.verify.runs import Found, compare, save_results
     from onnx_passes.verify.runs.saved import check_form
@@ -116,7 +117,7 @@ def command(
     settings = _settings(
         given, keep=bool(save_outputs or plots), hashes=bool(save_outputs or load_outputs)
     )
-    runners = _runners(models, engines, isolate)
+    runners = _runners(models, loaders, engines, isolate)
     recorded = _recorded(load_outputs)
     if not runners and (given["inputs"] or given["generate"] or given["data_loader"]):
         raise UsageError("inputs are given, and no MODEL to run on them")
@@ -176,11 +177,33 @@ def _settings(given: dict[str, Any], *, keep: bool, hashes: bool) -> Settings:
     )
 
 
+def _loaders(models: tuple[Path, ...], *, now: bool) -> dict[Path, Loader]:
+    """Return the models, read now where values take the memory.
+
+    Reading takes the most memory, so it comes before the rest of the program is imported.
+    """
+    if not models:
+        return {}
+    from onnx_passes.verify.runs.runner import Loader
+
+    loaders = {path: Loader(path) for path in models}
+    names = [path.name for path in loaders]
+    for path, loader in loaders.items():
+        if names.count(path.name) > 1:
+            loader.name = str(path)
+        if now:
+            loader.offload()
+    return loaders
+
+
 def _runners(
-    models: tuple[Path, ...], engines: tuple[str, ...], isolate: bool
+    models: tuple[Path, ...],
+    loaders: dict[Path, Loader],
+    engines: tuple[str, ...],
+    isolate: bool,
 ) -> list[Runner]:
     from onnx_passes.config.engine_text import parse_engine
-    from onnx_passes.verify.runs import Loader, Runner
+    from onnx_passes.verify.runs import Runner
 
     if engines and not models:
         raise UsageError("--engine is given, and no MODEL to run on it")
@@ -188,11 +211,6 @@ def _runners(
         parse_engine(text, isolate=True if isolate else None)
         for text in engines or ("onnxruntime",)
     ]
-    loaders = {path: Loader(path) for path in models}
-    names = [path.name for path in loaders]
-    for path, loader in loaders.items():
-        if names.count(path.name) > 1:
-            loader.name = str(path)
     return [Runner(loaders[path], engine) for path in models for engine in made]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from typing import Any
 
 from onnx_passes.passes.base import Pass
@@ -67,7 +68,11 @@ def option_rows(cls: type[Pass]) -> list[tuple[str, str, str]]:
     for name, field in option_fields(cls).items():
         kind = getattr(field.annotation, "__name__", None) or str(field.annotation)
         if "[" in str(field.annotation) or "|" in str(field.annotation):
-            kind = str(field.annotation).replace("typing.", "")
+            # Validators are no part of the type, and their text holds an address.
+            kind = re.sub(
+                r"Annotated\[(\w+), (?:[^\[\]]|\[[^\[\]]*\])*\]", r"\1", str(field.annotation)
+            )
+            kind = kind.replace("typing.", "")
         default = "required" if field.is_required() else repr(field.default)
         rows.append((name, kind, default))
     return rows

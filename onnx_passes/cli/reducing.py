@@ -138,6 +138,16 @@ def _places(path: Path, output: Path, given: Mapping[str, Any]) -> None:
                 help="give another path",
             )
     check_destinations(output, {k: v for k, v in files.items() if k != "-o"}, read)
+    placed = "{model}" in (given["check"] or "")
+    if (
+        (given["check"] or given["interactive"])
+        and not placed
+        and given["iter_artifact"].exists()
+    ):
+        raise UsageError(
+            f"{given['iter_artifact']} is there already, in the place of candidates",
+            help="remove it, or name another file by --iter-artifact",
+        )
     if given["artifacts"] and given["artifacts"].exists() and not given["artifacts"].is_dir():
         raise UsageError(f"--artifacts {given['artifacts']} is no folder")
 

@@ -197,6 +197,14 @@ def test_the_model_is_never_written_over(cli, tmp_path, option):
     assert path.read_bytes() == MODEL.read_bytes()
 
 
+def test_a_file_in_the_place_of_candidates_is_left_alone(cli, tmp_path):
+    Path("onnx_passes_debug.onnx").write_text("mine")
+    outcome = cli("reduce", MODEL, "-o", "small.onnx", "--check", "false")
+    assert outcome.code == 2
+    assert "is there already" in outcome.err
+    assert Path("onnx_passes_debug.onnx").read_text() == "mine"
+
+
 def test_a_full_disk_ends_it_with_one_sentence(cli, tmp_path, monkeypatch):
     def full(self, content):
         raise OSError(28, "No space left on device", str(self))

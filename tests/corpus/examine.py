@@ -76,8 +76,10 @@ def examine(
         return f"no engine runs it even before: {stand_in}", None
     if is_random(engine, original, case):
         return "not verified: another result each time even before", None
-    if run.report.not_verified or run.report.exit_code:
-        return "not verified", f"{run.report.exit_code}: {run.report.not_verified}"
+    # Sequences and operators without a kernel have no result in float64 to be judged by.
+    open_ = [note for note in run.report.not_verified if "so tolerances decide" not in note]
+    if open_ or run.report.exit_code:
+        return "not verified", f"{run.report.exit_code}: {open_}"
     before, after = outputs(engine, original, case), outputs(engine, result, case)
     wrong = differences(before, after, contract)
     checked = [c for c in run.report.final if c.verdict is not Verdict.UNCHANGED]

@@ -130,9 +130,11 @@ def _runs(asked: AssertModel, model: ir.Model) -> Iterator[Finding]:
 
 def _told(bound: Finding, missing: list[str], what: str) -> Finding:
     """What is too much without what is missing is too much; the rest cannot be told."""
-    if not bound.holds or not missing:
+    if not missing:
         return bound
-    kind = bound.text.partition(":")[0]
+    kind, _, told = bound.text.partition(": ")
+    if not bound.holds:
+        return Finding(False, f"{kind}: at least {told}")
     told = f"{kind}: cannot be told, sizes or rules are missing of {len(missing):,} {what}"
     return Finding(False, f"{told}: {listed(missing)}", GIVE_SIZES)
 

@@ -28,8 +28,8 @@ FREE = _each(
     ReverseSequence ScatterElements ScatterND Shape Size Slice SpaceToDepth Split Squeeze Tile
     Transpose Trilu Unsqueeze Where Optional OptionalGetElement OptionalHasElement SequenceAt
     SequenceConstruct SequenceEmpty SequenceErase SequenceInsert SequenceLength
-    ConcatFromSequence SplitToSequence Compress Scatter CenterCropPad BitCast TensorScatter If Loop
-    Scan""",
+    ConcatFromSequence SplitToSequence Compress Scatter CenterCropPad BitCast TensorScatter
+    If Loop Scan""",
 )
 """Operators that move, make or choose elements, or run a body, and compute none themselves."""
 

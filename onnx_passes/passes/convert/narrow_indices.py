@@ -50,9 +50,11 @@ class NarrowIndices(Transformation):
     Sound because every index is the same number, and fits: constants are looked at, and what
     was cast from a narrower type fits by its type.
 
-    Leaves alone: indices of which nothing is known; inputs of the model, whose type is the
-    user's; operators that take int64 only; functions, whose constants have no initializers;
-    models before opset 11, in which the engines differ.
+    Leaves alone: what picks among integers of int64, as shape arithmetic does, through which
+    onnx infers shapes only where indices are int64 too; indices of which nothing
+    is known; inputs of the model, whose type is the user's; operators that take int64 only;
+    functions, whose constants have no initializers; models before opset 11, in which the
+    engines differ.
     """
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
@@ -84,6 +86,9 @@ def _narrow(
 ) -> bool:
     """Narrow the operands of a node that must be of one type, or leave them all."""
     operands = {p: v for p in places if p < len(node.inputs) and (v := node.inputs[p])}
+    data = node.inputs[0] if node.inputs else None
+    if data is None or data.dtype in (None, ir.DataType.INT64):
+        return False
     if not any(value.dtype is ir.DataType.INT64 for value in operands.values()):
         return False
     found: dict[int, Numbers | ir.Value] = {}

@@ -17,7 +17,6 @@ FIRST = (
     "fuse-mish",
     "fuse-hard-sigmoid",
     "fuse-hard-swish",
-    "fuse-silu",
     "fuse-rotary-embedding",
     "fuse-attention",
 )

@@ -3,6 +3,7 @@
 import math
 from typing import Any, ClassVar
 
+import onnx_ir as ir
 from onnxscript.rewriter import pattern
 
 from onnx_passes import passes
@@ -34,8 +35,9 @@ class FuseGelu(Transformation, RewriteRuleSetPass):
     kernel may find the limit.
 
     Leaves alone: models before opset 20; numbers that differ by more than their rounding to
-    single or double precision, and so formulas in half precision; formulas whose inner values
-    are read elsewhere; constants that callers may override, or that widen ``x``.
+    single precision, and so formulas in half precision; double precision, in whose tails
+    engines cancel digits differently; formulas whose inner values are read elsewhere;
+    constants that callers may override, or that widen ``x``.
     """
 
     requires: ClassVar[Any] = ("shape-inference",)
@@ -108,7 +110,11 @@ class _Check:
 
     def __call__(self, context: Any, x: Value) -> bool:
         numbers = NUMBERS[self.approximate]
-        return has_opset(context, 20) and spells(context, numbers, x)
+        return (
+            has_opset(context, 20)
+            and x.dtype is not ir.DataType.DOUBLE
+            and spells(context, numbers, x)
+        )
 
 
 class _Rewrite:

@@ -29,7 +29,8 @@ class FuseReduceSqueeze(Transformation, RewriteRuleSetPass):
     tensor that is reduced. ArgMax and ArgMin too.
 
     Leaves alone: axes that are computed, left out, or not the same; the same axes in other
-    numbers (1 and -1) where the rank is not known; a reduction that something else reads.
+    numbers (1 and -1) where the rank is not known; ArgMax and ArgMin of a scalar, or of a
+    tensor whose rank is not known; a reduction that something else reads.
     """
 
     requires: ClassVar[Any] = ("shape-inference",)
@@ -67,6 +68,8 @@ def _same_axes(context: Any, x: Value, t: Value, y: Value, **_: Any) -> bool:
         return False
     # Axes of the result before a Squeeze and behind an Unsqueeze are those of x.
     rank = rank_of(x)
+    if rank == 0 or (rank is None and reduction.op_type.startswith("Arg")):
+        return False  # engines take an ArgMax of a scalar, and keep no axis of it
     mine, theirs = counted(first, rank), counted(second, rank)
     if mine is None or theirs is None:
         mine, theirs = sorted(first), sorted(second)

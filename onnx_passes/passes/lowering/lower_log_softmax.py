@@ -1,9 +1,11 @@
 """Compute LogSoftmax by Exp, without overflow."""
 
+import onnx_ir as ir
+
 from onnx_passes import passes
 from onnx_passes.passes.base import Op, Value, Var
 from onnx_passes.passes.lowering._base import Site
-from onnx_passes.passes.lowering._primitives import Primitives
+from onnx_passes.passes.lowering._primitives import FLOATS, Primitives
 from onnx_passes.passes.lowering._softmax import SoftmaxPass
 
 
@@ -21,9 +23,12 @@ class LowerLogSoftmax(SoftmaxPass):
     on. Half precision is computed in single precision. The contract is a tolerance: engines
     sum up in another order.
 
-    Leaves alone: nodes whose type is not known, as in functions, and before opset 13 those
+    Leaves alone: doubles, which ``lower-functions`` lowers, since ONNX Runtime's kernel makes
+    numbers of NaN; nodes whose type is not known, as in functions, and before opset 13 those
     whose rank is not known or 0, or which are over no axis.
     """
+
+    dtypes = FLOATS - {ir.DataType.DOUBLE}
 
     def pattern(self, op: Op, x: Var) -> Var:
         return op.LogSoftmax(x, _outputs=["y"])

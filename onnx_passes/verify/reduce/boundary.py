@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from threading import Lock
 from typing import TYPE_CHECKING
 
 import onnx_ir as ir
@@ -36,6 +37,7 @@ class Boundary:
     fixed: bool = False
     why: str | None = None
     _recorded: Recording | None = None
+    _lock: Lock = field(default_factory=Lock, repr=False)
 
     def feeds(self) -> Feeds:
         """Return the inputs of the whole model: the given ones, the others made up.
@@ -90,15 +92,20 @@ class Boundary:
         return array if array.ndim <= 1 and array.size <= _SMALL else None
 
     def _record(self) -> Recording:
+        with self._lock:  # several candidates may be asked for values at a time
+            if self._recorded is None:
+                self._recorded = self._run()
+            return self._recorded
+
+    def _run(self) -> Recording:
         from onnx_passes.verify.recording import Recording, exposed
 
-        if self._recorded is None:
-            self._recorded = Recording(_MEMORY)
-            try:
-                feeds = self.feeds()
-                self._recorded.update(feeds)
-                with self.engine.prepare(exposed(self.model)) as session:
-                    self._recorded.update(session.run(feeds))
-            except OnnxPassesError as error:
-                self.why = error.message
-        return self._recorded
+        recorded = Recording(_MEMORY)
+        try:
+            feeds = self.feeds()
+            recorded.update(feeds)
+            with self.engine.prepare(exposed(self.model)) as session:
+                recorded.update(session.run(feeds))
+        except OnnxPassesError as error:
+            self.why = error.message
+        return recorded

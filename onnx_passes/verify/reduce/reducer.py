@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Lock
 
 import numpy as np
 import onnx_ir as ir
@@ -79,6 +80,7 @@ class Reducer:
     good: dict[Nodes, Outcome] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     _renderers: dict[Choice, Renderer] = field(default_factory=dict)
+    _lock: Lock = field(default_factory=Lock, repr=False)
 
     def __post_init__(self) -> None:
         """Read the answers that are there."""
@@ -186,9 +188,10 @@ class Reducer:
         )
 
     def _renderer(self, choose: Choice) -> Renderer:
-        if choose not in self._renderers:
-            self._renderers[choose] = Renderer(self.parts, choose)
-        return self._renderers[choose]
+        with self._lock:  # it takes the weights out of the model for a moment
+            if choose not in self._renderers:
+                self._renderers[choose] = Renderer(self.parts, choose)
+            return self._renderers[choose]
 
     def _feeds(self, inputs: Sequence[ir.Value]) -> Feeds | None:
         names = [str(value.name) for value in inputs if not value.is_initializer()]

@@ -1,18 +1,24 @@
 """One or several models on one or several engines: the same inputs, outputs held together.
 
 with Runner("model.onnx", OnnxRuntimeEngine()) as runner:
-    outputs = runner.infer({"x": x})
+outputs = runner.infer({"x": x})
 
 found = compare([Runner("a.onnx"), Runner("b.onnx")], generate(model))
 assert found.passed
 """
 
-from onnx_passes.verify.runs.compare import compare
-from onnx_passes.verify.runs.found import Found, Latency, Pair, Run
-from onnx_passes.verify.runs.judges import judge
-from onnx_passes.verify.runs.runner import Loader, Runner
-from onnx_passes.verify.runs.saved import open_results, save_results
-from onnx_passes.verify.runs.settings import Settings
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from onnx_passes.verify.runs.comparison import compare
+    from onnx_passes.verify.runs.found import Found, Latency, Pair, Run
+    from onnx_passes.verify.runs.judges import judge
+    from onnx_passes.verify.runs.runner import Loader, Runner
+    from onnx_passes.verify.runs.saved import open_results, save_results
+    from onnx_passes.verify.runs.settings import Settings
 
 __all__ = [
     "Found",
@@ -27,3 +33,19 @@ __all__ = [
     "open_results",
     "save_results",
 ]
+
+_HOMES = {
+    "compare": "comparison",
+    **dict.fromkeys(("Found", "Latency", "Pair", "Run"), "found"),
+    "judge": "judges",
+    **dict.fromkeys(("Loader", "Runner"), "runner"),
+    **dict.fromkeys(("open_results", "save_results"), "saved"),
+    "Settings": "settings",
+}
+
+
+def __getattr__(name: str) -> Any:
+    # A model is read before the rest is loaded: reading takes the most memory.
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)

@@ -28,12 +28,16 @@ class Batch:
     """Values computed by one session.
 
     Attributes:
-        model: The model, with these values as its outputs.
+        source: A model that has them among its outputs.
         names: Their names, in topological order.
     """
 
-    model: ir.Model
+    source: ir.Model
     names: tuple[str, ...]
+
+    def model(self) -> ir.Model:
+        """Make a model with these values as its outputs; it is not kept."""
+        return _with_outputs(self.source, self.names)
 
 
 @dataclass(frozen=True)
@@ -98,7 +102,7 @@ def plan(
         for name, count in _sizes(whole, names, feeds, engine, notes).items():
             sizes[name] = max(count, sizes.get(name, 0))
     groups = _groups(names, sizes, capacity, notes)
-    batches = [Batch(_with_outputs(whole, group), tuple(group)) for group in groups]
+    batches = [Batch(whole, tuple(group)) for group in groups]
     return Plan(tuple(batches), frozenset(own), makers(base), tuple(notes))
 
 

@@ -24,7 +24,7 @@ from onnx_passes.io.atomic import pending
 from onnx_passes.runtime.base import Data
 from onnx_passes.verify.runs.found import SAVED, Found, Run
 from onnx_passes.verify.runs.functions import existing
-from onnx_passes.verify.runs.metadata import KEY, described, metadata
+from onnx_passes.verify.runs.metadata import KEY, described, fault, metadata
 from onnx_passes.verify.runs.spool import Spool
 from onnx_passes.verify.runs.zipped import open_zip, write_zip
 from onnx_passes.verify.saved import read_samples, write_samples
@@ -103,15 +103,17 @@ def open_results(path: str | os.PathLike[str]) -> list[Run]:
         return open_zip(full)
     samples = [dict(sample) for sample in read_samples(full)]
     meta: Any = {}
-    counts = {full.stem: len(samples)}
+    counts = [(full.stem, len(samples))]
     if full.suffix == ".json":
         root = json.loads(full.read_bytes())
         meta = root.get(KEY, {}) if isinstance(root, dict) else {}
         if isinstance(root, dict):
-            counts = {str(name): len(steps) for name, steps in root.get("lst", [])}
-    runs = described(meta, full) if meta else [_unknown(name) for name in counts]
+            counts = [(str(name), len(steps)) for name, steps in root.get("lst", [])]
+    runs = described(meta, full) if meta else [_unknown(name) for name, _ in counts]
     start = 0
-    for run, count in zip(runs, counts.values(), strict=True):
+    if len(runs) != len(counts):
+        raise fault(full, f"describes {len(runs)} runs, and holds {len(counts)}")
+    for run, (_, count) in zip(runs, counts, strict=True):
         values = Spool(1 << 62)
         for index, sample in enumerate(samples[start : start + count]):
             values.put(index, dict(sample))

@@ -125,11 +125,10 @@ def open_zip(path: Path) -> list[Run]:
     try:
         with zipfile.ZipFile(path) as archive:
             index = json.loads(archive.read(_INDEX))
-        samples = index["values"]
-        runs = described(index[KEY], path)
+        pairs = list(zip(described(index[KEY], path), index["values"], strict=True))
     except (OSError, ValueError, TypeError, KeyError, zipfile.BadZipFile) as error:
         raise fault(path, f"holds no results: {error}") from error
-    for run, own in zip(runs, samples, strict=True):
-        values: Values = ZipValues(path, own)
+    for run, samples in pairs:
+        values: Values = ZipValues(path, samples)
         run.values = values
-    return runs
+    return [run for run, _ in pairs]

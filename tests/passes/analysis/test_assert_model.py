@@ -73,6 +73,11 @@ def test_says_by_how_much_and_where(options, told):
     assert told in complaint(**options)
 
 
+def test_what_is_too_much_without_what_is_not_known_is_too_much():
+    model = "(float[8] x, float[N] z) => (float[8] y, float[N] w) { y = Exp(x) w = Exp(z) }"
+    assert "operations: at least 8 FLOP, at most 7 FLOP" in complaint(model, max_flops=7)
+
+
 def test_several_are_told_together():
     text = complaint(max_nodes=1, ops_absent=["Exp"], max_opset=20)
     assert text.startswith("2 of 3 assertions failed:\n")

@@ -45,3 +45,14 @@ def test_it_looks_into_subgraphs():
     assert RaiseOpset()(old).modified
     branch = old.graph[0].attributes["then_branch"].as_graph()
     assert "axes" not in branch[-1].attributes
+
+
+def test_softsign_of_double_still_runs():
+    """ONNX Runtime has no kernel for it, and knows the function in opset 18 only."""
+    old = ir.from_onnx_text(
+        """<ir_version: 10, opset_import: ["" : 18]> m (double[2] x) => (double[2] y)
+        { y = Softsign(x) }"""
+    )
+    pass_ = RaiseOpset()
+    assert not pass_(old).modified
+    assert "Softsign" in pass_.context.notes[0]

@@ -63,12 +63,12 @@ def test_fires_on_tanh(body, rewrites):
     rewrites(FuseGelu(), formula(body), graph('y = Gelu<approximate = "tanh">(x)'))
 
 
-def test_fires_on_numbers_of_one_element_and_of_double_precision(rewrites):
-    before = """(double[2,3] x) => (double[2,3] y) <double[1] slope = {0.7978845608028654},
-      double[1] cubic = {0.044715}, int64 three = {3}, double[1] one = {1},
-      double half = {0.5}> { c = Pow(x, three) k = Mul(c, cubic) i = Add(k, x)
+def test_fires_on_numbers_of_one_element(rewrites):
+    before = """(float[2,3] x) => (float[2,3] y) <float[1] slope = {0.7978845834732056},
+      float[1] cubic = {0.044715}, int64 three = {3}, float[1] one = {1},
+      float half = {0.5}> { c = Pow(x, three) k = Mul(c, cubic) i = Add(k, x)
       a = Mul(i, slope) e = Tanh(a) s = Add(e, one) p = Mul(x, s) y = Mul(p, half) }"""
-    after = '(double[2,3] x) => (double[2,3] y) { y = Gelu<approximate = "tanh">(x) }'
+    after = '(float[2,3] x) => (float[2,3] y) { y = Gelu<approximate = "tanh">(x) }'
     rewrites(FuseGelu(), before, after)
 
 
@@ -115,6 +115,12 @@ PLAIN = "a=Div(x,root) e=Erf(a) s=Add(e,one) p=Mul(x,s) "
         ),
         pytest.param(
             formula(CUBE + "h=Mul(half,x) s=Add(one,e) y=Mul(h,s)", three=2.0), id="square"
+        ),
+        pytest.param(
+            """(double[2,3] x) => (double[2,3] y) <double root = {1.4142135623730951},
+            double one = {1}, double half = {0.5}> { a = Div(x, root) e = Erf(a)
+            s = Add(e, one) p = Mul(x, s) y = Mul(p, half) }""",
+            id="double-precision",
         ),
         pytest.param(
             # The parser wants the bits of float16: 1.414, 1 and 0.5.

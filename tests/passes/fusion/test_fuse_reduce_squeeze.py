@@ -67,3 +67,12 @@ def test_looks_into_functions(rewrites):
       a = Constant<value_ints = [-1]>() t = ReduceSum(x, a) y = Squeeze(t, a) }"""
     (function,) = rewrites(FuseReduceSqueeze(), text).functions.values()
     assert [node.op_type for node in function if node.inputs] == ["ReduceSum"]
+
+
+@pytest.mark.parametrize("name", ["ArgMax", "ArgMin"])
+def test_an_argument_of_a_scalar_has_no_axis_to_keep(name, leaves_alone):
+    head = "(float x) => (int64[?] y)"
+    leaves_alone(
+        FuseReduceSqueeze(),
+        graph(f"t = {name}<keepdims = 0>(x) y = Unsqueeze(t, a)", head, a=[0]),
+    )

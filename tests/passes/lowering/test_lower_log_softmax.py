@@ -5,7 +5,7 @@ from onnx_passes.passes.lowering.lower_log_softmax import LowerLogSoftmax
 
 @pytest.mark.parametrize("call", ["LogSoftmax(x)"])
 def test_fires(call, lowers_elementwise):
-    kinds = lowers_elementwise(LowerLogSoftmax(), call, 13, types=("float", "double"))
+    kinds = lowers_elementwise(LowerLogSoftmax(), call, 13, types=("float", "float16"))
     assert "LogSoftmax" not in kinds
 
 
@@ -32,3 +32,7 @@ def test_old_opsets_flatten(opset, axis, lowers):
         f"""<ir_version: 8, opset_import: ["" : {opset}]> g
         (float[2,3,4] x) => (float[2,3,4] y) {{ y = LogSoftmax<axis = {axis}>(x) }}""",
     )
+
+
+def test_leaves_doubles_alone(leaves_alone):
+    leaves_alone(LowerLogSoftmax(), "(double[2] x) => (double[2] y) { y = LogSoftmax(x) }")

@@ -2,6 +2,7 @@ import pytest
 
 from onnx_passes.passes.lowering.lower_max_pool import LowerMaxPool
 
+PASS = LowerMaxPool(assume_no_nan=True)
 PADDED = "<kernel_shape = [3, 2], pads = [1, 0, 1, 1]>"
 
 
@@ -13,7 +14,7 @@ def model(attributes, shape="2,3,7,8", opset=20, dtype="float"):
 
 @pytest.mark.parametrize("opset", [9, 10, 12, 18, 20])
 def test_fires(opset, lowers):
-    kinds = lowers(LowerMaxPool(), model(PADDED, opset=opset))
+    kinds = lowers(PASS, model(PADDED, opset=opset))
     assert kinds.count("Gather") == 2
 
 
@@ -33,7 +34,7 @@ def test_fires(opset, lowers):
     ],
 )
 def test_fires_on_forms(attributes, lowers):
-    lowers(LowerMaxPool(), model(attributes, "N,3,7,8"))
+    lowers(PASS, model(attributes, "N,3,7,8"))
 
 
 @pytest.mark.parametrize(
@@ -44,12 +45,12 @@ def test_fires_on_forms(attributes, lowers):
     ],
 )
 def test_fires_on_ranks(attributes, shape, lowers):
-    lowers(LowerMaxPool(), model(attributes, shape))
+    lowers(PASS, model(attributes, shape))
 
 
 @pytest.mark.parametrize("dtype", ["double", "float16", "int8", "uint8"])
 def test_fires_on_types(dtype, lowers):
-    lowers(LowerMaxPool(), model(PADDED, dtype=dtype))
+    lowers(PASS, model(PADDED, dtype=dtype))
 
 
 @pytest.mark.parametrize(
@@ -71,14 +72,22 @@ def test_fires_on_types(dtype, lowers):
     ],
 )
 def test_leaves_alone(text, leaves_alone):
-    leaves_alone(LowerMaxPool(), text)
+    leaves_alone(PASS, text)
 
 
 def test_leaves_functions_alone(leaves_functions_alone):
-    leaves_functions_alone(LowerMaxPool(), "MaxPool<kernel_shape = [2, 2]>(x)")
+    leaves_functions_alone(PASS, "MaxPool<kernel_shape = [2, 2]>(x)")
 
 
 def test_leaves_alone_what_shows_its_indices(leaves_alone):
     text = """(float[1,1,4,4] x) => (float[1,1,3,3] y, int64[1,1,3,3] i) {
     y, i = MaxPool<kernel_shape = [2, 2]>(x) }"""
-    leaves_alone(LowerMaxPool(), text)
+    leaves_alone(PASS, text)
+
+
+def test_leaves_floats_alone_unless_none_is_nan(leaves_alone):
+    leaves_alone(LowerMaxPool(), model(PADDED))
+
+
+def test_integers_are_never_nan(lowers):
+    lowers(LowerMaxPool(), model(PADDED, dtype="uint8"))

@@ -215,8 +215,10 @@ class _Comparison:
                         spool.put(sample, outputs)
                     if tally is not None:
                         tally.add(sample, outputs, todo.outputs)
-                        if settings.fail_fast and tally.failed:
-                            break
+                    # They would stay while the next session is made ready and runs.
+                    outputs = {}
+                    if settings.fail_fast and tally is not None and tally.failed:
+                        break
             if settings.fail_fast and tally is not None and tally.failed:
                 break
         if tally is not None:
@@ -318,7 +320,7 @@ def _check_sample(index: int, feeds: Feeds, name: str, model: ir.Model) -> None:
 
 @contextmanager
 def _session(runner: Runner, batch: Batch, *, as_it_is: bool) -> Iterator[Session]:
-    with runner.engine.prepare(runner.model if as_it_is else batch.model) as session:
+    with runner.engine.prepare(runner.model if as_it_is else batch.model()) as session:
         yield session
 
 

@@ -1,0 +1,128 @@
+"""Bound the values of a model by interval arithmetic."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import onnx_ir as ir
+
+from onnx_passes import passes
+from onnx_passes.errors import OptionError
+from onnx_passes.passes._support.tensors import constant_of
+from onnx_passes.passes.analysis._intervals import UNBOUNDED, Interval, Rules, hull, of_type
+from onnx_passes.passes.analysis._sized import sized
+from onnx_passes.passes.base import Analysis
+from onnx_passes.passes.naming import did_you_mean
+
+SHOWN = 20
+
+
+@dataclass(frozen=True)
+class Ranges:
+    """Between which numbers the elements of each value lie.
+
+    Attributes:
+        intervals: The least and the greatest number by value, those of subgraphs included;
+            infinite where nothing is known. An element that is NaN is in no interval.
+        unbounded: Number of values of which nothing is known.
+    """
+
+    intervals: dict[str, Interval]
+    unbounded: int
+
+
+@passes.register()
+@passes.register("analysis")
+class ValueRanges(Analysis):
+    """Bound the values of a model by interval arithmetic.
+
+    Finds: between which numbers the elements of each value lie that are not NaN, from the
+    constants, the types, and what is said of the inputs. Intervals are moved outwards by what
+    engines may round, and an integer that may overflow can be anything. An operator without
+    a rule, the body of a Loop or Scan, and what needs a size that is not known give an
+    interval without ends. How values depend on each other is not seen: x - x is not 0.
+
+    Attributes:
+        inputs: The least and the greatest number of inputs, by name: ``{image: [0, 1]}``.
+        dims: Sizes of dynamic dimensions, by name, on which sums depend.
+    """
+
+    inputs: dict[str, tuple[float, float]] = {}  # noqa: RUF012 - a default, never changed
+    dims: dict[str, int] = {}  # noqa: RUF012 - the default of an option, never changed
+
+    def analyse(self, model: ir.Model) -> Ranges:
+        """Return the intervals, and note those of the outputs for the report.
+
+        Raises:
+            OptionError: There is no such input or dimension, or a range is none.
+        """
+        found = ranges_of(model, self.inputs, self.dims, name=self.name)
+        count = len(found.intervals)
+        self.context.notes.append(
+            f"{count - found.unbounded:,} of {count:,} values are bounded"
+        )
+        for value in model.graph.outputs[:SHOWN]:
+            low, high = found.intervals.get(value.name or "", UNBOUNDED)
+            self.context.notes.append(f"{value.name} lies in [{low:.6g}, {high:.6g}]")
+        return found
+
+
+def ranges_of(
+    model: ir.Model,
+    inputs: Mapping[str, Interval],
+    dims: Mapping[str, int],
+    *,
+    name: str = "value-ranges",
+) -> Ranges:
+    """Bound the values of a model.
+
+    Args:
+        model: It is not changed.
+        inputs: The least and the greatest number of inputs, by name.
+        dims: Sizes of dynamic dimensions, by name.
+        name: The pass that asks, for errors.
+
+    Raises:
+        OptionError: There is no such input or dimension, or a range is none.
+    """
+    graph = sized(model, dims, name).graph
+    values = {value.name or "": value for value in graph.inputs}
+    known: dict[ir.Value, Interval] = {}
+    for key, (low, high) in inputs.items():
+        if key not in values:
+            hint = did_you_mean(key, values, f"its inputs are: {', '.join(values)}")
+            raise OptionError(f"{name}: the model has no input {key!r}", help=hint)
+        if not low <= high:
+            raise OptionError(
+                f"{name}: [{low}, {high}] is no range of input {key!r}",
+                help="give the least number, then the greatest",
+            )
+        known[values[key]] = (low, high)
+    _visit(graph, known, Rules(known))
+    named = {value.name: interval for value, interval in known.items() if value.name}
+    return Ranges(named, sum(interval == UNBOUNDED for interval in named.values()))
+
+
+def _visit(graph: ir.Graph, known: dict[ir.Value, Interval], rules: Rules) -> None:
+    """Fill in what nodes compute, in topological order."""
+    for value in graph.inputs:
+        known.setdefault(value, of_type(value.dtype))
+    for node in graph:
+        bodies = [
+            body
+            for attribute in node.attributes.values()
+            if attribute.type == ir.AttributeType.GRAPH and not attribute.is_ref()
+            for body in (attribute.as_graph(),)
+        ]
+        for body in bodies:
+            _visit(body, known, rules)
+        for index, value in enumerate(node.outputs):
+            if bodies and node.op_type == "If" and not node.domain:
+                known[value] = hull(*(rules.of(body.outputs[index]) for body in bodies))
+            elif constant_of(value) is not None:
+                known[value] = rules.of(value)
+            elif index == 0 or node.op_type == "Split":
+                known[value] = rules.output(node)
+            else:
+                known[value] = of_type(value.dtype)
