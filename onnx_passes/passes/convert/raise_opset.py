@@ -9,9 +9,9 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.errors import PassError
+from onnx_passes.graph.walk import all_nodes
 from onnx_passes.passes.base import Transformation
 from onnx_passes.passes.convert.convert_opset import ConvertOpset
-from onnx_passes.surgery.walk import all_nodes
 
 UNUSUAL = (ir.DataType.DOUBLE, ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
 """Types that engines lack kernels for: ONNX Runtime runs Softsign of double in opset 18."""

@@ -10,13 +10,13 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.errors import PassError
+from onnx_passes.graph.walk import graphs_within
 from onnx_passes.passes._support.ir_version import require_free_initializers
 from onnx_passes.passes.annotation.shape_inference import try_infer_shapes
 from onnx_passes.passes.base import Transformation
 from onnx_passes.passes.convert._ports import find
 from onnx_passes.passes.convert._probe import Baked, Place, Probe, constant, forget_shapes
 from onnx_passes.passes.replace import Namer
-from onnx_passes.graph.walk import graphs_within
 
 MOST_ROUNDS = 100
 SHOWN = 5
