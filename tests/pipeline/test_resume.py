@@ -343,6 +343,19 @@ def test_a_killed_run_resumed_gives_the_same_bytes(tmp_path, name):
     assert done.stdout.count(" killed ") >= 5
 
 
+@pytest.mark.slow
+def test_a_killed_run_of_a_transformer_resumed_gives_the_same_bytes(tmp_path):
+    from benchmarks.models import transformer
+
+    path = tmp_path / "transformer.onnx"
+    onnx.save(transformer(layers=2, hidden=32, heads=2, ffn=64, vocab=64), path)
+    command = [sys.executable, str(HERE / "kill_and_resume.py"), str(path), "optimize"]
+    command += [str(tmp_path), "9", "2"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=900)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count(" killed ") >= 15
+
+
 def test_what_drifted_before_the_interruption_is_traced_after_it(tmp_path):
     steps = ("eliminate-identity", "resume-drift", "resume-fold", "resume-break")
     assert run(tmp_path, broken=True, steps=steps).report.passes[-1].verdict.value == "failed"
