@@ -1,22 +1,27 @@
-"""``onnx-passes inspect``: what a model, or saved data, hold."""
+"""``onnx-passes inspect``: what models and saved data hold, which nodes an engine takes."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from onnx_passes.errors import UsageError
 
+if TYPE_CHECKING:
+    from onnx_passes.io.load import LoadedModel
+    from onnx_passes.verify.partition import Part
+
 _HELP = """\
-Tell what a model, or saved data, hold.
+Tell what a model, or saved data, hold, and which nodes an engine takes.
 
 \b
 Examples:
   onnx-passes inspect model model.onnx --show layers
   onnx-passes inspect data inputs.npz --stats
+  onnx-passes inspect capability model.onnx --engine tensorrt-rtx
 """
 _MODEL = """\
 Tell the inputs, outputs, opsets and nodes of MODEL, in stable text meant for diff.
@@ -33,6 +38,21 @@ Tell what saved inputs or outputs hold: .npz, .npy, .json, .pb, ONNX test data f
 Examples:
   onnx-passes inspect data inputs.npz --histogram
   onnx-passes inspect data results.json --all --json
+"""
+_CAPABILITY = """\
+Tell which nodes of MODEL an engine rejects, and why.
+
+TensorRT's parser is asked again about what is left, until it takes that. ONNX Runtime is asked
+about each node alone; a provider without the CPU to fall back to. Nothing is executed.
+
+\b
+Exit codes:
+  0 the engine takes the model, 1 it rejects nodes, 3 the engine is not on this machine
+
+\b
+Examples:
+  onnx-passes inspect capability model.onnx --engine onnxruntime
+  onnx-passes inspect capability model.onnx --engine tensorrt-rtx --partition parts --json
 """
 
 
@@ -73,6 +93,61 @@ def model(
         click.echo(f"unbounded {line}")
     for note in loaded.notes:
         click.echo(f"note: {note}", err=True)
+
+
+@command.command("capability", help=_CAPABILITY)
+@click.argument("file", metavar="MODEL")
+@click.option("--engine", required=True, metavar="ENGINE", help="As compare has them.")
+@click.option(
+    "--partition",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Save the parts that the engine takes, and the rest, as models.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("--debug", is_flag=True, hidden=True)
+def capability(
+    file: str, engine: str, partition: Path | None, as_json: bool, debug: bool
+) -> None:
+    """Tell which nodes of a model an engine rejects."""
+    del debug
+    from onnx_passes.config.engine_text import parse_engine
+    from onnx_passes.io.load import load_model
+    from onnx_passes.verify import capability as capabilities
+
+    if partition is not None and partition.exists() and not partition.is_dir():
+        raise UsageError(f"--partition {partition} is a file", help="name a folder")
+    asked, loaded = parse_engine(engine), load_model(file)
+    found = capabilities.capability(loaded.model, asked)
+    told = found.as_dict()
+    if partition is not None:
+        told["parts"] = _save(found.parts(), partition, loaded)
+    if as_json:
+        click.echo(json.dumps(told, indent=2))
+    else:
+        for line in capabilities.lines(told):
+            click.echo(line)
+    raise click.exceptions.Exit(0 if found.supported else 1)
+
+
+def _save(parts: list[Part], folder: Path, source: LoadedModel) -> list[dict[str, Any]]:
+    from onnx_passes.io.save import save_model
+
+    told = []
+    for index, part in enumerate(parts):
+        kind = "supported" if part.supported else "rest"
+        place = folder / f"part_{index}_{kind}.onnx"
+        save_model(part.model, place, source=source)
+        told.append(
+            {
+                "file": str(place),
+                "supported": part.supported,
+                "nodes": len(part.model.graph),
+                "inputs": [str(value.name) for value in part.model.graph.inputs],
+                "outputs": [str(value.name) for value in part.model.graph.outputs],
+            }
+        )
+    return told
 
 
 @command.command("data", help=_DATA)

@@ -11,9 +11,10 @@ import onnx_ir as ir
 
 from onnx_passes.contracts.elements import blocks, kind_of, widen
 from onnx_passes.errors import EngineError, EngineUnavailableError
-from onnx_passes.graph.copy import copy_model, copy_nodes
-from onnx_passes.graph.walk import all_graphs, captured_values
+from onnx_passes.graph.copy import copy_model
+from onnx_passes.graph.walk import all_graphs
 from onnx_passes.runtime.base import Engine
+from onnx_passes.verify.alone import alone, name_of, untyped
 from onnx_passes.verify.checker import complaints
 from onnx_passes.verify.structure import check_structure
 
@@ -144,26 +145,13 @@ def _nodes(model: ir.Model, engine: Engine) -> Iterator[Finding]:
 
 
 def _node(node: ir.Node, model: ir.Model, engine: Engine) -> Iterator[Finding]:
-    name = node.name or (str(node.outputs[0].name) if node.outputs else "")
-    used = [v for v in dict.fromkeys((*node.inputs, *captured_values(node))) if v is not None]
-    fed = [v for v in used if v.const_value is None or v.producer() is not None]
-    if untyped := [v.name for v in fed if v.type is None]:
-        text = f"{node.op_type} {name!r} was not run alone: no type is known of {untyped[0]!r}"
+    name = name_of(node)
+    if (value := untyped(node)) is not None:
+        text = f"{node.op_type} {name!r} was not run alone: no type is known of {value!r}"
         yield Finding("warning", "not-checked", name, text)
         return
-    (copy,), values = copy_nodes([node])
-    graph = ir.Graph(
-        [values[v] for v in fed],
-        [value for value in copy.outputs if value.name],
-        nodes=[copy],
-        initializers=[values[v] for v in used if v not in fed],
-        opset_imports=dict(model.graph.opset_imports),
-        name="node",
-    )
-    functions = list(copy_model(model).functions.values()) if model.functions else []
-    alone = ir.Model(graph, ir_version=model.ir_version, functions=functions)
     try:
-        with engine.prepare(alone):
+        with engine.prepare(alone(node, model)):
             pass
     except EngineUnavailableError:
         raise

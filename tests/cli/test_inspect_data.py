@@ -64,3 +64,34 @@ def test_bad_input_is_one_sentence(cli, tmp_path, words, code, says):
 )
 def test_help_shows_two_examples(cli, words):
     assert cli(*words, "-h").out.count(f"onnx-passes {' '.join(words)} ") >= 2 + 1
+
+
+ODD = """<ir_version: 10, opset_import: ["": 20, "my": 1]>
+main (float[2] a) => (float[2] y) <float[2] c> { b = Relu(a) [odd] c = my.Op(b) y = Neg(c) }"""
+
+
+def test_what_an_engine_rejects_is_told_and_the_parts_are_saved(cli, write):
+    write("odd.onnxtxt", ODD)
+    words = ("inspect", "capability", "odd.onnxtxt", "--engine", "onnxruntime")
+    done = cli(*words, "--partition", "parts")
+    assert done.code == 1
+    assert "onnxruntime rejects 1 of 3 nodes" in done.out
+    assert done.out.startswith("my::Op 'odd': ")
+    assert "1 nodes  b -> c" in done.out
+    taken = cli(*words[:2], "parts/part_2_supported.onnx", *words[3:], "--json")
+    assert taken.code == 0
+    assert json.loads(taken.out)["supported"] is True
+
+
+@pytest.mark.parametrize(
+    ("engine", "code", "says"),
+    [
+        ("onnxruntime{provider=CUDAExecutionProvider}", 3, "has no CUDAExecutionProvider"),
+        ("onnxrutime", 2, "did you mean 'onnxruntime'"),
+    ],
+)
+def test_an_engine_that_is_not_there_is_told(cli, write, engine, code, says):
+    write("odd.onnxtxt", ODD)
+    done = cli("inspect", "capability", "odd.onnxtxt", "--engine", engine, "--json")
+    assert (done.code, done.out) == (code, "")
+    assert says in done.err
