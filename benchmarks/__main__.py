@@ -1,7 +1,7 @@
 """``python -m benchmarks [SECTION]...``: measure, print Markdown.
 
-The sections are optimize, driver, regions, faults, failures and, only where named, certify,
-compare, corpus, reduce and verification.
+The sections are optimize, driver, regions, faults, failures, startup and, only where
+named, certify, compare, corpus, reduce and verification.
 
 Each figure is a median of several runs. A run of the command line is a process of its own, and
 verified and unverified runs take turns, so that a machine that slows down slows both.
@@ -20,6 +20,7 @@ from benchmarks import (
     reduce,
     regions,
     side_by_side,
+    startup,
     verification,
 )
 from benchmarks.certify import report
@@ -33,6 +34,7 @@ SECTIONS: dict[str, Callable[[], list[str]]] = {
     "driver": driver.tables,
     "faults": table.tables,
     "failures": failures.tables,
+    "startup": startup.tables,
     "certify": report.tables,
     "corpus": corpus.tables,
     "reduce": reduce.tables,

@@ -21,6 +21,11 @@ Exit codes:
   0  the engine is written
   2  bad usage
   3  the model cannot be read, or is not compiled, or the compiler is not on this machine
+
+\b
+Examples:
+  onnx-passes build model.onnx -o model.engine
+  onnx-passes build model.onnx -o model.engine --compute-capabilities 8.6,8.9 --tf32
 """
 
 

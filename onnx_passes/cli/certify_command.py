@@ -18,6 +18,20 @@ if TYPE_CHECKING:
     from onnx_passes.passes.base import Pass
 
 CERTIFICATES = "certificates"
+HELP = """\
+Test and prove rewrite rules on their own, without a model.
+
+Without PASS and --rules, all registered passes.
+
+\b
+Exit codes:
+  1 a rule is refuted, or keeps less than its pass declares, 4 one could not be judged
+
+\b
+Examples:
+  onnx-passes certify fuse-gelu --time 30s
+  onnx-passes certify --rules my_rules:RULES --level test --json verdicts.json
+"""
 
 
 class Seconds(click.ParamType[float]):
@@ -59,7 +73,7 @@ class Target:
         return [] if level == "prove" else [None]
 
 
-@click.command("certify")
+@click.command("certify", help=HELP)
 @click.argument("passes", nargs=-1, metavar="[PASS]...")
 @click.option(
     "--rules", multiple=True, metavar="MODULE:OBJECT", help="Rules or passes from anywhere."
@@ -107,11 +121,7 @@ def command(
     reproducers: Path,
     debug: bool,
 ) -> None:
-    """Test and prove rewrite rules on their own, without a model.
-
-    Without PASS and --rules, all registered passes. Exit code 1: a rule is refuted, or keeps
-    less than its pass declares; 4: one could not be judged.
-    """
+    """Test and prove rewrite rules on their own."""
     del debug
     targets = [*_passes(passes, everything=not passes and not rules), *map(_outside, rules)]
     if check:

@@ -6,13 +6,38 @@ import json
 
 import click
 
+HELP = """\
+Check a pipeline file, or print the JSON Schema of all of them.
 
-@click.group("config", no_args_is_help=True)
+\b
+Examples:
+  onnx-passes config check optimize --set verify.memory_limit=2GiB
+  onnx-passes config schema > onnx-passes.schema.json
+"""
+_CHECK = """\
+Check FILE (or a shipped pipeline), and print the pipeline that it stands for.
+
+\b
+Examples:
+  onnx-passes config check pipeline.yaml
+  onnx-passes config check optimize
+"""
+_SCHEMA = """\
+Print the JSON Schema of pipeline files, so that editors complete them.
+
+\b
+Examples:
+  onnx-passes config schema > onnx-passes.schema.json
+  onnx-passes config schema -c pipeline.yaml
+"""
+
+
+@click.group("config", help=HELP, no_args_is_help=True)
 def command() -> None:
     """Check a pipeline file, or print the JSON Schema of all of them."""
 
 
-@command.command("check")
+@command.command("check", help=_CHECK)
 @click.argument("file")
 @click.option("-s", "--set", "overrides", multiple=True, metavar="KEY=VALUE")
 @click.option("--debug", is_flag=True, hidden=True)
@@ -29,7 +54,7 @@ def check(file: str, overrides: tuple[str, ...], debug: bool) -> None:
     click.echo(format_pipeline(pipeline))
 
 
-@command.command("schema")
+@command.command("schema", help=_SCHEMA)
 @click.option("-c", "--config", help="Pipeline file whose passes are offered as well.")
 @click.option("--debug", is_flag=True, hidden=True)
 def schema(config: str | None, debug: bool) -> None:

@@ -4,8 +4,17 @@ from __future__ import annotations
 
 import click
 
+HELP = """\
+Explain a PASS, or each pass of a group: docstring, options, contract.
 
-@click.command("explain")
+\b
+Examples:
+  onnx-passes explain fuse-batch-normalization
+  onnx-passes explain eliminate
+"""
+
+
+@click.command("explain", help=HELP)
 @click.argument("name", metavar="PASS")
 @click.option("-c", "--config", help="Pipeline file whose imports are known as well.")
 @click.option("--debug", is_flag=True, hidden=True)

@@ -7,8 +7,17 @@ from typing import Any
 
 import click
 
+HELP = """\
+List the passes: group, contract, what they do. With WORDs, those that hold them all.
 
-@click.command("list")
+\b
+Examples:
+  onnx-passes list
+  onnx-passes list fuse gelu --json
+"""
+
+
+@click.command("list", help=HELP)
 @click.argument("words", nargs=-1, metavar="[WORD]...")
 @click.option("-c", "--config", help="Pipeline file whose imports are listed as well.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")

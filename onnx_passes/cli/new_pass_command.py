@@ -9,8 +9,17 @@ from string import Template
 
 import click
 
+HELP = """\
+Write NAME (merge-relus, say) as a pass that runs, and a test that passes.
 
-@click.command("new-pass")
+\b
+Examples:
+  onnx-passes new-pass merge-relus
+  onnx-passes new-pass fold-my-scales -d my_passes
+"""
+
+
+@click.command("new-pass", help=HELP)
 @click.argument("name")
 @click.option(
     "-d",
