@@ -20,7 +20,7 @@ from onnx_passes.runtime.weightless import split_weights
 from onnx_passes.verify.reduce.boundary import Boundary
 from onnx_passes.verify.reduce.ledger import Ledger, Question, Trial
 from onnx_passes.verify.reduce.outcome import Candidate, Check, Outcome, Status
-from onnx_passes.verify.reduce.parts import Nodes, Parts
+from onnx_passes.verify.reduce.parts import Nodes, Parts, Piece
 from onnx_passes.verify.reduce.render import Renderer
 from onnx_passes.verify.reduce.search import Mode, search
 
@@ -116,8 +116,8 @@ class Reducer:
             raise ModelError("the model has no nodes that could be taken away")
         if not self.fail([whole])[0]:
             raise self._nothing(self.ledger.ask([self._question(whole)])[0])
-        kept = search(self.parts, self, self.mode, whole)
-        if not self.good:
+        kept = search(self.parts, self, self.mode, self._suspected(whole))
+        if not self._discerns(kept):
             self._control()
         model = self.parts.part(kept)
         assert model is not None
@@ -141,6 +141,29 @@ class Reducer:
             good=self._nearest_good(kept),
             notes=tuple(self.notes),
         )
+
+    def _suspected(self, whole: Nodes) -> Nodes:
+        """Return a suspect that fails by itself, with what it needs, or else all."""
+        if self.mode != "auto" or len(whole) == 1:
+            return whole
+        from onnx_passes.verify.reduce.localize import suspects
+
+        outcome = self.ledger.ask([self._question(whole)])[0]
+        for index in suspects(self.parts, self.check, outcome):
+            alone = self.parts.grow([index])
+            if self.fail([alone])[0]:
+                return alone
+        return whole
+
+    def _discerns(self, kept: Nodes) -> bool:
+        """Whether the check passes any part; where none was seen, what is beside is tried."""
+        edges = (self.parts.parents, self.parts.children)
+        near = {other for index in kept for links in edges for other in links[index]}
+        for index in sorted(near - kept)[:2]:
+            if self.good:
+                break
+            self.fail([self.parts.grow([index])])
+        return bool(self.good)
 
     def _others(self, kept: Nodes) -> list[ir.Model]:
         found = []
@@ -182,9 +205,21 @@ class Reducer:
         if piece is None:
             return None
         return Candidate(
-            lambda: self.parts.model_of(piece),
+            self.parts.model if self._is_whole(piece) else lambda: self.parts.model_of(piece),
             lambda: self._feeds(piece.inputs),
             None if self.parts.model.functions else lambda c: self._renderer(c).render(piece),
+        )
+
+    def _is_whole(self, piece: Piece) -> bool:
+        """Whether a part is the model as it is, which need not be copied."""
+        graph = self.parts.model.graph
+        held = {*piece.constants, *piece.inputs}
+        return (
+            len(piece.nodes) == len(graph)
+            and not self.parts.boundary.fixed
+            and piece.inputs == list(graph.inputs)
+            and piece.outputs == list(graph.outputs)
+            and all(value in held for value in graph.initializers.values())
         )
 
     def _renderer(self, choose: Choice) -> Renderer:

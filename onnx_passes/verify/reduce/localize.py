@@ -1,0 +1,180 @@
+"""Which node is likely at fault, so that a search may begin with it alone.
+
+A guess costs one run of the whole model and one check; a bisection a dozen checks. What is
+said here is never believed: a suspect counts only if the check fails on it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+import numpy as np
+
+from onnx_passes.contracts import Equality, Tolerance
+from onnx_passes.errors import OnnxPassesError
+from onnx_passes.runtime.base import Array, Data, Engine, Feeds, Outputs
+from onnx_passes.verify.compare import compare
+from onnx_passes.verify.reduce.checks import EngineCheck
+from onnx_passes.verify.reduce.outcome import Check, Outcome
+from onnx_passes.verify.reduce.parts import Parts
+
+_MEMORY = 1 << 30  # bytes of values; both runs are held at a time
+_EPSILON = float(np.finfo(np.float32).eps)
+_SAID = 1 << 16  # bytes at the end of what a check printed
+_FEW = 2  # a log that names more nodes than these says nothing
+
+
+def suspects(parts: Parts, check: Check, outcome: Outcome) -> list[int]:
+    """Return the nodes that are likely at fault, the likeliest first.
+
+    Args:
+        parts: The model.
+        check: What fails on it.
+        outcome: What the check says of the whole model.
+    """
+    if found := named(parts, outcome):
+        return found
+    if isinstance(check, EngineCheck):
+        if check.kind == "finite":
+            return not_finite(parts, check.engine)
+        if check.kind == "differs":
+            return divergent(parts, check.engine, check.contract)
+        return []
+    if parts.boundary.golden.keys() & _made(parts):
+        return divergent(parts, parts.boundary.engine)
+    return []
+
+
+def named(parts: Parts, outcome: Outcome) -> list[int]:
+    """Return the nodes that a failure calls by name, if these are few."""
+    said = f"{outcome.told}\n{outcome.log[-_SAID:].decode(errors='replace')}"
+    names = {node.name: i for i, node in enumerate(parts.nodes) if node.name}
+    words = (word.rstrip(".:") for word in re.findall(r"[^\s'\"()\[\],;]+", said))
+    found = list(dict.fromkeys(names[word] for word in words if word in names))
+    return found if len(found) <= _FEW else []
+
+
+def divergent(
+    parts: Parts, engine: Engine, contract: Equality | Tolerance | None = None
+) -> list[int]:
+    """Return the node whose value is the first to be wrong, and that which adds most to it.
+
+    Args:
+        parts: The model; its boundary knows the right values.
+        engine: What is in doubt.
+        contract: How close values have to be; None where that is not known, so that only the
+            node that adds most is told.
+
+    Returns:
+        Positions of nodes; none where the right values are not known, or the model does not
+        run with all of its values as outputs.
+    """
+    made, boundary = _made(parts), parts.boundary
+    names = [n for n in made if n in boundary.golden] or list(made)
+    known = ((name, boundary.value(name)) for name in names)
+    right = {name: array for name, array in known if array is not None}
+    if not right or sum(array.nbytes for array in right.values()) > _MEMORY:
+        return []
+    seen = _values(parts, engine, right)
+    if seen is None:
+        return []
+    off = {name: size for name in seen if (size := _off(right[name], seen[name])) > 0}
+    found = []
+    if contract is not None and (first := _first(names, off, right, seen, contract)):
+        found.append(first)
+    if (most := _most(parts, off)) is not None:
+        found.append(most)
+    return list(dict.fromkeys(made[name] for name in found))
+
+
+def not_finite(parts: Parts, engine: Engine) -> list[int]:
+    """Return the first node that makes NaN or Inf when the model runs."""
+    seen = _values(parts, engine, _made(parts))
+    if seen is None:
+        return []
+    for index, node in enumerate(parts.nodes):
+        for value in node.outputs:
+            array = seen.get(str(value.name))
+            if array is not None and array.dtype.kind == "f" and not np.isfinite(array).all():
+                return [index]
+    return []
+
+
+def _made(parts: Parts) -> dict[str, int]:
+    """Return the node that computes each value, by the value's name."""
+    return {
+        str(v.name): i for i, node in enumerate(parts.nodes) for v in node.outputs if v.name
+    }
+
+
+def _values(
+    parts: Parts, engine: Engine, wanted: Mapping[str, object]
+) -> dict[str, Array] | None:
+    try:
+        feeds: Feeds = parts.boundary.feeds()
+        with exposing(parts, wanted), engine.prepare(parts.model) as session:
+            ran: Mapping[str, Data] = session.run(feeds)
+    except OnnxPassesError:
+        return None
+    return {n: a for n, a in ran.items() if n in wanted and isinstance(a, np.ndarray)}
+
+
+@contextmanager
+def exposing(parts: Parts, wanted: Mapping[str, object]) -> Iterator[None]:
+    """Make inner values outputs of the model for a while; a copy would take longer to make."""
+    graph = parts.model.graph
+    count, known = len(graph.outputs), set(graph.outputs)
+    try:
+        graph.outputs.extend(
+            value
+            for node in parts.nodes
+            for value in node.outputs
+            if value.name in wanted and value not in known
+        )
+        yield
+    finally:
+        while len(graph.outputs) > count:  # a slice that is deleted leaves its values marked
+            graph.outputs.pop()
+
+
+def _off(right: Array, seen: Array) -> float:
+    """Return the largest difference, as a share of the largest right value."""
+    if right.shape != seen.shape:
+        return float("inf")
+    if np.array_equal(right, seen) or right.dtype.kind not in "fiu" or not right.size:
+        return 0.0
+    with np.errstate(all="ignore"):
+        a, b = right.astype(np.float64), seen.astype(np.float64)
+        size = float(np.max(np.abs(a - b)) / (np.max(np.abs(a)) + np.finfo(np.float32).tiny))
+    return float("inf") if np.isnan(size) else size
+
+
+def _first(
+    names: Sequence[str],
+    off: Mapping[str, float],
+    right: Mapping[str, Array],
+    seen: Mapping[str, Array],
+    contract: Equality | Tolerance,
+) -> str | None:
+    for name in names:
+        if name in off:
+            one: Outputs = {name: right[name]}
+            other: Outputs = {name: seen[name]}
+            if not all(c.passed for c in compare(one, other, contract, scale_by_max=True)):
+                return name
+    return None
+
+
+def _most(parts: Parts, off: Mapping[str, float]) -> str | None:
+    """Return the value that is off most, against what is read to compute it."""
+    most: tuple[float, str] | None = None
+    for index, node in enumerate(parts.nodes):
+        read = max((off.get(str(v.name), 0.0) for v in parts.reads[index]), default=0.0)
+        for value in node.outputs:
+            size = off.get(str(value.name), 0.0)
+            grown = size / max(read, _EPSILON)
+            if size and (most is None or grown > most[0]):
+                most = grown, str(value.name)
+    return None if most is None else most[1]
