@@ -19,6 +19,7 @@ from onnx_passes.surgery.edit import (
 from onnx_passes.surgery.files import load, save
 from onnx_passes.surgery.names import rename, set_metadata
 from onnx_passes.surgery.parts import insert, split
+from onnx_passes.surgery.prune import Pruned, prune
 from onnx_passes.surgery.sanitizing import sanitize
 from onnx_passes.surgery.tidy import cleanup, fold_constants, toposort
 from onnx_passes.surgery.weights import restore_weights, strip_weights
@@ -26,6 +27,7 @@ from onnx_passes.surgery.weights import restore_weights, strip_weights
 __all__ = [
     "Builder",
     "Cut",
+    "Pruned",
     "all_nodes",
     "canonical_hash",
     "cleanup",
@@ -38,6 +40,7 @@ __all__ = [
     "insert_before",
     "load",
     "producer",
+    "prune",
     "remove",
     "rename",
     "replace",

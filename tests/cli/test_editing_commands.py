@@ -102,3 +102,15 @@ def test_a_model_is_split_and_a_node_inserted(cli, model, out, tmp_path):
     made = next(n for n in onnx.load(out).graph.node if n.op_type == "Elu")
     assert (made.attribute[0].f, made.output[0]) == (0.5, relu.output[0])
     assert cli("split", model, "-o", tmp_path / "parts", "--max-size", "lots").code == 2
+
+
+def test_pruned_weights_are_said_to_be_unverified(cli, model, out):
+    done = cli("prune", model, "-o", out)
+    assert done.code == 0
+    assert "not verified: the result computes other numbers" in done.out
+    assert cli("diff", model, out).code == 1
+    again = cli("prune", out, "-o", out.with_name("again.onnx"), "--json")
+    told = json.loads(again.out)
+    assert told["verified"] is False
+    assert told["pruned"]
+    assert not any(told["pruned"].values())
