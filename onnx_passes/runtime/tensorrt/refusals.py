@@ -15,7 +15,7 @@ from typing import Any
 import onnx_ir as ir
 
 from onnx_passes.errors import (
-    EngineCrashedError,
+    EngineError,
     EngineTimeoutError,
     EngineUnavailableError,
     UnsupportedModelError,
@@ -70,6 +70,7 @@ def parser_refusals(
     Raises:
         EngineUnavailableError: The package is not on this machine, or needs a GPU.
         EngineTimeoutError: The time is up.
+        EngineError: A model cannot be handed to the parser.
         ModelError: A model cannot be serialised.
     """
     if installed_version(package) is None:
@@ -110,10 +111,9 @@ def _child(
         raise EngineUnavailableError(**json.loads(answers.read_text()))
     lines = answers.read_text().splitlines()
     if done.returncode == 1 and len(lines) < len(paths):
-        raise EngineCrashedError(
-            f"the parser of {package} cannot be asked: "
-            f"{done.stderr.decode(errors='replace').strip().splitlines()[-1:]}"
-        )
+        # Not a crash: an exception of ours, in the last line of what Python printed.
+        said = done.stderr.decode(errors="replace").strip().splitlines()
+        raise EngineError(f"the parser of {package} cannot be asked: {' '.join(said[-1:])}")
     for line in lines:
         yield [Refused(**each) for each in json.loads(line)]
     if len(lines) < len(paths):
