@@ -129,6 +129,8 @@ class Baseline:
         given: Whether the user gave the samples; one that does not run is then an error.
         unstable: Outputs in which two runs of the original differ.
         notes: What a user should know of the above, a sentence each.
+        ahead: Whether runs may go on beside each other. Each session has the weights in its
+            own part of the address space, mapped or not.
     """
 
     model: ir.Model
@@ -137,6 +139,7 @@ class Baseline:
     given: bool = False
     unstable: frozenset[str] = frozenset()
     notes: list[str] = field(default_factory=list)
+    ahead: bool = True
 
     def __post_init__(self) -> None:
         """Look for operators whose results may differ from run to run."""
@@ -164,7 +167,7 @@ class Baseline:
 
         Whoever asks for the results waits for them.
         """
-        if self.deterministic:  # one seed is all that random operators share
+        if self.ahead and self.deterministic:  # one seed is all that random operators share
             for bench in self.benches:
                 if bench.when in moments and not bench.ran:
                     bench.begin(self.model, self.samples)

@@ -61,6 +61,7 @@ class Gate:
         """Put the limits together."""
         self.comparing = Comparing(self.settings, self.baseline, self.first, self.labels)
         self.spending = self.comparing.spending
+        self.baseline.ahead &= self.original.weight_bytes <= self.settings.memory_limit
 
     @property
     def original(self) -> Snapshot:
@@ -340,7 +341,7 @@ class Gate:
             return [Check("drift", Verdict.UNCHANGED, name, reason=reason) for name in names]
         self._ready(*moments)
         asked = [(i, b) for i, b in enumerate(self.baseline.benches) if b.when in moments]
-        for _, bench in asked[1:]:
+        for _, bench in asked[1:] if self.baseline.ahead else ():
             bench.begin(model, self.baseline.samples)
         checks: list[Check] = []
         for index, bench in asked:

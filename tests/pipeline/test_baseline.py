@@ -135,3 +135,15 @@ def test_that_inner_values_differ_is_said_where_outputs_are_equal():
     assert (
         "the outputs are equal, and values inside are not: t not as expected" in check.reason
     )
+
+
+@pytest.mark.parametrize(("limit", "begun"), [(1 << 20, True), (7, False)])
+def test_weights_beyond_the_memory_limit_are_not_mapped_twice(limit, begun, two_cores):
+    text = """<ir_version: 10, opset_import: ["" : 20]> g (float[2] x) => (float[2] y)
+        <float[2] w = {1, 2}> { y = Mul(x, w) }"""
+    bench = Bench(OnnxRuntimeEngine(), "end")
+    baseline = Baseline(ir.from_onnx_text(text), [bench], [X])
+    Gate(Verify(memory_limit=limit), baseline, Snapshot(baseline.model))
+    baseline.begin("end")
+    assert (bench._ahead is not None) is begun
+    bench.settle()
