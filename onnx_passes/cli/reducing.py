@@ -2,31 +2,26 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import logging
 import re
-import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from onnx_passes.cli.destinations import check_destinations
+from onnx_passes.cli.reduce_checks import make_check
 from onnx_passes.errors import UsageError
 
 if TYPE_CHECKING:
     import onnx_ir as ir
 
-    from onnx_passes.contracts import Tolerance
     from onnx_passes.io.load import LoadedModel
-    from onnx_passes.passes.base import Pass
-    from onnx_passes.runtime.base import Array, Engine
+    from onnx_passes.runtime.base import Array
     from onnx_passes.verify.reduce import Boundary, Reduction
     from onnx_passes.verify.reduce.ledger import Trial
-    from onnx_passes.verify.reduce.outcome import Check
-    from onnx_passes.verify.reduce.store import Store
 
 _IN_PROCESS, _COMMAND = 200, 40  # checks that may go into dimensions and values
 
@@ -72,7 +67,7 @@ def reduce_file(path: Path, output: Path, given: Mapping[str, Any]) -> None:
     if given["interactive"] or (given["check"] and "{model}" not in given["check"]):
         folder = given["iter_artifact"].absolute().parent
     with Store(model, folder) as store:
-        check = _check(given, store, boundary)
+        check = make_check(given, store, boundary)
         found = Reducer(
             parts,
             check,
@@ -164,11 +159,11 @@ def _golden(path: str | None, model: ir.Model) -> dict[str, Array]:
     if path is None:
         return {}
     from onnx_passes.errors import ReferenceDataError
-    from onnx_passes.verify.recording import value_names
     from onnx_passes.verify.saved import read_samples
 
     samples = read_samples(path)
-    known = set(value_names(model))
+    known = {str(value.name) for value in model.graph.inputs}
+    known |= {str(v.name) for node in model.graph for v in node.outputs if v.name}
     values = samples[0] if samples else {}
     if values and not known & values.keys():
         raise ReferenceDataError(
@@ -204,117 +199,6 @@ def _set_shapes(model: ir.Model, texts: Sequence[str]) -> None:
                 f"--model-input-shapes: {name!r} has {len(old)} dimensions, not {len(sizes)}"
             )
         inputs[name].shape = ir.Shape([int(size) for size in sizes])
-
-
-def _check(given: Mapping[str, Any], store: Store, boundary: Boundary) -> Check:
-    from onnx_passes.verify.reduce.command import CommandCheck, Rules
-
-    if given["check"]:
-        patterns = tuple(_pattern(text) for text in given["fail_regex"])
-        rules = Rules(
-            frozenset(given["fail_code"]), frozenset(given["ignore_fail_code"]), patterns
-        )
-        return CommandCheck(
-            given["check"],
-            store,
-            rules,
-            given["iter_artifact"],
-            given["timeout"],
-            given["jobs"],
-        )
-    from onnx_passes.contracts import Tolerance
-    from onnx_passes.verify.reduce.checks import AskCheck, EngineCheck, FunctionCheck
-
-    if given["check_function"]:
-        text = given["check_function"]
-        return FunctionCheck(_function(text), store, text)
-    if given["interactive"]:
-        return AskCheck(_ask, store, given["iter_artifact"])
-    asked = given["rtol"] is not None or given["atol"] is not None
-    contract = Tolerance(given["rtol"], given["atol"])
-    if given["passes"] or given["config"]:
-        limits = contract if asked else None
-        return _pass_check(given["config"], given["passes"], boundary, limits)
-    engine = _engine(given["engine"])
-    if given["against"] == "golden":
-        return EngineCheck(engine, boundary, contract)
-    against = _engine(given["against"]) if given["against"] else None
-    if against is not None:
-        boundary.engine = against  # what is right gives the values at the cuts
-    return EngineCheck(engine, against, contract)
-
-
-def _function(text: str) -> Callable[[str], object]:
-    """Import a function; what ``compare`` does it with takes longer than a reduction."""
-    name, _, attribute = text.rpartition(":")
-    sys.path.insert(0, str(Path.cwd()))
-    try:
-        found = getattr(importlib.import_module(name), attribute)
-    except Exception as error:  # whatever the module raises
-        raise UsageError(
-            f"--check-function {text!r} cannot be imported: {type(error).__name__}: {error}",
-            help="write MODULE:FUNCTION, of a file in this folder or an installed module",
-        ) from error
-    finally:
-        sys.path.remove(str(Path.cwd()))
-    if not callable(found):
-        raise UsageError(f"--check-function {text!r} is no function, but {found!r}")
-    function: Callable[[str], object] = found
-    return function
-
-
-def _engine(text: str) -> Engine:
-    if "{" not in text:
-        from onnx_passes.runtime.engines import engine_from_config
-
-        # Reading options takes longer to import than a small model to reduce.
-        return engine_from_config(text)
-    from onnx_passes.config.engine_text import parse_engine
-
-    return parse_engine(text)
-
-
-def _pass_check(
-    config: str | None, texts: Sequence[str], boundary: Boundary, contract: Tolerance | None
-) -> Check:
-    from onnx_passes.config.load import default_config, load_config
-    from onnx_passes.config.resolve import resolve
-    from onnx_passes.contracts import Equality, Tolerance
-    from onnx_passes.verify.reduce.checks import PassCheck
-
-    pipeline = load_config(config, (), texts) if config else default_config((), texts)
-    steps = resolve(pipeline).passes
-
-    def make() -> list[Pass]:
-        return [step.make({}, {}) for step in steps]
-
-    declared = [c for step in steps for c in step.cls.contracts()]
-    loose = next((c for c in declared if isinstance(c, Tolerance)), None)
-    exact = all(isinstance(c, Equality) for c in declared) and bool(declared)
-    return PassCheck(
-        make,
-        boundary.engine,
-        ", ".join(step.text for step in steps),
-        contract or loose or (Equality() if exact else Tolerance()),
-    )
-
-
-def _pattern(text: str) -> re.Pattern[str]:
-    try:
-        return re.compile(text, re.MULTILINE)
-    except re.error as error:
-        raise UsageError(f"--fail-regex {text!r} is no regular expression: {error}") from error
-
-
-def _ask(path: Path, number: int) -> bool:
-    answer: str = click.prompt(
-        f"{number}: does {path} pass or fail?",
-        type=click.Choice(["p", "f", "pass", "fail"]),
-        show_choices=False,
-        prompt_suffix=" [p/f] ",
-        err=True,
-    )
-    return answer.startswith("f")
 
 
 def _progress(trial: Trial, total: int) -> str:

@@ -8,16 +8,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
 
-import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.errors import ModelError, UsageError
-from onnx_passes.graph.digest import tensor_digest
 from onnx_passes.graph.fingerprint import canonical_hash
 from onnx_passes.io.slots import Choice
 from onnx_passes.runtime.base import Feeds
-from onnx_passes.runtime.weightless import split_weights
 from onnx_passes.verify.reduce.boundary import Boundary
+from onnx_passes.verify.reduce.hashing import hash_of
 from onnx_passes.verify.reduce.ledger import Ledger, Question, Trial
 from onnx_passes.verify.reduce.outcome import Candidate, Check, Outcome, Status
 from onnx_passes.verify.reduce.parts import Nodes, Parts, Piece
@@ -151,19 +149,24 @@ class Reducer:
         outcome = self.ledger.ask([self._question(whole)])[0]
         for index in suspects(self.parts, self.check, outcome):
             alone = self.parts.grow([index])
-            if self.fail([alone])[0]:
+            # What is beside is asked for later anyway, if the suspect fails.
+            if self.fail([alone, *self._beside(alone)[: self.width - 1]])[0]:
                 return alone
         return whole
 
     def _discerns(self, kept: Nodes) -> bool:
         """Whether the check passes any part; where none was seen, what is beside is tried."""
-        edges = (self.parts.parents, self.parts.children)
-        near = {other for index in kept for links in edges for other in links[index]}
-        for index in sorted(near - kept)[:2]:
+        for each in self._beside(kept):
             if self.good:
                 break
-            self.fail([self.parts.grow([index])])
+            self.fail([each])
         return bool(self.good)
+
+    def _beside(self, kept: Nodes) -> list[Nodes]:
+        """Return two parts, each of a node that reads what some nodes make, or is read."""
+        edges = (self.parts.parents, self.parts.children)
+        near = {other for index in kept for links in edges for other in links[index]}
+        return [self.parts.grow([index]) for index in sorted(near - kept)[:2]]
 
     def _others(self, kept: Nodes) -> list[ir.Model]:
         found = []
@@ -266,23 +269,6 @@ class Reducer:
     def _nearest_good(self, kept: Nodes) -> ir.Model | None:
         near = sorted(self.good, key=lambda good: (abs(len(good) - len(kept)), -len(good)))
         return self.parts.part(near[0]) if near else None
-
-
-def hash_of(model: ir.Model, feeds: Feeds) -> str:
-    """Hash a model and the values of its inputs, names included."""
-    split = split_weights(model)
-    content = hashlib.blake2b(
-        split.proto.SerializeToString(deterministic=True), digest_size=16
-    )
-    for name, tensor in sorted(split.weights.items()):
-        content.update(name.encode() + tensor_digest(tensor))
-    for name, data in sorted(feeds.items()):
-        if isinstance(data, np.ndarray):
-            content.update(f"{name} {data.dtype} {data.shape}".encode())
-            content.update(data.tobytes() if data.dtype != object else repr(data).encode())
-        else:
-            content.update(repr(data).encode())
-    return content.hexdigest()
 
 
 def _identity() -> ir.Model:
