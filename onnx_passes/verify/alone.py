@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from onnx_passes.graph.copy import copy_model, copy_nodes
+from onnx_passes.graph.copy import copy_nodes
+from onnx_passes.graph.extract import assemble
 from onnx_passes.graph.walk import captured_values
 
 
@@ -19,7 +20,9 @@ def untyped(node: ir.Node) -> str | None:
 
 
 def alone(node: ir.Node, model: ir.Model) -> ir.Model:
-    """Return a node as a model, fed with what other nodes compute; weights are shared.
+    """Return a node as a model, fed with what other nodes compute.
+
+    Weights are shared, and those functions that the node calls: others may be broken.
 
     Args:
         node: The node; the types of what it reads are known.
@@ -27,16 +30,13 @@ def alone(node: ir.Node, model: ir.Model) -> ir.Model:
     """
     fed = _fed(node)
     (copy,), values = copy_nodes([node])
-    graph = ir.Graph(
+    return assemble(
+        model,
+        [copy],
         [values[v] for v in fed],
         [value for value in copy.outputs if value.name],
-        nodes=[copy],
-        initializers=[values[v] for v in _read(node) if v not in fed],
-        opset_imports=dict(model.graph.opset_imports),
-        name="node",
+        [values[v] for v in _read(node) if v not in fed],
     )
-    functions = list(copy_model(model).functions.values()) if model.functions else []
-    return ir.Model(graph, ir_version=model.ir_version, functions=functions)
 
 
 def _read(node: ir.Node) -> list[ir.Value]:

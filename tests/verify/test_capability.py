@@ -21,6 +21,13 @@ FORK = f"""{HEAD}(float[2,2] a, bool f) => (float[2,2] y) {{ b = Relu(a)
     [fork] y = If(f)<then_branch = t() => (float[2,2] p) {{ o = Det(b) p = Add(b, o) }},
         else_branch = e() => (float[2,2] q) {{ q = Neg(b) }}> }}"""
 
+CALL = """<ir_version: 10, opset_import: ["": 20, "f": 1]>
+    main (float[2,2] a) => (float[2,2] y) { b = Relu(a) [call] c = f.thing(b) y = Neg(c) }
+    <domain: "f", opset_import: ["": 20]> thing (x) => (z) { w = Det(x) z = Add(x, w) }"""
+LOOP = f"""{HEAD}(float[2,2] a, int64 n, bool f) => (float[2,2] y) {{ b = Relu(a)
+    [loop] c = Loop(n, f, b)<body = l(int64 i, bool g, float[2,2] v) => (bool h, float[2,2] u)
+        {{ h = Identity(g) o = Det(v) u = Add(v, o) }}> y = Neg(c) }}"""
+
 
 def ask(text, engine="onnxruntime"):
     return capability(ir.from_onnx_text(text), parse_engine(engine))
@@ -92,3 +99,17 @@ def test_the_parser_rejects_the_node_that_holds_what_it_rejects():
     found = ask(FORK, "tensorrt-rtx")
     assert [(each.node, each.op_type) for each in found.rejected] == [("fork", "If")]
     assert "Det in t (then_branch)" in found.rejected[0].reason
+
+
+@pytest.mark.tensorrt
+@pytest.mark.parametrize(("text", "node"), [(CALL, "call"), (LOOP, "loop")])
+def test_what_is_wrong_in_a_function_or_a_loop_is_that_of_its_node(text, node):
+    found = ask(text, "tensorrt-rtx")
+    assert [each.node for each in found.rejected] == [node]
+    assert [part.supported for part in found.parts()] == [True, False, True]
+
+
+def test_a_function_that_is_not_taken_spoils_no_node_that_does_not_call_it():
+    assert ask(CALL).supported
+    broken = ask(CALL.replace("Det(x)", "my.Op(x)").replace('"f": 1]', '"f": 1, "my": 1]', 1))
+    assert [each.node for each in broken.rejected] == ["call"]

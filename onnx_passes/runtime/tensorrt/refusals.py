@@ -157,5 +157,6 @@ def _told(error: Any, names: set[str | None]) -> Refused:
     stack = list(error.local_function_stack())
     node = stack[0].rpartition(" (")[0] if stack else error.node_name()
     code = str(error.code()).rpartition(".")[2]
-    inside = f"{error.node_operator()} in {' > '.join(stack[1:])}: " if stack[1:] else ""
+    where = " > ".join(stack[1:]) or "its body"
+    inside = f"{error.node_operator()} in {where}: " if stack else ""
     return Refused(node if node in names else "", f"{inside}{error.desc().strip()} ({code})")
