@@ -28,11 +28,13 @@ class Cell:
 
     Attributes:
         seconds: Wall time of each whole process.
+        processor: Processor seconds of each, which other work on the machine disturbs less.
         error: Why there is no result, empty if there is one.
         judged: What ``benchmarks.peers.judge`` said of the result.
     """
 
     seconds: list[float] = field(default_factory=list)
+    processor: list[float] = field(default_factory=list)
     error: str = ""
     judged: dict[str, object] = field(default_factory=dict)
 
@@ -64,8 +66,10 @@ def measure(
             if cell.error:
                 continue
             target.unlink(missing_ok=True)
-            seconds, error = run(tool.command(cache, model, target), SECONDS)
+            command, before = tool.command(cache, model, target), _processor()
+            seconds, error = run(command, SECONDS)
             cell.seconds.append(seconds)
+            cell.processor.append(_processor() - before)
             cell.error = error or ("" if target.exists() else "it wrote nothing")
     judge(model, {name: targets[name] for name, c in cells.items() if not c.error}, cells)
     if keep is None:
@@ -126,6 +130,7 @@ def from_json(data: dict[str, dict[str, object]]) -> dict[str, Cell]:
     return {name: Cell(**cell) for name, cell in data.items()}  # type: ignore[arg-type]  # as written
 
 
-def peak_megabytes() -> float:
-    """Return the greatest resident memory of any child so far."""
-    return resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
+def _processor() -> float:
+    """Return the processor seconds of all children so far."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import statistics
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -64,7 +65,7 @@ def tables(cache: Path) -> list[str]:
     return [
         *("### Nodes", "", *nodes(found), ""),
         *(
-            f"### Whole processes, seconds (medians of {runs}, tools in turns)",
+            f"### Whole processes, wall / processor seconds (medians of {runs}, tools in turns)",
             "",
             *times(found),
             "",
@@ -121,11 +122,13 @@ def _mean(values: list[float]) -> float:
 
 
 def times(found: list[Row]) -> list[str]:
-    """Return seconds by tool."""
+    """Return wall seconds by tool, and processor seconds behind a slash."""
 
     def of(row: Row, name: str) -> str:
         cell = row.cells.get(name)
-        return f"{cell.median:.1f}" if cell is not None and not cell.error else "-"
+        if cell is None or cell.error:
+            return "-"
+        return f"{cell.median:.1f} / {statistics.median(cell.processor):.1f}"
 
     lines = _header("model", NAMES)
     return lines + [
