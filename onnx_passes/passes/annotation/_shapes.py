@@ -28,20 +28,27 @@ def merge_dim(declared: Dim, inferred: Dim) -> Dim:
     return inferred
 
 
-def merge(value: ir.Value, found: onnx.TypeProto) -> None:
-    """Add an inferred type and shape to a value."""
+def merge(value: ir.Value, found: onnx.TypeProto) -> bool:
+    """Add an inferred type and shape to a value.
+
+    Returns:
+        Whether more is declared of the value than was inferred.
+    """
     type_ = ir.serde.deserialize_type_proto_for_type(found)
     shape = ir.serde.deserialize_type_proto_for_shape(found)
     if value.type is None:
         value.type = type_
-    if shape is None or value.type != type_:
-        return
+    if value.type != type_:
+        return True
+    if shape is None:
+        return value.shape is not None
     if value.shape is None:
         value.shape = shape
     elif len(value.shape) == len(shape):
         dims = [merge_dim(d, i) for d, i in zip(value.shape, shape, strict=True)]
         if dims != list(value.shape):
             value.shape = ir.Shape(dims)
+    return list(value.shape) != list(shape)
 
 
 def inferred_types(
@@ -116,9 +123,10 @@ def forget(
         if not onnx.defs.has(node.op_type, domain=node.domain)
         for name in node.output
     }
+    constants = {tensor.name for tensor in proto.initializer}
     # The outputs of the main graph are the user's, those of a subgraph are inner values.
     for info in (*proto.value_info, *(proto.output if inner else ())):
-        if info.name not in unknown and info.name not in keep:
+        if info.name not in unknown and info.name not in constants and info.name not in keep:
             for dim in info.type.tensor_type.shape.dim:
                 if numbers or dim.HasField("dim_param"):
                     dim.Clear()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 
 import onnx
@@ -93,6 +94,8 @@ def infer_shapes(
     inner = [v for v in _inner_values(model) if v not in fixed and not v.is_initializer()]
     before = [(value.type, value.shape) for value in inner]
     refined: set[str] = set()
+    # Inference ends in one run over a graph in order, but not over the bodies of loops.
+    nested = any(True for _ in itertools.islice(graphs_within(model.graph), 1, None))
     # First without the declared sizes, since inference gives up on a node that contradicts
     # them; then with what is left of them, until what it misses adds nothing.
     for number in range(MAX_ROUNDS):
@@ -101,12 +104,13 @@ def infer_shapes(
         inferred = onnx.shape_inference.infer_shapes(
             proto, check_type=check_type, strict_mode=strict_mode, data_prop=data_prop
         )
+        declared = False
         for value, type_ in inferred_types(model.graph, inferred.graph):
             if value not in fixed and not value.is_initializer():
-                merge(value, type_)
+                declared |= merge(value, type_)
         known = len(refined)
         refined |= refine(model)
-        if number > 0 and len(refined) == known:
+        if len(refined) == known and not (number == 0 and (declared or nested)):
             break
     number_names(inner, dimension_names(fixed))
     return before != [(value.type, value.shape) for value in inner]

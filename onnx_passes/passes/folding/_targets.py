@@ -40,14 +40,22 @@ def _reshape(node: ir.Node, target: tuple[Element, ...], nonempty: bool) -> list
     assert data is not None, "the caller looks"
     unknown = [i for i, element in enumerate(target) if not isinstance(element, int)]
     numbers = [element for element in target if isinstance(element, int)]
-    if len(unknown) == 1 and all(number > 0 for number in numbers):
+    rank = 0 if data.shape is None else len(data.shape)
+    # A 0 copies the dimension of the same place, which the target says too, empty or not; the
+    # dimension keeps its name behind it, which a -1 loses.
+    copied = [
+        i
+        for i in unknown
+        if i < rank and target[i] is not None and target[i] == dimension(data, i)
+    ]
+    if len(unknown) == 1 and not copied and all(number > 0 for number in numbers):
         return [e if isinstance(e, int) else -1 for e in target]
-    if node.attributes.get_int("allowzero", 0) or any(n < -1 for n in numbers):
+    if any(n < -1 for n in numbers) or any(i >= rank for i in unknown):
         return None
-    if data.shape is None or any(i >= len(data.shape) for i in unknown):
+    allowzero = node.attributes.get_int("allowzero", 0)
+    if allowzero and 0 in numbers:
         return None
-    # A 0 copies the dimension of the same place, which the target says too, empty or not.
-    others = [i for i in unknown if target[i] is None or target[i] != dimension(data, i)]
+    others = [i for i in unknown if i not in copied]
     if len(others) > 1 or (others and not (nonempty and all(n > 0 for n in numbers))):
         return None
     return [

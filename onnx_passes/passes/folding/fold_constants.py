@@ -151,6 +151,9 @@ def _retarget(graph: ir.Graph, node: ir.Node, target: ir.TensorProtocol, namer: 
     )
     graph.register_initializer(new)
     node.replace_input_with(1, new)
+    if node.op_type == "Reshape" and 0 in target.numpy():
+        # Each 0 here means a copy: a target with a 0 that allowzero means has no constant.
+        node.attributes.pop("allowzero", None)
     producer = old.producer()
     if producer is not None:
         discard_unread([producer])

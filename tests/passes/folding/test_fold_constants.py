@@ -203,8 +203,8 @@ def test_shape_with_start_and_end(start, end, want, rewrites):
         pytest.param(
             """s = Shape(x) n = Gather<axis = 0>(s, i0) r = Constant<value_ints = [6]>()
             t = Concat<axis = 0>(n, r) y = Reshape(x, t)""",
-            [-1, 6],
-            id="one-dynamic-dimension-is-inferred",
+            [0, 6],
+            id="one-dynamic-dimension-is-copied",
         ),
         pytest.param(
             """s = Shape<start = 0, end = 1>(x) r = Constant<value_ints = [3, -1]>()
@@ -216,7 +216,7 @@ def test_shape_with_start_and_end(start, end, want, rewrites):
             """s = Shape(x) a = Constant<value_ints = [0]>() b = Constant<value_ints = [1]>()
             n = Slice(s, a, b) r = Constant<value_ints = [2, 3]>()
             t = Concat<axis = 0>(n, r) y = Reshape(x, t)""",
-            [-1, 2, 3],
+            [0, 2, 3],
             id="slice",
         ),
         pytest.param(
@@ -225,7 +225,7 @@ def test_shape_with_start_and_end(start, end, want, rewrites):
             c = Cast<to = 6>(u) d = Cast<to = 7>(c) o = Constant<value_ints = [1]>()
             e = Mul(d, o) r = Constant<value_ints = [2, 3]>()
             t = Concat<axis = 0>(e, r) y = Reshape(x, t)""",
-            [-1, 2, 3],
+            [0, 2, 3],
             id="scalar-arithmetic",
         ),
     ],
@@ -318,6 +318,20 @@ def test_the_dimension_may_be_that_of_another_value_of_the_same_name(rewrites):
           y = Reshape(z, t) }""",
     )
     assert operators(model) == ["Reshape"]
+
+
+@pytest.mark.parametrize("allowzero", [0, 1])
+def test_a_copied_dimension_keeps_its_name_behind_a_reshape(allowzero, rewrites):
+    """Targets of -1 lost it, and attention behind them did not fuse."""
+    model = rewrites(
+        FoldAfterInference(),
+        f"""(float[N,6] x) => (float[?,?,?] y) {{ s = Shape<end = 1>(x)
+            r = Constant<value_ints = [2, 3]>() t = Concat<axis = 0>(s, r)
+            u = Reshape<allowzero = {allowzero}>(x, t) y = Neg(u) }}""",
+    )
+    ShapeInference()(model)
+    assert operators(model) == ["Reshape", "Neg"]
+    assert str(model.graph[0].outputs[0].shape) == "[N,2,3]"
 
 
 @pytest.mark.parametrize(
