@@ -65,7 +65,7 @@ def tables(cache: Path) -> list[str]:
     return [
         *("### Nodes", "", *nodes(found), ""),
         *(
-            f"### Whole processes, wall / processor seconds (medians of {runs}, tools in turns)",
+            f"### Whole processes, wall / processor seconds (medians of {runs}, in turns)",
             "",
             *times(found),
             "",
