@@ -117,7 +117,8 @@ def judge(original: Path, result: Path) -> dict[str, object]:
         "fault": fault(original, result, feeds),
         "nodes": counts.total(),
         "constants": counts["Constant"],
-        "bytes": result.stat().st_size,
+        # A result has a folder of its own, which also has what it keeps outside its file.
+        "bytes": sum(path.stat().st_size for path in result.parent.iterdir()),
         "operators": dict(counts.most_common()),
     }
     if not str(said["fault"]).startswith(("invalid", "ONNX Runtime")):

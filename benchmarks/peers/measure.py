@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import resource
+import shutil
 import signal
 import statistics
 import subprocess
@@ -58,14 +59,17 @@ def measure(
     """
     folder = keep or cache / "results"
     folder.mkdir(parents=True, exist_ok=True)
-    targets = {tool.name: folder / f"{tool.name.replace(', ', '-')}.onnx" for tool in tools}
+    places = {tool.name: folder / tool.name.replace(", ", "-") for tool in tools}
+    targets = {name: place / "model.onnx" for name, place in places.items()}
     cells = {tool.name: Cell() for tool in tools}
     for _ in range(runs):
         for tool in tools:
             cell, target = cells[tool.name], targets[tool.name]
             if cell.error:
                 continue
-            target.unlink(missing_ok=True)
+            # Some tools write weights beside the model, and append to what is there.
+            shutil.rmtree(target.parent, ignore_errors=True)
+            target.parent.mkdir()
             command, before = tool.command(cache, model, target), _processor()
             seconds, error = run(command, SECONDS)
             cell.seconds.append(seconds)
@@ -73,8 +77,8 @@ def measure(
             cell.error = error or ("" if target.exists() else "it wrote nothing")
     judge(model, {name: targets[name] for name, c in cells.items() if not c.error}, cells)
     if keep is None:
-        for target in targets.values():
-            target.unlink(missing_ok=True)
+        for place in places.values():
+            shutil.rmtree(place, ignore_errors=True)
     return cells
 
 
