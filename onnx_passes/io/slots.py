@@ -15,13 +15,16 @@ Choice = Callable[[ir.TensorProtocol, bool], ir.TensorProtocol]
 """What to put in place of a tensor, which may be itself, and whether it is an initializer."""
 
 
-def make_immutable(model: ir.Model, *, layout: Literal["any", "same"]) -> None:
+def make_immutable(model: ir.Model, *, layout: Literal["any", "same"]) -> bool:
     """Put tensors that nobody can write to in place of others, in a model for good.
 
     Args:
         model: The model, changed in place.
         layout: ``same`` leaves tensors alone whose protobufs list their elements, since
             others are written as raw bytes. Their arrays are copies in any case.
+
+    Returns:
+        Whether any tensor was replaced.
 
     Raises:
         ModelError: The data of a tensor cannot be read.
@@ -37,6 +40,7 @@ def make_immutable(model: ir.Model, *, layout: Literal["any", "same"]) -> None:
         return known[1]
 
     fill(model, choose)
+    return any(old is not new for old, new in made.values())
 
 
 def fill(model: ir.Model, choose: Choice) -> None:

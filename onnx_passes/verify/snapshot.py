@@ -60,17 +60,17 @@ class Snapshot:
             after: A snapshot that ``model`` was compared with. Where it is still the same,
                 its hashes are not computed again.
         """
-        make_immutable(model, layout="same")
-        self.model = copy_model(model)
-        self._key = exact_key(model)
-        self._hashes: dict[bool, str] = {}
+        self._key, self._hashes = exact_key(model), dict[bool, str]()
         # What was compared last, until a snapshot of it is made.
         self._compared: tuple[Key, dict[bool, str]] | None = None
-        if after is not None and after._compared is not None:
-            key, hashes = after._compared
-            after._compared = None
-            if key == self._key:
-                self._hashes = hashes
+        compared = None
+        if after is not None:
+            compared, after._compared = after._compared, None
+        if compared is not None and compared[0] == self._key:
+            self._hashes = compared[1]  # it was made immutable to be compared
+        elif make_immutable(model, layout="same"):
+            self._key = exact_key(model)
+        self.model = copy_model(model)
 
     @property
     def hash(self) -> str:
@@ -105,10 +105,13 @@ class Snapshot:
             ModelError: The graph has a cycle, or weights cannot be read.
         """
         self._compared = None
-        make_immutable(model, layout="same")
         key = exact_key(model)
         if key == self._key:
             return Change.NONE
+        if make_immutable(model, layout="same"):
+            key = exact_key(model)
+            if key == self._key:
+                return Change.NONE
         hashes: dict[bool, str] = {}
         self._compared = (key, hashes)
         for noted, smaller in ((True, Change.NAMES), (False, Change.ANNOTATIONS)):
