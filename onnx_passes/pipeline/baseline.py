@@ -111,6 +111,14 @@ class Bench:
         known = (samples, exact_key(model), list(outputs))
         self._known = [*self._known[1 - KEPT :], known]
 
+    def refresh(self, accepted: ir.Model, samples: Sequence[Feeds]) -> None:
+        """Run the accepted model, of which only a region was run.
+
+        Raises:
+            EngineError: It does not run.
+        """
+        self.accepted, self.stale = self.run(accepted, samples), False
+
     def take(self, outputs: list[Outputs]) -> None:
         """Take these outputs for those of the original."""
         self.original, self.accepted, self.ran = outputs, list(outputs), True

@@ -28,6 +28,16 @@ from onnx_passes.verify.snapshot import Change, Snapshot
 from onnx_passes.verify.structure import check_structure
 
 
+@dataclass(frozen=True)
+class _Step:
+    """A pass that is checked, and the model before and after it."""
+
+    pass_: Pass
+    before: ir.Model
+    model: ir.Model
+    override: OutputTolerance | None
+
+
 @dataclass
 class Gate:
     """Holds a model against the one before it, and against the original.
@@ -110,28 +120,21 @@ class Gate:
             self.spending.begin(charged=False)
         if sum(bench.when == "each" for bench in self.baseline.benches) > 1:
             self._ready("each")  # one engine may leave out samples that others would record
+        step = _Step(pass_, before.model, model, override)
         for index, bench in enumerate(self.baseline.benches):
             if bench.when == "each":
-                checks += self._numbers(index, bench, before.model, model, pass_, override)
+                checks += self._numbers(index, bench, step)
         return [*checks, *self.levels.check(before.model, model, "each")]
 
-    def _numbers(
-        self,
-        index: int,
-        bench: Bench,
-        before: ir.Model,
-        model: ir.Model,
-        pass_: Pass,
-        override: OutputTolerance | None,
-    ) -> list[Check]:
+    def _numbers(self, index: int, bench: Bench, step: _Step) -> list[Check]:
         found = None
         if self._untranslated is None:  # else the model before takes other samples
-            found = self._regional(index, bench, before, model, pass_, override)
+            found = self._regional(index, bench, step)
         if found is not None and not self._is_in_doubt(bench, found):
             return found
-        found = self._whole(index, bench, before, model, pass_, override)
+        found = self._whole(index, bench, step)
         if self._is_in_doubt(bench, found):
-            return self._whole(index, bench, before, model, pass_, override)
+            return self._whole(index, bench, step)
         region = self._regions.get(index)
         if region is not None and region.differed and found[0].verdict is Verdict.PASSED:
             reason = f"the outputs are equal, and values inside are not: {region.differed}"
@@ -150,17 +153,9 @@ class Gate:
             self._regions.clear()
         return doubted
 
-    def _regional(
-        self,
-        index: int,
-        bench: Bench,
-        before: ir.Model,
-        model: ir.Model,
-        pass_: Pass,
-        override: OutputTolerance | None,
-    ) -> list[Check] | None:
+    def _regional(self, index: int, bench: Bench, step: _Step) -> list[Check] | None:
         """Check the region that changed, where that is enough and asked for."""
-        contracts = pass_.contracts()
+        contracts = step.pass_.contracts()
         promises = [c for c in contracts if isinstance(c, Equality | Tolerance)]
         tolerant = any(isinstance(c, Tolerance) for c in promises)
         if (
@@ -178,10 +173,10 @@ class Gate:
         found = region.check(
             bench,
             self.baseline,
-            before,
-            model,
+            step.before,
+            step.model,
             promises,
-            lambda contract: self.comparing.thresholds.step(contract, override),
+            lambda contract: self.comparing.thresholds.step(contract, step.override),
             untouched=not self._moved,
         )
         if not region.moved or found is None:
@@ -189,17 +184,15 @@ class Gate:
         if any(check.verdict is Verdict.FAILED for check in found):
             return found
         start = time.perf_counter()
-        drift = self._follow(index, bench, region, before, model)
+        drift = self._follow(index, bench, region, step)
         return [*found, replace(drift, seconds=time.perf_counter() - start)]
 
-    def _follow(
-        self, index: int, bench: Bench, region: Regional, before: ir.Model, model: ir.Model
-    ) -> Check:
+    def _follow(self, index: int, bench: Bench, region: Regional, step: _Step) -> Check:
         """Find out what became of the outputs, where inner values are not what they were."""
         self._ready(bench.when)
         try:
-            self._refresh(bench, before)
-            produced = region.follow(bench, model, self.baseline)
+            self._refresh(bench, step.before)
+            produced = region.follow(bench, step.model, self.baseline)
         except EngineError as error:
             return _does_not_run("drift", bench, error)
         self._pending[index] = produced
@@ -212,41 +205,33 @@ class Gate:
             EngineError: It does not run.
         """
         if bench.stale and self.spending.unsure(bench):
-            bench.accepted, bench.stale = bench.run(before, self.baseline.samples), False
+            bench.refresh(before, self.baseline.samples)
         self.spending.sure(bench)
 
-    def _whole(
-        self,
-        index: int,
-        bench: Bench,
-        before: ir.Model,
-        model: ir.Model,
-        pass_: Pass,
-        override: OutputTolerance | None,
-    ) -> list[Check]:
+    def _whole(self, index: int, bench: Bench, step: _Step) -> list[Check]:
         """Check the whole model, against a run of the one before where that is missing."""
         if index in self._regions:
             self._regions[index].forget()
         self._ready(bench.when)
-        contracts = pass_.contracts()
+        contracts = step.pass_.contracts()
         kind = _kind(contracts)
         if bench.stale:
             try:
-                bench.accepted, bench.stale = bench.run(before, self.baseline.samples), False
+                bench.refresh(step.before, self.baseline.samples)
             except EngineError as error:
                 # A warning was its price; this pass is not to blame.
                 reason = f"the model before the pass does not run: {error.message}"
                 return [Check(kind, Verdict.NOT_VERIFIED, bench.engine.name, reason=reason)]
         self.spending.sure(bench)
         start = time.perf_counter()
-        found = self._produce(index, bench, model, kind)
+        found = self._produce(index, bench, step.model, kind)
         if found is not None:
             return [found]
         checks = [
             check
             for contract in contracts
             for check in self.comparing.contract(
-                bench, self._pending[index], contract, override
+                bench, self._pending[index], contract, step.override
             )
         ]
         if not contracts:
