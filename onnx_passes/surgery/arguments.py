@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -11,6 +10,7 @@ import onnx
 import onnx_ir as ir
 
 from onnx_passes.errors import UsageError
+from onnx_passes.passes.naming import did_you_mean
 
 _VARIADIC = onnx.defs.OpSchema.FormalParameterOption.Variadic
 
@@ -122,7 +122,5 @@ def check_call(
 def near(name: str, known: Iterable[str]) -> str:
     """Suggest the name that was meant."""
     known = sorted(known)
-    close = difflib.get_close_matches(name, known, 1, 0.5)
-    if close:
-        return f"did you mean {close[0]!r}?"
-    return f"known: {', '.join(known[:12])}" if known else "there are none"
+    listed = f"known: {', '.join(known[:12])}" if known else "there are none"
+    return did_you_mean(name, known, listed)

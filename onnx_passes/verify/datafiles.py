@@ -22,6 +22,13 @@ Proto: TypeAlias = onnx.TensorProto | onnx.SequenceProto | onnx.OptionalProto
 SUFFIXES = (".npy", ".npz", ".pb")
 
 
+def near_by(missing: Path) -> str | None:
+    """Return the name beside a path that is not there that may be meant."""
+    folder = missing.parent
+    beside = [path.name for path in folder.iterdir()] if folder.is_dir() else []
+    return next(iter(difflib.get_close_matches(missing.name, beside, n=1)), None)
+
+
 def find(path: str | os.PathLike[str], base_dir: Path) -> Path:
     """Return the path of a file or folder that exists.
 
@@ -31,12 +38,11 @@ def find(path: str | os.PathLike[str], base_dir: Path) -> Path:
     full = base_dir / Path(path).expanduser()
     if full.exists():
         return full
-    beside = [p.name for p in full.parent.iterdir()] if full.parent.is_dir() else []
-    near = difflib.get_close_matches(full.name, beside, n=1)
+    near = near_by(full)
     raise ReferenceDataError(
         f"reference data {str(path)!r} does not exist",
         where=str(full),
-        help=(f"did you mean {near[0]!r}? " if near else "")
+        help=(f"did you mean {near!r}? " if near else "")
         + "paths are relative to the folder of the pipeline file",
     )
 

@@ -7,10 +7,9 @@ from pathlib import Path
 
 import onnx_ir as ir
 
-from onnx_passes.errors import ModelError
 from onnx_passes.verify.reduce.ledger import Trial
 from onnx_passes.verify.reduce.outcome import Status
-from onnx_passes.verify.reduce.store import Store
+from onnx_passes.verify.reduce.store import Store, writing
 
 
 @dataclass
@@ -37,7 +36,7 @@ class Artifacts:
             return
         status = trial.outcome.status
         folder = self.folder / status.value
-        try:
+        with writing(folder, "--artifacts"):
             folder.mkdir(parents=True, exist_ok=True)
             if status not in self._stores:
                 self._stores[status] = Store(self.model, folder, keep=True).__enter__()
@@ -45,9 +44,3 @@ class Artifacts:
             self._stores[status].write(trial.candidate, folder / f"{stem}.onnx")
             if trial.outcome.log:
                 (folder / f"{stem}.log").write_bytes(trial.outcome.log)
-        except OSError as error:
-            raise ModelError(
-                f"--artifacts cannot be written: {error.strerror or error}",
-                where=str(error.filename or folder),
-                help="make room there, or choose another folder",
-            ) from error

@@ -56,7 +56,7 @@ class Store:
         else:
             self._at = self.folder or self._temporary()
             stem = self._at / ("weights" if self.keep else f".{secrets.token_hex(6)}")
-            with _full(self._at), write_data(self.model, stem, 1024) as (data, choose):
+            with writing(self._at), write_data(self.model, stem, 1024) as (data, choose):
                 self._data, self._choose = data, choose
         return self
 
@@ -73,7 +73,7 @@ class Store:
         Raises:
             ModelError: It cannot be written.
         """
-        with _full(path):
+        with writing(path):
             try:
                 if isinstance(model, Candidate) and model.render is not None:
                     proto = model.render(self._choose)
@@ -132,12 +132,17 @@ def _by_reference(tensor: ir.TensorProtocol, initializer: bool) -> ir.TensorProt
 
 
 @contextmanager
-def _full(path: Path) -> Iterator[None]:
+def writing(path: Path, what: str = "a candidate") -> Iterator[None]:
+    """Say what cannot be written, and where.
+
+    Raises:
+        ModelError: It cannot be written.
+    """
     try:
         yield
     except OSError as error:
         raise ModelError(
-            f"a candidate cannot be written: {error.strerror or error}",
+            f"{what} cannot be written: {error.strerror or error}",
             where=str(error.filename or path),
             help="make room there, or choose another folder",
         ) from error

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import os
 import sys
@@ -12,6 +11,7 @@ from typing import Any
 
 from onnx_passes.errors import ReferenceDataError, UsageError
 from onnx_passes.runtime.interface import did_you_mean
+from onnx_passes.verify.datafiles import near_by
 
 
 def named_function(text: str, option: str) -> Callable[..., Any]:
@@ -60,9 +60,8 @@ def existing(path: str | os.PathLike[str], what: str) -> Path:
     full = Path(path).expanduser()
     if full.exists():
         return full
-    beside = [p.name for p in full.parent.iterdir()] if full.parent.is_dir() else []
-    near = difflib.get_close_matches(full.name, beside, n=1)
+    near = near_by(full)
     raise ReferenceDataError(
         f"there are no {what} {str(path)!r}",
-        help=f"did you mean {near[0]!r}?" if near else "write them with the --save- option",
+        help=f"did you mean {near!r}?" if near else "write them with the --save- option",
     )
