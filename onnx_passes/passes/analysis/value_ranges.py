@@ -10,7 +10,8 @@ import onnx_ir as ir
 from onnx_passes import passes
 from onnx_passes.errors import OptionError
 from onnx_passes.passes._support.tensors import constant_of
-from onnx_passes.passes.analysis._intervals import UNBOUNDED, Interval, Rules, hull, of_type
+from onnx_passes.passes.analysis._intervals import UNBOUNDED, Interval, Known, hull, of_type
+from onnx_passes.passes.analysis._range_rules import range_of
 from onnx_passes.passes.analysis._sized import sized
 from onnx_passes.passes.base import Analysis
 from onnx_passes.passes.naming import did_you_mean
@@ -99,15 +100,16 @@ def ranges_of(
                 help="give the least number, then the greatest",
             )
         known[values[key]] = (low, high)
-    _visit(graph, known, Rules(known))
+    _visit(graph, Known(known))
     named = {value.name: interval for value, interval in known.items() if value.name}
     return Ranges(named, sum(interval == UNBOUNDED for interval in named.values()))
 
 
-def _visit(graph: ir.Graph, known: dict[ir.Value, Interval], rules: Rules) -> None:
+def _visit(graph: ir.Graph, known: Known) -> None:
     """Fill in what nodes compute, in topological order."""
+    found = known.found
     for value in graph.inputs:
-        known.setdefault(value, of_type(value.dtype))
+        found.setdefault(value, of_type(value.dtype))
     for node in graph:
         bodies = [
             body
@@ -116,13 +118,13 @@ def _visit(graph: ir.Graph, known: dict[ir.Value, Interval], rules: Rules) -> No
             for body in (attribute.as_graph(),)
         ]
         for body in bodies:
-            _visit(body, known, rules)
+            _visit(body, known)
         for index, value in enumerate(node.outputs):
             if bodies and node.op_type == "If" and not node.domain:
-                known[value] = hull(*(rules.of(body.outputs[index]) for body in bodies))
+                found[value] = hull(*(known.of(body.outputs[index]) for body in bodies))
             elif constant_of(value) is not None:
-                known[value] = rules.of(value)
+                found[value] = known.of(value)
             elif index == 0 or node.op_type == "Split":
-                known[value] = rules.output(node)
+                found[value] = range_of(known, node)
             else:
-                known[value] = of_type(value.dtype)
+                found[value] = of_type(value.dtype)
