@@ -25,7 +25,7 @@ from onnx_passes.runtime.base import Engine
 from onnx_passes.runtime.inputs import generate
 from onnx_passes.runtime.tensorrt.engine import compiler_of
 from onnx_passes.verify.reference import load_reference
-from onnx_passes.verify.score import resolution, score
+from onnx_passes.verify.score import first_above, resolution, score
 from onnx_passes.verify.snapshot import Snapshot
 
 MOST = 32
@@ -256,7 +256,7 @@ class _Bisection:
             return finding("undecided")
         # Midway between the two in size; a fault beyond all bounds says nothing of the middle.
         threshold = math.sqrt(noise * min(final, 1.0))
-        index, good, bad = self._first(
+        index, good, bad = first_above(
             len(order), lambda n: self._score(states.models[order[n - 1]]), final, threshold
         )
         done = states.reports[order[index - 1]]
@@ -269,23 +269,6 @@ class _Bisection:
         if bad < GAP * max(good, noise):
             return replace(finding("undecided"), good=good, bad=bad, done=done)
         return replace(finding("found"), done=done, rewrite=rewrite, good=good, bad=bad)
-
-    def _first(
-        self, count: int, measure: Callable[[int], float], final: float, threshold: float
-    ) -> tuple[int, float, float]:
-        """Return the least n whose score is above the threshold, with its and the one before.
-
-        The score of 0 is taken for good, and that of ``count`` for ``final``.
-        """
-        low, high, good, bad = 0, count, 0.0, final
-        while high - low > 1:
-            middle = (low + high) // 2
-            found = measure(middle)
-            if found > threshold:
-                high, bad = middle, found
-            else:
-                low, good = middle, found
-        return high, good, bad
 
     def _rewrite(
         self, done: PassReport, good: float, bad: float, threshold: float
@@ -305,7 +288,7 @@ class _Bisection:
                 return 0.0
             return self._score(states.models[max(states.models)])
 
-        number, good, bad = self._first(len(done.rewrites), measure, bad, threshold)
+        number, good, bad = first_above(len(done.rewrites), measure, bad, threshold)
         return number, before if number == 1 else good, bad
 
     def _score(self, model: ir.Model) -> float:

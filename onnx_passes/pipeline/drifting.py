@@ -9,7 +9,7 @@ stands out. Where no step stands out either, the first value that diverges is na
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -31,7 +31,7 @@ from onnx_passes.verify.cut import values_of
 from onnx_passes.verify.diverge import first_divergence
 from onnx_passes.verify.local import LocalScore, boundary, local_scores
 from onnx_passes.verify.result import LEVEL, Check
-from onnx_passes.verify.score import resolution, score
+from onnx_passes.verify.score import first_above, resolution, score
 from onnx_passes.verify.snapshot import Change, Snapshot
 from onnx_passes.verify.witness import Witnesses
 
@@ -147,7 +147,7 @@ class _Tracer:
         final = self._error(drifted.result)
         noise = self._noise()
         threshold = math.sqrt(max(noise, 1e-12) * min(max(final, noise), 1.0))
-        place, good, bad = self._first(
+        place, good, bad = first_above(
             len(states), lambda n: self._error(states[n - 1]), final, threshold
         )
         if not states or bad < GAP * max(good, noise):
@@ -213,7 +213,7 @@ class _Tracer:
             found, how = ranked[0], "by its own error"
             position = kept.applied.index(found.application) + 1
         elif kept.applied:
-            position, low, high = self._first(
+            position, low, high = first_above(
                 len(kept.applied),
                 lambda n: self._error(self._prefix(kept, before, n)),
                 self._error(after),
@@ -313,19 +313,6 @@ class _Tracer:
 
     def _noise(self) -> float:
         return resolution(self.bench.original, self.drifted.gate.baseline.unstable)
-
-    def _first(
-        self, count: int, measure: Callable[[int], float], final: float, threshold: float
-    ) -> tuple[int, float, float]:
-        low, high, good, bad = 0, count, 0.0, final
-        while high - low > 1:
-            middle = (low + high) // 2
-            found = measure(middle)
-            if found > threshold:
-                high, bad = middle, found
-            else:
-                low, good = middle, found
-        return high, good, bad
 
 
 def _touches(kept: Kept, name: str) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -45,6 +45,31 @@ def resolution(outputs: Sequence[Outputs], ignored: frozenset[str]) -> float:
         if name not in ignored and isinstance(value, np.ndarray) and _is_float(value)
     }
     return max((_epsilon(kind) for kind in kinds), default=0.0)
+
+
+def first_above(
+    count: int, measure: Callable[[int], float], final: float, threshold: float
+) -> tuple[int, float, float]:
+    """Return the least n whose score is above a threshold.
+
+    Args:
+        count: The greatest n.
+        measure: Gives the score of n, asked for a logarithm of ``count`` times.
+        final: The score of ``count``; that of 0 is taken for 0.
+        threshold: What a good score is not above.
+
+    Returns:
+        n, the score of the one before it, and its own.
+    """
+    low, high, good, bad = 0, count, 0.0, final
+    while high - low > 1:
+        middle = (low + high) // 2
+        found = measure(middle)
+        if found > threshold:
+            high, bad = middle, found
+        else:
+            low, good = middle, found
+    return high, good, bad
 
 
 def _without(outputs: Mapping[str, Data], ignored: frozenset[str]) -> dict[str, Data]:
