@@ -1,7 +1,8 @@
 """``python -m benchmarks [SECTION]...``: measure, print Markdown.
 
 The sections are optimize, driver, regions, faults, failures, startup and, only where
-named, certify, compare, corpus, reduce and verification.
+named, certify, compare, corpus, reduce, verification and peers. ``certify``, ``corpus`` and
+``peers`` take what follows as their own arguments: ``python -m benchmarks peers --help``.
 
 Each figure is a median of several runs. A run of the command line is a process of its own, and
 verified and unverified runs take turns, so that a machine that slows down slows both.
@@ -25,6 +26,7 @@ from benchmarks import (
 )
 from benchmarks.certify import report
 from benchmarks.faults import table
+from benchmarks.peers.__main__ import main as peers
 from onnx_passes.runtime.environment import machine, versions
 
 SECTIONS: dict[str, Callable[[], list[str]]] = {
@@ -40,22 +42,28 @@ SECTIONS: dict[str, Callable[[], list[str]]] = {
     "reduce": reduce.tables,
     "compare": side_by_side.tables,
 }
+ARGUMENTS: dict[str, Callable[[list[str]], object]] = {
+    "certify": lambda words: print("\n".join(report.tables(words)), flush=True),
+    "corpus": lambda words: print("\n".join(corpus.tables(words)), flush=True),
+    "peers": lambda words: peers(words, prog_name="python -m benchmarks peers"),
+}
+"""Sections that take what follows as their own arguments."""
 LONG = ("certify", "compare", "corpus", "reduce", "verification")
 """Sections that take half an hour: run only where named."""
 
 
 def main() -> None:
     """Run the sections asked for, or all short ones."""
-    if sys.argv[1:2] == ["certify"] and len(sys.argv) > 2:
-        print("\n".join(report.tables(sys.argv[2:])), flush=True)
-        return
-    if sys.argv[1:2] == ["corpus"] and len(sys.argv) > 2:
-        print("\n".join(corpus.tables(sys.argv[2:])), flush=True)
+    section, *words = sys.argv[1:] or [""]
+    if section in ARGUMENTS and (words or section not in SECTIONS):
+        ARGUMENTS[section](words)
         return
     wanted = sys.argv[1:] or [name for name in SECTIONS if name not in LONG]
     unknown = [name for name in wanted if name not in SECTIONS]
     if unknown:
-        raise SystemExit(f"no section {unknown[0]!r}; there are {', '.join(SECTIONS)}")
+        raise SystemExit(
+            f"no section {unknown[0]!r}; there are {', '.join({**SECTIONS, **ARGUMENTS})}"
+        )
     print(", ".join(f"{key} {value}" for key, value in machine().items()) + "  ")
     print(", ".join(f"{key} {value}" for key, value in versions().items()))
     for name in wanted:
