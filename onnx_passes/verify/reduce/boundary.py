@@ -11,6 +11,7 @@ import onnx_ir as ir
 
 from onnx_passes.errors import OnnxPassesError
 from onnx_passes.runtime.base import Array, Data, Engine, Feeds
+from onnx_passes.verify.reduce.inference import Inferred
 
 if TYPE_CHECKING:
     from onnx_passes.verify.recording import Recording
@@ -37,7 +38,12 @@ class Boundary:
     fixed: bool = False
     why: str | None = None
     _recorded: Recording | None = None
+    _inferred: Inferred = field(init=False, repr=False)
     _lock: Lock = field(default_factory=Lock, repr=False)
+
+    def __post_init__(self) -> None:
+        """Infer nothing yet."""
+        self._inferred = Inferred(self.model)
 
     def feeds(self) -> Feeds:
         """Return the inputs of the whole model: the given ones, the others made up.
@@ -71,20 +77,22 @@ class Boundary:
 
     def describe(self, value: ir.Value) -> tuple[ir.TypeProtocol, ir.Shape | None] | None:
         """Return the type and shape of a value; None where no type is known."""
-        if value.type is not None and value.shape is not None and not self.fixed:
-            return value.type, value.shape
+        type_, shape = self._inferred.of(value)
+        if type_ is not None and shape is not None and not self.fixed:
+            return type_, shape
         array = self.value(str(value.name))
         if array is None:
-            return None if value.type is None else (value.type, value.shape)
+            return None if type_ is None else (type_, shape)
         known = ir.TensorType(ir.DataType.from_numpy(array.dtype))
-        return value.type or known, ir.Shape(array.shape)
+        return type_ or known, ir.Shape(array.shape)
 
     def frozen(self, value: ir.Value) -> Array | None:
         """Return what an inner value has to stay, as a shape or an index, if it is known."""
-        dtype = value.dtype
+        type_, shape = self._inferred.of(value)
+        dtype = None if type_ is None else type_.dtype
         if dtype is not None and not (dtype.is_integer() or dtype is ir.DataType.BOOL):
             return None
-        if value.shape is not None and len(value.shape) > 1:
+        if shape is not None and len(shape) > 1:
             return None
         array = self.value(str(value.name))
         if array is None or array.dtype.kind not in "iub":

@@ -18,7 +18,8 @@ from onnx_passes.runtime.base import Array, Data, Engine, Feeds, Outputs
 from onnx_passes.verify.compare import compare
 from onnx_passes.verify.reduce.checks import EngineCheck
 from onnx_passes.verify.reduce.outcome import Check, Outcome
-from onnx_passes.verify.reduce.parts import Parts
+from onnx_passes.verify.reduce.parts import Nodes, Parts
+from onnx_passes.verify.reduce.rarity import rare
 
 _MEMORY = 1 << 30  # bytes of values; both runs are held at a time
 _EPSILON = float(np.finfo(np.float32).eps)
@@ -26,16 +27,18 @@ _SAID = 1 << 16  # bytes at the end of what a check printed
 _FEW = 2  # a log that names more nodes than these says nothing
 
 
-def suspects(parts: Parts, check: Check, outcome: Outcome) -> list[int]:
-    """Return the nodes that are likely at fault, the likeliest first.
+def suspects(parts: Parts, check: Check) -> Iterator[Nodes]:
+    """Return parts that are likely at fault, the likeliest first, found when asked for.
 
     Args:
         parts: The model.
-        check: What fails on it.
-        outcome: What the check says of the whole model.
+        check: What fails on it; an engine has to have been asked of the whole model.
     """
-    if found := named(parts, outcome):
-        return found
+    yield from (frozenset([index]) for index in _by_values(parts, check))
+    yield from rare(parts)
+
+
+def _by_values(parts: Parts, check: Check) -> list[int]:
     if isinstance(check, EngineCheck):
         if check.kind == "finite":
             return not_finite(parts, check.engine)

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from itertools import chain, islice
 from pathlib import Path
-from threading import Lock
+from threading import RLock
 
+import onnx
 import onnx_ir as ir
 
 from onnx_passes.errors import ModelError, UsageError
 from onnx_passes.graph.fingerprint import canonical_hash
-from onnx_passes.io.slots import Choice
+from onnx_passes.io.slots import Choice, replaced
 from onnx_passes.runtime.base import Feeds
 from onnx_passes.verify.reduce.boundary import Boundary
 from onnx_passes.verify.reduce.hashing import hash_of
@@ -78,7 +81,7 @@ class Reducer:
     good: dict[Nodes, Outcome] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     _renderers: dict[Choice, Renderer] = field(default_factory=dict)
-    _lock: Lock = field(default_factory=Lock, repr=False)
+    _lock: AbstractContextManager[object] = field(default_factory=RLock, repr=False)
 
     def __post_init__(self) -> None:
         """Read the answers that are there."""
@@ -112,9 +115,11 @@ class Reducer:
         whole = self.parts.whole
         if not whole:
             raise ModelError("the model has no nodes that could be taken away")
-        if not self.fail([whole])[0]:
+        guesses = self._guesses(whole)
+        early = list(islice(guesses, self.width - 1))
+        if not self.fail([whole, *early])[0]:
             raise self._nothing(self.ledger.ask([self._question(whole)])[0])
-        kept = search(self.parts, self, self.mode, self._suspected(whole))
+        kept = search(self.parts, self, self.mode, self._suspected(whole, early, guesses))
         if not self._discerns(kept):
             self._control()
         model = self.parts.part(kept)
@@ -140,18 +145,33 @@ class Reducer:
             notes=tuple(self.notes),
         )
 
-    def _suspected(self, whole: Nodes) -> Nodes:
-        """Return a suspect that fails by itself, with what it needs, or else all."""
+    def _guesses(self, whole: Nodes) -> Iterator[Nodes]:
+        """Return suspects with what they need, found when asked for."""
         if self.mode != "auto" or len(whole) == 1:
-            return whole
+            return
         from onnx_passes.verify.reduce.localize import suspects
 
+        for suspect in suspects(self.parts, self.check):
+            grown = self.parts.grow(suspect)
+            if grown != whole:
+                yield grown
+
+    def _suspected(
+        self, whole: Nodes, early: Sequence[Nodes], others: Iterator[Nodes]
+    ) -> Nodes:
+        """Return a suspect that fails by itself, or else all."""
+        if self.mode != "auto":
+            return whole
+        from onnx_passes.verify.reduce.localize import named
+
         outcome = self.ledger.ask([self._question(whole)])[0]
-        for index in suspects(self.parts, self.check, outcome):
-            alone = self.parts.grow([index])
-            # What is beside is asked for later anyway, if the suspect fails.
-            if self.fail([alone, *self._beside(alone)[: self.width - 1]])[0]:
-                return alone
+        called = (self.parts.grow([i]) for i in named(self.parts, outcome))
+        for suspect in chain(called, early, others):
+            # What is beside one node is asked for later anyway, if it fails.
+            alone = len(suspect) == 1
+            beside = self._beside(suspect)[: self.width - 1] if alone else []
+            if self.fail([suspect, *beside])[0]:
+                return suspect
         return whole
 
     def _discerns(self, kept: Nodes) -> bool:
@@ -204,14 +224,19 @@ class Reducer:
         return Question(key, len(kept), lambda: self._candidate(kept))
 
     def _candidate(self, kept: Nodes) -> Candidate | None:
-        piece = self.parts.piece(kept)
+        with self._lock:
+            piece = self.parts.piece(kept)
         if piece is None:
             return None
         return Candidate(
-            self.parts.model if self._is_whole(piece) else lambda: self.parts.model_of(piece),
+            lambda: self._model(piece),
             lambda: self._feeds(piece.inputs),
-            None if self.parts.model.functions else lambda c: self._renderer(c).render(piece),
+            lambda choose: self._render(piece, choose),
         )
+
+    def _model(self, piece: Piece) -> ir.Model:
+        with self._lock:
+            return self.parts.model if self._is_whole(piece) else self.parts.model_of(piece)
 
     def _is_whole(self, piece: Piece) -> bool:
         """Whether a part is the model as it is, which need not be copied."""
@@ -225,15 +250,20 @@ class Reducer:
             and all(value in held for value in graph.initializers.values())
         )
 
-    def _renderer(self, choose: Choice) -> Renderer:
-        with self._lock:  # it takes the weights out of the model for a moment
+    def _render(self, piece: Piece, choose: Choice) -> onnx.ModelProto:
+        with self._lock:
+            if self.parts.model.functions:
+                model = self._model(piece)
+                with replaced(model, choose):
+                    return ir.to_proto(model)
             if choose not in self._renderers:
                 self._renderers[choose] = Renderer(self.parts, choose)
-            return self._renderers[choose]
+            return self._renderers[choose].render(piece)
 
     def _feeds(self, inputs: Sequence[ir.Value]) -> Feeds | None:
         names = [str(value.name) for value in inputs if not value.is_initializer()]
-        return self.parts.boundary.values(names)
+        with self._lock:
+            return self.parts.boundary.values(names)
 
     def _nothing(self, outcome: Outcome) -> UsageError:
         log = outcome.log.decode(errors="replace").strip().splitlines()

@@ -48,7 +48,8 @@ def search(parts: Parts, judge: Judge, mode: Mode, bad: Nodes) -> Nodes:
         return run.one_by_one(bad)
     if mode == "ddmin":
         return run.ddmin(bad, pieces=2)
-    bad = run.needed(bad)
+    if len(bad) > 2:  # of two, each is tried alone either way
+        bad = run.needed(bad)
     return run.ddmin(bad, pieces=len(bad))
 
 

@@ -1,0 +1,48 @@
+"""Deferred modules are there when they are used, and not before."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+CODE = """
+import sys
+from onnx_passes.cli.deferred import defer
+defer()
+import onnx_ir as ir
+assert "mpmath" not in sys.modules
+print(ir.SymbolicDim("N") + 1)
+assert "mpmath" in sys.modules
+print(ir.SymbolicDim("max(2, N) // 2").evaluate({"N": 8}))
+"""
+
+REDUCE = """
+import sys
+from onnx_passes.cli import main
+def fails(path):
+    import onnx
+    return any(node.op_type == "Relu" for node in onnx.load(path).graph.node)
+sys.modules["mine"] = sys.modules["__main__"]
+words = ["-o", "small.onnx", "--no-shrink", "--check-function", "mine:fails"]
+try:
+    main(["reduce", sys.argv[1], *words])
+except SystemExit as end:
+    assert not end.code
+assert "onnx_ir" in sys.modules and "mpmath" not in sys.modules
+"""
+MODEL = Path(__file__).parents[2] / "examples" / "digits" / "model.onnx"
+
+
+def test_symbolic_dimensions_are_calculated_by_modules_that_come_late():
+    done = subprocess.run([sys.executable, "-c", CODE], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split()[-1] == "4"
+
+
+def test_a_reduction_needs_no_symbolic_dimensions(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-c", REDUCE, str(MODEL)],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+    )
+    assert done.returncode == 0, done.stderr

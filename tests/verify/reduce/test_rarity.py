@@ -1,0 +1,105 @@
+"""Of a model that repeats itself, what is rare is tried first, and never believed."""
+
+import numpy as np
+import onnx_ir as ir
+
+from onnx_passes.verify.reduce import Reducer, reduce
+from onnx_passes.verify.reduce.outcome import Outcome, Status
+from onnx_passes.verify.reduce.rarity import rare
+
+BLOCK = ("Abs", "Tanh", "Neg", "Sigmoid")
+
+
+def kept(found):
+    return [node.op_type for node in found.model.graph]
+
+
+def test_a_kind_that_occurs_once_is_found_in_few_checks(parts_of, chain, operators):
+    model = chain(*BLOCK * 5, "Sin", *BLOCK * 5, "Cos", *BLOCK * 5)
+    check = operators("Sin", "Cos")
+    found = Reducer(parts_of(model), check).run()
+    assert kept(found) == ["Sin", "Cos"]
+    assert check.judged == [62, 2, 1, 1]
+
+
+def test_one_of_each_kind_of_edge_is_tried_next(parts_of, chain):
+    parts = parts_of(chain(*BLOCK * 6, "Tanh", "Abs", *BLOCK * 6))
+    (edges,) = rare(parts)
+    pairs = {(a, b) for a in edges for b in parts.children[a] & edges}
+    names = {(parts.nodes[a].op_type, parts.nodes[b].op_type) for a, b in pairs}
+    assert names >= {("Abs", "Tanh"), ("Sigmoid", "Tanh"), ("Tanh", "Abs")}
+    assert len(edges) <= 10
+
+
+def test_attributes_make_another_kind(parts_of, chain):
+    model = chain(*["Elu"] * 8)
+    odd = model.graph.node(5)
+    odd.attributes["alpha"] = ir.AttrFloat32("alpha", 2.0)
+    assert rare(parts_of(model))[0] == {5}
+
+
+def test_a_model_of_unique_nodes_has_no_suspects(parts_of, diamond):
+    assert rare(parts_of(diamond)) == []
+
+
+def test_a_fault_that_is_not_rare_is_found_all_the_same(boundary_of, chain):
+    model = chain(*BLOCK * 4, "Sin", *BLOCK * 4)
+
+    class Third:
+        """Fails for the Neg of the third block, which only its name tells from others."""
+
+        width, text, reads_values = 2, "third", False
+
+        def judge(self, candidate, number):
+            names = {value.name for node in candidate.model.graph for value in node.outputs}
+            return Outcome(Status.BAD if "v10" in names else Status.GOOD)
+
+    found = reduce(model, Third(), boundary_of(model))
+    assert [node.outputs[0].name for node in found.model.graph] == ["v10"]
+
+
+def test_candidates_made_at_a_time_hold_the_weights_of_the_model(boundary_of):
+    rng = np.random.default_rng(0)
+    values = [ir.val("x", ir.DataType.FLOAT, ["N", 400])]
+    nodes, weights = [], {}
+    for index in range(40):
+        name = f"w{index}"
+        weights[name] = rng.standard_normal(400).astype(np.float32)
+        weight = ir.Value(name=name, const_value=ir.tensor(weights[name], name=name))
+        node = ir.node(
+            "Sin" if index == 20 else "Mul", [values[-1], weight][: 1 + (index != 20)]
+        )
+        node.outputs[0].name = f"v{index}"
+        nodes.append(node)
+        values.append(node.outputs[0])
+    values[-1].type = ir.TensorType(ir.DataType.FLOAT)
+    held = [v for n in nodes for v in n.inputs if v.const_value is not None]
+    graph = ir.Graph(
+        values[:1], values[-1:], nodes=nodes, initializers=held, opset_imports={"": 20}
+    )
+    model = ir.Model(graph, ir_version=10)
+
+    class Weights:
+        """Fails where a certain weight is, and notes those that are not as they were."""
+
+        width, text, reads_values = 4, "weights", False
+
+        def __init__(self):
+            self.wrong = []
+
+        def judge(self, candidate, number):
+            proto = candidate.render(lambda tensor, initializer: tensor)
+            held = ir.from_proto(proto).graph.initializers
+            self.wrong += [
+                name
+                for name, value in held.items()
+                if not np.array_equal(value.const_value.numpy(), weights[name])
+            ]
+            return Outcome(Status.BAD if "w30" in held else Status.GOOD)
+
+    check = Weights()
+    found = reduce(model, check, boundary_of(model))
+    assert check.wrong == []
+    assert [node.outputs[0].name for node in found.model.graph] == ["v30"]
+    assert found.model.graph.inputs[0].dtype is ir.DataType.FLOAT
+    assert list(found.model.graph.inputs[0].shape) == ["N", 400]
