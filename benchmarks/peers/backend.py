@@ -15,7 +15,7 @@ from pathlib import Path
 import click
 
 from benchmarks.peers.server import Server
-from benchmarks.peers.tools import PEERS, WORKER, Tool, ours
+from benchmarks.peers.tools import OPTIMIZE, WORKER, Tool, ours, peers_of
 
 SECONDS = 60.0
 FRESH = 50
@@ -40,7 +40,7 @@ OUTCOMES = (
 @click.option("--print-only", is_flag=True, help="Run nothing: print what was counted.")
 def main(cache: Path, names: tuple[str, ...], print_only: bool) -> None:
     """Run each TOOL (default: all) over all models, and print the counts of all."""
-    tools = {tool.name: tool for tool in (*PEERS, *ours())}
+    tools = {tool.name: tool for tool in (*peers_of(OPTIMIZE), *ours())}
     for name in names:
         if name not in tools:
             raise click.UsageError(f"no tool {name!r}; there are: {'; '.join(tools)}")
@@ -84,7 +84,7 @@ def measure(cache: Path, tool: Tool) -> None:
 def tables(cache: Path) -> list[str]:
     """Return the counts, and what went wrong most often."""
     lines = [f"| tool | {' | '.join(OUTCOMES)} |", "|---" * (len(OUTCOMES) + 1) + "|"]
-    for tool in (*PEERS, *ours()):
+    for tool in (*peers_of(OPTIMIZE), *ours()):
         path = cache / "backend" / f"{tool.name}.json"
         if path.exists():
             counts = Counter(kind for kind, _ in json.loads(path.read_text()).values())

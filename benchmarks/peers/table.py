@@ -14,9 +14,10 @@ import onnx
 from benchmarks.peers.judge import TOLERANCE
 from benchmarks.peers.measure import Cell, from_json
 from benchmarks.peers.patterns import histogram
-from benchmarks.peers.tools import PEERS, ours
+from benchmarks.peers.tools import OPTIMIZE, PEERS, SIMPLIFY, ours, peers_of
 
 OURS = [tool.name for tool in ours()]
+BEST = "best peer"
 NAMES = [*(tool.name for tool in PEERS), *OURS]
 
 
@@ -44,10 +45,14 @@ class Row:
         """Return what was measured of a right result."""
         return self.cells[tool].judged[key]
 
-    def best_peer(self) -> str | None:
-        """Return the peer with the fewest nodes whose result is right."""
-        peers = [tool.name for tool in PEERS if self.right(tool.name)]
+    def best_peer(self, preset: str) -> str | None:
+        """Return the peer of a preset with the fewest nodes whose result is right."""
+        peers = [tool.name for tool in peers_of(preset) if self.right(tool.name)]
         return min(peers, key=lambda tool: (self.get(tool, "nodes"), tool), default=None)
+
+    def own(self, preset: str) -> str | None:
+        """Return the run of a preset that has a right result, verified or not."""
+        return next((n for n in (preset, f"{preset}, unverified") if self.right(n)), None)
 
 
 def rows(cache: Path) -> list[Row]:
@@ -63,7 +68,10 @@ def tables(cache: Path) -> list[str]:
         (len(c.seconds) for r in found for c in r.cells.values() if not c.error), default=0
     )
     return [
-        *("### Nodes", "", *nodes(found), ""),
+        *(f"### Nodes, `{OPTIMIZE}` and others by default", ""),
+        *(*nodes(found, OPTIMIZE), ""),
+        *(f"### Nodes, `{SIMPLIFY}` and others without fusion", ""),
+        *(*nodes(found, SIMPLIFY), ""),
         *(
             f"### Whole processes, wall / processor seconds (medians of {runs}, in turns)",
             "",
@@ -86,35 +94,35 @@ def _header(first: str, names: list[str]) -> list[str]:
     return [f"| {first} | {' | '.join(names)} |", "|---" * (len(names) + 1) + "|"]
 
 
-def nodes(found: list[Row]) -> list[str]:
-    """Return nodes by tool, the fewest in bold, and geometric means of what remains."""
-    names = [name for name in NAMES if ", " not in name]
-    lines = _header("model", ["original", *names])
+def nodes(found: list[Row], preset: str) -> list[str]:
+    """Return nodes of a preset and its peers, the fewest in bold, and geometric means."""
+    peers = [tool.name for tool in peers_of(preset)]
+    lines = _header("model", ["original", *peers, f"{preset}"])
+    left: dict[str, list[float]] = {name: [] for name in (*peers, BEST, preset)}
     for row in found:
-        counts = {n: row.get(n, "nodes") for n in names if row.right(n)}
-        least = min(counts.values(), default=0)
-        cells = [
-            (
-                ("**{}**" if counts[n] == least else "{}").format(counts[n])
-                if n in counts
-                else "-"
-            )
-            if n in counts
-            else "-"
-            for n in names
-        ]
-        lines.append(f"| {row.name} | {row.original['nodes']} | {' | '.join(cells)} |")
-    means = ["1"]
-    for name in names:
-        # A refused or wrong result leaves its user with the original.
-        left = [
-            (row.get(name, "nodes") if row.right(name) else row.original["nodes"])
-            / row.original["nodes"]
-            for row in found
-            if name in row.cells
-        ]
-        means.append(f"{_mean(left):.3f}" if left else "-")
-    return [*lines, f"| geometric mean of nodes left | {' | '.join(means)} |"]
+        counts = {n: row.get(n, "nodes") for n in peers if row.right(n)}
+        own = row.own(preset)
+        original = counts[BEST] = row.original["nodes"]
+        if any(name != BEST for name in counts):
+            counts[BEST] = min(n for name, n in counts.items() if name != BEST)
+        if own is not None:
+            counts[preset] = row.get(own, "nodes")
+        least = min(counts.values())
+        cells = [_cell(counts.get(name), least) for name in (*peers, preset)]
+        lines.append(f"| {row.name} | {original} | {' | '.join(cells)} |")
+        for name, ratios in left.items():
+            # A refused or wrong result leaves its user with the original.
+            if name in counts or name in row.cells:
+                ratios.append(counts.get(name, original) / original)
+    means = [f"{_mean(left[n]):.3f}" if left[n] else "-" for n in (*peers, preset)]
+    best = f"; of the best peer of each model {_mean(left[BEST]):.3f}" if left[BEST] else ""
+    return [*lines, f"| geometric mean of nodes left{best} | 1 | {' | '.join(means)} |"]
+
+
+def _cell(count: int | None, least: int) -> str:
+    if count is None:
+        return "-"
+    return f"**{count}**" if count == least else str(count)
 
 
 def _mean(values: list[float]) -> float:
@@ -181,14 +189,13 @@ def remains(found: list[Row]) -> list[str]:
     """Return the operators of which ours has more than the best peer, and fewer."""
     lines = []
     for row in found:
-        best = row.best_peer()
-        for name in ("simplify", "optimize"):
-            own = next((n for n in (name, f"{name}, unverified") if row.right(n)), None)
+        for preset in (SIMPLIFY, OPTIMIZE):
+            best, own = row.best_peer(preset), row.own(preset)
             if best is None or own is None or row.get(own, "nodes") <= row.get(best, "nodes"):
                 continue
             a, b = Counter(row.get(own, "operators")), Counter(row.get(best, "operators"))
             more = ", ".join(f"{op} {n}" for op, n in (a - b).most_common())
             fewer = ", ".join(f"{op} {n}" for op, n in (b - a).most_common())
-            counts = f"`{name}` {row.get(own, 'nodes')}, {best} {row.get(best, 'nodes')}"
+            counts = f"`{preset}` {row.get(own, 'nodes')}, {best} {row.get(best, 'nodes')}"
             lines.append(f"- {row.name}, {counts}: more {more}; fewer {fewer or 'none'}")
     return lines or ["None."]

@@ -14,17 +14,45 @@ from typing import Any
 
 Optimise = Callable[[str, str], None]
 
+FUSIONS = tuple(
+    f"fuse_{name}"
+    for name in (
+        *("add_bias_into_conv", "bn_into_conv", "pad_into_conv", "pad_into_pool"),
+        *("matmul_add_bias_into_gemm", "transpose_into_gemm", "qkv"),
+        *("consecutive_log_softmax", "consecutive_reduce_unsqueeze"),
+    )
+)
+"""Fusions of onnxoptimizer and of onnxsim; their other ``fuse_`` merge two of a kind."""
 
-def onnxoptimizer() -> Optimise:
-    import onnx
-    import onnxoptimizer as library
+NO_FUSIONS = tuple(
+    f"{name}_rule"
+    for name in (
+        *("add_0", "sub_0", "mul_by_1", "div_by_1", "dropout_inference", "dropout_zero"),
+        *("cast_cast", "no_op_cast", "collapse_slice", "collapse_slice2", "slice_split"),
+        *("cast_constant_of_shape", "cast_constant_of_shape_without_value"),
+        *("flatten_to_reshape", "reshape_reshape", "squeeze_reshape_1d"),
+        *("materialize_reshape_shape", "no_op_expand", "unsqueeze_unsqueeze"),
+        *("no_op_transpose", "transpose_transpose", "no_op_static_scatter_nd"),
+        "no_op_dynamic_scatter_nd",
+    )
+)
+"""Rules of onnxscript that put no operator in the place of others of another kind."""
 
-    passes = library.get_fuse_and_elimination_passes()
 
-    def optimise(source: str, target: str) -> None:
-        onnx.save(library.optimize(onnx.load(source), passes, True), target)
+def onnxoptimizer(*left_out: str) -> Callable[[], Optimise]:
+    def start() -> Optimise:
+        import onnx
+        import onnxoptimizer as library
 
-    return optimise
+        passes = library.get_fuse_and_elimination_passes()
+        passes = [name for name in passes if name not in left_out]
+
+        def optimise(source: str, target: str) -> None:
+            onnx.save(library.optimize(onnx.load(source), passes, True), target)
+
+        return optimise
+
+    return start
 
 
 def onnxscript() -> Optimise:
@@ -34,6 +62,28 @@ def onnxscript() -> Optimise:
     def optimise(source: str, target: str) -> None:
         model = onnx_ir.load(source)
         optimizer.optimize(model)
+        onnx_ir.save(model, target)
+
+    return optimise
+
+
+def onnxscript_without_fusion() -> Optimise:
+    """What ``optimizer.optimize`` does, with those of its rules that take out or merge."""
+    import onnx_ir
+    from onnx_ir.passes import common
+    from onnxscript import optimizer
+    from onnxscript.rewriter import rewrite
+    from onnxscript.rewriter.rules import common as rules
+
+    def optimise(source: str, target: str) -> None:
+        model = onnx_ir.load(source)
+        optimizer.inline(model)
+        for _ in range(2):  # as often as optimize
+            optimizer.fold_constants(model)
+            model = rewrite(model, [getattr(rules, name) for name in NO_FUSIONS])
+        common.LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=0)(model)
+        common.DeduplicateInitializersPass()(model)
+        common.CommonSubexpressionEliminationPass()(model)
         onnx_ir.save(model, target)
 
     return optimise
@@ -85,8 +135,10 @@ def _main(main: Callable[[], object], *words: str) -> Optimise:
 
 
 TOOLS: dict[str, Callable[[], Optimise]] = {
-    "onnxoptimizer": onnxoptimizer,
+    "onnxoptimizer": onnxoptimizer(),
+    "onnxoptimizer, no fusion": onnxoptimizer(*FUSIONS),
     "onnxscript": onnxscript,
+    "onnxscript, no fusion": onnxscript_without_fusion,
     "onnxslim": onnxslim,
     "onnxsim": onnxsim,
     "polygraphy": polygraphy,
