@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from onnx_passes.cli.destinations import check_destinations
+from onnx_passes.cli.destinations import check_destinations, check_folder
+from onnx_passes.cli.grammar import ManyWords, Several
 from onnx_passes.errors import UsageError
 
 if TYPE_CHECKING:
@@ -38,10 +39,14 @@ Examples:
 _path = click.Path(path_type=Path)
 
 
-@click.command("compare", help=HELP, no_args_is_help=True)
+@click.command("compare", cls=ManyWords, help=HELP, no_args_is_help=True)
 @click.argument("models", nargs=-1, type=_path, metavar="[MODEL]...")
 @click.option(
-    "--engine", "engines", multiple=True, metavar="ENGINE", help="Repeat for several."
+    "--engine",
+    "engines",
+    multiple=True,
+    metavar="ENGINE",
+    help="onnxruntime[:PROVIDER], reference, tensorrt; repeat for several.",
 )
 @click.option("--isolate", is_flag=True, help="Run each engine in a child process.")
 @click.option(
@@ -66,7 +71,11 @@ _path = click.Path(path_type=Path)
     help="Compare with saved results, or these among themselves. Repeat for several.",
 )
 @click.option(
-    "--outputs", multiple=True, metavar="NAME|all", help="Values to compare, inner ones too."
+    "--outputs",
+    cls=Several,
+    multiple=True,
+    metavar="NAME...|all",
+    help="Values to compare, inner ones too.",
 )
 @click.option("--memory-limit", default="2GiB", show_default=True, help="For values.")
 @click.option(
@@ -81,10 +90,18 @@ _path = click.Path(path_type=Path)
 @click.option(
     "--tolerance", metavar="LIMIT", help="exact, 1e-3 (both), or rtol=1e-3,atol=1e-5."
 )
-@click.option("--rtol", multiple=True, metavar="[NAME:]X", help="Relative tolerance.")
-@click.option("--atol", multiple=True, metavar="[NAME:]X", help="Absolute tolerance.")
 @click.option(
-    "--postprocess", multiple=True, metavar="[NAME:]top-k=5", help="Compare top indices."
+    "--rtol", cls=Several, multiple=True, metavar="[NAME:]X...", help="Relative tolerance."
+)
+@click.option(
+    "--atol", cls=Several, multiple=True, metavar="[NAME:]X...", help="Absolute tolerance."
+)
+@click.option(
+    "--postprocess",
+    cls=Several,
+    multiple=True,
+    metavar="[NAME:]top-k=5...",
+    help="Compare the indices of the largest elements.",
 )
 @click.option("--validate", is_flag=True, help="NaN and Inf count as a failure.")
 @click.option("--fail-fast", is_flag=True, help="Stop a run at its first difference.")
@@ -125,6 +142,8 @@ def command(
         raise UsageError("there is no MODEL", help="name one, or give --load-outputs")
     read: dict[str, list[Path]] = {"a model": list(models), "results": list(load_outputs)}
     check_destinations(None, {"--save-outputs": save_outputs}, read)
+    if plots is not None:
+        check_folder("--plots", plots)
     if save_outputs is not None:
         check_form(save_outputs, len(runners) + len(recorded))
     samples = _samples(given, runners)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, Literal
 
 import click
+
+from onnx_passes.cli.grammar import ManyWords, Several
 
 HELP = """\
 Join, convert and show saved inputs and outputs.
@@ -63,7 +66,13 @@ def _options(function: Callable[..., Any]) -> Callable[..., Any]:
         click.option(
             "--json", "as_json", is_flag=True, help="Print what was written as JSON."
         ),
-        click.option("--names", multiple=True, help="Keep these values only."),
+        click.option(
+            "--names",
+            cls=Several,
+            multiple=True,
+            metavar="NAME...",
+            help="Keep these values only.",
+        ),
         click.option("--runner", default="onnx-passes", help="The runner of results."),
         click.option(
             "--as",
@@ -76,6 +85,16 @@ def _options(function: Callable[..., Any]) -> Callable[..., Any]:
     ):
         function = option(function)
     return function
+
+
+def _check(output: str, files: Sequence[str]) -> None:
+    """Check the destination before anything is read."""
+    from onnx_passes.cli.destinations import check_destinations, check_folder
+
+    if Path(output).suffix:
+        check_destinations(Path(output), {}, {"what is read": [Path(file) for file in files]})
+    else:
+        check_folder("-o", Path(output))
 
 
 def _write(
@@ -96,10 +115,11 @@ def _write(
     if as_json:
         click.echo(json.dumps({"output": output, "samples": len(kept), "values": told}))
     else:
-        click.echo(f"{output}: {len(kept)} samples of {', '.join(told) or 'nothing'}")
+        count = f"{len(kept)} sample{'' if len(kept) == 1 else 's'}"
+        click.echo(f"{output}: {count} of {', '.join(told) or 'nothing'}")
 
 
-@command.command("merge", help=_MERGE)
+@command.command("merge", cls=ManyWords, help=_MERGE)
 @click.argument("files", nargs=-1, required=True)
 @_options
 def merge(files: tuple[str, ...], debug: bool, **rest: Any) -> None:
@@ -107,10 +127,11 @@ def merge(files: tuple[str, ...], debug: bool, **rest: Any) -> None:
     del debug
     from onnx_passes.verify.saved import merge_samples, read_samples
 
+    _check(rest["output"], files)
     _write(merge_samples([read_samples(file) for file in files]), **rest)
 
 
-@command.command("concat", help=_CONCAT)
+@command.command("concat", cls=ManyWords, help=_CONCAT)
 @click.argument("files", nargs=-1, required=True)
 @_options
 def concat(files: tuple[str, ...], debug: bool, **rest: Any) -> None:
@@ -118,10 +139,11 @@ def concat(files: tuple[str, ...], debug: bool, **rest: Any) -> None:
     del debug
     from onnx_passes.verify.saved import read_samples
 
+    _check(rest["output"], files)
     _write([sample for file in files for sample in read_samples(file)], **rest)
 
 
-@command.command("convert", help=_CONVERT)
+@command.command("convert", cls=ManyWords, help=_CONVERT)
 @click.argument("file")
 @_options
 def convert(file: str, debug: bool, **rest: Any) -> None:
@@ -129,6 +151,7 @@ def convert(file: str, debug: bool, **rest: Any) -> None:
     del debug
     from onnx_passes.verify.saved import read_samples
 
+    _check(rest["output"], [file])
     _write(read_samples(file), **rest)
 
 

@@ -48,6 +48,24 @@ def check_destinations(
             )
 
 
+def check_folder(option: str, path: Path) -> None:
+    """Check that a folder can be written to, or made.
+
+    Raises:
+        UsageError: It cannot.
+    """
+    if os.path.lexists(path) and not path.is_dir():
+        raise UsageError(f"{option} {path} is no folder", help="name a folder")
+    folder = path.absolute()
+    while not os.path.lexists(folder):
+        folder = folder.parent
+    if not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
+        raise UsageError(
+            f"{option} {path}: {folder} may not be written to",
+            help="give a path in a folder that you may write to",
+        )
+
+
 def _check_place(option: str, path: Path, *, makes_folders: bool) -> None:
     if path.is_dir():
         raise UsageError(f"{option} {path} is a folder", help="name a file in it")

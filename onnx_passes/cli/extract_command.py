@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import click
 
 from onnx_passes.cli.destinations import check_destinations
+from onnx_passes.cli.grammar import (
+    ManyWords,
+    Several,
+    looks_like_shape,
+    read_dtype,
+    read_shape,
+)
 from onnx_passes.errors import UsageError
 
 if TYPE_CHECKING:
@@ -22,7 +30,8 @@ HELP = """\
 Cut a part out of MODEL: what computes the outputs named from the inputs named.
 
 Types and shapes are those of the model or inferred (auto) unless they are given, as in
-x:1x3x224x224:float32 or x:[batch,3,224,224]:float32. Values of subgraphs are cut out of these.
+x:1x3x224x224:float32, or x:[batch,3,224,224]:float32 with names for dynamic dimensions. Values
+of subgraphs are cut out of these.
 
 \b
 Exit codes:
@@ -36,22 +45,25 @@ Examples:
   onnx-passes extract model.onnx -o part.onnx --outputs hidden:float32 --with-data inputs.npz
 """
 _path = click.Path(path_type=Path)
+_DATA: dict[str, Literal["feeds", "results"]] = {"inputs": "feeds", "outputs": "results"}
 
 
-@click.command("extract", help=HELP, no_args_is_help=True)
+@click.command("extract", cls=ManyWords, help=HELP, no_args_is_help=True)
 @click.argument("model", type=_path)
 @click.option("-o", "--output", type=_path, required=True, help="Where to write the part.")
 @click.option(
     "--inputs",
+    cls=Several,
     multiple=True,
     metavar="NAME[:SHAPE:DTYPE|:auto]",
-    help="Where to begin; repeat for several. Default: at the inputs of MODEL.",
+    help="Where to begin; one or several. Default: at the inputs of MODEL.",
 )
 @click.option(
     "--outputs",
+    cls=Several,
     multiple=True,
     metavar="NAME[:DTYPE|:auto]",
-    help="Where to end; repeat for several. Default: at the outputs of MODEL.",
+    help="Where to end; one or several. Default: at the outputs of MODEL.",
 )
 @click.option(
     "--with-data",
@@ -78,32 +90,37 @@ def command(
 
     if output.exists() and model.exists() and output.samefile(model):
         raise UsageError(f"-o {output} is the model itself", help="give another path")
-    check_destinations(output, {}, {"the data": [Path(with_data)] if with_data else []})
+    places = {what: output.with_name(f"{output.stem}-{what}.npz") for what in _DATA}
+    check_destinations(
+        output,
+        {"--with-data": places["inputs"], "--with-data ": places["outputs"]}
+        if with_data
+        else {},
+        {"the data": [Path(with_data)] if with_data else []},
+    )
     loaded = load_model(model)
     infer_shapes(loaded.model)
     names = _names(loaded.model)
-    part = extract(
-        loaded.model,
-        [_cut(text, names, "--inputs") for text in inputs],
-        [_cut(text, names, "--outputs") for text in outputs],
-    )
+    starts = [_cut(text, names, "--inputs") for text in inputs]
+    ends = [_cut(text, names, "--outputs") for text in outputs]
+    part = extract(loaded.model, starts, ends)
+    _check_part(part, [*starts, *ends])
     data = _boundary(loaded.model, part, with_data) if with_data else {}
     written = {"model": str(output)}
     save_model(part, output, source=loaded)
     from onnx_passes.verify.saved import write_samples
 
     for what, values in data.items():
-        path = output.with_name(f"{output.stem}-{what}.npz")
-        write_samples(path, [values], kind="feeds" if what == "inputs" else "results")
-        written[what] = str(path)
+        write_samples(places[what], [values], kind=_DATA[what])
+        written[what] = str(places[what])
     count = len(part.graph)
-    starts = [str(v.name) for v in part.graph.inputs]
-    ends = [str(v.name) for v in part.graph.outputs]
+    taken = [str(v.name) for v in part.graph.inputs]
+    given = [str(v.name) for v in part.graph.outputs]
     if as_json:
-        told = {"nodes": count, "inputs": starts, "outputs": ends, "written": written}
+        told = {"nodes": count, "inputs": taken, "outputs": given, "written": written}
         click.echo(json.dumps(told, indent=2))
         return
-    click.echo(f"{count} nodes from {', '.join(starts) or 'no inputs'} to {', '.join(ends)}")
+    click.echo(f"{count} nodes from {', '.join(taken) or 'no inputs'} to {', '.join(given)}")
     for what, place in written.items():
         click.echo(f"{what + ':':9s}{place}")
 
@@ -121,60 +138,48 @@ def _cut(text: str, names: set[str], option: str) -> Cut:
     """Read ``name``, ``name:auto``, ``name:dtype`` or ``name:shape:dtype``; names have colons.
 
     Raises:
-        UsageError: The text is none of these.
+        UsageError: A shape or an element type cannot be read.
     """
     from onnx_passes.graph.extract import Cut
 
-    if text in names:
-        return Cut(text)
-    name, _, last = text.rpartition(":")
-    if not name:
-        return Cut(text)
-    if last == "auto":
-        return _cut(name, names, option) if name not in names else Cut(name)
-    if name in names and _is_shape(last):
-        return Cut(name, None, _shape(last, text, option))
-    dtype = _dtype(last, text, option)
-    if name in names:
-        return Cut(name, dtype)
-    name, _, shape = name.rpartition(":")
-    if not name:
-        return Cut(shape, dtype)
-    return Cut(name, dtype, None if shape == "auto" else _shape(shape, text, option))
+    name, parts = text, list[str]()
+    while name not in names and ":" in name and len(parts) < 2:
+        name, _, last = name.rpartition(":")
+        parts.insert(0, last)
+    if name not in names:
+        # That there is no such value is told when the model is cut.
+        return Cut(_PART.sub("", text))
+    shape, dtype = None, None
+    if len(parts) == 2 or (parts and looks_like_shape(parts[0])):
+        shape = parts.pop(0)
+    if parts:
+        dtype = parts[0]
+    return Cut(
+        name,
+        None if dtype in (None, "auto") else read_dtype(dtype, text, option),
+        None if shape in (None, "auto") else read_shape(shape, text, option),
+    )
 
 
-def _is_shape(text: str) -> bool:
-    return bool(re.fullmatch(r"\[.*\]|\d+([x,]\d+)*", text))
+_PART = re.compile(r"(:(auto|\[.*\]|\d+x[\dx]*|[a-z]+\d+\w*)){1,2}$")
+"""What is no part of a name, most likely."""
 
 
-def _shape(text: str, whole: str, option: str) -> tuple[int | str, ...]:
-    if not re.fullmatch(r"\[[^\[\]]*\]|\d+([x,][^x,\[\]]+)*", text):
+def _check_part(part: ir.Model, cuts: Sequence[Cut]) -> None:
+    """Refuse types and shapes that the nodes of the part do not take.
+
+    Raises:
+        UsageError: They do not.
+    """
+    from onnx_passes.verify.checker import complaints
+
+    if any(cut.dtype is not None or cut.shape is not None for cut in cuts) and (
+        found := complaints(part, full=True)
+    ):
         raise UsageError(
-            f"{option} {whole!r}: {text!r} is no shape",
-            help="write 1x3x224x224, or [batch,3,224,224]",
+            f"the part cannot have these types and shapes: {found[0]}",
+            help="leave them out, or write auto: then they are those of the model",
         )
-    inner = text.strip("[]")
-    dims = re.split(",", inner) if text.startswith("[") else re.split("[x,]", inner)
-    return tuple(int(d) if d.strip().isdigit() else d.strip() for d in dims if d.strip())
-
-
-def _dtype(text: str, whole: str, option: str) -> ir.DataType:
-    import onnx_ir as ir
-
-    from onnx_passes.runtime.interface import did_you_mean
-
-    known = {
-        (d.name.lower() if d is not ir.DataType.FLOAT else "float32"): d
-        for d in ir.DataType
-        if d is not ir.DataType.UNDEFINED
-    }
-    known |= {"float64": ir.DataType.DOUBLE, "float": ir.DataType.FLOAT}
-    if text.lower() not in known:
-        raise UsageError(
-            f"{option} {whole!r}: {text!r} is no element type",
-            help=did_you_mean(text, known),
-        )
-    return known[text.lower()]
 
 
 def _boundary(model: ir.Model, part: ir.Model, path: str) -> dict[str, dict[str, Array]]:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from onnx_passes.cli.destinations import check_folder
+from onnx_passes.cli.grammar import ManyWords, Several
 from onnx_passes.errors import UsageError
 
 if TYPE_CHECKING:
@@ -28,7 +30,7 @@ Tell the inputs, outputs, opsets and nodes of MODEL, in stable text meant for di
 
 \b
 Examples:
-  onnx-passes inspect model model.onnx --show layers --show attrs
+  onnx-passes inspect model model.onnx --show layers attrs
   onnx-passes inspect model model.onnx --show values --json
 """
 _DATA = """\
@@ -51,7 +53,7 @@ Exit codes:
 
 \b
 Examples:
-  onnx-passes inspect capability model.onnx --engine onnxruntime
+  onnx-passes inspect capability model.onnx --engine onnxruntime:CUDA
   onnx-passes inspect capability model.onnx --engine tensorrt-rtx --partition parts --json
 """
 
@@ -61,13 +63,14 @@ def command() -> None:
     """Tell what a model, or saved data, hold."""
 
 
-@command.command("model", help=_MODEL)
+@command.command("model", cls=ManyWords, help=_MODEL)
 @click.argument("file", metavar="MODEL")
 @click.option(
     "--show",
+    cls=Several,
     multiple=True,
     type=click.Choice(["layers", "attrs", "weights", "values"]),
-    help="Tell nodes, attributes, initializers, or their statistics. Repeat for several.",
+    help="Tell nodes, attributes, initializers, or their statistics; one or several.",
 )
 @click.option("--list-unbounded", is_flag=True, help="List dimensions without a fixed size.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -97,7 +100,9 @@ def model(
 
 @command.command("capability", help=_CAPABILITY)
 @click.argument("file", metavar="MODEL")
-@click.option("--engine", required=True, metavar="ENGINE", help="As compare has them.")
+@click.option(
+    "--engine", required=True, metavar="ENGINE", help="onnxruntime[:PROVIDER], tensorrt, ..."
+)
 @click.option(
     "--partition",
     type=click.Path(path_type=Path),
@@ -115,8 +120,8 @@ def capability(
     from onnx_passes.io.load import load_model
     from onnx_passes.verify import capability as capabilities
 
-    if partition is not None and partition.exists() and not partition.is_dir():
-        raise UsageError(f"--partition {partition} is a file", help="name a folder")
+    if partition is not None:
+        check_folder("--partition", partition)
     asked, loaded = parse_engine(engine), load_model(file)
     found = capabilities.capability(loaded.model, asked)
     told = found.as_dict()

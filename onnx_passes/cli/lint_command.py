@@ -34,6 +34,8 @@ def command(model: str, no_engine: bool, as_json: bool, as_sarif: bool, debug: b
     from onnx_passes.runtime.ort import OnnxRuntimeEngine
     from onnx_passes.verify.lint import lint, sarif
 
+    if as_json and as_sarif:
+        raise click.UsageError("--json and --sarif are two forms: give one")
     found = lint(load_model(model).model, None if no_engine else OnnxRuntimeEngine())
     errors = sum(finding.severity == "error" for finding in found)
     if as_sarif:

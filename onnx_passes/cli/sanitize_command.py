@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import dataclasses
-import re
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from onnx_passes.cli.editing import path
+from onnx_passes.cli.grammar import ManyWords, Several, read_shape
 from onnx_passes.errors import UsageError
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
 
 HELP = """\
 Tidy MODEL: shorthand for passes, each verified. What is asked of the interface comes first,
-and the passes are held against the model with that interface.
+and the passes are held against the model with that interface. Shapes are written as extract
+has them: x:1x3x224x224, or x:[batch,3,224,224] with names for dynamic dimensions.
 
 \b
 Exit codes:
@@ -29,7 +35,7 @@ Examples:
 """
 
 
-@click.command("sanitize", help=HELP, no_args_is_help=True)
+@click.command("sanitize", cls=ManyWords, help=HELP, no_args_is_help=True)
 @click.argument("model", type=path)
 @click.option("-o", "--output", type=path, required=True, help="Where it goes.")
 @click.option("--fold-constants", is_flag=True, help="Compute what depends on no input.")
@@ -38,22 +44,24 @@ Examples:
 @click.option(
     "--override-input-shapes",
     "shapes",
+    cls=Several,
     multiple=True,
-    metavar="NAME:SHAPE",
+    metavar="NAME:SHAPE...",
     help="x:1x3x224x224, or x:[batch,3,224,224].",
 )
 @click.option(
-    "--outputs", multiple=True, metavar="NAME", help="End at these values; repeatable."
+    "--outputs", cls=Several, multiple=True, metavar="NAME...", help="End at these values."
 )
 @click.option(
     "--set-upper-bound",
     "bounds",
+    cls=Several,
     multiple=True,
-    metavar="NAME:BOUND",
+    metavar="NAME:BOUND...",
     help="Bound a value, as TensorRT wants it of sizes that are computed.",
 )
 @click.option("--no-verify", is_flag=True, help="Check nothing. The report says so.")
-@click.option("--json", "json_path", type=path, help="Write the report.")
+@click.option("--json", "json_path", type=path, metavar="FILE", help="Write the report.")
 @click.option("-v", "--verbose", count=True, help="Tell more.")
 @click.option("-q", "--quiet", is_flag=True, help="Tell errors only.")
 @click.option("--debug", is_flag=True, hidden=True)
@@ -78,41 +86,70 @@ def command(
     from onnx_passes.cli.run_command import execute
     from onnx_passes.config.load import default_config
     from onnx_passes.io.load import load_model
-    from onnx_passes.surgery.sanitizing import prepare, steps_of
+    from onnx_passes.surgery.sanitizing import check_runs, prepare, steps_of
 
-    wanted = {name: _shape(text) for name, text in map(_parted, shapes)}
-    limits = {name: _number(text) for name, text in map(_parted, bounds)}
+    wanted, limits = dict(map(_read_shape, shapes)), dict(map(_read_bound, bounds))
     steps = steps_of(fold_constants=fold_constants, cleanup=cleanup, toposort=toposort)
     if not (steps or wanted or limits or outputs):
         raise click.UsageError("nothing to do: give --fold-constants, --cleanup or another")
     loaded = load_model(model)
+    if json_path is not None and str(json_path).startswith("-"):
+        raise click.UsageError(f"--json takes a file, and is given {str(json_path)!r}")
     reports = {"--json": json_path}
     check_destinations(output, reports, {"the model": [loaded.path]})
     settings = default_config(["verify=false"] if no_verify else [], steps)
+    before = _interface(loaded.model)
     prepared = dataclasses.replace(
         loaded, model=prepare(loaded.model, wanted, outputs, limits)
     )
+    if wanted and not no_verify:
+        check_runs(prepared.model)
     places = {"--json": json_path, "--html": None, "--junit": None}
     run = execute(prepared, settings, str(model), output, places, -1 if quiet else verbose)
+    for line in [] if quiet else _changes(before, _interface(prepared.model)):
+        click.echo(line, err=True)
     raise click.exceptions.Exit(run.report.exit_code)
 
 
-def _parted(text: str) -> tuple[str, str]:
+def _interface(model: ir.Model) -> dict[str, str]:
+    sides = {"input": model.graph.inputs, "output": model.graph.outputs}
+    return {
+        f"{side} {value.name}": "?" if value.shape is None else f"{value.shape}"
+        for side, values in sides.items()
+        for value in values
+    }
+
+
+def _changes(before: dict[str, str], after: dict[str, str]) -> Iterator[str]:
+    for port in {**before, **after}:
+        old, new = before.get(port, "none"), after.get(port, "none")
+        if old != new:
+            yield f"{port}: {old} -> {new}, as asked for"
+
+
+def _parted(text: str, option: str, example: str) -> tuple[str, str]:
     name, sign, rest = text.rpartition(":")
     if not (sign and name):
-        raise UsageError(f"{text!r} has no ':'", help="write NAME:1x3x224x224 or NAME:100")
+        raise UsageError(f"{option} {text!r} has no ':'", help=f"write NAME:{example}")
     return name, rest
 
 
-def _shape(text: str) -> list[int | str]:
-    if not re.fullmatch(r"\[[^\[\]]*\]|\d+(x\d+)*", text):
-        raise UsageError(f"{text!r} is no shape", help="write 1x3x224x224, or [batch,3]")
-    parts = text.strip("[]").split("," if text.startswith("[") else "x")
-    return [int(p) if p.strip().isdigit() else p.strip() for p in parts if p.strip()]
+def _read_shape(text: str) -> tuple[str, tuple[int | str, ...]]:
+    option = "--override-input-shapes"
+    name, shape = _parted(text, option, "1x3x224x224")
+    return name, read_shape(shape, text, option)
 
 
-def _number(text: str) -> float:
+def _read_bound(text: str) -> tuple[str, float]:
+    option = "--set-upper-bound"
+    name, bound = _parted(text, option, "100")
+    return name, _number(bound, text, option)
+
+
+def _number(text: str, whole: str, option: str) -> float:
     try:
         return int(text) if text.lstrip("-").isdigit() else float(text)
     except ValueError as error:
-        raise UsageError(f"{text!r} is no number", help="write NAME:100") from error
+        raise UsageError(
+            f"{option} {whole!r}: {text!r} is no number", help="write NAME:100"
+        ) from error

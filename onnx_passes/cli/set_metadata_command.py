@@ -45,6 +45,9 @@ def command(
 
     wanted: dict[str, str | None] = {**pairs(properties, "KEY=VALUE"), **dict.fromkeys(remove)}
 
+    if not wanted and producer is None and doc is None:
+        raise click.UsageError("nothing to set: give KEY=VALUE, --remove, --producer or --doc")
+
     def change(model: ir.Model) -> dict[str, Any]:
         set_metadata(model, wanted, producer=producer, doc=doc)
         return {

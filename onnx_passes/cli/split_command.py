@@ -8,7 +8,9 @@ from typing import Any
 
 import click
 
+from onnx_passes.cli.destinations import check_folder
 from onnx_passes.cli.editing import path
+from onnx_passes.cli.grammar import ManyWords, Several
 from onnx_passes.errors import UsageError
 
 HELP = """\
@@ -23,10 +25,10 @@ Examples:
 _UNITS = {"KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
 
 
-@click.command("split", help=HELP, no_args_is_help=True)
+@click.command("split", cls=ManyWords, help=HELP, no_args_is_help=True)
 @click.argument("model", type=path)
 @click.option("-o", "--output", type=path, required=True, help="Folder for the parts.")
-@click.option("--at", multiple=True, metavar="NAME", help="End a part here; repeatable.")
+@click.option("--at", cls=Several, multiple=True, metavar="NAME...", help="End parts here.")
 @click.option("--max-size", metavar="SIZE", help="Most weights of a part: 500MB, 1GiB.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--debug", is_flag=True, hidden=True)
@@ -44,8 +46,7 @@ def command(
     from onnx_passes.io.save import save_model
     from onnx_passes.surgery.parts import split
 
-    if output.exists() and not output.is_dir():
-        raise UsageError(f"-o {output} is a file", help="name a folder")
+    check_folder("-o", output)
     loaded = load_model(model)
     told: list[dict[str, Any]] = []
     for index, part in enumerate(split(loaded.model, at, most=_bytes(max_size))):

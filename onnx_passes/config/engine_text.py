@@ -1,4 +1,4 @@
-"""An engine as a command names it: ``onnxruntime{optimization=all}``."""
+"""An engine as a command names it: ``onnxruntime:CUDA{optimization=all}``."""
 
 from __future__ import annotations
 
@@ -12,13 +12,17 @@ from onnx_passes.errors import ConfigError
 from onnx_passes.passes.options import parse_size
 from onnx_passes.runtime.base import Engine
 from onnx_passes.runtime.engines import engine_from_config
+from onnx_passes.runtime.interface import did_you_mean
+
+_END = "ExecutionProvider"
 
 
 def parse_engine(text: str, *, isolate: bool | None = None) -> Engine:
     """Make an engine; it is not started.
 
     Args:
-        text: Its name, then options in braces, as a pipeline file has them.
+        text: Its name, then options in braces, as a pipeline file has them. An execution
+            provider of ONNX Runtime may stand after a colon, short or in full.
         isolate: Whether it runs in a child process where the text does not say.
 
     Raises:
@@ -36,6 +40,14 @@ def parse_engine(text: str, *, isolate: bool | None = None) -> Engine:
             )
     if isolate is not None:
         options.setdefault("isolate", isolate)
+    name, colon, provider = name.partition(":")
+    if colon:
+        if name != "onnxruntime" or "provider" in options:
+            raise ConfigError(
+                f"--engine {text!r}: only onnxruntime has providers, and one of them",
+                help="write onnxruntime:CUDA, or onnxruntime{provider=CUDAExecutionProvider}",
+            )
+        options["provider"] = _provider(provider, text)
     if "memory_limit" in options:
         try:
             options["memory_limit"] = parse_size(options["memory_limit"])
@@ -46,3 +58,21 @@ def parse_engine(text: str, *, isolate: bool | None = None) -> Engine:
     except ConfigError as error:
         error.where = error.where or f"--engine {text}"
         raise
+
+
+def _provider(given: str, text: str) -> str:
+    """Return the name that ONNX Runtime has for a provider, in whatever case it is written."""
+    import onnxruntime as ort
+
+    names = [*ort.get_available_providers(), *ort.get_all_providers()]
+    known: dict[str, str] = {}
+    for full in names:
+        known.setdefault(full.removesuffix(_END).lower(), full)
+    found = known.get(given.lower().removesuffix(_END.lower()))
+    if found is None:
+        raise ConfigError(
+            f"ONNX Runtime has no execution provider {given!r}",
+            where=f"--engine {text}",
+            help=did_you_mean(given.lower(), known),
+        )
+    return found

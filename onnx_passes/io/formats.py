@@ -11,6 +11,7 @@ import onnx
 from google.protobuf.message import DecodeError
 
 from onnx_passes.errors import ModelError
+from onnx_passes.io.paths import near_by
 
 Form = Literal["binary", "text", "textproto", "json"]
 
@@ -86,10 +87,13 @@ def _read(path: Path) -> bytes:
         data = path.read_bytes()
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
+        near = near_by(path) if isinstance(error, FileNotFoundError) else None
         raise ModelError(
             f"the model cannot be read: {reason}",
             where=str(path),
-            help="check the path, and that you may read the file",
+            help=f"did you mean {near!r}?"
+            if near
+            else "check the path, and that you may read the file",
         ) from error
     if not data:
         raise ModelError("the file is empty", where=str(path), help=_EXPORT)

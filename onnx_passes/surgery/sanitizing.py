@@ -7,13 +7,16 @@ from collections.abc import Mapping, Sequence
 import onnx_ir as ir
 
 from onnx_passes.config.load import default_config
-from onnx_passes.errors import UsageError
+from onnx_passes.errors import EngineError, EngineUnavailableError, UsageError
 from onnx_passes.graph.extract import Cut, extract
 from onnx_passes.passes.annotation.shape_inference import infer_shapes
 from onnx_passes.pipeline.run import Run, run_pipeline
+from onnx_passes.runtime.inputs import generate
+from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.surgery.arguments import near
 from onnx_passes.surgery.builder import Builder
 from onnx_passes.surgery.edit import insert_after
+from onnx_passes.verify.checker import complaints
 
 
 def sanitize(
@@ -45,6 +48,8 @@ def sanitize(
         UsageError: There is no such input or value.
     """
     prepared = prepare(model, input_shapes or {}, outputs, upper_bounds or {})
+    if input_shapes:
+        check_runs(prepared)
     steps = steps_of(fold_constants=fold_constants, cleanup=cleanup, toposort=toposort)
     return run_pipeline(prepared, default_config([], steps))
 
@@ -68,8 +73,10 @@ def prepare(
     """Give a model another interface: what passes are then held against.
 
     Raises:
-        UsageError: There is no such input or value, or a shape has another rank.
+        UsageError: There is no such input or value, a shape has another rank, or the nodes do
+            not take it.
     """
+    known = set(complaints(model, full=True)) if input_shapes else set()
     inputs = {str(v.name): v for v in model.graph.inputs}
     for name, shape in input_shapes.items():
         value = inputs.get(name)
@@ -82,12 +89,46 @@ def prepare(
         value.shape = ir.Shape(list(shape))
     if input_shapes:
         _forget_shapes(model)
+        if new := [c for c in complaints(model, full=True) if c not in known]:
+            raise UsageError(
+                f"the model does not take these shapes: {new[0]}",
+                help="inspect model --show layers tells what reads the inputs",
+            )
+        _infer_all(model)
     for name, bound in upper_bounds.items():
         _bound(model, name, bound)
     if outputs:
         infer_shapes(model)
         model = extract(model, outputs=[Cut(name) for name in outputs])
     return model
+
+
+def check_runs(model: ir.Model) -> None:
+    """Run a model once on ONNX Runtime: inference does not see every shape that is wrong.
+
+    Raises:
+        UsageError: It does not run.
+    """
+    try:
+        with OnnxRuntimeEngine().prepare(model) as session:
+            session.run(generate(model, samples=1)[0])
+    except EngineUnavailableError:
+        raise
+    except EngineError as error:
+        raise UsageError(
+            f"the model does not run with these shapes: {error.message}",
+            help="give others, or --no-verify to write it all the same",
+        ) from error
+
+
+def _infer_all(model: ir.Model) -> None:
+    """Infer the shapes of outputs too, which inference leaves as their user declared them."""
+    outputs = list(model.graph.outputs)
+    model.graph.outputs.clear()
+    try:
+        infer_shapes(model)
+    finally:
+        model.graph.outputs.extend(outputs)
 
 
 def _forget_shapes(model: ir.Model) -> None:

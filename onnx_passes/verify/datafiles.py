@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -14,19 +13,13 @@ from onnx import numpy_helper
 
 from onnx_passes.contracts.elements import Array, dtype_name, kind_of
 from onnx_passes.errors import ReferenceDataError
+from onnx_passes.io.paths import near_by
 from onnx_passes.runtime.base import Data
 from onnx_passes.runtime.interface import did_you_mean
 
 Proto: TypeAlias = onnx.TensorProto | onnx.SequenceProto | onnx.OptionalProto
 
 SUFFIXES = (".npy", ".npz", ".pb")
-
-
-def near_by(missing: Path) -> str | None:
-    """Return the name beside a path that is not there that may be meant."""
-    folder = missing.parent
-    beside = [path.name for path in folder.iterdir()] if folder.is_dir() else []
-    return next(iter(difflib.get_close_matches(missing.name, beside, n=1)), None)
 
 
 def find(path: str | os.PathLike[str], base_dir: Path) -> Path:
@@ -39,11 +32,12 @@ def find(path: str | os.PathLike[str], base_dir: Path) -> Path:
     if full.exists():
         return full
     near = near_by(full)
+    from_file = base_dir != Path()
+    rule = "paths are relative to the folder of the pipeline file" if from_file else ""
     raise ReferenceDataError(
         f"reference data {str(path)!r} does not exist",
         where=str(full),
-        help=(f"did you mean {near!r}? " if near else "")
-        + "paths are relative to the folder of the pipeline file",
+        help=f"{f'did you mean {near!r}? ' if near else ''}{rule}".strip() or "check the path",
     )
 
 

@@ -53,6 +53,11 @@ def read_samples(path: str | os.PathLike[str]) -> list[Sample]:
         ]
     if full.suffix == ".json":
         return _json(full)
+    if full.suffix not in datafiles.SUFFIXES:
+        known = ", ".join((*datafiles.SUFFIXES, ".json"))
+        raise _fault(
+            full, "is of no known form", f"known are {known} and folders of ONNX test data"
+        )
     return [{_name(full): _value(full)}]
 
 
@@ -72,10 +77,23 @@ def write_samples(
         runner: The name of that runner.
 
     Raises:
-        ReferenceDataError: The form cannot hold this.
-        OSError: The file cannot be written; what was there stays.
+        ReferenceDataError: The form cannot hold this, or the file cannot be written; what was
+            there stays.
     """
     target = Path(path)
+    try:
+        _write(target, samples, kind, runner)
+    except OSError as error:
+        raise ReferenceDataError(
+            f"the values cannot be written: {error.strerror or error}",
+            where=str(target),
+            help="choose a place in a folder that you may write to, with room for it",
+        ) from error
+
+
+def _write(
+    target: Path, samples: Sequence[Mapping[str, Array]], kind: Kind, runner: str
+) -> None:
     if target.suffix in (".npz", ".npy"):
         if len(samples) != 1:
             raise _fault(target, f"would have to hold {len(samples)} samples", "write .json")

@@ -243,6 +243,9 @@ def test_generated_inputs_have_the_shape_and_range_asked_for(cli):
         (("--generate", "shape=image:1x3x8x8"), "does not fit input 'image'"),
         (("--generate", "sead=1"), "did you mean 'seed'"),
         (("--generate", "range=image:1"), "write range=NAME:LOW:HIGH"),
+        (("--outputs", "all", "scores"), "--outputs all leaves no others"),
+        (("--save-inputs", "/proc/i.json"), "cannot be written"),
+        (("--plots", DIGITS), "is no folder"),
         (("--inputs", "none.npz"), "there are no inputs 'none.npz'"),
         (("--load-outputs", "none.zip"), "there are no saved results 'none.zip'"),
         (("--tolerance", "tight"), "is no number"),
@@ -263,6 +266,14 @@ def test_bad_usage_is_one_clear_sentence(cli, words, said):
     done = cli("compare", DIGITS, *words)
     assert done.code == 2
     assert said in done.err
+
+
+def test_names_are_looked_for_in_saved_results_too(cli):
+    assert cli("compare", DIGITS, DIGITS, "--save-outputs", "r.json").code == 0
+    for option, text in (("--rtol", "score:1e-3"), ("--postprocess", "score:top-k=2")):
+        done = cli("compare", "--load-outputs", "r.json", option, text)
+        assert done.code == 2
+        assert "did you mean 'scores'" in done.err
 
 
 def test_a_damaged_file_of_results_is_told(cli, write):

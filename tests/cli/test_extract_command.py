@@ -39,6 +39,10 @@ def test_shapes_are_given_in_both_spellings(cli, model, tmp_path):
         (["--inputs", "s:2x2:flaot32"], "did you mean 'float32'?"),
         (["--outputs", "s", "--inputs", "y"], "depend on 'a', 'b' as well"),
         (["--outputs", "s", "--with-data", "nothing.npz"], "does not exist"),
+        (["--inputs", "s:2x-2:float32"], "'2x-2' is no shape"),
+        (["--inputs", "t:2x2:float32"], "the model has no value 't'"),
+        (["--outputs", "y:int64"], "cannot have these types and shapes"),
+        (["--inputs", "s", "a"], "leaves it unconnected"),
     ],
 )
 def test_bad_cuts_are_one_error_and_write_nothing(cli, model, tmp_path, words, told):
@@ -46,6 +50,17 @@ def test_bad_cuts_are_one_error_and_write_nothing(cli, model, tmp_path, words, t
     assert outcome.code == 2
     assert told in outcome.err
     assert not (tmp_path / "part.onnx").exists()
+
+
+def test_data_that_are_read_are_never_written_over(cli, model, tmp_path):
+    data = tmp_path / "part-inputs.npz"
+    np.savez(data, a=np.ones((3, 2), np.float32), b=np.ones((3, 2), np.float32))
+    before = data.read_bytes()
+    words = ("--outputs", "s", "--with-data", data)
+    done = cli("extract", model, "-o", tmp_path / "part.onnx", *words)
+    assert done.code == 2
+    assert "would write over the data" in done.err
+    assert data.read_bytes() == before
 
 
 def test_the_model_is_never_written_over(cli, model):

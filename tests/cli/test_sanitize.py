@@ -42,6 +42,28 @@ def test_shapes_and_outputs_are_those_asked_for(cli, model, out):
     graph = onnx.load(out).graph
     assert [d.dim_value for d in graph.input[0].type.tensor_type.shape.dim] == [3, 4]
     assert [v.name for v in graph.output] == ["a"]
+    assert "input x: [N,4] -> [3,4], as asked for" in end.err
+
+
+def test_outputs_get_the_shapes_that_follow_from_the_inputs(cli, model, out):
+    assert cli("sanitize", model, "-o", out, "--override-input-shapes", "x:3x4").code == 0
+    dims = onnx.load(out).graph.output[0].type.tensor_type.shape.dim
+    assert [d.dim_value for d in dims] == [3, 4]
+
+
+def test_a_shape_that_no_kernel_takes_is_refused(cli, tmp_path, out):
+    # The channels of a Conv are not looked at by shape inference, and nothing was run.
+    text = """<ir_version: 10, opset_import: ["" : 20]>
+        g (float[N, 1, 4, 4] x) => (float[N, 1, 4, 4] y) <float[1, 1, 1, 1] w = {2}> {
+            y = Conv(x, w)
+        }"""
+    onnx.save(onnx.parser.parse_model(text), tmp_path / "conv.onnx")
+    words = ("sanitize", "conv.onnx", "-o", out, "--override-input-shapes", "x:1x3x4x4")
+    done = cli(*words)
+    assert done.code == 2
+    assert "does not run with these shapes" in done.err
+    assert not out.exists()
+    assert cli(*words, "--no-verify").code == 0
 
 
 def test_a_value_is_bounded(cli, model, out):
@@ -59,6 +81,8 @@ def test_a_value_is_bounded(cli, model, out):
         (["--override-input-shapes", "z:1x4"], "the model has no input 'z'"),
         (["--override-input-shapes", "x:1x4x1"], "has 2 dimensions, not 3"),
         (["--override-input-shapes", "x:axb"], "'axb' is no shape"),
+        (["--override-input-shapes", "x:4xN"], "as [4,N]"),
+        (["--fold-constants", "--json", "--cleanup"], "--json takes a file"),
         (["--outputs", "yy"], "no value 'yy'"),
         (["--set-upper-bound", "a:many"], "'many' is no number"),
         (["--set-upper-bound", "nothing:1"], "no node computes 'nothing'"),

@@ -16,9 +16,20 @@ def test_isolation_is_asked_for_beside_the_text_or_in_it():
     assert engine.describe()["memory_limit"] == 2 << 30
 
 
+@pytest.mark.parametrize("text", ["onnxruntime:CUDA", "onnxruntime:cudaexecutionprovider"])
+def test_a_provider_stands_after_a_colon(text):
+    assert parse_engine(text).provider == "CUDAExecutionProvider"
+    both = parse_engine(f"{text}{{optimization=all}}")
+    assert both.name == "onnxruntime[CUDAExecutionProvider, optimization=all]"
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
+        ("onnxruntime:Cuda2", "did you mean 'cuda'"),
+        ("onnxruntime:", "known: "),
+        ("onnxruntime:CUDA{provider=CPUExecutionProvider}", "one of them"),
+        ("reference:CPU", "only onnxruntime has providers"),
         ("onnxruntime,reference", "is not one engine"),
         ("onnx", "unknown engine"),
         ("onnxruntime{optimization=some}", "cannot be 'some'"),

@@ -127,6 +127,11 @@ class _Comparison:
         self.found.runs.append(run)
         assert run.values is not None
         self._admit(run)
+        if not self.runners:
+            # With a model here its values decide what a name is.
+            self._check_limits(run.names)
+            if self.settings.postprocess is not None:
+                self.settings.postprocess.check(run.types or run.names)
         if self.settings.validate:
             for sample in range(len(run.values)):
                 for part in parts(run, sample, self.settings):

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from onnx_passes.errors import ReferenceDataError, UsageError
+from onnx_passes.io.paths import near_by
 from onnx_passes.runtime.interface import did_you_mean
-from onnx_passes.verify.datafiles import near_by
 
 
 def named_function(text: str, option: str) -> Callable[..., Any]:
@@ -61,7 +61,8 @@ def existing(path: str | os.PathLike[str], what: str) -> Path:
     if full.exists():
         return full
     near = near_by(full)
+    option = f"--save-{what.removeprefix('saved ').replace('results', 'outputs')}"
     raise ReferenceDataError(
         f"there are no {what} {str(path)!r}",
-        help=f"did you mean {near!r}?" if near else "write them with the --save- option",
+        help=f"did you mean {near!r}?" if near else f"{option} writes such a file",
     )

@@ -176,8 +176,7 @@ def save_inputs(path: Path, samples: Sequence[Feeds]) -> None:
     """Write inputs in the form that the extension says; see ``write_samples``.
 
     Raises:
-        ReferenceDataError: The form cannot hold them.
-        OSError: The file cannot be written.
+        ReferenceDataError: The form cannot hold them, or the file cannot be written.
     """
     plain = [
         {name: value for name, value in feeds.items() if isinstance(value, np.ndarray)}
