@@ -29,10 +29,13 @@ def states_go_to_a_folder_of_their_own(tmp_path_factory):
 
 def pytest_runtest_setup(item):
     from onnx_passes.runtime.tensorrt.bindings import install_help, installed_version
+    from onnx_passes.runtime.tensorrt.driver import gpu_missing
 
     wanted = item.get_closest_marker("tensorrt") is not None
     if wanted and installed_version("tensorrt-rtx") is None:
         pytest.skip(f"tensorrt-rtx is not installed: {install_help('tensorrt-rtx')}")
+    if item.get_closest_marker("gpu") is not None and (why := gpu_missing()) is not None:
+        pytest.skip(f"nothing can be executed here: {why}")
 
 
 def pytest_configure(config):

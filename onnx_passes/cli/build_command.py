@@ -110,7 +110,7 @@ def command(
         made = fitted(made, loaded.model, generate(loaded.model, samples=1))
     with made.prepare(loaded.model):
         told = f"wrote {output}, {size(output.stat().st_size)}, built for {inner.target}"
-        click.echo(f"{told}; {inner.not_executed}, so it was not executed")
+        click.echo(f"{told}; not executed: {inner.not_executed or 'build only builds'}")
 
 
 def _profile(text: str) -> tuple[str, dict[str, list[int]]]:

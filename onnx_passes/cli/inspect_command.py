@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
@@ -14,6 +14,7 @@ from onnx_passes.errors import UsageError
 
 if TYPE_CHECKING:
     from onnx_passes.io.load import LoadedModel
+    from onnx_passes.runtime.tensorrt.bindings import Package
     from onnx_passes.verify.partition import Part
 
 _HELP = """\
@@ -28,10 +29,15 @@ Examples:
 _MODEL = """\
 Tell the inputs, outputs, opsets and nodes of MODEL, in stable text meant for diff.
 
+A TensorRT engine (.engine, .plan, .trt) is loaded in a child process, and its inputs, outputs,
+profiles, layers and device memory are told. That takes a GPU; without one its size and the
+version that built it are told, and the exit code is 3.
+
 \b
 Examples:
   onnx-passes inspect model model.onnx --show layers attrs
   onnx-passes inspect model model.onnx --show values --json
+  onnx-passes inspect model model.engine --engine tensorrt-rtx
 """
 _DATA = """\
 Tell what saved inputs or outputs hold: .npz, .npy, .json, .pb, ONNX test data folders.
@@ -73,13 +79,30 @@ def command() -> None:
     help="Tell nodes, attributes, initializers, or their statistics; one or several.",
 )
 @click.option("--list-unbounded", is_flag=True, help="List dimensions without a fixed size.")
+@click.option(
+    "--engine",
+    "package",
+    type=click.Choice(["tensorrt-rtx", "tensorrt"]),
+    default="tensorrt-rtx",
+    show_default=True,
+    help="Whose engine MODEL is, where it is one.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--debug", is_flag=True, hidden=True)
 def model(
-    file: str, show: tuple[str, ...], list_unbounded: bool, as_json: bool, debug: bool
+    file: str,
+    show: tuple[str, ...],
+    list_unbounded: bool,
+    package: Package,
+    as_json: bool,
+    debug: bool,
 ) -> None:
-    """Tell what a model is made of."""
+    """Tell what a model, or an engine, is made of."""
     del debug  # read by the program itself
+    from onnx_passes.runtime.tensorrt.described import is_engine
+
+    if is_engine(file):
+        _engine(file, package, as_json=as_json)
     from onnx_passes.io.load import load_model
     from onnx_passes.verify.inspect import inspect_lines, inspect_model, unbounded
 
@@ -96,6 +119,18 @@ def model(
         click.echo(f"unbounded {line}")
     for note in loaded.notes:
         click.echo(f"note: {note}", err=True)
+
+
+def _engine(file: str, package: Package, *, as_json: bool) -> NoReturn:
+    from onnx_passes.runtime.tensorrt.described import describe_engine, lines
+
+    told = describe_engine(file, package)
+    if as_json:
+        click.echo(json.dumps(told, indent=2))
+    else:
+        for line in lines(told):
+            click.echo(line)
+    raise click.exceptions.Exit(3 if "not_read" in told else 0)
 
 
 @command.command("capability", help=_CAPABILITY)

@@ -48,7 +48,7 @@ class Gate:
         first: The original model, as it is called at first.
         labels: Expected outputs or labels of each sample, where the user gave them.
         faults: What was wrong with the structure of the model before the first pass.
-        levels: The engines that compile and do not execute.
+        levels: The engines that compile.
     """
 
     settings: Verify
@@ -71,6 +71,7 @@ class Gate:
         """Put the limits together."""
         self.comparing = Comparing(self.settings, self.baseline, self.first, self.labels)
         self.spending = self.comparing.spending
+        self.levels.comparing = self.comparing
         self.baseline.ahead &= self.original.weight_bytes <= self.settings.memory_limit
 
     @property

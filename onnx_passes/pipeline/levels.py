@@ -1,20 +1,34 @@
-"""Engines that compile and do not execute: what they say of a model is no verification."""
+"""Engines that compile: how far they get with a model, and its numbers where they execute.
+
+What was only built is no verification. What was executed is compared with the original on the
+same engine, as that of any other engine is.
+"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import onnx_ir as ir
 
 from onnx_passes.config.engines import EngineStep
 from onnx_passes.errors import ConfigError, EngineUnavailableError
 from onnx_passes.graph.digest import Key
+from onnx_passes.pipeline.baseline import Bench
+from onnx_passes.pipeline.comparing import Comparing
 from onnx_passes.report.model import EngineReport
 from onnx_passes.runtime.base import Engine, Feeds
 from onnx_passes.runtime.levels import Finding, Level, examine
-from onnx_passes.runtime.tensorrt.engine import TensorRtEngine, compiler_of, fitted
+from onnx_passes.runtime.tensorrt.driver import device
+from onnx_passes.runtime.tensorrt.engine import (
+    TensorRtEngine,
+    compiler_of,
+    fitted,
+    uncached,
+)
+from onnx_passes.verify.interface import Interface, interface_of
+from onnx_passes.verify.noise import Runs
 from onnx_passes.verify.result import LEVEL, Check, Verdict
 from onnx_passes.verify.snapshot import exact_key
 
@@ -31,6 +45,8 @@ class Compiler:
         inner: The same, as it is in its child process.
         when: "each", "checkpoint" or "end".
         where: Excerpt of the place it was written at.
+        samples: What models are executed on; none where there is no GPU.
+        called: How the original is called; a model that is called otherwise is not executed.
         original: How far the original got.
     """
 
@@ -38,8 +54,11 @@ class Compiler:
     inner: TensorRtEngine
     when: str
     where: str | None
+    samples: Sequence[Feeds] = ()
+    called: Interface | None = None
     original: Finding = field(default_factory=lambda: Finding(Level.ABSENT))
     _known: list[tuple[Key, Finding]] = field(default_factory=list)
+    _again: Finding | None = None
 
     def finding(self, model: ir.Model) -> Finding:
         """Return how far a model gets; one that was asked for just before is not built again.
@@ -50,9 +69,23 @@ class Compiler:
         key = exact_key(model)
         known = self.known(key)
         if known is None:
-            known = examine(self.engine, model)
+            samples = self.samples if interface_of(model) == self.called else ()
+            known = examine(self.engine, model, samples)
             self._known = [*self._known[1 - KEPT :], (key, known)]
         return known
+
+    def noise(self, model: ir.Model) -> list[Runs]:
+        """Return how far two builds of the original are apart: each chooses its kernels.
+
+        Raises:
+            ConfigError: An option does not fit the engine or the model.
+        """
+        if self._again is None:
+            self._again = examine(uncached(self.engine), model, self.samples)
+        if self._again.level is not Level.EXECUTED:
+            return []
+        first, second = list(self.original.outputs), list(self._again.outputs)
+        return [Runs(self.engine.name, "two builds of it", first, second)]
 
     def known(self, key: Key) -> Finding | None:
         """Return how far a model got that was asked for."""
@@ -61,10 +94,12 @@ class Compiler:
     def told(self, found: Finding) -> str:
         """Return a finding as one sentence."""
         match found.level:
+            case Level.EXECUTED:
+                here = device()
+                return f"executed on {'a GPU' if here is None else here.name}"
             case Level.BUILT:
-                return (
-                    f"built for {self.inner.target}, not executed: {self.inner.not_executed}"
-                )
+                why = found.reason or self.inner.not_executed or "it was called otherwise"
+                return f"built for {self.inner.target}, not executed: {why}"
             case Level.PARSED:
                 return f"parsed, not built for {self.inner.target}: {found.reason}"
             case _:
@@ -74,20 +109,25 @@ class Compiler:
 
 @dataclass
 class Levels:
-    """The engines of a pipeline that compile and do not execute.
+    """The engines of a pipeline that compile.
 
     Attributes:
         compilers: One for every engine.
         original: The original model; None where there are no such engines.
+        comparing: Puts numbers side by side; None where nothing is executed.
     """
 
     compilers: list[Compiler] = field(default_factory=list)
     original: ir.Model | None = None
+    comparing: Comparing | None = None
 
     def check(self, before: ir.Model, model: ir.Model, *moments: str) -> list[Check]:
-        """Ask whether a model gets as far as the one before it, on the engines of moments."""
+        """Ask whether a model gets as far as the one before it, on the engines of moments.
+
+        Numbers are held against those of the original.
+        """
         return [
-            _compared(compiler, before, model, "the model before")
+            self._compared(compiler, before, model, "the model before")
             for compiler in self.compilers
             if compiler.when in moments
         ]
@@ -97,7 +137,7 @@ class Levels:
         checks: list[Check] = []
         for compiler in self.compilers:
             assert self.original is not None
-            check = _compared(compiler, self.original, model, "the original")
+            check = self._compared(compiler, self.original, model, "the original")
             wanted = compiler.inner.require
             found = _finding(compiler, model)
             if wanted is not None and found.level.rank < Level(wanted).rank:
@@ -113,6 +153,41 @@ class Levels:
             if changed or check.verdict is Verdict.FAILED:
                 checks.append(check)
         return checks
+
+    def _compared(
+        self, compiler: Compiler, before: ir.Model, model: ir.Model, what: str
+    ) -> Check:
+        start = time.perf_counter()
+        old, new = _finding(compiler, before), _finding(compiler, model)
+        # A pass that may change how a model is called cannot be blamed for its numbers.
+        called = interface_of(model) == compiler.called
+        reached = old.level if called else min(old.level, Level.BUILT, key=lambda x: x.rank)
+        worse = new.level.rank < reached.rank
+        reason = compiler.told(new)
+        if worse:
+            reason = f"{old.level} {what}, and the result is {reason}"
+        name = compiler.engine.name
+        verdict = Verdict.FAILED if worse else Verdict.NOT_VERIFIED
+        check = Check(LEVEL, verdict, name, reason=reason)
+        if new.level is Level.EXECUTED and not worse:
+            check = self._numbers(compiler, new)
+        return replace(check, seconds=time.perf_counter() - start, level=str(new.level))
+
+    def _numbers(self, compiler: Compiler, found: Finding) -> Check:
+        """Hold numbers against those of the original, within the limits of drift."""
+        name = compiler.engine.name
+        if compiler.original.level is not Level.EXECUTED:
+            reason = f"executed, and the original is not: {compiler.told(compiler.original)}"
+            return Check(LEVEL, Verdict.NOT_VERIFIED, name, reason=reason)
+        assert self.comparing is not None
+        assert self.original is not None
+        thresholds, ignored = self.comparing.thresholds, self.comparing.baseline.unstable
+        noise = compiler.noise(self.original)
+        limits = thresholds.above(thresholds.drift(), noise, ignored, "drift")
+        bench = Bench(compiler.engine, compiler.when)
+        expected, produced = compiler.original.outputs, found.outputs
+        check = self.comparing.compare(LEVEL, bench, expected, produced, *limits)
+        return check if check.reason else replace(check, reason=compiler.told(found))
 
     def reports(self, model: ir.Model | None = None) -> list[EngineReport]:
         """Report each engine, and how far a model got on it, or the original before that."""
@@ -137,6 +212,8 @@ class Levels:
 def begin(model: ir.Model, samples: Sequence[Feeds], engines: Sequence[EngineStep]) -> Levels:
     """Find out how far the original gets on the engines that compile.
 
+    Numbers are compared once ``comparing`` of what is returned is set.
+
     Args:
         model: The original.
         samples: Reference inputs, from which dynamic inputs get their profiles.
@@ -157,8 +234,21 @@ def begin(model: ir.Model, samples: Sequence[Feeds], engines: Sequence[EngineSte
                 where=step.where,
                 help="onnx-passes build out.onnx -o out.engine",
             )
+        if inner.options.load:
+            raise ConfigError(
+                f"{inner.package}.load is not for pipelines, whose models change",
+                where=step.where,
+                help="onnx-passes compare model.onnx --engine 'tensorrt-rtx{load=E.engine}'",
+            )
         engine = fitted(step.engine, model, samples)
-        compiler = Compiler(engine, compiler_of(engine) or inner, step.when, step.where)
+        compiler = Compiler(
+            engine,
+            compiler_of(engine) or inner,
+            step.when,
+            step.where,
+            list(samples) if inner.executes else (),
+            interface_of(model),
+        )
         try:
             compiler.original = _first(compiler, model)
         except (ConfigError, EngineUnavailableError) as error:
@@ -170,7 +260,7 @@ def begin(model: ir.Model, samples: Sequence[Feeds], engines: Sequence[EngineSte
 
 def _first(compiler: Compiler, model: ir.Model) -> Finding:
     inner, wanted = compiler.inner, compiler.inner.require
-    if wanted == Level.EXECUTED and inner.missing is None:
+    if wanted == Level.EXECUTED and inner.missing is None and not inner.executes:
         raise EngineUnavailableError(
             f"the pipeline requires {wanted} on {inner.name}: {inner.not_executed}",
             help="lower 'require' to built, which is no verification",
@@ -196,20 +286,3 @@ def _finding(compiler: Compiler, model: ir.Model) -> Finding:
     except ConfigError as error:
         # The options fitted the original: what a pass made of its interface does not.
         return Finding(Level.PARSED, error.message, error.help)
-
-
-def _compared(compiler: Compiler, before: ir.Model, model: ir.Model, what: str) -> Check:
-    start = time.perf_counter()
-    old, new = _finding(compiler, before), _finding(compiler, model)
-    worse = new.level.rank < old.level.rank
-    reason = compiler.told(new)
-    if worse:
-        reason = f"{old.level} {what}, and the result is {reason}"
-    return Check(
-        LEVEL,
-        Verdict.FAILED if worse else Verdict.NOT_VERIFIED,
-        compiler.engine.name,
-        reason=reason,
-        seconds=time.perf_counter() - start,
-        level=str(new.level),
-    )

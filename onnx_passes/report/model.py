@@ -151,8 +151,8 @@ class EngineReport:
         noise: Largest difference between two runs of the original on it; None if not measured.
         spreads: Per output, how far runs of the original on it are apart: two of the same, and
             those with other optimizations; empty where nobody needed it.
-        level: How far the result got on an engine that compiles and does not execute
-            ("built", "parsed", "rejected", "absent"); None for engines that execute.
+        level: How far the result got on an engine that compiles ("executed", "built",
+            "parsed", "rejected", "absent"); None for other engines.
         level_reason: The same as one sentence.
     """
 

@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias
 
 from onnx_passes.report.model import EngineReport, PassReport, RewriteSummary, RunReport
 from onnx_passes.report.text import bound, number, plural
-from onnx_passes.verify.result import Check, OutputCheck, Verdict
+from onnx_passes.verify.result import EXECUTED, Check, OutputCheck, Verdict
 
 Tone: TypeAlias = Literal["good", "bad", "warn", "plain"]
 
@@ -71,8 +71,8 @@ class EngineTally:
         """The engine's own verdict."""
         if self.failed:
             return Words("FAILED", "bad", plural(self.failed, "check") + " failed")
-        if self.level is not None:
-            return Words(self.level_reason or self.level, "warn")
+        if self.level not in (None, EXECUTED):
+            return Words(self.level_reason or str(self.level), "warn")
         if self.not_verified:
             return Words("not verified", "warn", f"{self.not_verified} could not be run")
         if self.passed:

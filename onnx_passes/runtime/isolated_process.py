@@ -178,8 +178,8 @@ class Child:
             if "error" not in answer:
                 return answer
             found = self._error(answer["error"], while_)
-            if isinstance(found, EngineMemoryError):
-                raise found  # its allocator is in no state to go on with
+            if isinstance(found, EngineMemoryError | EngineCrashedError):
+                raise found  # its allocator, or its GPU, is in no state to go on with
         raise found
 
     @contextlib.contextmanager

@@ -1,7 +1,8 @@
-"""How far a compiler got with a model, where nothing executes what it makes."""
+"""How far an engine that compiles got with a model."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -12,7 +13,10 @@ from onnx_passes.errors import (
     EngineError,
     EngineUnavailableError,
 )
-from onnx_passes.runtime.base import Engine
+from onnx_passes.runtime.base import Engine, Feeds, Outputs, Session
+
+BUILT_ONLY = "built, not executed: "
+"""What the error of a run begins with where a model was compiled and cannot be executed."""
 
 
 class Level(StrEnum):
@@ -38,27 +42,44 @@ class Finding:
         level: The highest level reached.
         reason: Why not further, in the engine's words; empty where nothing failed.
         help: What would help, or None.
+        outputs: What it gave, by sample; empty where it was not executed.
     """
 
     level: Level
     reason: str = ""
     help: str | None = None
+    outputs: tuple[Outputs, ...] = ()
 
 
-def examine(engine: Engine, model: ir.Model) -> Finding:
-    """Parse and compile a model; nothing is executed.
+def examine(engine: Engine, model: ir.Model, samples: Sequence[Feeds] = ()) -> Finding:
+    """Parse and compile a model, and execute it on samples.
 
     A crash or a hang of an engine in a child process is a finding like any other.
+
+    Args:
+        engine: The engine.
+        model: The model.
+        samples: Inputs by name; none for a model that is not to be executed.
 
     Raises:
         ConfigError: An option does not fit the engine or the model.
     """
     try:
-        with engine.prepare(model):
-            return Finding(Level.BUILT)
+        with engine.prepare(model) as session:
+            return _executed(session, samples)
     except EngineUnavailableError as error:
         return Finding(Level.ABSENT, error.message, error.help)
     except EngineBuildError as error:
         return Finding(Level.PARSED, error.message, error.help)
     except EngineError as error:
         return Finding(Level.REJECTED, error.message, error.help)
+
+
+def _executed(session: Session, samples: Sequence[Feeds]) -> Finding:
+    try:
+        outputs = tuple(session.run(feeds) for feeds in samples)
+    except EngineUnavailableError as error:
+        return Finding(Level.BUILT, error.message.removeprefix(BUILT_ONLY), error.help)
+    except EngineError as error:
+        return Finding(Level.BUILT, f"it does not run: {error.message}", error.help)
+    return Finding(Level.EXECUTED if outputs else Level.BUILT, outputs=outputs)

@@ -6,7 +6,10 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 LEVEL = "level"
-"""Kind of the checks that ask how far a compiler gets with a model, and execute nothing."""
+"""Kind of the checks that ask how far a compiler gets with a model."""
+
+EXECUTED = "executed"
+"""The level of a check that compared numbers; those below compared nothing."""
 
 
 class Verdict(StrEnum):
@@ -139,8 +142,8 @@ class Check:
         metrics: Per metric.
         seconds: Wall time.
         budget: What a pass under tolerance took of each output's error budget.
-        level: How far an engine got that compiles and does not execute ("built", "parsed",
-            "rejected", "absent"); None for checks of another kind.
+        level: How far an engine got that compiles ("executed", "built", "parsed", "rejected",
+            "absent"); None for checks of another kind.
     """
 
     kind: str
@@ -154,6 +157,11 @@ class Check:
     seconds: float = 0.0
     budget: tuple[Spent, ...] = ()
     level: str | None = None
+
+    @property
+    def compares(self) -> bool:
+        """Whether an engine executed something, so that its verdict is about numbers."""
+        return bool(self.engine) and self.level in (None, EXECUTED)
 
     @property
     def max_abs(self) -> float | None:
@@ -174,11 +182,11 @@ class Checks:
         A compiler that executes nothing verifies nothing: what it says counts against a pass
         where it fails, and otherwise only where no engine compared numbers.
         """
-        compared = any(c.engine and c.level is None for c in self.checks)
+        compared = any(check.compares for check in self.checks)
         counted = (
             c
             for c in self.checks
-            if c.level is None or c.verdict is Verdict.FAILED or not compared
+            if c.level in (None, EXECUTED) or c.verdict is Verdict.FAILED or not compared
         )
         verdicts = {check.verdict for check in counted}
         for verdict in (Verdict.FAILED, Verdict.NOT_VERIFIED, Verdict.PASSED):

@@ -1,11 +1,9 @@
-"""The installed Python bindings, and the GPUs that their driver sees."""
+"""The installed Python bindings."""
 
 from __future__ import annotations
 
-import ctypes
 import importlib
 import importlib.util
-from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from types import ModuleType
 from typing import Literal
@@ -21,7 +19,6 @@ _DISTRIBUTIONS: dict[Package, tuple[str, ...]] = {
     "tensorrt": ("tensorrt", "tensorrt-cu13-bindings", "tensorrt-cu12-bindings"),
     "tensorrt-rtx": ("tensorrt-rtx", "tensorrt-rtx-cu13-bindings"),
 }
-_DRIVER = "libcuda.so.1"
 
 
 def install_help(package: Package) -> str:
@@ -56,19 +53,3 @@ def load_bindings(package: Package) -> ModuleType:
             f"{package} cannot be loaded: {error}",
             help=f"its libraries are missing; {install_help(package)}",
         ) from error
-
-
-@cache
-def gpu_count() -> int:
-    """Return the number of GPUs, asked of the driver; 0 without a driver.
-
-    TensorRT itself must not be asked: without a driver it may end the process.
-    """
-    try:
-        driver = ctypes.CDLL(_DRIVER)
-    except OSError:
-        return 0
-    count = ctypes.c_int(0)
-    if driver.cuInit(0) != 0 or driver.cuDeviceGetCount(ctypes.byref(count)) != 0:
-        return 0
-    return count.value

@@ -1,4 +1,4 @@
-"""TensorRT as an engine that parses and compiles; what it builds is not executed here."""
+"""TensorRT as an engine: it parses and compiles anywhere, and executes beside a GPU."""
 
 from __future__ import annotations
 
@@ -12,16 +12,23 @@ import onnx_ir as ir
 
 from onnx_passes.errors import EngineUnavailableError
 from onnx_passes.runtime.base import Engine, Feeds, Outputs
+from onnx_passes.runtime.interface import Interface
 from onnx_passes.runtime.isolated import IsolatedEngine
+from onnx_passes.runtime.levels import BUILT_ONLY
 from onnx_passes.runtime.tensorrt.bindings import (
     Package,
-    gpu_count,
     install_help,
     installed_version,
+    load_bindings,
 )
 from onnx_passes.runtime.tensorrt.build import build
+from onnx_passes.runtime.tensorrt.driver import device, gpu_count, gpu_missing
+from onnx_passes.runtime.tensorrt.log import Log
 from onnx_passes.runtime.tensorrt.options import TensorRtOptions, read_options
+from onnx_passes.runtime.tensorrt.plugins import load_plugins
 from onnx_passes.runtime.tensorrt.profiles import observed_profiles, observed_values
+from onnx_passes.runtime.tensorrt.session import TensorRtSession
+from onnx_passes.runtime.tensorrt.store import cached_place, load_bytes, save_engine
 
 DEFAULT_CAPABILITY = "8.9"
 """What TensorRT-RTX builds for where nobody says, and there is no GPU."""
@@ -29,7 +36,7 @@ DEFAULT_CAPABILITY = "8.9"
 
 @dataclass(frozen=True)
 class TensorRtEngine:
-    """Parse and compile a model with NVIDIA's compiler.
+    """Compile a model with NVIDIA's compiler, and execute it where there is a GPU.
 
     Attributes:
         package: Whose compiler.
@@ -70,14 +77,17 @@ class TensorRtEngine:
         return None
 
     @property
+    def executes(self) -> bool:
+        """Whether there is a GPU to execute on; whether it takes the engine shows in a run."""
+        return gpu_missing() is None
+
+    @property
     def not_executed(self) -> str:
-        """Why what it builds is not executed, in one clause."""
-        if not gpu_count():
-            return "there is no GPU on this machine"
-        return "onnx-passes compiles with TensorRT and does not execute yet"
+        """Why nothing is executed on this machine, in a clause; empty beside a GPU."""
+        return gpu_missing() or ""
 
     def describe(self) -> dict[str, str | int | float | bool]:
-        """Return the version and every option, whether it is installed or not."""
+        """Return the version, the GPU and every option, whether it is installed or not."""
         options = self.options.model_dump(exclude_none=True)
         told = {
             key: value if isinstance(value, str | int | bool) else json.dumps(value)
@@ -85,16 +95,68 @@ class TensorRtEngine:
             if value not in ("", ())
         }
         version = installed_version(self.package) or "not installed"
-        return {"engine": self.package, "version": version, "strongly_typed": True, **told}
+        here = device()
+        gpu: dict[str, str] = (
+            {}
+            if here is None
+            else {
+                "gpu": here.name,
+                "compute_capability": here.capability,
+                "driver": here.driver,
+            }
+        )
+        engine = {"engine": self.package, "version": version}
+        return {**engine, **gpu, "strongly_typed": True, **told}
 
     @contextmanager
-    def prepare(self, model: ir.Model) -> Iterator[BuiltModel]:
-        """Parse and compile ``model``; see ``Engine.prepare``.
+    def prepare(self, model: ir.Model) -> Iterator[TensorRtSession | BuiltModel]:
+        """Compile ``model``, or take it from a file or the cache, and load it; see ``Engine``.
+
+        Without a GPU, or with one that does not take the engine, what is yielded says so when
+        it is run.
 
         Raises:
             EngineBuildError: It is parsed, and not compiled.
         """
-        yield BuiltModel(build(self.package, self.options, model), self.not_executed)
+        trt = load_bindings(self.package)
+        log = Log(trt, self.options.verbosity)
+        plan = self._plan(model, log)
+        if not self.executes:
+            yield BuiltModel(plan, self.not_executed)
+            return
+        log.begin()
+        load_plugins(trt, log, self.options.plugins)
+        try:
+            session = TensorRtSession(
+                trt, plan, log, interface=Interface(model), watch=self.options.watch
+            )
+        except EngineUnavailableError as error:
+            yield BuiltModel(plan, error.message)
+            return
+        try:
+            yield session
+        finally:
+            session.close()
+
+    def _plan(self, model: ir.Model, log: Log) -> bytes:
+        options = self.options
+        if options.load:
+            if not self.executes:
+                raise EngineUnavailableError(
+                    f"{options.load} can only be executed, and {self.not_executed}",
+                    help="run it on a machine with an NVIDIA GPU and its driver",
+                )
+            return load_bytes(options.load, "load")
+        place = cached_place(self.package, options, model)
+        if place is None:
+            return build(self.package, options, model, log)
+        plan = load_bytes(place, "cache", missing=b"")
+        if not plan:
+            plan = build(self.package, options, model, log)
+            save_engine(place, plan, "cache")
+        elif options.save:
+            save_engine(options.save, plan)
+        return plan
 
 
 @dataclass(frozen=True)
@@ -116,8 +178,7 @@ class BuiltModel:
             EngineUnavailableError: Always.
         """
         raise EngineUnavailableError(
-            f"the engine was built and is not executed: {self.reason}",
-            help="compare numbers on another engine",
+            f"{BUILT_ONLY}{self.reason}", help="compare numbers on another engine"
         )
 
 
@@ -133,16 +194,27 @@ def fitted(engine: Engine, model: ir.Model, samples: Sequence[Feeds]) -> Engine:
     if inner is None:
         return engine
     seen = {**observed_values(model, samples), **observed_profiles(model, samples)}
-    known = inner.options.spelled_profiles
-    if not seen.keys() - known.keys():
+    known = inner.options.spelled_profiles or [{}]
+    if all(seen.keys() <= profile.keys() for profile in known):
         return engine
-    profiles = {**seen, **known}
-    given = inner.options.model_dump(exclude_none=True, exclude={"profiles"})
-    options = read_options(inner.package, {**given, "profiles": profiles})
-    found = replace(inner, options=options)
+    profiles = [{**seen, **profile} for profile in known]
+    read = read_options(inner.package, {"profiles": profiles}).profiles
+    found = replace(inner, options=inner.options.model_copy(update={"profiles": read}))
     if not isinstance(engine, IsolatedEngine):
         return found
     spelled = {**json.loads(engine.options), "profiles": profiles}
+    return replace(engine, engine=found, options=json.dumps(spelled))
+
+
+def uncached(engine: Engine) -> Engine:
+    """Return an engine that builds each model anew."""
+    inner = compiler_of(engine)
+    if inner is None or not inner.options.cache:
+        return engine
+    found = replace(inner, options=inner.options.model_copy(update={"cache": ""}))
+    if not isinstance(engine, IsolatedEngine):
+        return found
+    spelled = {k: v for k, v in json.loads(engine.options).items() if k != "cache"}
     return replace(engine, engine=found, options=json.dumps(spelled))
 
 

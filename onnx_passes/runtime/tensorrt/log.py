@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
@@ -13,21 +15,30 @@ _SEVERITIES = ("INTERNAL_ERROR", "ERROR", "WARNING", "INFO", "VERBOSE")
 _ERRORS = _SEVERITIES[:2]
 _KEPT: dict[Verbosity, int] = {"error": 2, "warning": 3, "info": 4, "verbose": 5}
 _MOST_LINES = 200
+_TOLD_LINES: dict[Verbosity, int] = {"error": 0, "warning": 10, "info": 40, "verbose": 200}
 _SOURCE = re.compile(r"\s*In \w+ at \S+:\d+\)?$")
+_STDERR = 2
 
 
 class Log:
     """The lines that were logged, with their severity.
 
     Attributes:
-        lines: Pairs of severity and text, the oldest first.
+        lines: Pairs of severity and text, the oldest first. Of the many, the oldest that are
+            no errors are dropped.
         listener: What TensorRT logs to.
     """
 
     def __init__(self, trt: ModuleType, verbosity: Verbosity = "warning") -> None:
         """Start to listen."""
         self.lines: list[tuple[str, str]] = []
-        self.listener = _listener(trt, self.lines, _SEVERITIES[: _KEPT[verbosity]])
+        self._verbosity: Verbosity = verbosity
+        self._kept = _SEVERITIES[: _KEPT[verbosity]]
+        self.listener = _listener(trt, self._keep)
+
+    def begin(self) -> None:
+        """Forget what was logged about something else."""
+        self.lines.clear()
 
     @property
     def errors(self) -> list[str]:
@@ -36,12 +47,33 @@ class Log:
         return list(dict.fromkeys(found))
 
     @property
-    def text(self) -> str:
-        """All lines."""
-        return "\n".join(f"{kind}: {text}" for kind, text in self.lines)
+    def text(self) -> str | None:
+        """The last lines, errors among them, as the excerpt of an error; None for none."""
+        count = _TOLD_LINES[self._verbosity]
+        told = [f"{kind}: {text}" for kind, text in self.lines][-count:] if count else []
+        return "\n".join(f"  | {line}" for line in told) or None
+
+    def _keep(self, severity: str, message: str) -> None:
+        if severity not in self._kept:
+            return
+        if severity in _ERRORS and _in_child():
+            # Where the process dies next, this is all that its parent gets to know.
+            os.write(_STDERR, f"{severity}: {message}\n".encode())
+        if len(self.lines) >= _MOST_LINES:
+            spare = (i for i, (kind, _) in enumerate(self.lines) if kind not in _ERRORS)
+            if (index := next(spare, None)) is None:
+                return  # errors alone, and the first ones tell the most
+            del self.lines[index]
+        self.lines.append((severity, message))
 
 
-def _listener(trt: ModuleType, lines: list[tuple[str, str]], kept: Sequence[str]) -> Any:
+def _in_child() -> bool:
+    # Only there stderr is a file of the parent, who quotes it where the child ends.
+    child = sys.modules.get("onnx_passes.runtime.isolated_child")
+    return child is not None and child.serving
+
+
+def _listener(trt: ModuleType, keep: Callable[[str, str], None]) -> Any:
     base: Any = trt.ILogger
 
     class Listener(base):  # type: ignore[misc]  # the bindings are known only at run time
@@ -49,7 +81,6 @@ def _listener(trt: ModuleType, lines: list[tuple[str, str]], kept: Sequence[str]
             base.__init__(self)
 
         def log(self, severity: Any, message: str) -> None:
-            if severity.name in kept and len(lines) < _MOST_LINES:
-                lines.append((severity.name, message))
+            keep(severity.name, message)
 
     return Listener()

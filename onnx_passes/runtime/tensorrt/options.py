@@ -14,6 +14,7 @@ from onnx_passes.runtime.interface import did_you_mean
 Dims = tuple[int, ...]
 Require = Literal["parsed", "built", "executed"]
 Verbosity = Literal["error", "warning", "info", "verbose"]
+Compatibility = Literal["none", "ampere_plus", "same_compute_capability"]
 
 _WEAK = ("fp16", "bf16", "int8", "fp8", "int4", "fp4", "precision", "best")
 _SIZES = {"KIB": 1 << 10, "MIB": 1 << 20, "GIB": 1 << 30}
@@ -51,9 +52,16 @@ def _capabilities(value: object) -> object:
 
 
 def _profiles(value: object) -> object:
-    if not isinstance(value, Mapping):
-        return value
-    found = []
+    """Read one profile, or a list of them, each a mapping of inputs to sizes."""
+    if isinstance(value, Mapping):
+        return (_profile(value),) if value else ()
+    if isinstance(value, list | tuple) and all(isinstance(one, Mapping) for one in value):
+        return tuple(map(_profile, value))
+    raise ValueError("a mapping of inputs to sizes, or a list of such mappings")
+
+
+def _profile(value: Mapping[str, object]) -> tuple[dict[str, object], ...]:
+    found: list[dict[str, object]] = []
     for name, sizes in value.items():
         if isinstance(sizes, list | tuple):
             sizes = {"min": sizes, "opt": sizes, "max": sizes}
@@ -61,6 +69,16 @@ def _profiles(value: object) -> object:
             raise ValueError(f"{name}: needs sizes under min, opt and max, or one list")
         found.append({"name": str(name), **sizes})
     return tuple(found)
+
+
+def _paths(value: object) -> object:
+    return (value,) if isinstance(value, str) else value
+
+
+def _pools(value: object) -> object:
+    if isinstance(value, Mapping):
+        return tuple((str(name).lower(), _size(size)) for name, size in value.items())
+    raise ValueError("a mapping of memory pools to sizes, such as {tactic_dram: 1GiB}")
 
 
 def _hook(value: object) -> object:
@@ -76,6 +94,7 @@ def _size(value: object) -> object:
 
 Capability = Annotated[str, BeforeValidator(_capability)]
 Hook = Annotated[str, BeforeValidator(_hook)]
+Bytes = Annotated[int, Field(gt=0), BeforeValidator(_size)]
 
 
 class TensorRtOptions(BaseModel):
@@ -83,17 +102,24 @@ class TensorRtOptions(BaseModel):
 
     Attributes:
         compute_capabilities: The GPUs to build for; empty for the one of this machine.
-        profiles: Shapes of dynamic inputs. Inputs that it leaves out get those of the
-            reference inputs.
+        profiles: Shapes of dynamic inputs, of one profile or several. Inputs that one leaves
+            out get those of the reference inputs.
         tf32: Whether float32 products may be rounded to TF32, which is off as a model is to
             compute what it says.
         optimization_level: How hard the builder searches, 0 to 5; None for its default.
         workspace: Bytes of scratch memory that layers may use; None for the default.
+        memory_pools: Bytes of other pools of the builder, by name.
         timing_cache: File of measured kernels, read if it is there and written after.
+        hardware_compatibility: GPUs beside that of this machine that the engine is to run on.
+        version_compatible: Whether later versions of TensorRT are to run the engine.
+        plugins: Libraries of plugins to load before the model is parsed.
         network_hook: ``module:function``, called with the bindings and the parsed network.
         config_hook: ``module:function``, called with the bindings and the builder's config.
         verbosity: How much of what the compiler logs is attached to a failure.
+        watch: Whether fusion stays as it is and values between kernels are debug tensors.
+        cache: Folder of engines that were built before, by the content of what makes them.
         save: File that every build writes its engine to; not for pipelines, which build many.
+        load: File of an engine that is run in place of one that is built.
         require: Level that the original and the result must reach, else the run fails.
     """
 
@@ -102,24 +128,34 @@ class TensorRtOptions(BaseModel):
     compute_capabilities: Annotated[
         tuple[Capability, ...], BeforeValidator(_capabilities)
     ] = ()
-    profiles: Annotated[tuple[Profile, ...], BeforeValidator(_profiles)] = ()
+    profiles: Annotated[tuple[tuple[Profile, ...], ...], BeforeValidator(_profiles)] = ()
     tf32: bool = False
     optimization_level: Annotated[int, Field(ge=0, le=5)] | None = None
-    workspace: Annotated[int, Field(gt=0), BeforeValidator(_size)] | None = None
+    workspace: Bytes | None = None
+    memory_pools: Annotated[tuple[tuple[str, Bytes], ...], BeforeValidator(_pools)] = ()
     timing_cache: str = ""
+    hardware_compatibility: Compatibility = "none"
+    version_compatible: bool = False
+    plugins: Annotated[tuple[str, ...], BeforeValidator(_paths)] = ()
     network_hook: Hook = ""
     config_hook: Hook = ""
     verbosity: Verbosity = "warning"
+    watch: bool = False
+    cache: str = ""
     save: str = ""
+    load: str = ""
     require: Require | None = None
 
     @property
-    def spelled_profiles(self) -> dict[str, dict[str, list[int]]]:
+    def spelled_profiles(self) -> list[dict[str, dict[str, list[int]]]]:
         """The profiles as a pipeline file has them."""
-        return {
-            p.name: {"min": list(p.min), "opt": list(p.opt), "max": list(p.max)}
-            for p in self.profiles
-        }
+        return [
+            {
+                p.name: {"min": list(p.min), "opt": list(p.opt), "max": list(p.max)}
+                for p in profile
+            }
+            for profile in self.profiles
+        ]
 
 
 def read_options(engine: str, options: Mapping[str, object]) -> TensorRtOptions:

@@ -57,34 +57,38 @@ def observed_values(model: ir.Model, samples: Sequence[Feeds]) -> dict[str, Any]
     return found
 
 
-def add_profile(builder: Any, network: Any, config: Any, given: Sequence[Profile]) -> None:
-    """Give a config the one profile that a network needs, if it needs one.
+def add_profiles(
+    builder: Any, network: Any, config: Any, given: Sequence[Sequence[Profile]]
+) -> None:
+    """Give a config the profiles that a network needs, if it needs any.
 
     Args:
         builder: Creates profiles.
         network: The parsed network.
-        config: Gets the profile.
-        given: Shapes or values by input; those of inputs that need none are ignored.
+        config: Gets the profiles.
+        given: Per profile shapes or values by input; those of inputs that need none are
+            ignored.
 
     Raises:
         ConfigError: An input lacks a profile, or its profile does not fit it.
     """
-    known: Mapping[str, Profile] = {profile.name: profile for profile in given}
     inputs = [network.get_input(i) for i in range(network.num_inputs)]
     wanting = [t for t in inputs if -1 in tuple(t.shape) or t.is_shape_tensor]
     if not wanting:
         return
-    made = builder.create_optimization_profile()
-    for tensor in wanting:
-        if tensor.name not in known:
-            kind = "values" if tensor.is_shape_tensor else "shapes"
-            raise ConfigError(
-                f"input {tensor.name!r} needs a profile: its {kind} are not fixed",
-                help=f"profiles: {{{tensor.name}: {{min: [..], opt: [..], max: [..]}}}}",
-            )
-        _set(made, tensor, known[tensor.name])
-    if config.add_optimization_profile(made) < 0:
-        raise EngineError("the profile is refused: one of its ranges is empty")
+    for profile in given or ((),):
+        known: Mapping[str, Profile] = {one.name: one for one in profile}
+        made = builder.create_optimization_profile()
+        for tensor in wanting:
+            if tensor.name not in known:
+                kind = "values" if tensor.is_shape_tensor else "shapes"
+                raise ConfigError(
+                    f"input {tensor.name!r} needs a profile: its {kind} are not fixed",
+                    help=f"profiles: {{{tensor.name}: {{min: [..], opt: [..], max: [..]}}}}",
+                )
+            _set(made, tensor, known[tensor.name])
+        if config.add_optimization_profile(made) < 0:
+            raise EngineError("the profile is refused: one of its ranges is empty")
 
 
 def _set(made: Any, tensor: Any, profile: Profile) -> None:

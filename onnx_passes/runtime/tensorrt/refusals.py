@@ -24,11 +24,11 @@ from onnx_passes.io.load import load_model
 from onnx_passes.io.save import save_model
 from onnx_passes.runtime.tensorrt.bindings import (
     Package,
-    gpu_count,
     install_help,
     installed_version,
     load_bindings,
 )
+from onnx_passes.runtime.tensorrt.driver import gpu_count
 from onnx_passes.runtime.tensorrt.log import Log
 from onnx_passes.runtime.tensorrt.parse import parse
 

@@ -49,17 +49,20 @@ class Plan:
         outputs: The outputs that the model itself has.
         makers: The node of each value, as text.
         notes: What a reader has to know.
+        watched: Whether values inside come as debug tensors, beside the model's outputs.
     """
 
     batches: tuple[Batch, ...]
     outputs: frozenset[str]
     makers: Mapping[str, str]
     notes: tuple[str, ...] = ()
+    watched: bool = False
 
     @property
     def as_it_is(self) -> bool:
         """Whether the model runs unchanged."""
-        return len(self.batches) == 1 and set(self.batches[0].names) <= self.outputs
+        inside = len(self.batches) > 1 or not set(self.batches[0].names) <= self.outputs
+        return self.watched or not inside
 
 
 def plan(

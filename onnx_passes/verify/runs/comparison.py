@@ -19,10 +19,10 @@ from onnx_passes.errors import (
 from onnx_passes.graph.fingerprint import canonical_hash
 from onnx_passes.runtime.base import Engine, Feeds, Outputs, Session
 from onnx_passes.runtime.interface import did_you_mean
-from onnx_passes.runtime.levels import Level, examine
+from onnx_passes.runtime.levels import BUILT_ONLY, Level, examine
 from onnx_passes.runtime.tensorrt.engine import compiler_of, fitted
 from onnx_passes.verify.feeds import check_feeds
-from onnx_passes.verify.runs.batches import ALL, Batch, Plan, distinct, plan
+from onnx_passes.verify.runs.batches import ALL, Batch, Plan, distinct, makers, plan
 from onnx_passes.verify.runs.finite import not_finite
 from onnx_passes.verify.runs.found import FAILED, SAVED, Found, Latency, Pair, Run
 from onnx_passes.verify.runs.inputs import digest_of
@@ -173,11 +173,16 @@ class _Comparison:
         run.model_hash = self._hash(runner)
         if not self._compiled(runner.engine, model, run):
             return
+        engine = fitted(runner.engine, model, distinct(self.samples))
+        runner = Runner(runner.loader, engine, name=runner.name)
         try:
-            run.details = runner.engine.describe()
-            todo = plan(model, settings.outputs, self.samples, runner.engine, self.share)
+            run.details = engine.describe()
+            todo = self._plan(engine, model)
         except EngineUnavailableError as error:
             run.state, run.reason = str(Level.ABSENT), str(error)
+            return
+        except EngineError as error:
+            run.state, run.reason = FAILED, str(error)
             return
         if settings.postprocess is not None:
             settings.postprocess.check(todo.outputs)
@@ -199,10 +204,32 @@ class _Comparison:
             self._batches(runner, run, todo, tally, spool)
         except EngineError as error:
             run.state, run.reason = FAILED, str(error)
+            if error.message.startswith(BUILT_ONLY):
+                # There is a GPU, and it does not take what was built.
+                run.state = str(Level.BUILT)
             if tally is None:
                 self.reference = None
             elif not tally.failed:
                 self.tallies.remove(tally)
+
+    def _plan(self, engine: Engine, model: ir.Model) -> Plan:
+        """Divide what is wanted into batches; with debug tensors one, of what TensorRT tells.
+
+        Raises:
+            EngineError: TensorRT does not run the model, and so tells nothing.
+        """
+        wanted = self.settings.outputs
+        inner = compiler_of(engine)
+        if wanted != ALL or inner is None or not inner.options.watch:
+            return plan(model, wanted, self.samples, engine, self.share)
+        with engine.prepare(model) as session:
+            names = tuple(session.run(self.samples.sample(0)))
+        own = frozenset(str(value.name) for value in model.graph.outputs)
+        note = (
+            f"{engine.name} keeps its fusion: compared are the {len(names) - len(own)} debug "
+            "tensors between its kernels, by TensorRT's names"
+        )
+        return Plan((Batch(model, names),), own, makers(model), (note,), watched=True)
 
     def _batches(
         self, runner: Runner, run: Run, todo: Plan, tally: Tally | None, spool: Spool | None
@@ -213,7 +240,8 @@ class _Comparison:
             with _session(runner, batch, as_it_is=todo.as_it_is) as session:
                 for sample in range(len(self.samples)):
                     feeds = self.samples.sample(sample)
-                    outputs = self._timed(session, feeds, batch, seconds)
+                    names = None if todo.watched else batch.names
+                    outputs = self._timed(session, feeds, names, seconds)
                     if settings.validate:
                         self._validate(run, sample, outputs)
                     if spool is not None:
@@ -228,15 +256,20 @@ class _Comparison:
                 break
         if tally is not None:
             tally.end(stopped=settings.fail_fast and tally.failed)
-        run.latency = Latency.of(seconds) if todo.as_it_is else None
+        unchanged = todo.as_it_is and not todo.watched
+        run.latency = Latency.of(seconds) if unchanged else None
 
     def _timed(
-        self, session: Session, feeds: Feeds, batch: Batch, seconds: list[float]
+        self,
+        session: Session,
+        feeds: Feeds,
+        names: Sequence[str] | None,
+        seconds: list[float],
     ) -> Outputs:
         outputs: Outputs = {}
         for turn in range(self.settings.warm_up + self.settings.iterations):
             start = time.perf_counter()
-            outputs = session.run(feeds, batch.names)
+            outputs = session.run(feeds, names)
             if turn >= self.settings.warm_up:
                 seconds.append(time.perf_counter() - start)
         return outputs
@@ -284,6 +317,8 @@ class _Comparison:
             missing = inner.missing
             run.state, run.reason = str(Level.ABSENT), f"{missing.message} ({missing.help})"
             return False
+        if inner.executes:
+            return True
         finding = examine(fitted(engine, model, distinct(self.samples)), model)
         run.state, run.reason = str(finding.level), finding.reason
         if finding.level is Level.BUILT:
@@ -301,6 +336,14 @@ class _Comparison:
 
     def _note_fusion(self, engine: Engine, todo: Plan) -> None:
         if todo.as_it_is or getattr(engine, "node_by_node", False):
+            return
+        if compiler_of(engine) is not None:
+            count = sum(len(batch.names) for batch in todo.batches)
+            self._note(
+                f"{engine.name} builds an engine for each of {len(todo.batches)} batches, "
+                f"with {count} values marked as outputs: it fuses less than without; 'watch: "
+                "true' keeps fusion, and tells the values between kernels"
+            )
             return
         self._note(
             f"{engine.name} fuses nodes where nobody asks for the values between them: with "

@@ -10,7 +10,7 @@ from onnx_passes.errors import EngineUnavailableError
 from onnx_passes.runtime import tensorrt
 from onnx_passes.runtime.tensorrt.bindings import installed_version, load_bindings
 
-# Whose attributes a variable of the adapter has; the adapter keeps to these names.
+# Whose attributes an expression of the adapter has; the adapter keeps to these names.
 OWNERS = {
     "trt": None,
     "builder": "Builder",
@@ -20,11 +20,42 @@ OWNERS = {
     "made": "IOptimizationProfile",
     "tensor": "ITensor",
     "cache": "ITimingCache",
+    "registry": "IPluginRegistry",
+    "runtime": "Runtime",
+    "self._runtime": "Runtime",
+    "engine": "ICudaEngine",
+    "self.engine": "ICudaEngine",
+    "context": "IExecutionContext",
+    "loaded.context": "IExecutionContext",
+    "inspector": "EngineInspector",
+    "error": "ParserError",
 }
-FILES = ("build.py", "parse.py", "profiles.py", "log.py")
+# In other files these names are something else.
+ONLY_IN = {
+    "error": {"parse.py"},
+    "engine": {"loaded.py", "described.py"},
+    "runtime": {"loaded.py", "described.py"},
+    "loaded.context": {"session.py"},
+}
+FILES = (
+    *("build.py", "configure.py", "parse.py", "profiles.py", "log.py", "plugins.py"),
+    *("loaded.py", "session.py", "allocator.py", "refusals.py", "described.py"),
+)
 # Asked for by hasattr, as only one of the packages has it.
 OPTIONAL = {"trt.ComputeCapability", "trt.ComputeCapability.__members__"}
-OF_RTX = {"config.num_compute_capabilities", "config.set_compute_capability"}
+OF_RTX = {
+    "config.num_compute_capabilities",
+    "config.set_compute_capability",
+    "trt.ComputeCapability.CURRENT",
+}
+# What the bindings call, with the number of arguments that they give.
+OVERRIDES = [
+    ("ILogger", "log", 2),
+    ("IOutputAllocator", "reallocate_output", 4),
+    ("IOutputAllocator", "reallocate_output_async", 5),
+    ("IOutputAllocator", "notify_shape", 2),
+    ("IDebugListener", "process_debug_tensor", 6),
+]
 
 
 def nodes(kind):
@@ -34,10 +65,16 @@ def nodes(kind):
         for node in ast.walk(tree):
             if isinstance(node, kind):
                 path = ast.unparse(node.func if kind is ast.Call else node)
-                variable = path.partition(".")[0]
-                known = variable in OWNERS or (variable == "error" and name == "parse.py")
-                if "." in path and known and path.replace(".", "").isidentifier():
+                owner = owner_of(path)
+                known = owner is not None and name in ONLY_IN.get(owner, FILES)
+                if known and path.replace(".", "").isidentifier():
                     yield path, node
+
+
+def owner_of(path):
+    """Return the expression whose attribute a path is; None for one that is not known."""
+    found = [owner for owner in OWNERS if path.startswith(f"{owner}.")]
+    return max(found, key=len, default=None)
 
 
 def used():
@@ -52,14 +89,26 @@ def called():
         for path, node in nodes(ast.Call)
         if not any(isinstance(a, ast.Starred) for a in node.args)
     }
-    return sorted(counted)
+    # Handed to a function that calls it.
+    passed = {
+        ("self._runtime.deserialize_cuda_engine", 1),
+        ("self.engine.create_execution_context", 0),
+        ("trt.Runtime", 1),
+    }
+    return sorted(counted | passed)
 
 
 def test_the_uses_are_found():
-    assert {"trt.Builder", "trt.BuilderFlag.TF32", "parser.parse", "error.node_name"} <= set(
-        used()
-    )
-    assert len(used()) > 25
+    assert {
+        "trt.BuilderFlag.TF32",
+        "parser.parse",
+        "error.node_name",
+        "context.execute_async_v3",
+        "engine.get_tensor_profile_values",
+        "self._runtime.deserialize_cuda_engine",
+        "inspector.get_engine_information",
+    } <= set(used())
+    assert len(used()) > 70
 
 
 @pytest.mark.tensorrt
@@ -79,14 +128,38 @@ def test_what_is_called_takes_the_arguments(path, count, package):
         subject = subject.__init__
     # pybind11 writes the signature into the first line of the docstring, of each overload
     # into a line of its own.
-    signatures = [line for line in (subject.__doc__ or "").splitlines() if "self" in line]
+    signatures = [line for line in (subject.__doc__ or "").splitlines() if ") -> " in line]
     assert signatures, path
+    bound = 1 if "(self: " in signatures[0] else 0
     parameters = [re.findall(r"[(,] ?(\w+): ", line) for line in signatures]
     required = [len(re.findall(r"[(,] ?\w+: [^,=]+(?=[,)])", line)) for line in signatures]
     assert any(
-        least - 1 <= count <= len(names) - 1
+        least - bound <= count <= len(names) - bound
         for names, least in zip(parameters, required, strict=True)
     ), signatures
+
+
+@pytest.mark.tensorrt
+@pytest.mark.parametrize("package", ["tensorrt-rtx", "tensorrt"])
+@pytest.mark.parametrize(("owner", "method", "count"), OVERRIDES)
+def test_what_the_bindings_call_is_overridden_with_their_arguments(
+    owner, method, count, package
+):
+    if installed_version(package) is None:
+        pytest.skip(f"{package} is not installed")
+    base = getattr(load_bindings(package), owner)
+    # Some overrides are no attribute of the base, and only its documentation names them.
+    documented = f"{base.__doc__} {getattr(getattr(base, method, None), '__doc__', '')}"
+    signature = re.search(rf"{method}\(self[^,]*, ([^)]*)\)", documented)
+    assert signature, (owner, documented)
+    assert len(re.findall(r"(?:^|, )\w+(?=:|,|$)", signature[1])) == count, signature[0]
+    ours = [
+        node
+        for name in FILES
+        for node in ast.walk(ast.parse((Path(tensorrt.__file__).parent / name).read_text()))
+        if isinstance(node, ast.FunctionDef) and node.name == method
+    ]
+    assert [len(node.args.args) - 1 for node in ours] == [count]
 
 
 def look_up(path, package):
@@ -96,10 +169,10 @@ def look_up(path, package):
     if package == "tensorrt" and path in OPTIONAL | OF_RTX:
         pytest.skip("only tensorrt-rtx has it")
     trt = load_bindings(package)
-    variable, *attributes = path.split(".")
-    owners = {**OWNERS, "error": "ParserError"}
-    subject = trt if owners[variable] is None else getattr(trt, owners[variable])
-    for attribute in attributes:
+    owner = owner_of(path)
+    kind = OWNERS[owner]
+    subject = trt if kind is None else getattr(trt, kind)
+    for attribute in path.removeprefix(f"{owner}.").split("."):
         assert hasattr(subject, attribute), path
         subject = getattr(subject, attribute)
     return subject

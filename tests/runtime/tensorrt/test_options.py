@@ -18,7 +18,7 @@ def test_a_compute_capability_is_read_however_it_is_written(written, read):
 
 def test_one_shape_stands_for_all_three():
     found = read_options("tensorrt-rtx", {"profiles": {"x": [1, 3]}})
-    assert found.spelled_profiles == {"x": {"min": [1, 3], "opt": [1, 3], "max": [1, 3]}}
+    assert found.spelled_profiles == [{"x": {"min": [1, 3], "opt": [1, 3], "max": [1, 3]}}]
 
 
 @pytest.mark.parametrize(
@@ -37,6 +37,12 @@ def test_one_shape_stands_for_all_three():
         ({"workspace": 0}, "workspace cannot be 0", "greater than 0"),
         ({"workspace": "much"}, "workspace cannot be 'much'", "integer"),
         ({"profiles": {"x": {"min": [1]}}}, "profiles cannot be", "min, opt and max"),
+        ({"profiles": 7}, "profiles cannot be 7", "list of such mappings"),
+        ({"memory_pools": ["tactic_dram"]}, "memory_pools cannot be", "{tactic_dram: 1GiB}"),
+        ({"memory_pools": {"tactic_dram": 0}}, "cannot be 0", "greater than 0"),
+        ({"hardware_compatibility": "all"}, "hardware_compatibility cannot be", "ampere_plus"),
+        ({"version_compatible": 1}, "version_compatible cannot be 1", "boolean"),
+        ({"plugins": [3]}, "cannot be 3", "string"),
         ({"network_hook": "nowhere"}, "network_hook cannot be 'nowhere'", "module:function"),
         ({"require": "verified"}, "require cannot be 'verified'", "built"),
     ],

@@ -1,0 +1,144 @@
+"""Outputs whose shapes only the data decide, and tensors that are watched on the way."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from onnx_passes.errors import EngineError
+from onnx_passes.runtime.tensorrt.cuda import Cuda, Memory
+from onnx_passes.runtime.tensorrt.types import numpy_type
+
+
+class Grown:
+    """Memory of one output, which TensorRT asks for while it runs.
+
+    Attributes:
+        memory: Memory on the GPU.
+        shape: Shape of the output; None before TensorRT told it.
+        error: What went wrong inside TensorRT's call, which an exception would not leave.
+        listener: What TensorRT calls.
+    """
+
+    def __init__(self, trt: ModuleType, memory: Memory) -> None:
+        """Wait for TensorRT's call."""
+        self.memory = memory
+        self.shape: tuple[int, ...] | None = None
+        self.error: EngineError | None = None
+        self.listener = _allocator(trt, self)
+
+    def begin(self) -> None:
+        """Forget the last run; its memory stays."""
+        self.shape = self.error = None
+
+    def reserve(self, size: int) -> int:
+        """Return an address for so many bytes; 0 where there is not that much memory."""
+        try:
+            return self.memory.reserve(size)
+        except EngineError as error:
+            self.error = error
+            return 0
+
+
+def _allocator(trt: ModuleType, grown: Grown) -> Any:
+    base: Any = trt.IOutputAllocator
+
+    class Allocator(base):  # type: ignore[misc]  # the bindings are known only at run time
+        def __init__(self) -> None:
+            base.__init__(self)
+
+        # The arguments are those that TensorRT gives, by position.
+        def reallocate_output(
+            self, tensor_name: str, memory: int, size: int, alignment: int
+        ) -> int:
+            return grown.reserve(size)
+
+        def reallocate_output_async(
+            self, tensor_name: str, memory: int, size: int, alignment: int, stream: int
+        ) -> int:
+            return grown.reserve(size)
+
+        def notify_shape(self, tensor_name: str, shape: Any) -> None:
+            grown.shape = tuple(shape)
+
+    return Allocator()
+
+
+class Watched:
+    """Values of debug tensors, copied when TensorRT has computed them.
+
+    Attributes:
+        found: The values by TensorRT's name, in the order in which they came.
+        error: What went wrong inside TensorRT's call.
+        listener: What TensorRT calls.
+    """
+
+    def __init__(self, trt: ModuleType, cuda: Cuda) -> None:
+        """Wait for TensorRT's call."""
+        self.found: dict[str, np.ndarray[Any, Any]] = {}
+        self.error: EngineError | None = None
+        self._cuda, self._pinned = cuda, cuda.pinned_memory()
+        self._on_host = trt.TensorLocation.HOST
+        self.listener = _debug_listener(trt, self.keep)
+
+    def begin(self) -> None:
+        """Forget the last run."""
+        self.found, self.error = {}, None
+
+    def keep(
+        self, addr: Any, location: Any, type_: Any, shape: Any, name: str, stream: int
+    ) -> None:
+        """Copy a value; one of a type that numpy has no form for is left out."""
+        try:
+            dtype, shape = numpy_type(type_, name), tuple(shape)
+            size = dtype.itemsize * int(np.prod(shape, dtype=np.int64))
+            source = _address(addr)
+            if location != self._on_host:
+                target = self._pinned.reserve(size)
+                self._cuda.to_host(target, source, size, stream)
+                self._cuda.synchronize(stream)
+                source = target
+            self.found[name] = copied(source, dtype, shape)
+        except EngineError as error:
+            self.error = self.error or error
+
+    def close(self) -> None:
+        """Free its memory."""
+        self._pinned.close()
+
+
+def _debug_listener(trt: ModuleType, keep: Callable[..., None]) -> Any:
+    base: Any = trt.IDebugListener
+
+    class Listener(base):  # type: ignore[misc]  # the bindings are known only at run time
+        def __init__(self) -> None:
+            base.__init__(self)
+
+        def process_debug_tensor(
+            self, addr: Any, location: Any, type: Any, shape: Any, name: str, stream: int
+        ) -> None:
+            keep(addr, location, type, shape, name, stream)
+
+    return Listener()
+
+
+def copied(address: int, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Any:
+    """Return a copy of an array that lies in memory of the host."""
+    count = int(np.prod(shape, dtype=np.int64))
+    array = np.empty(count, dtype)
+    if count:
+        ctypes.memmove(array.ctypes.data, address, array.nbytes)
+    return array.reshape(shape)
+
+
+def _address(found: Any) -> int:
+    """Return an address that the bindings give as an integer, or as a capsule."""
+    if isinstance(found, int):
+        return found
+    get = ctypes.pythonapi.PyCapsule_GetPointer
+    get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    return get(found, None) or 0

@@ -1,0 +1,230 @@
+"""What an engine in a file holds: its header anywhere, all of it beside a GPU."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import struct
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import onnx_ir as ir
+
+from onnx_passes.errors import (
+    EngineCrashedError,
+    EngineError,
+    EngineTimeoutError,
+    EngineUnavailableError,
+)
+from onnx_passes.runtime.base import Session
+from onnx_passes.runtime.tensorrt.bindings import (
+    Package,
+    install_help,
+    installed_version,
+    load_bindings,
+)
+from onnx_passes.runtime.tensorrt.driver import gpu_missing
+from onnx_passes.runtime.tensorrt.loaded import Loaded, Port, skeleton
+from onnx_passes.runtime.tensorrt.log import Log
+from onnx_passes.runtime.tensorrt.store import load_bytes
+
+SUFFIXES = (".engine", ".plan", ".trt")
+"""Endings of names that people give to engines."""
+
+# As seen in engines of TensorRT for RTX 1.7: a mark, the size of what follows the header, and
+# the version that built it, a byte for each part.
+_HEADER = struct.Struct("<4s12xQ4B")
+_MARK = b"vtrt"
+_TOLD = 3
+
+
+def is_engine(path: str | Path) -> bool:
+    """Whether a file is an engine, by its mark or by the ending of its name."""
+    place = Path(path)
+    if place.suffix.lower() in SUFFIXES:
+        return True
+    try:
+        with place.open("rb") as file:
+            return file.read(len(_MARK)) == _MARK
+    except OSError:
+        return False
+
+
+def describe_engine(
+    path: str | Path, package: Package, *, seconds: float | None = 600.0
+) -> dict[str, Any]:
+    """Tell what an engine holds, asked in a process of its own.
+
+    Args:
+        path: The file.
+        package: Whose engine it is.
+        seconds: How long it may take; None for no limit.
+
+    Returns:
+        The file's size and the version that built it, where the header tells; beside a GPU
+        that takes it also inputs and outputs with their profiles, layers, and device memory;
+        elsewhere ``not_read`` says why not.
+
+    Raises:
+        ConfigError: The file cannot be read.
+        EngineTimeoutError: The time is up.
+        EngineCrashedError: TensorRT ended the process.
+        EngineError: TensorRT does not take the engine.
+    """
+    data = load_bytes(path, "engine")
+    told = {"engine": str(path), "bytes": len(data), "built_by": _built_by(data)}
+    if (missing := gpu_missing()) is not None:
+        why = f"{missing}: TensorRT tells inputs, outputs and layers only beside a GPU"
+        return {**told, "not_read": why}
+    if installed_version(package) is None:
+        why = f"{package} is not installed ({install_help(package)})"
+        return {**told, "not_read": why}
+    return {**told, **_asked(Path(path), package, seconds)}
+
+
+@contextmanager
+def load_engine(path: str | Path, package: Package, **options: object) -> Iterator[Session]:
+    """Make an engine from a file ready to run, in a child process unless told otherwise.
+
+    Args:
+        path: The file, as ``build`` or ``save_engine`` wrote it.
+        package: Whose engine it is.
+        **options: Options of the engine, such as ``time_limit``.
+
+    Yields:
+        The session; it is called as the engine is.
+
+    Raises:
+        ConfigError: The file cannot be read, or there is no such option.
+        EngineUnavailableError: There is no GPU, or the engine is not for it.
+        EngineError: TensorRT does not take the engine.
+    """
+    from onnx_passes.runtime.engines import engine_from_config
+
+    told = describe_engine(path, package)
+    if "not_read" in told:
+        raise EngineUnavailableError(told["not_read"])
+    ports = tuple(_port(each) for each in told["ports"])
+    place = str(Path(path).absolute())
+    runner = engine_from_config(package, {"load": place, **options})
+    with runner.prepare(skeleton(ports)) as session:
+        yield session
+
+
+def _built_by(data: bytes) -> str | None:
+    if len(data) < _HEADER.size or not data.startswith(_MARK):
+        return None
+    _, _, *version = _HEADER.unpack_from(data)
+    return ".".join(map(str, version))
+
+
+def _asked(path: Path, package: Package, seconds: float | None) -> dict[str, Any]:
+    with tempfile.TemporaryDirectory(prefix="onnx-passes-") as folder:
+        answer = Path(folder, "answer")
+        code = f"import sys; sys.path[:] = {sys.path!r}; from {__name__} import main; main()"
+        command = [sys.executable, "-P", "-c", code, package, str(answer), str(path)]
+        try:
+            done = subprocess.run(
+                command, stdin=subprocess.DEVNULL, capture_output=True, timeout=seconds
+            )
+        except subprocess.TimeoutExpired as error:
+            raise EngineTimeoutError(
+                f"{package} did not tell what {path} holds within {seconds:g} s"
+            ) from error
+        if not answer.exists():
+            said = done.stderr.decode(errors="replace").strip().splitlines()[-_TOLD:]
+            raise EngineCrashedError(
+                f"{package} ended its process (exit code {done.returncode}) while it was "
+                f"asked about {path}: {' / '.join(said) or 'it says nothing'}",
+                help="it may be built by another version: build the engine again",
+            )
+        told: dict[str, Any] = json.loads(answer.read_text())
+    if "error" in told:
+        raise EngineError(told["error"], help=told["help"])
+    return told
+
+
+def main() -> None:
+    """Tell of an engine: the package, where the answer goes, and the engine are given."""
+    package: Package = "tensorrt" if sys.argv[1] == "tensorrt" else "tensorrt-rtx"
+    answer, path = Path(sys.argv[2]), Path(sys.argv[3])
+    try:
+        told = _read(load_bindings(package), path.read_bytes())
+    except EngineError as error:
+        told = {"error": error.message, "help": error.help}
+    partial = answer.with_suffix(".part")
+    partial.write_text(json.dumps(told))
+    partial.rename(answer)
+
+
+def _read(trt: ModuleType, plan: bytes) -> dict[str, Any]:
+    log = Log(trt, "error")
+    loaded = Loaded(trt, plan, log)
+    try:
+        engine = loaded.engine
+        inspector = engine.create_engine_inspector()
+        text = inspector.get_engine_information(trt.LayerInformationFormat.JSON)
+        return {
+            "name": engine.name,
+            "device_memory": engine.device_memory_size_v2,
+            "profiles": loaded.profiles,
+            "ports": [_plain(port) for port in loaded.ports],
+            "layers": _layers(text),
+        }
+    finally:
+        loaded.close()
+
+
+def _layers(text: str) -> Any:
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return text.splitlines()
+    return found.get("Layers", found) if isinstance(found, dict) else found
+
+
+def _plain(port: Port) -> dict[str, Any]:
+    return {**dataclasses.asdict(port), "dtype": port.dtype.name}
+
+
+def _port(told: dict[str, Any]) -> Port:
+    return Port(
+        told["name"],
+        told["is_input"],
+        ir.DataType[told["dtype"]],
+        tuple(told["shape"]),
+        told["on_host"],
+        told["decides"],
+    )
+
+
+def lines(told: dict[str, Any]) -> Iterator[str]:
+    """Write what :func:`describe_engine` returned as text."""
+    built = f", built by version {told['built_by']}" if told["built_by"] else ""
+    yield f"engine {told['engine']}: {told['bytes']:,} bytes{built}"
+    if "not_read" in told:
+        yield f"not read: {told['not_read']}"
+        return
+    yield f"device memory: {told['device_memory']:,} bytes for a context"
+    yield f"profiles: {told['profiles']}"
+    for port in told["ports"]:
+        kind = "input" if port["is_input"] else "output"
+        place = ", on the host" if port["on_host"] else ""
+        yield f"{kind} {port['name']}: {port['dtype'].lower()}{port['shape']}{place}"
+        for index, (least, best, most) in enumerate(port["profiles"]):
+            what = "values" if port["decides"] else "shapes"
+            yield f"    profile {index}: {what} {least} to {most}, best {best}"
+    yield f"layers: {len(told['layers'])}"
+    for layer in told["layers"]:
+        yield f"    {layer if isinstance(layer, str) else _layer(layer)}"
+
+
+def _layer(layer: dict[str, Any]) -> str:
+    name, kind = layer.get("Name", "?"), layer.get("LayerType", "")
+    return f"{kind} {name}".strip()
