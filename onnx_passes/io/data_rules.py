@@ -16,12 +16,15 @@ from onnx_passes.io.protos import all_tensors
 _COPY = "copy the data file beside the model, complete and under the name given here"
 
 
-def check_data(model: onnx.ModelProto, path: Path) -> tuple[Path, ...]:
+def check_data(
+    model: onnx.ModelProto, path: Path, *, apart: str | None = None
+) -> tuple[Path, ...]:
     """Check the data of all tensors, in the file and outside, without reading those outside.
 
     Args:
         model: The model, sparse tensors made dense.
         path: Its file; data files are looked for from its folder.
+        apart: The location of what was copied out of the file, and checked then.
 
     Returns:
         The data files, in order of first use.
@@ -50,6 +53,8 @@ def check_data(model: onnx.ModelProto, path: Path) -> tuple[Path, ...]:
                 where=where,
                 help="correct the model where it is made",
             )
+        if apart is not None and _location(tensor) == apart:
+            continue
         if tensor.data_location == onnx.TensorProto.EXTERNAL:
             _check_external(tensor, path.absolute().parent, where, files)
         else:
@@ -57,15 +62,21 @@ def check_data(model: onnx.ModelProto, path: Path) -> tuple[Path, ...]:
     return tuple(files)
 
 
-def _bytes_of(tensor: onnx.TensorProto) -> int:
+def bytes_of(tensor: onnx.TensorProto) -> int:
+    """Return the bytes that a tensor's type and shape take; types below 8 bits are packed."""
     bits = math.prod(tensor.dims) * ir.DataType(tensor.data_type).bitwidth
     return -(-int(bits) // 8)
+
+
+def _location(tensor: onnx.TensorProto) -> str | None:
+    found = [entry.value for entry in tensor.external_data if entry.key == "location"]
+    return found[0] if found else None
 
 
 def _check_internal(tensor: onnx.TensorProto, where: str) -> None:
     dtype, size = ir.DataType(tensor.data_type), math.prod(tensor.dims)
     if tensor.HasField("raw_data") and dtype != ir.DataType.STRING:
-        found, needed, unit = len(tensor.raw_data), _bytes_of(tensor), "bytes"
+        found, needed, unit = len(tensor.raw_data), bytes_of(tensor), "bytes"
     else:
         field, needed = _field_of(dtype, size)
         found, unit = len(getattr(tensor, field)), f"elements of {field}"
@@ -121,7 +132,7 @@ def _check_external(
         raise ModelError(
             f"offset or length is no number: {error}", where=where, help=_COPY
         ) from error
-    needed = _bytes_of(tensor)
+    needed = bytes_of(tensor)
     if offset < 0 or ("length" in entries and length != needed):
         raise ModelError(
             f"the tensor of shape {list(tensor.dims)} needs {needed} bytes, but the model "

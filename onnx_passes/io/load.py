@@ -11,12 +11,13 @@ import onnx
 import onnx_ir as ir
 
 from onnx_passes.errors import ModelError
+from onnx_passes.io.apart import parse_apart
 from onnx_passes.io.causes import root_cause
 from onnx_passes.io.contents import all_graphs, all_tensors
 from onnx_passes.io.convert import convert
 from onnx_passes.io.data_rules import check_data
 from onnx_passes.io.fidelity import lost, split
-from onnx_passes.io.formats import parse
+from onnx_passes.io.formats import form_of, parse
 from onnx_passes.io.order import label, topological_order
 from onnx_passes.io.rules import check_header, check_rules
 from onnx_passes.io.slots import make_immutable, replaced
@@ -39,38 +40,55 @@ class LoadedModel:
     external: tuple[Path, ...]
 
 
-def load_model(path: str | Path) -> LoadedModel:
+def load_model(path: str | Path, *, weights: Path | None = None) -> LoadedModel:
     """Read a model: ONNX binary, ONNX text, or protobuf's text or JSON form.
 
     Args:
         path: The file. Its extension says the form; where it does not, the content does.
+        weights: A file to which large initializers of a binary model are copied, not through
+            memory, and from which they are mapped. It has to stay while the model is used;
+            nothing is there where they are not in the model's file.
 
     Returns:
         The model, with notes on what was changed to represent it.
 
     Raises:
+        OSError: The weights cannot be copied to their file.
         ModelError: The file is missing, damaged or no ONNX model; the model breaks the rules
             of a graph or holds what cannot be represented; or external data are missing,
             too short, or outside of the model's folder.
     """
     path = Path(path)
-    proto = parse(path)
+    lean = _lean(path, weights)
+    proto = parse(path) if lean is None else lean
+    apart = weights.name if weights is not None and lean is not None else None
     check_header(proto, path)
     notes = convert(proto, path)
     check_rules(proto, path)
-    external = check_data(proto, path)
+    external = check_data(proto, path, apart=apart)
     with _own_errors(path):
         model = deserialize(proto)
     folder = path.absolute().parent
     for tensor in all_tensors(model):
         if isinstance(tensor, ir.ExternalTensor):
-            tensor.base_dir = folder
+            copied = weights is not None and tensor.location == apart
+            tensor.base_dir = weights.absolute().parent if weights and copied else folder
     notes += _check_kept(proto, model, path)
     # Weights in protobufs are copied at each look, and hold the whole file in memory.
     with _own_errors(path):
         make_immutable(model, layout="any")
     notes += _sort(model, path)
     return LoadedModel(model, path, notes, external)
+
+
+def _lean(path: Path, weights: Path | None) -> onnx.ModelProto | None:
+    """Read a model without its weights, if that can be done and is asked for."""
+    if weights is None or not path.is_file() or form_of(path) not in ("binary", None):
+        return None
+    proto = parse_apart(path, weights)
+    if proto is None:
+        weights.unlink(missing_ok=True)
+    return proto
 
 
 @contextmanager

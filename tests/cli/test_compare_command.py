@@ -56,6 +56,22 @@ def test_layer_by_layer_the_first_to_differ_is_named_with_its_node(cli, wrong):
     assert "conv1" not in done.out
 
 
+def test_values_in_bodies_are_said_to_be_left_out(cli, write):
+    text = """<ir_version: 10, opset_import: ["" : 20]>
+        g (float[N] x, bool c) => (float[N] y) {
+            y = If (c) <then_branch = t () => (float[N] p) { q = Exp(x) p = Neg(q) },
+                        else_branch = e () => (float[N] r) { r = Sin(x) }>
+        }"""
+    write("if.onnxtxt", text)
+    done = cli("compare", "if.onnxtxt", "if.onnxtxt", "--outputs", "all")
+    assert done.code == 0
+    assert "3 values in the bodies of If 'y' are not shown" in done.out
+    done = cli("compare", "if.onnxtxt", "--outputs", "q")
+    assert done.code == 2
+    assert "lies in a body of If 'y'" in done.err
+    assert "extract MODEL -o body.onnx --outputs q" in done.err
+
+
 def test_batches_find_what_one_run_finds(cli, wrong):
     words = ("compare", DIGITS, wrong, "--outputs", "all", "--json")
     one, many = told(cli(*words)), told(cli(*words, "--memory-limit", "100KiB"))

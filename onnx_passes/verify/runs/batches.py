@@ -16,6 +16,7 @@ from onnx_passes.runtime.base import Engine, Feeds
 from onnx_passes.runtime.inputs.concrete import concretize, skeleton
 from onnx_passes.runtime.interface import did_you_mean
 from onnx_passes.verify.recording import exposed, inlined
+from onnx_passes.verify.runs.bodies import in_bodies, inside, not_shown
 
 ALL = "all"
 _FEW = 12
@@ -93,13 +94,13 @@ def plan(
     if wanted != ALL:
         for name in wanted:
             if name not in names:
-                raise UsageError(
+                raise inside(name, base) or UsageError(
                     f"the model has no value {name!r} that could be an output",
                     help=nearest(name, names),
                 )
         chosen = set(wanted)
         names = [name for name in names if name in chosen]
-    notes: list[str] = []
+    notes = [not_shown(base)] if wanted == ALL and any(in_bodies(base)) else []
     sizes: dict[str, int] = {}
     for feeds in distinct(samples):
         for name, count in _sizes(whole, names, feeds, engine, notes).items():

@@ -2,18 +2,43 @@
 
 from __future__ import annotations
 
+import secrets
 import tempfile
 import weakref
+from contextlib import ExitStack
 from pathlib import Path
 
 import onnx_ir as ir
 
 from onnx_passes.errors import UsageError
+from onnx_passes.io.load import load_model
 from onnx_passes.io.tensors import tensor_buffer
 
 SMALL = 1 << 16
 """Bytes below which a weight stays in memory."""
 _PAGE = 4096
+
+
+def load_offloaded(path: str | Path) -> ir.Model:
+    """Read a model whose large weights go from its file to a temporary one, not to memory.
+
+    Raises:
+        ModelError: It cannot be read.
+        UsageError: The temporary folder has no room.
+    """
+    folder = tempfile.TemporaryDirectory(prefix="onnx-passes-")
+    # Its name is not one that a model may have guessed.
+    weights = Path(folder.name) / f"weights-{secrets.token_hex(8)}"
+    with ExitStack() as stack:
+        stack.callback(folder.cleanup)
+        try:
+            model = load_model(path, weights=weights).model
+        except OSError as error:
+            raise _no_room(error) from error
+        if weights.exists():
+            stack.pop_all()
+            weakref.finalize(model, folder.cleanup)
+    return model
 
 
 def offload(model: ir.Model) -> None:
@@ -55,9 +80,13 @@ def offload(model: ir.Model) -> None:
                 )
                 end += size
     except OSError as error:
-        raise UsageError(
-            f"there is no room for the weights in the temporary folder: {error.strerror}",
-            where=tempfile.gettempdir(),
-            help="let TMPDIR name a folder with more room, or keep the weights in a file "
-            "beside the model",
-        ) from error
+        raise _no_room(error) from error
+
+
+def _no_room(error: OSError) -> UsageError:
+    return UsageError(
+        f"there is no room for the weights in the temporary folder: {error.strerror}",
+        where=tempfile.gettempdir(),
+        help="let TMPDIR name a folder with more room, or keep the weights in a file beside "
+        "the model",
+    )

@@ -15,7 +15,7 @@ from onnx_passes.graph.copy import copy_model
 from onnx_passes.io.load import load_model
 from onnx_passes.runtime.base import Engine, Feeds, Outputs, Session
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
-from onnx_passes.verify.runs.offload import offload
+from onnx_passes.verify.runs.offload import load_offloaded, offload
 
 Step: TypeAlias = Callable[[ir.Model], Any]
 Source: TypeAlias = "str | Path | ir.Model | Loader"
@@ -53,13 +53,17 @@ class Loader:
         return self._model
 
     def offload(self) -> None:
-        """Move the weights of a model that was read from a file out of memory, to a file.
+        """Have the weights of a model that comes from a file in a file of their own.
 
         Raises:
+            ModelError: The model cannot be read.
             UsageError: The temporary folder has no room.
         """
-        if isinstance(self._source, str | Path):
-            offload(self())
+        if not isinstance(self._source, str | Path):
+            return
+        if self._model is None:
+            self._model = load_offloaded(self._source)
+        offload(self._model)
 
     def then(self, *steps: Step) -> Loader:
         """Return a loader of the model that steps make of a copy of this one's.

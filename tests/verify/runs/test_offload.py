@@ -3,9 +3,13 @@ from pathlib import Path
 
 import numpy as np
 import onnx_ir as ir
+import pytest
 
+from onnx_passes.errors import UsageError
+from onnx_passes.io.save import save_model
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.verify.runs.offload import offload
+from onnx_passes.verify.runs.runner import Loader
 
 WEIGHT = np.arange(256 * 256, dtype=np.float32).reshape(256, 256)
 
@@ -38,3 +42,27 @@ def test_weights_come_from_a_file_that_goes_with_the_model():
     del model, tensor
     gc.collect()
     assert not path.exists()
+
+
+def test_a_model_from_a_file_never_has_its_weights_in_memory(tmp_path):
+    save_model(made(), tmp_path / "m.onnx")
+    loader = Loader(tmp_path / "m.onnx")
+    loader.offload()
+    tensor = loader().graph.initializers["w"].const_value
+    assert isinstance(tensor, ir.ExternalTensor)
+    assert np.array_equal(tensor.numpy(), WEIGHT)
+    folder = Path(tensor.path).parent
+    assert folder != tmp_path
+    del loader, tensor
+    gc.collect()
+    assert not folder.exists()
+
+
+def test_a_temporary_folder_without_room_is_told(tmp_path, monkeypatch):
+    def full(path, target):
+        raise OSError(28, "No space left on device")
+
+    save_model(made(), tmp_path / "m.onnx")
+    monkeypatch.setattr("onnx_passes.io.load.parse_apart", full)
+    with pytest.raises(UsageError, match=r"no room for the weights.*No space left"):
+        Loader(tmp_path / "m.onnx").offload()
