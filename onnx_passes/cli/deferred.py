@@ -4,16 +4,52 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from importlib.abc import MetaPathFinder
-from importlib.machinery import ModuleSpec
-from importlib.util import LazyLoader, find_spec
+from importlib.util import find_spec
+from threading import RLock
 from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from importlib.abc import Loader
+    from importlib.machinery import ModuleSpec
 
 SYMBOLIC = ("sympy", "onnx_ir._symbolic_shapes")
 """What onnx-ir imports to calculate with symbolic dimensions, half of its own start-up."""
 
+_loading = RLock()
 
-class _Finder(MetaPathFinder):
+
+class _Late(ModuleType):
+    """A module before its first use."""
+
+    def __getattribute__(self, name: str) -> Any:
+        """Load the module, once, unless it is the import system that asks."""
+        if not name.startswith("__"):
+            with _loading:
+                loader = self.__dict__.pop("__late__", None)
+                if loader is not None:
+                    loader.exec_module(self)
+                    object.__setattr__(self, "__class__", ModuleType)
+        return ModuleType.__getattribute__(self, name)  # it may no longer be one of these
+
+
+class _LateLoader:
+    # Not importlib's LazyLoader: before Python 3.11.9 it hands a second thread, which comes
+    # while a first one loads, a module without what has not run yet.
+    def __init__(self, loader: Loader) -> None:
+        self.loader = loader
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        """Return what the loader would."""
+        return self.loader.create_module(spec)
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Put off what the loader would do."""
+        module.__dict__["__late__"] = self.loader
+        object.__setattr__(module, "__class__", _Late)
+
+
+class _Finder:
     def __init__(self, names: Sequence[str]) -> None:
         self.names = set(names)
 
@@ -27,7 +63,7 @@ class _Finder(MetaPathFinder):
         self.names.remove(name)  # so that the next line does not end up here again
         spec = find_spec(name)
         if spec is not None and spec.loader is not None:
-            spec.loader = LazyLoader(spec.loader)
+            spec.loader = _LateLoader(spec.loader)  # type: ignore[assignment]  # a duck of one
         return spec
 
 

@@ -12,6 +12,7 @@ from typing import NoReturn
 import click
 
 from onnx_passes import __version__
+from onnx_passes.cli.deferred import defer
 from onnx_passes.cli.destinations import abandon_stdout
 from onnx_passes.cli.interrupts import interruptible, received
 from onnx_passes.errors import OnnxPassesError
@@ -93,6 +94,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         arguments: The words after the program's name; those of the process by default.
     """
     words = sys.argv[1:] if arguments is None else list(arguments)
+    defer()
     with interruptible():
         code = _guarded(words, debug="--debug" in words)
     raise SystemExit(code)

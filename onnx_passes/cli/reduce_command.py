@@ -100,9 +100,6 @@ class _Reduce(click.Command):
 def command(model: Path, output: Path | None, debug: bool, **given: Any) -> None:
     """Reduce a model."""
     del debug  # read by the program itself
-    from onnx_passes.cli.deferred import defer
-
-    defer()
     from onnx_passes.cli.reducing import reduce_file
 
     if output is None:

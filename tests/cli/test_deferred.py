@@ -15,6 +15,29 @@ assert "mpmath" in sys.modules
 print(ir.SymbolicDim("max(2, N) // 2").evaluate({"N": 8}))
 """
 
+THREADS = """
+import sys, threading
+sys.path.insert(0, sys.argv[1])
+from onnx_passes.cli.deferred import defer
+defer(["slow"])
+import slow
+assert "done" not in slow.__dict__
+found, together = [], threading.Barrier(4)
+def use():
+    together.wait()
+    found.append((slow.half(), slow.done))
+threads = [threading.Thread(target=use) for _ in range(4)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+assert found == [(2, 1)] * 4, found
+try:
+    slow.nothing
+except AttributeError as error:
+    assert "nothing" in str(error)
+else:
+    raise AssertionError
+"""
+
 REDUCE = """
 import sys
 from onnx_passes.cli import main
@@ -36,6 +59,14 @@ def test_symbolic_dimensions_are_calculated_by_modules_that_come_late():
     done = subprocess.run([sys.executable, "-c", CODE], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert done.stdout.split()[-1] == "4"
+
+
+def test_threads_that_use_a_deferred_module_at_once_all_wait_until_it_is_whole(tmp_path):
+    slow = "import time\ndef half(): return done + 1\ntime.sleep(0.2)\ndone = 1\n"
+    (tmp_path / "slow.py").write_text(slow)
+    words = [sys.executable, "-c", THREADS, str(tmp_path)]
+    done = subprocess.run(words, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
 
 
 def test_a_reduction_needs_no_symbolic_dimensions(tmp_path):
