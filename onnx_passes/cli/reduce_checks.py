@@ -35,7 +35,7 @@ def make_check(given: Mapping[str, Any], store: Store, boundary: Boundary) -> Ch
     """
     from onnx_passes.verify.reduce.command import CommandCheck, Rules
 
-    if given["check"]:
+    if given["check"] is not None:
         patterns = tuple(_pattern(text) for text in given["fail_regex"])
         rules = Rules(
             frozenset(given["fail_code"]), frozenset(given["ignore_fail_code"]), patterns
@@ -133,11 +133,13 @@ def _pattern(text: str) -> re.Pattern[str]:
 
 
 def _ask(path: Path, number: int) -> bool:
-    answer: str = click.prompt(
-        f"{number}: does {path} pass or fail?",
-        type=click.Choice(["p", "f", "pass", "fail"]),
-        show_choices=False,
-        prompt_suffix=" [p/f] ",
-        err=True,
+    click.echo(f"{number}: does {path} pass or fail? [p/f] ", nl=False, err=True)
+    while answer := sys.stdin.readline():
+        if (word := answer.strip().lower()) in ("p", "pass", "f", "fail"):
+            return word.startswith("f")
+        click.echo("answer p, for pass, or f, for fail: ", nl=False, err=True)
+    click.echo(err=True)
+    raise UsageError(
+        "there is no answer: standard input has ended",
+        help="run --interactive in a terminal; --replay FILE keeps the answers so far",
     )
-    return answer.startswith("f")

@@ -13,6 +13,7 @@ import click
 
 from onnx_passes.cli.destinations import check_destinations
 from onnx_passes.cli.reduce_checks import make_check
+from onnx_passes.cli.reduce_options import check_options
 from onnx_passes.errors import UsageError
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ _IN_PROCESS, _COMMAND = 200, 40  # checks that may go into dimensions and values
 
 def reduce_file(path: Path, output: Path, given: Mapping[str, Any]) -> None:
     """Reduce the model of a file, and write and tell what came out."""
-    _exclusive(given)
+    check_options(given)
     _places(path, output, given)
     from onnx_passes.io.load import load_model
     from onnx_passes.runtime.ort import OnnxRuntimeEngine
@@ -85,36 +86,6 @@ def reduce_file(path: Path, output: Path, given: Mapping[str, Any]) -> None:
         boundary,
         as_json=given["as_json"],
     )
-
-
-def _exclusive(given: Mapping[str, Any]) -> None:
-    asked = [
-        option
-        for option, value in (
-            ("--check", given["check"]),
-            ("--check-function", given["check_function"]),
-            ("--engine", given["engine"]),
-            ("--pass", given["passes"] or given["config"]),
-            ("--interactive", given["interactive"]),
-        )
-        if value
-    ]
-    if len(asked) != 1:
-        raise UsageError(
-            f"{' and '.join(asked)} are two checks" if asked else "nothing says what fails",
-            help="give one of --check, --check-function, --engine, --pass and --interactive",
-        )
-    if given["against"] and not given["engine"]:
-        raise UsageError("--against needs --engine: what to hold against it")
-    if given["no_reduce_inputs"] and given["no_reduce_outputs"]:
-        raise UsageError(
-            "--no-reduce-inputs and --no-reduce-outputs together leave nothing to take away"
-        )
-    if given["against"] == "golden" and not given["load_inputs"]:
-        raise UsageError(
-            "--against golden needs --load-inputs: the golden values",
-            help="record them: onnx-passes compare MODEL --outputs all --save-outputs FILE",
-        )
 
 
 def _places(path: Path, output: Path, given: Mapping[str, Any]) -> None:

@@ -1,5 +1,6 @@
 """``onnx-passes reduce``: checks of every kind, what is written, and bad input."""
 
+import io
 import json
 import shlex
 import sys
@@ -163,14 +164,27 @@ def test_a_pass_is_reduced(cli, tmp_path):
 
 
 def test_a_person_is_asked(cli, monkeypatch, tmp_path):
-    def answer(*words, **given):
-        ops = operators("onnx_passes_debug.onnx")
-        return "f" if "MaxPool" in ops else "p"
+    class Person:
+        def readline(self):
+            ops = operators("onnx_passes_debug.onnx")
+            return next(self.doubts, "fail\n" if "MaxPool" in ops else "P\n")
 
-    monkeypatch.setattr("click.prompt", answer)
+        doubts = iter(["\n", "what?\n"])
+
+    monkeypatch.setattr("sys.stdin", Person())
     told = cli("reduce", MODEL, "-o", "small.onnx", "--interactive", "--no-shrink")
     assert told.code == 0, told.err
     assert operators("small.onnx") == ["MaxPool"]
+    assert told.err.count("answer p, for pass, or f, for fail") == 2
+
+
+def test_a_person_who_has_gone_ends_it(cli, monkeypatch, tmp_path):
+    monkeypatch.setattr("sys.stdin", io.StringIO("f\n"))
+    told = cli("reduce", MODEL, "-o", "small.onnx", "--interactive")
+    assert told.code == 2
+    assert "there is no answer" in told.err
+    assert not Path("small.onnx").exists()
+    assert not Path("onnx_passes_debug.onnx").exists()
 
 
 FAILS = f"{sys.executable} -c 'import sys; sys.exit(1)'"
@@ -195,7 +209,7 @@ SLEEPS = f"{sys.executable} -c 'import time; time.sleep(600)'"
         (["--check", "true {model}", "--fail-regex", "("], "is no regular expression"),
         (["-j", "2", "--check", "true"], "needs {model}"),
         ([], "nothing says what fails"),
-        (["--engine", "onnxruntime", "--pass", "x"], "are two checks"),
+        (["--engine", "onnxruntime", "--pass", "x"], "are 2 checks"),
         (["--engine", "onxruntime"], "did you mean 'onnxruntime'?"),
         (["--pass", "merge-clip"], "did you mean 'merge-clips'?"),
         (["--engine", "onnxruntime", "--against", "golden"], "needs --load-inputs"),
@@ -207,6 +221,18 @@ SLEEPS = f"{sys.executable} -c 'import time; time.sleep(600)'"
         ),
         (["--engine", "onnxruntime", "--model-input-shapes", "image:1y"], "no name and shape"),
         (["--check-function", "nowhere:f"], "cannot be imported"),
+        (["--timeout", "0", "--check", "true"], "--timeout 0: it has to be a number, more"),
+        (["--timeout", "nan", "--check", "true"], "--timeout nan: it has to be a number"),
+        (["--engine", "onnxruntime", "--rtol", "-1"], "--rtol -1: it has to be a number"),
+        (["--engine", "onnxruntime", "--fail-code", "1"], "--fail-code needs --check, not"),
+        (["--atol", "1", "--check", "true"], "--atol needs --engine or --pass, not --check"),
+        (["--engine", "onnxruntime", "-j", "2"], "-j 2 needs --check"),
+        (
+            ["--fail-code", "3", "--ignore-fail-code", "3", "--check", "true"],
+            "contradict each other",
+        ),
+        (["--check", ""], "--check is empty"),
+        (["--check", "./other.npz {model}"], "'./other.npz' may not be executed"),
     ],
 )
 def test_bad_input_is_one_error_and_writes_nothing(cli, tmp_path, words, told):

@@ -85,9 +85,14 @@ class CommandCheck:
         """
         self.words = _words(self.command)
         if shutil.which(self.words[0]) is None:
+            there = Path(self.words[0]).is_file()
             raise UsageError(
-                f"--check cannot be run: there is no command {self.words[0]!r}",
-                help="give its path, and see that it may be executed",
+                f"--check cannot be run: {self.words[0]!r} may not be executed"
+                if there
+                else f"--check cannot be run: there is no command {self.words[0]!r}",
+                help="put its interpreter in front of it, or make it executable: chmod +x"
+                if there
+                else "give its path, and see that it may be executed",
             )
         if self.width > 1 and not self.placed:
             raise UsageError(

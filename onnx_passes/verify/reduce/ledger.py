@@ -12,6 +12,7 @@ from pathlib import Path
 from onnx_passes.errors import UsageError
 from onnx_passes.io.atomic import pending
 from onnx_passes.verify.reduce.outcome import Candidate, Check, Outcome, Status
+from onnx_passes.verify.reduce.store import writing
 
 _VERSION = 1
 
@@ -163,6 +164,6 @@ class Ledger:
             "about": self.about,
             "answers": answers,
         }
-        with pending(path) as file:
+        with writing(path, "--replay"), pending(path) as file:
             file.write(json.dumps(told, indent=1).encode())
             file.publish(path)

@@ -266,12 +266,14 @@ class Reducer:
             return self.parts.boundary.values(names)
 
     def _nothing(self, outcome: Outcome) -> UsageError:
-        log = outcome.log.decode(errors="replace").strip().splitlines()
-        last = f"; it last said: {_printable(log[-1])}" if log else ""
+        last = _last(outcome)
         if outcome.status is Status.UNJUDGED:
             return UsageError(
                 f"the check says nothing of the whole model: {outcome.told}",
-                help="try the check on the model by itself first" + last,
+                help="try the check on the model by itself first, and give it longer if it "
+                "needs that: --timeout"
+                if outcome.told.startswith("ran longer")
+                else "try the check on the model by itself first" + last,
             )
         return UsageError(
             "the check does not fail on the whole model, so there is nothing to reduce"
@@ -288,12 +290,10 @@ class Reducer:
         question = Question("identity", 1, lambda: Candidate(_identity(), dict))
         outcome = self.ledger.ask([question])[0]
         if outcome.bad:
-            log = outcome.log.decode(errors="replace").strip().splitlines()
-            last = f"; it last said: {_printable(log[-1])}" if log else ""
             raise UsageError(
                 "the check fails on every model, even on one of a single Identity"
                 f" ({outcome.told}), so that nothing can be learned from it",
-                help=f"see that it takes the path of the model: {{model}}{last}",
+                help=f"see that it takes the path of the model: {{model}}{_last(outcome)}",
             )
 
     def _nearest_good(self, kept: Nodes) -> ir.Model | None:
@@ -311,8 +311,16 @@ def _identity() -> ir.Model:
     return ir.Model(graph, ir_version=8)
 
 
-def _printable(text: str) -> str:
-    return "".join(c if c.isprintable() else "?" for c in text)[:200]
+def _last(outcome: Outcome) -> str:
+    """Return the last line of what a check has printed, if that is text."""
+    lines = outcome.log.decode(errors="replace").strip().splitlines()
+    if not lines:
+        return ""
+    unreadable = lines[-1].count("\N{REPLACEMENT CHARACTER}")
+    if 10 * unreadable > len(lines[-1]):
+        return "; what it last printed is no text"
+    said = "".join(c if c.isprintable() else "?" for c in lines[-1])
+    return f"; it last said: {said[:200]}"
 
 
 def reduce(
