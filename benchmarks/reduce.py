@@ -18,6 +18,7 @@ import time
 import venv
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -55,6 +56,25 @@ def fails(path):
 if __name__ == "__main__":
     sys.exit(fails(sys.argv[1]))
 """
+
+HEAVY = """\
+import sys, onnx
+from onnx import numpy_helper
+
+def fails(path):
+    weights = onnx.load(path).graph.initializer
+    gains = [numpy_helper.to_array(w) for w in weights if w.name.startswith("gain")]
+    return any(gain.max() > 1.05 for gain in gains)
+
+if __name__ == "__main__":
+    sys.exit(fails(sys.argv[1]))
+"""
+# By name: what holds the fault, its check, and how the model is made.
+FAULTS: dict[str, tuple[str, dict[str, Any]]] = {
+    "a connected pair of nodes": (CHECK, {"apart": False}),
+    "two nodes far apart": (APART, {"apart": True}),
+    "a weight that only the check tells": (HEAVY, {"wrong": 1.1}),
+}
 
 
 def faulty(nodes: int, *, apart: bool | None = None, wrong: float = 1.0) -> onnx.ModelProto:
@@ -106,20 +126,16 @@ class Bench:
     def __init__(self, folder: Path, polygraphy: Path) -> None:
         self.folder, self.polygraphy = folder, polygraphy
 
-    def pair(self, nodes: int, *, apart: bool = False) -> str:
-        """Reduce a model that holds two operators, one behind the other or far apart."""
-        onnx.save(faulty(nodes, apart=apart), self.folder / "model.onnx")
-        (self.folder / "check.py").write_text(APART if apart else CHECK)
+    def scripted(self, fault: str, nodes: int) -> str:
+        """Reduce a model that a script finds a fault in."""
+        script, given = FAULTS[fault]
+        onnx.save(faulty(nodes, **given), self.folder / "model.onnx")
+        (self.folder / "check.py").write_text(script)
         command = (sys.executable, "check.py")
         theirs = self._polygraphy(*command, "polygraphy_debug.onnx")
         ours = self._own("-j", "2", "--check", shlex.join(command) + " {model}")
         called = self._own("--check-function", "check:fails")
-        what = "two nodes far apart" if apart else "a connected pair of nodes"
-        return _row(what, nodes, theirs, ours, called)
-
-    def apart(self, nodes: int) -> str:
-        """Reduce a model that fails by two nodes far apart."""
-        return self.pair(nodes, apart=True)
+        return _row(fault, nodes, theirs, ours, called)
 
     def numeric(self, nodes: int) -> str:
         """Reduce a model of which one weight is off by 10 %, against golden values."""
@@ -247,13 +263,14 @@ def tables() -> list[str]:
     with tempfile.TemporaryDirectory() as folder:
         bench = Bench(Path(folder), environment())
         for size in SIZES:
-            rows += [bench.pair(size), bench.apart(size), bench.numeric(size)]
+            rows += [*(bench.scripted(fault, size) for fault in FAULTS), bench.numeric(size)]
     return [
         f"## Reducing a model that fails (single runs; the bar is {BAR} times faster)",
         "",
-        "A pair is two operators, one behind the other in a side branch, or far apart; the "
-        "check is a Python script that reads the model with onnx; our own check is its "
-        "function, called. A weight that is off is found by `polygraphy run` against golden "
+        "A pair is two operators that occur nowhere else, one behind the other in a side "
+        "branch, or far apart; a weight that only the check tells is off by 10 %, in a node "
+        "like all others. The check is a Python script that reads the model with onnx; our "
+        "own check is its function, called. A weight off by values is found by `polygraphy run` against golden "
         "values of all layers, and by `--engine onnxruntime --against golden`. Times are of "
         "whole processes, those of processors and their ratio in brackets; commands of ours "
         "run two at a time. Polygraphy was stopped if it had not ended after "
