@@ -271,9 +271,10 @@ def tables() -> list[str]:
         "branch, or far apart; a weight that only the check tells is off by 10 %, in a node "
         "like all others. The check is a Python script that reads the model with onnx; our "
         "own check is its function, called. A weight off by values is found by `polygraphy "
-        "run` against golden values of all layers, and by `--engine onnxruntime --against golden`. Times are of "
-        "whole processes, those of processors and their ratio in brackets; commands of ours "
-        "run two at a time. Polygraphy was stopped if it had not ended after "
+        "run` against golden values of all layers, and by `--engine onnxruntime --against "
+        "golden`. Times are of whole processes, those of processors and their ratio in "
+        "brackets; commands of ours run two at a time. Polygraphy was stopped if it had not "
+        "ended after "
         f"{LIMIT:g} s: the nodes that it had left are in brackets then.",
         "",
         "| fault | nodes | Polygraphy, bisect + linear: nodes left | checks | s "

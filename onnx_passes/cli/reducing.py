@@ -6,6 +6,7 @@ import json
 import logging
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -42,6 +43,7 @@ def reduce_file(path: Path, output: Path, given: Mapping[str, Any]) -> None:
     model = loaded.model
     golden = _golden(given["load_inputs"], model)
     _set_shapes(model, given["model_input_shapes"])
+    _fits(golden, model, given["load_inputs"])
     if given["passes"] or given["config"]:
         _infer_shapes(model)  # passes look at inner values, other checks at cuts only
     boundary = Boundary(
@@ -65,6 +67,8 @@ def reduce_file(path: Path, output: Path, given: Mapping[str, Any]) -> None:
             click.echo(_progress(trial, len(parts.nodes)), err=True)
 
     by_command = bool(given["check"]) or given["interactive"]
+    held = given["against"] == "golden" or (by_command and _inner(golden, model))
+    limit = _COMMAND if by_command else _IN_PROCESS
     folder = None
     if given["interactive"] or (given["check"] and "{model}" not in given["check"]):
         folder = given["iter_artifact"].absolute().parent
@@ -76,9 +80,12 @@ def reduce_file(path: Path, output: Path, given: Mapping[str, Any]) -> None:
             given["mode"],
             tell=tell,
             replay=given["replay"],
-            shrink=0 if given["no_shrink"] else _COMMAND if by_command else _IN_PROCESS,
+            shrink=0 if given["no_shrink"] or held else limit,
             every=given["every"],
         ).run()
+    if held and not given["no_shrink"]:
+        why = "dimensions and values were left as they are, since golden values go with them"
+        found = replace(found, notes=(*found.notes, why))
     written = _write(found, loaded, output, given["min_good"])
     _tell(
         found,
@@ -144,6 +151,20 @@ def _golden(path: str | None, model: ir.Model) -> dict[str, Array]:
             help="see that it was saved from this model: onnx-passes data show " + path,
         )
     return {name: array for name, array in values.items() if name in known}
+
+
+def _fits(golden: Mapping[str, Array], model: ir.Model, path: str | None) -> None:
+    """Check values for the inputs, where all are given."""
+    from onnx_passes.verify.feeds import check_feeds
+
+    inputs = [str(v.name) for v in model.graph.inputs if not v.is_initializer()]
+    if path is not None and golden and all(name in golden for name in inputs):
+        feeds = {name: golden[name] for name in inputs}
+        check_feeds(feeds, model, dict.fromkeys(inputs, path), allow_nan=True)
+
+
+def _inner(golden: Mapping[str, Array], model: ir.Model) -> bool:
+    return any(value.name in golden for node in model.graph for value in node.outputs)
 
 
 def _set_shapes(model: ir.Model, texts: Sequence[str]) -> None:

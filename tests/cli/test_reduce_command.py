@@ -97,15 +97,16 @@ def test_golden_values_find_the_weight_that_is_off(cli, tmp_path):
         ("wrong.onnx", "first.onnx", "bisect"),
         ("first.onnx", "final.onnx", "linear"),
     ):
-        told = cli(
-            "reduce", source, "-o", target, "--mode", mode, *golden, *own, "--no-shrink"
-        )
+        told = cli("reduce", source, "-o", target, "--mode", mode, *golden, *own)
         assert told.code == 0, told.err
+        assert "left as they are, since golden values" in told.out
     assert operators("final.onnx") == ["Conv"]
     told = cli("inspect", "model", "final.onnx", "--show", "layers")
     assert "conv2.weight" in told.out
     fed = np.load("final-inputs.npz")
     assert list(fed) == ["/relu1/Relu_output_0"]
+    # A smaller one would fail for the shape of its result, not for the weight.
+    assert fed["/relu1/Relu_output_0"].shape[1:] == (16, 8, 8)
 
 
 VALUES = """\
@@ -242,6 +243,14 @@ def test_bad_input_is_one_error_and_writes_nothing(cli, tmp_path, words, told):
     assert told in outcome.err
     assert outcome.err.count("error[") == 1
     assert not Path("small.onnx").exists()
+
+
+def test_values_of_another_shape_are_no_fault_of_the_engine(cli, tmp_path):
+    np.savez("other.npz", image=np.ones((1, 3, 5, 5), np.float32))
+    words = ("-o", "small.onnx", "--engine", "onnxruntime", "--load-inputs", "other.npz")
+    told = cli("reduce", MODEL, *words)
+    assert told.code == 2
+    assert "input 'image' is given shape" in told.err
 
 
 @pytest.mark.parametrize("option", ["-o", "--min-good", "--replay", "--iter-artifact"])
