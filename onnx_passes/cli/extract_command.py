@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -55,14 +54,14 @@ _DATA: dict[str, Literal["feeds", "results"]] = {"inputs": "feeds", "outputs": "
     "--inputs",
     cls=Several,
     multiple=True,
-    metavar="NAME[:SHAPE:DTYPE|:auto]",
+    metavar="NAME[:SHAPE][:DTYPE|:auto]",
     help="Where to begin; one or several. Default: at the inputs of MODEL.",
 )
 @click.option(
     "--outputs",
     cls=Several,
     multiple=True,
-    metavar="NAME[:DTYPE|:auto]",
+    metavar="NAME[:SHAPE][:DTYPE|:auto]",
     help="Where to end; one or several. Default: at the outputs of MODEL.",
 )
 @click.option(
@@ -83,10 +82,9 @@ def command(
 ) -> None:
     """Cut a part out of a model."""
     del debug  # read by the program itself
-    from onnx_passes.graph.extract import extract
     from onnx_passes.io.load import load_model
     from onnx_passes.io.save import save_model
-    from onnx_passes.passes.annotation.shape_inference import infer_shapes
+    from onnx_passes.surgery.cutting import extract, without_shape
 
     if output.exists() and model.exists() and output.samefile(model):
         raise UsageError(f"-o {output} is the model itself", help="give another path")
@@ -99,12 +97,10 @@ def command(
         {"the data": [Path(with_data)] if with_data else []},
     )
     loaded = load_model(model)
-    infer_shapes(loaded.model)
     names = _names(loaded.model)
     starts = [_cut(text, names, "--inputs") for text in inputs]
     ends = [_cut(text, names, "--outputs") for text in outputs]
     part = extract(loaded.model, starts, ends)
-    _check_part(part, [*starts, *ends])
     data = _boundary(loaded.model, part, with_data) if with_data else {}
     written = {"model": str(output)}
     save_model(part, output, source=loaded)
@@ -116,6 +112,11 @@ def command(
     count = len(part.graph)
     taken = [str(v.name) for v in part.graph.inputs]
     given = [str(v.name) for v in part.graph.outputs]
+    for name in without_shape(part):
+        click.echo(
+            f"note: the shape of {name!r} is not known; to say it write {name}:[batch,4]:auto",
+            err=True,
+        )
     if as_json:
         told = {"nodes": count, "inputs": taken, "outputs": given, "written": written}
         click.echo(json.dumps(told, indent=2))
@@ -163,23 +164,6 @@ def _cut(text: str, names: set[str], option: str) -> Cut:
 
 _PART = re.compile(r"(:(auto|\[.*\]|\d+x[\dx]*|[a-z]+\d+\w*)){1,2}$")
 """What is no part of a name, most likely."""
-
-
-def _check_part(part: ir.Model, cuts: Sequence[Cut]) -> None:
-    """Refuse types and shapes that the nodes of the part do not take.
-
-    Raises:
-        UsageError: They do not.
-    """
-    from onnx_passes.verify.checker import complaints
-
-    if any(cut.dtype is not None or cut.shape is not None for cut in cuts) and (
-        found := complaints(part, full=True)
-    ):
-        raise UsageError(
-            f"the part cannot have these types and shapes: {found[0]}",
-            help="leave them out, or write auto: then they are those of the model",
-        )
 
 
 def _boundary(model: ir.Model, part: ir.Model, path: str) -> dict[str, dict[str, Array]]:

@@ -2,10 +2,11 @@
 
 from onnx_passes.graph.copy import copy_model as copy
 from onnx_passes.graph.equality import structurally_equal
-from onnx_passes.graph.extract import Cut, extract
+from onnx_passes.graph.extract import Cut
 from onnx_passes.graph.fingerprint import canonical_hash
 from onnx_passes.graph.walk import all_nodes
 from onnx_passes.surgery.builder import Builder
+from onnx_passes.surgery.cutting import extract
 from onnx_passes.surgery.edit import (
     consumer,
     insert_after,

@@ -52,6 +52,24 @@ def test_bad_cuts_are_one_error_and_write_nothing(cli, model, tmp_path, words, t
     assert not (tmp_path / "part.onnx").exists()
 
 
+def test_types_that_nobody_knows_are_asked_for(cli, write, tmp_path):
+    # The part had an output without a type, which no checker takes.
+    text = """<ir_version: 10, opset_import: ["" : 20, "com.x" : 1]>
+        g (float[N] x) => (float[N] y) { a = com.x.Foo(x) y = Relu(a) }"""
+    write("foo.onnxtxt", text)
+    part = tmp_path / "part.onnx"
+    words = ("extract", "foo.onnxtxt", "-o", part, "--outputs")
+    done = cli(*words, "a")
+    assert done.code == 2
+    assert "the type of 'a' is not known" in done.err
+    assert not part.exists()
+    done = cli(*words, "a:float32")
+    assert done.code == 0
+    assert "the shape of 'a' is not known" in done.err
+    assert cli(*words, "a:[N]:float32").err == ""
+    assert onnx.load(part).graph.output[0].type.tensor_type.shape.dim[0].dim_param == "N"
+
+
 def test_data_that_are_read_are_never_written_over(cli, model, tmp_path):
     data = tmp_path / "part-inputs.npz"
     np.savez(data, a=np.ones((3, 2), np.float32), b=np.ones((3, 2), np.float32))

@@ -1,0 +1,119 @@
+"""The debugging bench in Python: each of its commands is a function of the same name.
+
+    from onnx_passes import bench
+
+    model = bench.load("model.onnx")
+    for finding in bench.lint(model):
+        print(finding.message)
+    found = bench.compare([bench.Runner("a.onnx"), bench.Runner("b.onnx")], samples)
+
+Functions take and return models in memory (:func:`load` and :func:`save` go between these and
+files); the commands read and write files. What a command does to saved data is done by
+``data_merge``, ``data_concat``, ``data_convert`` and ``data_show``.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+from onnx_passes.graph.diff import diff
+from onnx_passes.graph.extract import Cut
+from onnx_passes.surgery.cutting import extract
+from onnx_passes.surgery.files import load, save
+from onnx_passes.surgery.names import rename, set_metadata
+from onnx_passes.surgery.parts import insert, split
+from onnx_passes.surgery.prune import prune
+from onnx_passes.surgery.sanitizing import sanitize
+from onnx_passes.surgery.weights import restore_weights, strip_weights
+from onnx_passes.verify.capability import capability
+from onnx_passes.verify.inspect import inspect_model as inspect
+from onnx_passes.verify.lint import lint
+from onnx_passes.verify.reduce import reduce
+from onnx_passes.verify.runs import (
+    Loader,
+    Runner,
+    Settings,
+    compare,
+    open_results,
+    save_results,
+)
+from onnx_passes.verify.saved import Kind, Sample, merge_samples, read_samples, write_samples
+from onnx_passes.verify.statistics import statistics
+
+__all__ = [
+    "Cut",
+    "Loader",
+    "Runner",
+    "Settings",
+    "capability",
+    "compare",
+    "data_concat",
+    "data_convert",
+    "data_merge",
+    "data_show",
+    "diff",
+    "extract",
+    "insert",
+    "inspect",
+    "lint",
+    "load",
+    "open_results",
+    "prune",
+    "reduce",
+    "rename",
+    "restore_weights",
+    "sanitize",
+    "save",
+    "save_results",
+    "set_metadata",
+    "split",
+    "strip_weights",
+]
+
+File = str | os.PathLike[str]
+
+
+def data_merge(files: Sequence[File]) -> list[Sample]:
+    """Join the values of saved files, sample by sample.
+
+    Raises:
+        ReferenceDataError: A file cannot be read, or two hold different values of one name.
+    """
+    return merge_samples([read_samples(file) for file in files])
+
+
+def data_concat(files: Sequence[File]) -> list[Sample]:
+    """Put the samples of saved files one after the other.
+
+    Raises:
+        ReferenceDataError: A file cannot be read.
+    """
+    return [sample for file in files for sample in read_samples(file)]
+
+
+def data_convert(file: File, output: File, *, kind: Kind = "feeds") -> None:
+    """Write saved values in the form that the output's extension says.
+
+    Args:
+        file: What is read: .npz, .npy, .json, .pb, or a folder of ONNX test data.
+        output: Where they go; a path without an extension is a folder.
+        kind: What .json and a folder say they are: feeds, or results of a runner.
+
+    Raises:
+        ReferenceDataError: The file cannot be read, or the form cannot hold the values.
+    """
+    write_samples(output, read_samples(file), kind=kind)
+
+
+def data_show(file: File) -> list[dict[str, dict[str, Any]]]:
+    """Return statistics of saved values by name, sample by sample.
+
+    Raises:
+        ReferenceDataError: The file cannot be read.
+    """
+    return [
+        {name: statistics(array) for name, array in sample.items()}
+        for sample in read_samples(file)
+    ]
