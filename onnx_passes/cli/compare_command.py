@@ -150,18 +150,21 @@ def command(
     if save_inputs is not None:
         samples = _save_inputs(save_inputs, samples, runners, read)
     found: Found = compare(runners, samples, recorded=recorded, settings=settings)
-    if save_outputs is not None:
-        save_results(found, save_outputs)
-    if plots is not None:
-        from onnx_passes.report.plots import draw_plots
+    try:
+        if save_outputs is not None:
+            save_results(found, save_outputs)
+        if plots is not None:
+            from onnx_passes.report.plots import draw_plots
 
-        drawn = draw_plots(found, plots)
-        found.notes.append(f"{len(drawn)} pictures are in {plots}")
-    if as_json:
-        click.echo(json.dumps(comparison_dict(found), indent=2))
-    else:
-        for line in comparison_lines(found, verbose=verbose):
-            click.echo(line)
+            drawn = draw_plots(found, plots)
+            found.notes.append(f"{len(drawn)} pictures are in {plots}")
+    finally:
+        # A full disk does not take the findings of a long run with it.
+        if as_json:
+            click.echo(json.dumps(comparison_dict(found), indent=2))
+        else:
+            for line in comparison_lines(found, verbose=verbose):
+                click.echo(line)
     raise click.exceptions.Exit(found.exit_code)
 
 

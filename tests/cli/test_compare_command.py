@@ -216,6 +216,7 @@ def test_a_full_disk_leaves_no_part_of_a_file(cli, monkeypatch, tmp_path):
     done = cli("compare", DIGITS, "--save-outputs", "results.zip")
     assert done.code == 2
     assert "No space left" in done.err
+    assert "model.onnx on onnxruntime: executed" in done.out
     assert list(tmp_path.iterdir()) == []
 
 

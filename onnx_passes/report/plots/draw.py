@@ -48,6 +48,7 @@ def draw_plots(found: Found, folder: Path) -> list[Path]:
         raise UsageError(
             f"--plots: the pictures cannot be written: {error.strerror or error}",
             where=str(folder),
+            help="name a folder that you may write to, with room for them",
         ) from error
     return written
 
