@@ -26,7 +26,8 @@ class RemoveUnusedOutputs(Transformation):
 
     Leaves alone: outputs that the schema requires; variadic outputs (Split); calls of
     functions; BatchNormalization, where the number of outputs can decide between training and
-    inference; Dropout before opset 7, where the mask did.
+    inference; Dropout before opset 7, where the mask did; the present keys and values of an
+    Attention that is given past ones, without which ONNX Runtime does not run it.
     """
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
@@ -43,6 +44,8 @@ def _trim(node: ir.Node, imports: Mapping[str, int]) -> bool:
     unused = [v for v in node.outputs if v.name and not v.uses() and not v.is_graph_output()]
     if not unused or (node.domain, node.op_type) == ("", "BatchNormalization"):
         return False
+    if (node.domain, node.op_type) == ("", "Attention") and any(node.inputs[_PAST]):
+        unused = [value for value in unused if value not in node.outputs[_PRESENT]]
     opset = imports.get(node.domain, 1)
     if (node.domain, node.op_type) == ("", "Dropout") and opset < 7:
         return False
@@ -60,5 +63,8 @@ def _trim(node: ir.Node, imports: Mapping[str, int]) -> bool:
     node.resize_outputs(max(last + 1, 1))
     return modified
 
+
+_PAST, _PRESENT = slice(4, 6), slice(1, 3)
+"""Places among the inputs and outputs of Attention."""
 
 _OPTIONAL = onnx.defs.OpSchema.FormalParameterOption.Optional

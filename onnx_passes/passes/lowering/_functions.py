@@ -47,6 +47,8 @@ class FunctionPass(Transformation):
         """Put a definition in the place of a node; nothing where there is none that fits."""
         graph = node.graph
         assert graph is not None, "the node has just been found in it"
+        if not _has_types_for(node):
+            return []
         attributes = dict(node.attributes)
         found = body_of(node, opset)
         if found is None or not _fits(found[0], node, found[1], opset):
@@ -55,6 +57,20 @@ class FunctionPass(Transformation):
             return []
         nodes = inline_call(graph, node, found[0], names)
         return [inner for outer in nodes for inner in nodes_within(outer)]
+
+
+def _has_types_for(node: ir.Node) -> bool:
+    """Whether a definition is valid for the type of its operator's first input.
+
+    ONNX lets two operators be of integers which it defines by one that is not: ReduceLogSum by
+    Log, and Shrink by Neg, which has no unsigned integers.
+    """
+    if node.op_type not in ("ReduceLogSum", "Shrink"):
+        return True
+    dtype = node.inputs[0].dtype if node.inputs and node.inputs[0] is not None else None
+    if dtype is None or dtype.is_floating_point():
+        return dtype is not None
+    return node.op_type == "Shrink" and dtype.is_signed()
 
 
 def _fits(body: ir.Function, node: ir.Node, since: int, opset: int) -> bool:

@@ -9,12 +9,15 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 
-from onnx_passes.verify.models import elementwise, reducing, shaping, structure
+from onnx_passes.verify.models import elementwise, planted, reducing, shaping, structure
 from onnx_passes.verify.models.scope import IR_VERSION, Scope, UnfitError
 from onnx_passes.verify.models.values import Known, type_proto
 
-OPSETS = (13, 15, 17, 18, 19, 20, 21, 22, 23)
+OPSETS = (12, 13, 15, 17, 18, 19, 20, 21, 22, 23, 23, 24)
 TRIES = 8
+PLANTED = 0.4
+"""Share of the steps that plant what passes look for, or a near miss of it."""
+
 _STEPS: tuple[structure.Step, ...] = (
     *elementwise.STEPS,
     *shaping.STEPS,
@@ -107,8 +110,9 @@ def recipes(count: int, *, seed: int = 0, steps: int = 12) -> Iterator[Recipe]:
 def _take(scope: Scope, number: int) -> None:
     """Take one step: the first of a few drawn that fits."""
     rng = scope.begin(number)
+    among = planted.STEPS if rng.random() < PLANTED else _STEPS
     for turn in range(TRIES):
-        step = _STEPS[int(rng.integers(len(_STEPS)))]
+        step = among[int(rng.integers(len(among)))]
         mark = _mark(scope)
         try:
             # Not turn 0: numpy takes [a, b, 0] for [a, b].
@@ -126,11 +130,19 @@ def _mark(scope: Scope) -> tuple[int, ...]:
         len(scope.inputs),
         len(scope.initializers),
         len(scope.functions),
+        len(scope.sealed),
     )
 
 
 def _undo(scope: Scope, mark: tuple[int, ...]) -> None:
-    parts = (scope.nodes, scope.values, scope.inputs, scope.initializers, scope.functions)
+    parts = (
+        scope.nodes,
+        scope.values,
+        scope.inputs,
+        scope.initializers,
+        scope.functions,
+        scope.sealed,
+    )
     for part, length in zip(parts, mark, strict=True):
         del part[length:]  # type: ignore[attr-defined]  # a tuple of lists of several types
 
@@ -140,15 +152,16 @@ def _outputs(scope: Scope) -> list[Known]:
     rng = np.random.default_rng([scope.seed, 2**21])
     read = {name for node in scope.nodes for name in _reads(node)}
     made = {name for node in scope.nodes for name in node.output}
-    luck = {v.name: _luck(scope.seed, v.name) for v in scope.values}
+    values = [*scope.values, *scope.sealed]
+    luck = {v.name: _luck(scope.seed, v.name) for v in values}
     found = [
         v
-        for v in scope.values
+        for v in values
         if (v.name in made and v.data is None and v.shape is not None)
         and (luck[v.name] < 0.9 if v.name not in read else luck[v.name] < 0.12)
     ]
     if not found:
-        found = [v for v in scope.values if v.name in made and v.shape is not None][-1:]
+        found = [v for v in values if v.name in made and v.shape is not None][-1:]
     odd = rng.random()
     if odd < 0.05:
         # An output that no node computes.

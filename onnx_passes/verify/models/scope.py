@@ -51,6 +51,7 @@ class Scope:
         parent: The scope whose values are seen from here as well.
         step: Number of the step at work; part of every name.
         prefix: Of names made here.
+        sealed: Values that may be returned and that no other step reads.
     """
 
     seed: int
@@ -63,6 +64,7 @@ class Scope:
     inputs: list[Known] = field(default_factory=list)
     initializers: list[onnx.TensorProto] = field(default_factory=list)
     functions: list[onnx.FunctionProto] = field(default_factory=list)
+    sealed: list[Known] = field(default_factory=list)
     _made: int = 0
     _picks: int = 0
 
@@ -133,14 +135,33 @@ class Scope:
         sizes = [dim for dim in shape if isinstance(dim, int)]
         if len(sizes) == len(shape) and rng.random() < 0.6:
             return self.constant(random_array(rng, dtype, tuple(sizes)), rng)
+        known = self.input(dtype, shape)
+        if len(sizes) == len(shape) and rng.random() < 0.15:
+            array = random_array(rng, dtype, tuple(sizes))
+            self.main.initializers.append(onnx.numpy_helper.from_array(array, known.name))
+        return known
+
+    def input(self, dtype: int, shape: Shape) -> Known:
+        """Add an input of the model."""
         main = self.main
         known = Known(f"x{self.prefix}{self.step}_{len(main.inputs)}", dtype, shape)
         main.inputs.append(known)
         main.values.append(known)
-        if len(sizes) == len(shape) and rng.random() < 0.15:
-            array = random_array(rng, dtype, tuple(sizes))
-            main.initializers.append(onnx.numpy_helper.from_array(array, known.name))
         return known
+
+    def overridable(self, constant: Known) -> Known:
+        """Add an input of the model whose default is a constant."""
+        assert constant.data is not None
+        known = self.input(constant.dtype, constant.data.shape)
+        array = np.asarray(constant.data)
+        self.main.initializers.append(onnx.numpy_helper.from_array(array, known.name))
+        return known
+
+    def seal(self, value: Known) -> None:
+        """Keep a value for the outputs of the graph only."""
+        if value in self.values:
+            self.values.remove(value)
+        self.sealed.append(value)
 
     def emit(
         self,

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import onnx
 from onnx import TensorProto
 
-from onnx_passes.verify.models import elementwise, reducing, shaping
+from onnx_passes.verify.models import elementwise, planted, reducing, shaping
 from onnx_passes.verify.models.scope import IR_VERSION, Scope, UnfitError
-from onnx_passes.verify.models.values import ALL, BOOL, Known, random_array, type_proto
+from onnx_passes.verify.models.values import ALL, BOOL, FLOATS, Known, random_array, type_proto
 
 Step = Callable[[Scope, np.random.Generator], None]
-_BODY = (*elementwise.STEPS, *shaping.STEPS, *reducing.STEPS)
+_BODY = (*elementwise.STEPS, *shaping.STEPS, *reducing.STEPS, *planted.STEPS)
 
 
 def if_(scope: Scope, rng: np.random.Generator) -> None:
@@ -123,6 +124,53 @@ def call(scope: Scope, rng: np.random.Generator) -> None:
     scope.add(node, [Known(made, value.dtype, value.shape)])
 
 
+def call_of_steps(scope: Scope, rng: np.random.Generator) -> None:
+    """A call of a local function of any steps, its constants as nodes."""
+    value = scope.pick(lambda v: v.shape is not None and v.data is None)
+    name = f"{scope.prefix}G{scope.step}"
+    body = Scope(scope.seed + 104729, scope.opset, None, scope.step, f"{name}_")
+    argument = Known(body.name(), value.dtype, value.shape)
+    body.values.append(argument)
+    result = _like(body, rng, argument)
+    if body.inputs:
+        raise UnfitError  # a function has no inputs but its own
+    constants = [
+        onnx.helper.make_node("Constant", [], [tensor.name], value=tensor)
+        for tensor in body.initializers
+    ]
+    imports = [onnx.helper.make_opsetid("", scope.opset)]
+    nodes = [*constants, *body.nodes]
+    function = onnx.helper.make_function(
+        "local", name, [argument.name], [result.name], nodes, imports
+    )
+    scope.main.functions.append(function)
+    made = scope.name()
+    node = onnx.helper.make_node(name, [value.name], [made], f"n{made}", domain="local")
+    scope.add(node, [Known(made, result.dtype, result.shape)])
+
+
+def equal_branches(scope: Scope, rng: np.random.Generator) -> None:
+    """An If that makes no difference, or almost none."""
+    value = scope.pick(lambda v: v.dtype in FLOATS and v.shape is not None and v.data is None)
+    condition = scope.input(BOOL, ())
+    slopes = [0.2, 0.2 if rng.random() < 0.7 else 0.3]
+    branches = []
+    for word, slope in zip(("then", "else"), slopes, strict=True):
+        body = _body(scope, word)
+        (made,) = body.emit("LeakyRelu", [value], alpha=slope)
+        branches.append(_graph(body, word, [], body.emit("Abs", [made])))
+    name = scope.name()
+    node = onnx.helper.make_node(
+        "If",
+        [condition.name],
+        [name],
+        f"n{name}",
+        then_branch=branches[0],
+        else_branch=branches[1],
+    )
+    scope.add(node, [Known(name, value.dtype, value.shape)])
+
+
 def duplicate(scope: Scope, rng: np.random.Generator) -> None:
     """A node that is there already, for common subexpressions to be found."""
     known = {value.name: value for value in scope.values}
@@ -211,13 +259,15 @@ def _like(body: Scope, rng: np.random.Generator, value: Known) -> Known:
     for turn in range(int(rng.integers(1, 4))):
         inner = body.begin(first + turn)
         step = _BODY[int(inner.integers(len(_BODY)))]
-        mark = len(body.nodes), len(body.values), len(body.initializers)
+        marks = [(part, len(part)) for part in _parts(body)]
         try:
             step(body, inner)
         except UnfitError:
-            del body.nodes[mark[0] :], body.values[mark[1] :], body.initializers[mark[2] :]
+            for part, length in marks:
+                del part[length:]
     body.begin(first + 999)
-    local = {v.name for v in body.values}
+    local = {v.name for v in (*body.values, *body.sealed)}
+    body.values += body.sealed
     try:
         found = body.pick(
             lambda v: v.name in local and v.dtype == value.dtype and v.shape == value.shape
@@ -226,6 +276,15 @@ def _like(body: Scope, rng: np.random.Generator, value: Known) -> Known:
         found = value
     (result,) = body.emit("Identity", [found])
     return result
+
+
+def _parts(body: Scope) -> list[list[Any]]:
+    """Return what a step that fits nowhere may have added to."""
+    own: list[list[Any]] = [body.nodes, body.values, body.initializers, body.sealed]
+    main = body.main
+    if main is not body:
+        own += [main.inputs, main.values, main.initializers]
+    return own
 
 
 def _graph(
@@ -245,6 +304,8 @@ STEPS: tuple[Step, ...] = (
     loop,
     scan,
     call,
+    call_of_steps,
+    equal_branches,
     duplicate,
     duplicate,
     nothing,

@@ -38,6 +38,13 @@ def test_leaves_a_gap_where_a_later_output_is_read(rewrites):
             "(float[4] x) => (float[2] v) <int64[1] k = {2}> { v, i = TopK(x, k) }",
             id="required-by-the-schema",
         ),
+        pytest.param(
+            """<ir_version: 11, opset_import: ["" : 23]>
+            g (float[1,2,3,4] q, float[1,2,3,4] k, float[1,2,3,4] v,
+               float[1,2,1,4] pk, float[1,2,1,4] pv) => (float[1,2,3,4] y, float[1,2,4,4] b)
+            { y, a, b = Attention(q, k, v, , pk, pv) }""",
+            id="attention-whose-present-keys-onnx-runtime-wants-where-past-ones-are-given",
+        ),
     ],
 )
 def test_leaves_alone(text, leaves_alone):

@@ -84,3 +84,14 @@ def test_names_of_values_around_stay(rewrites):
     t = Celu(x) u = Celu(alpha) y = Add(t, u) }"""
     model = rewrites(LowerFunctions(), text)
     assert [value.name for value in model.graph.inputs] == ["x", "alpha"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "(int64[2] x) => (int64 y) { y = ReduceLogSum<keepdims = 0>(x) }",
+        "(uint8[2] x) => (uint8[2] y) { y = Shrink(x) }",
+    ],
+)
+def test_a_definition_that_takes_no_such_integers_is_not_put_in(text, leaves_alone):
+    leaves_alone(LowerFunctions(), text)
