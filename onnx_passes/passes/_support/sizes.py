@@ -82,17 +82,44 @@ def multiply(a: Element, b: Element) -> Element:
 
 
 def divide(a: Element, b: Element) -> Element:
-    """Return ``a / b`` where nothing is left over, or both are numbers that round alike."""
+    """Return ``a / b`` where nothing is left over, or both are numbers that round alike.
+
+    By 0 nothing can be divided: a dynamic ``b`` is taken for another number.
+    """
     if b == 1:
         return a
-    if not isinstance(b, int) or b <= 0 or not is_never_negative(a):
+    if not is_never_negative(a) or not is_never_negative(b) or b == 0:
         return None
-    if isinstance(a, int):
+    if isinstance(a, int) and isinstance(b, int):
         return a // b
-    terms = terms_of(a)
-    if terms is None or any(factor % b for factor in terms.values()):
+    left, right = terms_of(a), terms_of(b)
+    assert left is not None, "it is not negative"
+    assert right, "it is neither negative nor 0"
+    if len(right) == 1:
+        ((by, times),) = right.items()
+        quotients = [_ratio(monomial, by) for monomial in left]
+        if None in quotients or any(factor % times for factor in left.values()):
+            return None
+        pairs = zip(quotients, left.values(), strict=True)
+        return element_of({q: factor // times for q, factor in pairs if q is not None})
+    by, times = next(iter(right.items()))
+    for monomial, factor in left.items():
+        ratio = _ratio(monomial, by)
+        if ratio is not None and factor % times == 0:
+            quotient = element_of({ratio: factor // times})
+            if multiply(quotient, b) == a:
+                return quotient
+    return None
+
+
+def _ratio(monomial: Monomial, by: Monomial) -> Monomial | None:
+    """Return a product over another, if that is one."""
+    powers = dict(monomial)
+    for size, power in by:
+        powers[size] = powers.get(size, 0) - power
+    if any(power < 0 for power in powers.values()):
         return None
-    return element_of({monomial: factor // b for monomial, factor in terms.items()})
+    return frozenset((size, power) for size, power in powers.items() if power)
 
 
 def is_never_negative(element: Element) -> bool:

@@ -8,19 +8,21 @@ import onnx_ir as ir
 
 from onnx_passes.graph.walk import graphs_within, topological_order
 from onnx_passes.passes._support.knowledge import Knowledge
-from onnx_passes.passes._support.known import Element
+from onnx_passes.passes._support.known import Element, dimension
+from onnx_passes.passes._support.sizes import divide, multiply
 
+INVENTED = "unk__"
 Dims = list[int | str | None]
 
 
-def refine(model: ir.Model) -> set[str]:
-    """Annotate what can be said of Range and Slice in the main graph and its subgraphs.
+def refine(model: ir.Model) -> dict[str, Dims]:
+    """Annotate what can be said of nodes with a rule, in the main graph and its subgraphs.
 
     Returns:
-        Names of the values that were annotated.
+        What was annotated of values by name; None for what is left to inference.
     """
     facts = Knowledge(model.graph.opset_imports)
-    found: set[str] = set()
+    found: dict[str, Dims] = {}
     for graph in graphs_within(model.graph):
         for node in topological_order(graph):
             facts.visit(node)
@@ -29,7 +31,7 @@ def refine(model: ir.Model) -> set[str]:
                 continue
             dims = rule(node, facts)
             if dims is not None and _annotate(node.outputs[0], dims):
-                found.add(str(node.outputs[0].name))
+                found[str(node.outputs[0].name)] = dims
     return found
 
 
@@ -74,7 +76,7 @@ def _slice(node: ir.Node, facts: Knowledge) -> Dims | None:
         return None
     else:
         sliced = [axis % rank for axis in axes.numbers]
-    dims: Dims = [d if isinstance(d, int) else d.value for d in data.shape]
+    dims = _dims(data)
     plain = missing[1] or (steps is not None and set(steps.numbers or [0]) == {1})
     for index, axis in enumerate(sliced):
         start = starts.elements[index] if starts is not None else None
@@ -86,7 +88,73 @@ def _slice(node: ir.Node, facts: Knowledge) -> Dims | None:
     return dims
 
 
+def _expand(node: ir.Node, facts: Knowledge) -> Dims | None:
+    data, target = node.inputs[0], facts.of(node.inputs[1])
+    if data is None or data.shape is None or target is None:
+        return None
+    rank = max(len(data.shape), len(target.elements))
+    mine = [1] * (rank - len(data.shape)) + _dims(data)
+    wanted = [1] * (rank - len(target.elements)) + [_dim(e) for e in target.elements]
+    return [_broadcast(a, b) for a, b in zip(mine, wanted, strict=True)]
+
+
+def _broadcast(a: int | str | None, b: int | str | None) -> int | str | None:
+    """Return what two dimensions that fit together become."""
+    if a == 1 or a == b:
+        return b
+    # Two that differ fit only if one is 1: a size of another number decides.
+    return a if b == 1 or isinstance(a, int) else b if isinstance(b, int) else None
+
+
+def _constant_of_shape(node: ir.Node, facts: Knowledge) -> Dims | None:
+    target = facts.of(node.inputs[0])
+    return None if target is None else [_dim(e) for e in target.elements]
+
+
+def _reshape(node: ir.Node, facts: Knowledge) -> Dims | None:
+    data, target = node.inputs[0], facts.of(node.inputs[1]) if len(node.inputs) > 1 else None
+    if data is None or target is None:
+        return None
+    copies = not node.attributes.get_int("allowzero", 0)
+    rank = None if data.shape is None else len(data.shape)
+    elements: list[Element] = []
+    for axis, element in enumerate(target.elements):
+        if element == 0 and copies:
+            known = rank is not None and axis < rank
+            elements.append(dimension(data, axis) if known else None)
+        else:
+            elements.append(element)
+    if elements.count(-1) == 1 and data.shape is not None:
+        total: Element = 1
+        for axis in range(len(data.shape)):
+            total = multiply(total, dimension(data, axis))
+        others: Element = 1
+        for element in elements:
+            others = multiply(others, 1 if element == -1 else element)
+        elements[elements.index(-1)] = divide(total, others)
+    return [_dim(e) for e in elements]
+
+
+def _dims(value: ir.Value) -> Dims:
+    """Return what is annotated of a value."""
+    return [d if isinstance(d, int) else d.value for d in value.shape or ()]
+
+
+def _dim(element: Element) -> int | str | None:
+    """Return what can be annotated of a size.
+
+    A name that inference has invented is none: the next round may find a better one.
+    """
+    if isinstance(element, int):
+        return element if element >= 0 else None
+    name = _name(element)
+    return None if name is None or name.startswith(INVENTED) else name
+
+
 _RULES: Mapping[str, Callable[[ir.Node, Knowledge], Dims | None]] = {
+    "ConstantOfShape": _constant_of_shape,
+    "Expand": _expand,
     "Range": _range,
+    "Reshape": _reshape,
     "Slice": _slice,
 }

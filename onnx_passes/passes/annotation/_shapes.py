@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from types import MappingProxyType
 
 import onnx
 import onnx_ir as ir
@@ -103,7 +104,7 @@ def forget(
     proto: onnx.GraphProto,
     *,
     numbers: bool,
-    keep: AbstractSet[str] = frozenset(),
+    keep: Mapping[str, Sequence[object]] = MappingProxyType({}),
     inner: bool = False,
 ) -> None:
     """Remove what is declared of inner values that inference can find itself.
@@ -114,7 +115,7 @@ def forget(
     Args:
         proto: The graph, changed in place.
         numbers: Whether to remove fixed sizes too, not only names.
-        keep: Names of values about which nothing is removed.
+        keep: Dimensions of values, by name, that stay; None for one that does not.
         inner: Whether it is a subgraph.
     """
     unknown = {
@@ -126,9 +127,10 @@ def forget(
     constants = {tensor.name for tensor in proto.initializer}
     # The outputs of the main graph are the user's, those of a subgraph are inner values.
     for info in (*proto.value_info, *(proto.output if inner else ())):
-        if info.name not in unknown and info.name not in constants and info.name not in keep:
-            for dim in info.type.tensor_type.shape.dim:
-                if numbers or dim.HasField("dim_param"):
+        if info.name not in unknown and info.name not in constants:
+            dims = info.type.tensor_type.shape.dim
+            for dim, kept in zip(dims, keep.get(info.name, itertools.repeat(None))):
+                if kept is None and (numbers or dim.HasField("dim_param")):
                     dim.Clear()
     for node in proto.node:
         for attribute in node.attribute:

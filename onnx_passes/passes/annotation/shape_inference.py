@@ -13,7 +13,7 @@ from onnx_passes.errors import PassError
 from onnx_passes.graph.walk import graphs_within
 from onnx_passes.passes._support.proto import light_proto
 from onnx_passes.passes._support.scopes import own_values
-from onnx_passes.passes.annotation._refine import refine
+from onnx_passes.passes.annotation._refine import Dims, refine
 from onnx_passes.passes.annotation._shapes import (
     dimension_names,
     forget,
@@ -32,7 +32,8 @@ class ShapeInference(Annotation):
     """Infer types and shapes.
 
     Adds: types and shapes of inner values, in subgraphs too, by onnx's inference with symbolic
-    dimensions, and by rules of our own for Range and Slice. A declared size stays where
+    dimensions, and by rules of our own for Range, Slice, Expand,
+    ConstantOfShape and Reshape, whose operands are computed of dimensions. A declared size stays where
     inference finds none, a declared name gives way to one that comes from the inputs. Weights
     are not serialised for it. A name behind a Reshape holds while the dimension is not 0,
     which a Reshape's target reads as a copy.
@@ -93,7 +94,7 @@ def infer_shapes(
     fixed = {*model.graph.inputs, *model.graph.outputs}
     inner = [v for v in _inner_values(model) if v not in fixed and not v.is_initializer()]
     before = [(value.type, value.shape) for value in inner]
-    refined: set[str] = set()
+    refined: dict[str, Dims] = {}
     # Inference ends in one run over a graph in order, but not over the bodies of loops.
     nested = any(True for _ in itertools.islice(graphs_within(model.graph), 1, None))
     # First without the declared sizes, since inference gives up on a node that contradicts

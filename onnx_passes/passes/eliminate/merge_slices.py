@@ -15,7 +15,7 @@ from onnx_passes.passes.base import Op, RewriteRulePass, Transformation, Value, 
 
 @passes.verify.equality
 @passes.register()
-@passes.register("fuse")
+@passes.register("eliminate")
 class MergeSlices(Transformation, RewriteRulePass):
     """Merge two Slice in a row.
 
@@ -27,18 +27,25 @@ class MergeSlices(Transformation, RewriteRulePass):
 
     Leaves alone: numbers that are computed; opsets before 10; the same axis with a step or
     counted from the end; negative axes of a tensor of unknown rank; a Slice that something
-    else reads.
+    reads with which it cannot be merged, for it would stay.
     """
 
     requires: ClassVar[Any] = ("shape-inference",)
-    exclusive = True
 
     def pattern(self, op: Op, x: Var) -> Var:
         t = op.Slice(x, _allow_other_inputs=True, _outputs=["t"])
         return op.Slice(t, _allow_other_inputs=True, _outputs=["y"])
 
     def check(self, context: Any, x: Value, t: Value, y: Value, **_: Any) -> bool:
-        return _merged(x, t, y) is not None
+        readers = t.consumers()
+        return not t.is_graph_output() and all(
+            (node.domain, node.op_type) == ("", "Slice")
+            and node.graph is node_of(y).graph
+            and node.inputs.count(t) == 1
+            and node.inputs[0] is t
+            and _merged(x, t, node.outputs[0]) is not None
+            for node in readers
+        )
 
     def rewrite(self, op: Op, x: Value, t: Value, y: Value, **_: Any) -> Value:
         cuts = _merged(x, t, y)

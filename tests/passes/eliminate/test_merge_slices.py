@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from onnx_passes.passes.fusion.merge_slices import MergeSlices
+from onnx_passes.passes.eliminate.merge_slices import MergeSlices
 
 HEAD = "(float[N,M,9] x) => (float[?,?,?] y)"
 END = 2**63 - 1
@@ -72,6 +72,13 @@ def test_leaves_alone(first, second, leaves_alone):
 )
 def test_leaves_what_it_does_not_know_alone(body, leaves_alone):
     leaves_alone(MergeSlices(), graph(body, a=[0], b=[2]))
+
+
+def test_one_that_only_slices_read_goes_into_all_of_them(rewrites):
+    body = """t = Slice(x, a, b, a) u = Slice(t, a, c, c) v = Slice(t, c, b, c)
+      y = Concat<axis = 0>(u, v)"""
+    model = rewrites(MergeSlices(), graph(body, a=[0], b=[2], c=[1]))
+    assert {node.inputs[0].name for node in model.graph if node.op_type == "Slice"} == {"x"}
 
 
 def test_attributes_of_older_opsets_are_left_alone(leaves_alone):

@@ -1,0 +1,60 @@
+import onnx_ir as ir
+import pytest
+
+from onnx_passes.passes.annotation.shape_inference import infer_shapes
+
+HEADER = '<ir_version: 10, opset_import: ["" : 20]> m '
+
+
+def shape_of_t(text):
+    model = ir.from_onnx_text(HEADER + text)
+    infer_shapes(model)
+    assert not infer_shapes(model), "infers more the second time"
+    (value,) = (v for node in model.graph for v in node.outputs if v.name == "t")
+    return str(value.shape)
+
+
+def test_a_size_that_a_reshape_infers_is_a_quotient_of_dimensions():
+    body = """(float[B,S,12] x) => (float[B,S,3] y)
+      <int64[1] r = {-1}, int64[1] f = {4}, int64[1] l = {3}> {
+      b = Shape<end = 1>(x) s = Shape<start = 1, end = 2>(x)
+      a = Concat<axis = 0>(b, r, s, f) t = Reshape(x, a)
+      u = Transpose<perm = [0, 2, 1, 3]>(t) y = ReduceSum<keepdims = 0>(u, l) }"""
+    assert shape_of_t(body) == "[B,3,S,4]"
+
+
+def test_a_dimension_comes_back_out_of_a_product():
+    body = """(float[B,S,12] x) => (float[B,12,S] y) <int64[1] l = {12}, int64[1] r = {-1}> {
+      s = Shape<start = 1, end = 2>(x) a = Concat<axis = 0>(r, s, l) t = Reshape(x, a)
+      y = Transpose<perm = [0, 2, 1]>(t) }"""
+    assert shape_of_t(body) == "[B,S,12]"
+
+
+@pytest.mark.parametrize(
+    ("size", "expected"), [("1", "[B,2,S]"), ("2", "[B,2,S]")], ids=["copied", "named"]
+)
+def test_expand_gives_the_dimensions_that_its_target_names(size, expected):
+    body = f"""(float[B,S] x) => (float[?,?,?] y)
+      <float[1,2,1] c = {{1, 2}}, int64[1] k = {{{size}}}> {{
+      b = Shape<end = 1>(x) n = Shape<start = 1>(x) a = Concat<axis = 0>(b, k, n)
+      t = Expand(c, a) y = Neg(t) }}"""
+    assert shape_of_t(body) == expected
+
+
+def test_two_dimensions_that_broadcast_without_a_number_stay_unknown():
+    body = """(float[B] x, float[C] c) => (float[?] y) {
+      a = Shape(x) t = Expand(c, a) y = Neg(t) }"""
+    assert shape_of_t(body) not in ("[B]", "[C]")
+
+
+def test_constant_of_shape_has_the_dimensions_that_it_is_given():
+    body = """(float[B,S] x) => (float[?,?] y) {
+      b = Shape<end = 1>(x) n = Shape<start = 1>(x) a = Concat<axis = 0>(n, b)
+      t = ConstantOfShape(a) y = Neg(t) }"""
+    assert shape_of_t(body) == "[S,B]"
+
+
+def test_a_target_of_zero_means_zero_where_it_does_not_copy():
+    body = """(float[B,0] x) => (float[?,?] y) <int64[2] a = {0, 7}> {
+      t = Reshape<allowzero = 1>(x, a) y = Neg(t) }"""
+    assert shape_of_t(body) == "[0,7]"
