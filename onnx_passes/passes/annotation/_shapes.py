@@ -129,7 +129,8 @@ def forget(
     for info in (*proto.value_info, *(proto.output if inner else ())):
         if info.name not in unknown and info.name not in constants:
             dims = info.type.tensor_type.shape.dim
-            for dim, kept in zip(dims, keep.get(info.name, itertools.repeat(None))):
+            known = keep.get(info.name, itertools.repeat(None))
+            for dim, kept in zip(dims, known, strict=False):
                 if kept is None and (numbers or dim.HasField("dim_param")):
                     dim.Clear()
     for node in proto.node:
