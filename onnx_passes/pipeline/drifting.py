@@ -26,6 +26,7 @@ from onnx_passes.pipeline.culprit import GAP
 from onnx_passes.pipeline.execute import execute
 from onnx_passes.pipeline.gate import Gate
 from onnx_passes.pipeline.reproduce import Failure, Pair, bench_of, failed_check, reproduce
+from onnx_passes.pipeline.reproduce_level import reproduce_level
 from onnx_passes.report.model import Blame, RunReport
 from onnx_passes.verify.cut import values_of
 from onnx_passes.verify.diverge import first_divergence
@@ -108,13 +109,14 @@ def trace_drift(drifted: Drifted, error: str) -> Traced:
     """
     traced = Traced()
     check = failed_check(drifted.checks)
-    if check is None or check.kind == LEVEL or not drifted.gate.baseline.samples:
+    level = check is not None and check.kind == LEVEL
+    if check is None or not (level or drifted.gate.baseline.samples):
         return traced
     whole = Pair(drifted.original.model, drifted.result, "the whole models")
     pairs: list[Pair] = [whole]
     tracer = _Tracer(drifted, check, bench_of(drifted.gate, check), traced)
     try:
-        pairs = [*tracer.run(), whole]
+        pairs = pairs if level else [*tracer.run(), whole]
     except Exception as failure:
         # It explains a failure that is already certain, and must not replace it.
         told = failure.message if isinstance(failure, OnnxPassesError) else str(failure)
@@ -126,7 +128,8 @@ def trace_drift(drifted: Drifted, error: str) -> Traced:
             drifted.name, drifted.title, error, contract, check, pairs, steps, traced.blame
         )
         try:
-            traced.folder = str(reproduce(one, drifted.gate, drifted.config, drifted.report))
+            write = reproduce_level if level else reproduce
+            traced.folder = str(write(one, drifted.gate, drifted.config, drifted.report))
         except Exception as failure:
             told = failure.message if isinstance(failure, OnnxPassesError) else str(failure)
             traced.notes.append(f"no reproducer: {told}")

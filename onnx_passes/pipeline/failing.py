@@ -21,6 +21,7 @@ from onnx_passes.pipeline.culprit import Culprit, Search, find_culprits
 from onnx_passes.pipeline.drifting import Drifted, Kept, trace_drift
 from onnx_passes.pipeline.gate import Gate
 from onnx_passes.pipeline.reproduce import Failure, Pair, bench_of, failed_check, reproduce
+from onnx_passes.pipeline.reproduce_level import reproduce_level
 from onnx_passes.pipeline.summary import rewrite_summary
 from onnx_passes.report.model import Blame, PassReport, RunReport
 from onnx_passes.runtime.base import Data
@@ -285,12 +286,6 @@ class FailedCheck:
     def _reproduce(self, search: Search) -> None:
         check = failed_check(self.report.checks)
         assert check is not None
-        if check.kind == LEVEL:
-            self.report.notes.append(
-                "no reproducer: its bundle compares numbers; 'onnx-passes build' repeats this "
-                "on a model that 'dump_after' has written"
-            )
-            return
         failure = Failure(
             f"{self.report.index:04d}-{self.step.cls.name}",
             self.step.text,
@@ -303,7 +298,8 @@ class FailedCheck:
             self.make,
         )
         try:
-            folder = reproduce(failure, self.gate, self.config, self.run)
+            write = reproduce_level if check.kind == LEVEL else reproduce
+            folder = write(failure, self.gate, self.config, self.run)
         except OnnxPassesError as error:
             self.report.notes.append(f"no reproducer: {error.message}")
         except Exception as error:

@@ -26,6 +26,7 @@ LIMIT = 1 << 30
 """Largest size in bytes of the weights of one model of a bundle."""
 
 _SCRIPT = "repro.py"
+_LEVEL_SCRIPT = "repro_level.py"
 _CONTENT = ("before.onnx", "after.onnx", "inputs.npz", "check.json")
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 # Elements of these types are written a byte each; the script packs them.
@@ -50,6 +51,8 @@ class Bundle:
         kind: The check that failed; "structure" and "interface" are looked at by the checker.
         pipeline: A pipeline file that runs the pass alone.
         readme: What happened, in Markdown.
+        levels: The compiler to ask how far it gets, in place of comparing numbers: its module
+            and options; None where numbers are compared.
     """
 
     before: ir.Model
@@ -64,6 +67,7 @@ class Bundle:
     kind: str = "equality"
     pipeline: str = ""
     readme: str = ""
+    levels: Mapping[str, Any] | None = None
 
 
 def write_bundle(bundle: Bundle, folder: Path) -> Path:
@@ -147,10 +151,13 @@ def _fill(bundle: Bundle, folder: Path) -> None:
         "signed_zeros": bundle.signed_zeros,
         "limits": {name: list(pair) for name, pair in bundle.limits.items()},
     }
+    if bundle.levels is not None:
+        settings = {"kind": bundle.kind, "lost": lost, "levels": dict(bundle.levels)}
     (folder / "check.json").write_text(json.dumps(settings, indent=1) + "\n", "utf-8")
     (folder / "pipeline.yaml").write_text(bundle.pipeline, "utf-8")
     (folder / "README.md").write_text(bundle.readme, "utf-8")
-    shutil.copyfile(Path(__file__).with_name(_SCRIPT), folder / _SCRIPT)
+    script = _SCRIPT if bundle.levels is None else _LEVEL_SCRIPT
+    shutil.copyfile(Path(__file__).with_name(script), folder / _SCRIPT)
 
 
 def _write_npz(arrays: Mapping[str, Any], path: Path) -> None:

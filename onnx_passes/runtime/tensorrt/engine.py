@@ -208,13 +208,22 @@ def fitted(engine: Engine, model: ir.Model, samples: Sequence[Feeds]) -> Engine:
 
 def uncached(engine: Engine) -> Engine:
     """Return an engine that builds each model anew."""
+    return _without(engine, "cache", "")
+
+
+def without_profiles(engine: Engine) -> Engine:
+    """Return an engine for models that are called otherwise."""
+    return _without(engine, "profiles", ())
+
+
+def _without(engine: Engine, option: str, default: object) -> Engine:
     inner = compiler_of(engine)
-    if inner is None or not inner.options.cache:
+    if inner is None or getattr(inner.options, option) == default:
         return engine
-    found = replace(inner, options=inner.options.model_copy(update={"cache": ""}))
+    found = replace(inner, options=inner.options.model_copy(update={option: default}))
     if not isinstance(engine, IsolatedEngine):
         return found
-    spelled = {k: v for k, v in json.loads(engine.options).items() if k != "cache"}
+    spelled = {k: v for k, v in json.loads(engine.options).items() if k != option}
     return replace(engine, engine=found, options=json.dumps(spelled))
 
 

@@ -62,7 +62,8 @@ class Engine:
 
     def __init__(self, logger, plan):
         self.logger = logger
-        self.model = onnx.load_from_string(plan)
+        # Values that were made outputs need not say their types.
+        self.model = onnx.shape_inference.infer_shapes(onnx.load_from_string(plan))
         given = {p.key: p.value for p in self.model.metadata_props}
         self.num_optimization_profiles = int(given.get("profiles", "1"))
         self.host = given.get("host", "").split()

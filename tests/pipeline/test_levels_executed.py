@@ -1,0 +1,160 @@
+"""Engines that execute what they compile: a fake driver and fake bindings, and no GPU."""
+
+import json
+
+import numpy as np
+import onnx_ir as ir
+import pytest
+
+from onnx_passes import passes
+from onnx_passes.config.load import default_config
+from onnx_passes.errors import ConfigError
+from onnx_passes.passes.base import RewriteRulePass, Transformation
+from onnx_passes.pipeline import levels as module
+from onnx_passes.pipeline.run import run_pipeline
+from onnx_passes.report.json import from_json, to_json
+from onnx_passes.report.summary import outcome
+from onnx_passes.verify.result import LEVEL, Verdict
+from onnx_passes.verify.runs import Runner, Settings, compare
+from tests.runtime.tensorrt import fake_gpu
+
+TEXT = """<ir_version: 8, opset_import: ["": 17]>
+g (float[n,2] a, float[n,2] b) => (float[n,2] y)
+{ [add] s = Add(a, b) [same] i = Identity(s) [neg] y = Neg(i) }"""
+
+
+@passes.verify.equality
+@passes.register()
+class SumOfTwo(Transformation, RewriteRulePass):
+    """Write an addition as a sum."""
+
+    def pattern(self, op, x, y):
+        return op.Add(x, y)
+
+    def rewrite(self, op, x, y):
+        return op.Sum(x, y)
+
+
+@passes.verify.tolerance(atol=1.0)
+@passes.register()
+class NearlyTheSame(Transformation, RewriteRulePass):
+    """Change a number by more than noise, and by less than the pass allows itself."""
+
+    def pattern(self, op, x):
+        return op.Identity(x)
+
+    def rewrite(self, op, x):
+        return op.Mul(x, op.Constant(value_float=1.01))
+
+
+@pytest.fixture
+def gpu(monkeypatch, tmp_path):
+    control = fake_gpu.plug_in(monkeypatch, tmp_path)
+    if control is None:
+        pytest.skip("there is no C compiler to make the fake driver with")
+    fake_gpu.compile_into_models(monkeypatch)
+    yield control
+    monkeypatch.undo()
+    fake_gpu.forget()
+
+
+def go(*steps, when="each", overrides=(), **options):
+    rtx = {"tensorrt-rtx": {"when": when, "isolate": False, **options}}
+    config = default_config(
+        [f"engines={json.dumps([{'onnxruntime': {}}, rtx])}", *overrides], steps
+    )
+    return run_pipeline(ir.from_onnx_text(TEXT), config)
+
+
+def levels(checks):
+    return [(c.verdict, c.level) for c in checks if c.kind == LEVEL]
+
+
+def test_what_is_executed_and_agrees_is_verified(gpu):
+    done = go("sum-of-two", require="executed")
+    assert levels(done.report.passes[0].checks) == [(Verdict.PASSED, "executed")]
+    assert levels(done.report.final) == [(Verdict.PASSED, "executed")]
+    assert (done.report.not_verified, done.report.exit_code) == ([], 0)
+    engine = done.report.engines[-1]
+    assert (engine.level, engine.level_reason) == ("executed", "executed on Fake GPU")
+    assert engine.details["gpu"] == "Fake GPU"
+    assert outcome(done.report).head == "VERIFIED"
+    assert from_json(to_json(done.report)) == done.report
+    assert gpu.alive == (0, 0, 0, 0)
+
+
+def test_numbers_that_differ_fail_the_pass_with_output_and_distance(gpu):
+    done = go("nearly-the-same", overrides=["verify.drift.atol=1.0"])
+    assert done.report.passes[0].verdict is Verdict.PASSED
+    strict = go("nearly-the-same", overrides=["verify.tolerance.atol=1e-6"])
+    (failed,) = [c for c in strict.report.passes[0].checks if c.kind == LEVEL]
+    assert (failed.verdict, failed.level) == (Verdict.FAILED, "executed")
+    assert failed.reason.startswith("y too far from the original: ")
+    assert failed.outputs[0].mismatched > 0
+    assert strict.report.exit_code == 1
+
+
+def test_a_model_that_ran_and_does_not_run_any_more_fails(gpu):
+    real = module.examine
+
+    def examine(engine, asked, samples=()):
+        if any(node.op_type == "Sum" for node in asked.graph):
+            gpu.fail("cuStreamSynchronize", 700)
+        found = real(engine, asked, samples)
+        gpu.fail("cuStreamSynchronize", 0)
+        return found
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "examine", examine)
+        done = go("sum-of-two")
+    (failed,) = [c for c in done.report.passes[0].checks if c.kind == LEVEL]
+    assert (failed.verdict, failed.level) == (Verdict.FAILED, "built")
+    assert failed.reason.startswith("executed the model before, and the result is built for ")
+    assert (
+        "does not run: cuStreamSynchronize failed: CUDA_ERROR_ILLEGAL_ADDRESS" in failed.reason
+    )
+
+
+def test_an_engine_that_the_gpu_does_not_take_is_built_and_no_verification(gpu, monkeypatch):
+    from onnx_passes.runtime.tensorrt import engine
+
+    monkeypatch.setattr(engine, "build", lambda *_: b"of another GPU")
+    done = go("sum-of-two")
+    assert levels(done.report.passes[0].checks) == [(Verdict.NOT_VERIFIED, "built")]
+    (told,) = done.report.not_verified
+    assert (
+        "not executed: TensorRT cannot load the engine on this GPU: the engine is for" in told
+    )
+
+
+def test_engines_that_run_a_file_are_not_for_pipelines(gpu, tmp_path):
+    with pytest.raises(ConfigError, match="load is not for pipelines"):
+        go("sum-of-two", load=str(tmp_path / "a.engine"))
+
+
+def test_the_cache_holds_the_engines_of_a_run(gpu, tmp_path):
+    folder = tmp_path / "engines"
+    assert go("sum-of-two", cache=str(folder)).report.exit_code == 0
+    found = sorted(folder.iterdir())
+    assert len(found) == 2
+    assert go("sum-of-two", cache=str(folder)).report.exit_code == 0
+    assert sorted(folder.iterdir()) == found
+
+
+@pytest.mark.parametrize(("watch", "names"), [(False, {"s", "i", "y"}), (True, {"y"})])
+def test_layerwise_comparison_says_how_the_values_were_reached(gpu, watch, names):
+    from onnx_passes.runtime.engines import engine_from_config
+
+    model = ir.from_onnx_text(TEXT)
+    options = {"isolate": False, "watch": watch}
+    samples = [{n: np.ones((2, 2), np.float32) for n in "ab"}]
+    runners = [Runner(model), Runner(model, engine_from_config("tensorrt-rtx", options))]
+    found = compare(runners, samples, settings=Settings(outputs="all"))
+    assert found.passed
+    assert names <= set(found.runs[1].names)
+    (note,) = [note for note in found.notes if note.startswith("tensorrt-rtx")]
+    if watch:
+        assert "keeps its fusion: compared are the 1 debug tensors between its kernels" in note
+        assert "y between kernels" in found.runs[1].names
+    else:
+        assert "with 3 values marked as outputs: it fuses less than without" in note
