@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,6 +14,13 @@ import onnx_ir as ir
 from onnx_passes.errors import EngineUnavailableError
 from onnx_passes.runtime import ort_values
 from onnx_passes.runtime.ort_errors import translate
+from onnx_passes.runtime.ort_providers import (
+    EXACT,
+    add_plugin,
+    broken_help,
+    is_plugin,
+    with_provider,
+)
 from onnx_passes.runtime.ort_session import OrtSession
 from onnx_passes.runtime.weight_files import files_folder, in_folder, locate_files
 from onnx_passes.runtime.weightless import split_for_engine
@@ -100,9 +106,9 @@ class OnnxRuntimeEngine:
         """
         return {
             "engine": "onnxruntime",
-            "version": str(_with_provider(self.provider).__version__),
+            "version": str(with_provider(self.provider).__version__),
             "provider": self.provider,
-            **{f"provider.{key}": value for key, value in self.provider_options},
+            **{f"provider.{key}": value for key, value in self._settings.items()},
             "optimization": self.optimization,
             "threads": self.threads,
             "prepacking": self.prepacking,
@@ -111,10 +117,15 @@ class OnnxRuntimeEngine:
             "seed": self.seed,
         }
 
+    @property
+    def _settings(self) -> dict[str, str]:
+        """The provider's options, those that make it exact included."""
+        return EXACT.get(self.provider, {}) | dict(self.provider_options)
+
     @contextmanager
     def prepare(self, model: ir.Model) -> Iterator[OrtSession]:
         """Make ``model`` ready; see ``Engine.prepare``."""
-        ort = _with_provider(self.provider)
+        ort = with_provider(self.provider)
         # ONNX Runtime copies weights handed to it, for a while at least; those that it finds
         # in a file by itself it maps.
         folder = files_folder(model) if self.provider == _CPU else None
@@ -145,15 +156,18 @@ class OnnxRuntimeEngine:
             # nor possible across devices.
             for name, value in weights.items():
                 options.add_initializer(name, value)
-        provider = (self.provider, dict(self.provider_options))
         ort.set_seed(self.seed)
         try:
-            session = ort.InferenceSession(
-                proto.SerializeToString(),
-                options,
-                providers=[provider],
-                enable_fallback=0,
-            )
+            if is_plugin(self.provider):
+                add_plugin(ort, options, self.provider, self._settings)
+                session = ort.InferenceSession(proto.SerializeToString(), options)
+            else:
+                session = ort.InferenceSession(
+                    proto.SerializeToString(),
+                    options,
+                    providers=[(self.provider, self._settings)],
+                    enable_fallback=0,
+                )
         except Exception as error:
             raise translate(error) from error
         self._check_placement(session)
@@ -163,7 +177,7 @@ class OnnxRuntimeEngine:
         if (active := session.get_providers()[0]) != self.provider:
             raise EngineUnavailableError(
                 f"{self.provider} cannot be used here: ONNX Runtime fell back to {active}",
-                help=f"check its driver and libraries, or ask for {_CPU}",
+                help=broken_help(self.provider),
             )
         if self.provider == _CPU or not hasattr(session, "get_provider_graph_assignment_info"):
             return
@@ -189,23 +203,3 @@ class OnnxRuntimeEngine:
         for entry, value in entries.items():
             options.add_session_config_entry(entry, str(int(value)))
         return options
-
-
-def _with_provider(provider: str) -> ModuleType:
-    ort = _onnxruntime()
-    if provider not in (present := ort.get_available_providers()):
-        raise EngineUnavailableError(
-            f"this build of ONNX Runtime has no {provider}",
-            help=f"it has {', '.join(present)}",
-        )
-    return ort
-
-
-def _onnxruntime() -> ModuleType:
-    try:
-        onnxruntime = importlib.import_module("onnxruntime")
-    except ImportError as error:
-        raise EngineUnavailableError(
-            "onnxruntime is not installed", help="pip install onnxruntime"
-        ) from error
-    return onnxruntime
