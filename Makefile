@@ -40,11 +40,17 @@ certificates: $(STAMP)  ## has each rewrite rule a fresh certificate?
 slow: $(STAMP)  ## the tests that take minutes
 	$(BIN)/pytest -n $(JOBS) -m slow
 
-# In an environment of its own: `make test` has to pass without NVIDIA's compiler.
-tensorrt:  ## the tests that need NVIDIA's compiler, and no GPU
-	$(PYTHON) -m venv .venv-tensorrt
-	.venv-tensorrt/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,tensorrt-rtx]'
-	.venv-tensorrt/bin/pytest -m tensorrt
+# In an environment of its own: `make test` has to pass without NVIDIA's compiler. The bindings
+# of tensorrt itself are there to be read, not called: its libraries are on no public index.
+TENSORRT := .venv-tensorrt
+tensorrt:  ## the tests that need NVIDIA's compiler, and no GPU (with one: those that execute, too)
+	@test -n "$(PYTHON)" || { echo "onnx-passes needs Python 3.11 or later on the PATH (or: make PYTHON=/path/to/python)"; exit 1; }
+	test -x $(TENSORRT)/bin/python || $(PYTHON) -m venv $(TENSORRT)
+	$(TENSORRT)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,tensorrt-rtx]'
+	for version in 10 11; do $(TENSORRT)/bin/python -m pip install --quiet --disable-pip-version-check \
+		--no-deps --upgrade --target $(TENSORRT)/bindings-$$version "tensorrt-cu13-bindings==$$version.*"; done
+	TENSORRT_BINDINGS=$(TENSORRT)/bindings-10:$(TENSORRT)/bindings-11 \
+		$(TENSORRT)/bin/pytest -m "(tensorrt or gpu) and not slow"
 
 clean:  ## remove the environment and what was built
 	rm -rf .venv .venv-tensorrt out build dist .mypy_cache .ruff_cache .pytest_cache

@@ -9,6 +9,7 @@ import pytest
 from onnx_passes.errors import EngineUnavailableError
 from onnx_passes.runtime import tensorrt
 from onnx_passes.runtime.tensorrt.bindings import installed_version, load_bindings
+from tests.runtime.tensorrt.api import PACKAGES, api
 
 # Whose attributes an expression of the adapter has; the adapter keeps to these names.
 OWNERS = {
@@ -111,45 +112,72 @@ def test_the_uses_are_found():
     assert len(used()) > 70
 
 
-@pytest.mark.tensorrt
-@pytest.mark.parametrize("package", ["tensorrt-rtx", "tensorrt"])
-@pytest.mark.parametrize("path", used())
-def test_what_is_used_exists(path, package):
-    subject = look_up(path, package)
-    assert subject is not None
+def named(path):
+    """Return a path of the adapter as the bindings have it: ``Builder.create_network``."""
+    owner = owner_of(path)
+    rest = path.removeprefix(f"{owner}.")
+    return f"{OWNERS[owner]}.{rest}" if OWNERS[owner] else rest
+
+
+def look_up(package):
+    """Return the documentation of everything that the adapter uses."""
+    paths = {named(path) for path in used()} | {named(path) for path, _ in called()}
+    overridden = {f"{owner}.{method}" for owner, method, _ in OVERRIDES}
+    classes = {owner for owner, _, _ in OVERRIDES}
+    return api(package, tuple(sorted(paths | overridden | classes)))
+
+
+def is_for(path, package):
+    """Whether a package is to have what the adapter uses."""
+    return package == "tensorrt-rtx" or path not in OPTIONAL | OF_RTX
 
 
 @pytest.mark.tensorrt
-@pytest.mark.parametrize("package", ["tensorrt-rtx", "tensorrt"])
-@pytest.mark.parametrize(("path", "count"), called())
-def test_what_is_called_takes_the_arguments(path, count, package):
-    subject = look_up(path, package)
-    if isinstance(subject, type):
-        subject = subject.__init__
-    # pybind11 writes the signature into the first line of the docstring, of each overload
-    # into a line of its own.
-    signatures = [line for line in (subject.__doc__ or "").splitlines() if ") -> " in line]
-    assert signatures, path
-    bound = 1 if "(self: " in signatures[0] else 0
-    parameters = [re.findall(r"[(,] ?(\w+): ", line) for line in signatures]
-    required = [len(re.findall(r"[(,] ?\w+: [^,=]+(?=[,)])", line)) for line in signatures]
-    assert any(
-        least - bound <= count <= len(names) - bound
-        for names, least in zip(parameters, required, strict=True)
-    ), signatures
+@pytest.mark.parametrize("package", PACKAGES)
+def test_what_is_used_exists(package):
+    there = look_up(package)
+    wanted = [path for path in used() if is_for(path, package)]
+    assert [path for path in wanted if named(path) not in there] == []
 
 
 @pytest.mark.tensorrt
-@pytest.mark.parametrize("package", ["tensorrt-rtx", "tensorrt"])
+@pytest.mark.parametrize("package", PACKAGES)
+def test_what_is_called_takes_the_arguments(package):
+    there = look_up(package)
+    wrong = [
+        (path, count)
+        for path, count in called()
+        if is_for(path, package) and not takes(there[named(path)][1], count)
+    ]
+    assert wrong == []
+
+
+def takes(documentation, count):
+    """Whether a call may have so many arguments, by the signatures that pybind11 writes.
+
+    It writes one into the first line of the documentation, or one for each overload into lines
+    of their own.
+    """
+    for line in documentation.splitlines():
+        if ") -> " not in line:
+            continue
+        bound = 1 if "(self: " in line else 0
+        names = re.findall(r"[(,] ?(\w+): ", line)
+        required = re.findall(r"[(,] ?\w+: [^,=]+(?=[,)])", line)
+        if len(required) - bound <= count <= len(names) - bound:
+            return True
+    return False
+
+
+@pytest.mark.tensorrt
+@pytest.mark.parametrize("package", PACKAGES)
 @pytest.mark.parametrize(("owner", "method", "count"), OVERRIDES)
 def test_what_the_bindings_call_is_overridden_with_their_arguments(
     owner, method, count, package
 ):
-    if installed_version(package) is None:
-        pytest.skip(f"{package} is not installed")
-    base = getattr(load_bindings(package), owner)
+    there = look_up(package)
     # Some overrides are no attribute of the base, and only its documentation names them.
-    documented = f"{base.__doc__} {getattr(getattr(base, method, None), '__doc__', '')}"
+    documented = " ".join([there[owner][0], *there.get(f"{owner}.{method}", [])])
     signature = re.search(rf"{method}\(self[^,]*, ([^)]*)\)", documented)
     assert signature, (owner, documented)
     assert len(re.findall(r"(?:^|, )\w+(?=:|,|$)", signature[1])) == count, signature[0]
@@ -160,22 +188,6 @@ def test_what_the_bindings_call_is_overridden_with_their_arguments(
         if isinstance(node, ast.FunctionDef) and node.name == method
     ]
     assert [len(node.args.args) - 1 for node in ours] == [count]
-
-
-def look_up(path, package):
-    """Return what the installed bindings have under a path; skip without them."""
-    if installed_version(package) is None:
-        pytest.skip(f"{package} is not installed")
-    if package == "tensorrt" and path in OPTIONAL | OF_RTX:
-        pytest.skip("only tensorrt-rtx has it")
-    trt = load_bindings(package)
-    owner = owner_of(path)
-    kind = OWNERS[owner]
-    subject = trt if kind is None else getattr(trt, kind)
-    for attribute in path.removeprefix(f"{owner}.").split("."):
-        assert hasattr(subject, attribute), path
-        subject = getattr(subject, attribute)
-    return subject
 
 
 @pytest.mark.parametrize("package", ["tensorrt", "tensorrt-rtx"])
