@@ -39,6 +39,6 @@ def load_plugins(trt: ModuleType, log: Log, paths: Sequence[str]) -> None:
             said = "; ".join(log.errors) or "its plugins may be registered already"
             raise ConfigError(
                 f"plugins: {path} registers nothing: {said}",
-                help="build it for this version of TensorRT",
+                help="install what it needs, or build it for this version of TensorRT",
             )
         _loaded.add(place)

@@ -6,8 +6,10 @@ lies at the addresses that they are given.
 
 import ctypes
 import itertools
+import os
 import shutil
 import subprocess
+import time
 import types
 from enum import Enum
 from pathlib import Path
@@ -175,6 +177,11 @@ class Context:
 
     def execute_async_v3(self, stream_handle):
         assert stream_handle
+        if self.engine.refuse == "crash":
+            self.engine.logger.log(Severity.ERROR, "the kernel is lost")
+            os.abort()
+        if self.engine.refuse == "hang":
+            time.sleep(60)
         if not self._takes("execute_async_v3"):
             return False
         for name, array in self._results().items():
@@ -215,9 +222,50 @@ class Runtime:
         return Engine(self.logger, plan)
 
 
+class Network:
+    """Holds what was parsed."""
+
+    num_inputs = 0
+
+    def mark_unfused_tensors_as_debug_tensors(self):
+        return True
+
+
+class OnnxParser:
+    """Takes every model."""
+
+    def __init__(self, network, logger):
+        self.network = network
+
+    def parse(self, model):
+        self.network.data = model
+        return True
+
+
+class Builder:
+    """Writes the model down."""
+
+    def __init__(self, logger):
+        pass
+
+    def create_network(self, flags):
+        return Network()
+
+    def create_builder_config(self):
+        return types.SimpleNamespace(clear_flag=lambda flag: None)
+
+    def build_serialized_network(self, network, config):
+        return network.data
+
+
 def bindings():
     """Return what stands in for the bindings' module."""
     return types.SimpleNamespace(
+        __version__="0.0",
+        Builder=Builder,
+        OnnxParser=OnnxParser,
+        NetworkDefinitionCreationFlag=Listener,
+        BuilderFlag=types.SimpleNamespace(TF32=0),
         ILogger=Listener,
         IOutputAllocator=Listener,
         IDebugListener=Listener,
@@ -266,6 +314,24 @@ def plug_in(monkeypatch, folder):
     monkeypatch.setattr(driver, "DRIVER", str(library))
     forget()
     return Control(library)
+
+
+def plug_into_children(monkeypatch, folder):
+    """Let child processes find the fake driver and the fake bindings by their real names."""
+    control = plug_in(monkeypatch, folder)
+    if control is None:
+        return None
+    place = Path(folder, "found-by-children")
+    place.mkdir()
+    shutil.copy(Path(folder, "libfakecuda.so"), place / "libcuda.so.1")
+    (place / "tensorrt_rtx.py").write_text(
+        "from tests.runtime.tensorrt import fake_gpu\n"
+        "globals().update(vars(fake_gpu.bindings()))\n"
+    )
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(place))
+    monkeypatch.syspath_prepend(str(SOURCE.parents[3]))
+    monkeypatch.syspath_prepend(str(place))
+    return control
 
 
 def forget():
