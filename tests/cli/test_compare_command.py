@@ -56,20 +56,37 @@ def test_layer_by_layer_the_first_to_differ_is_named_with_its_node(cli, wrong):
     assert "conv1" not in done.out
 
 
-def test_values_in_bodies_are_said_to_be_left_out(cli, write):
+def test_values_in_bodies_are_shown_and_named(cli, write):
     text = """<ir_version: 10, opset_import: ["" : 20]>
         g (float[N] x, bool c) => (float[N] y) {
-            y = If (c) <then_branch = t () => (float[N] p) { q = Exp(x) p = Neg(q) },
-                        else_branch = e () => (float[N] r) { r = Sin(x) }>
+            y = If (c) <then_branch = t () => (float[N] p) { q = NAME(x) p = Neg(q) },
+                        else_branch = e () => (float[N] r) { r = NAME(x) }>
         }"""
-    write("if.onnxtxt", text)
-    done = cli("compare", "if.onnxtxt", "if.onnxtxt", "--outputs", "all")
-    assert done.code == 0
-    assert "3 values in the bodies of If 'y' are not shown" in done.out
-    done = cli("compare", "if.onnxtxt", "--outputs", "q")
+    write("sin.onnxtxt", text.replace("NAME", "Sin"))
+    write("cos.onnxtxt", text.replace("NAME", "Cos"))
+    words = ("compare", "sin.onnxtxt", "cos.onnxtxt", "--outputs")
+    done = cli(*words, "all", "--generate", "range=c:1:1")
+    assert done.code == 1
+    assert "first to differ, in topological order: y/then_branch/q, made by If" in done.out
+    done = cli(*words, "q")
     assert done.code == 2
-    assert "lies in a body of If 'y'" in done.err
-    assert "extract MODEL -o body.onnx --outputs q" in done.err
+    assert "name 'y/then_branch/q'" in done.err
+
+
+def test_values_in_bodies_that_cannot_be_shown_are_said_to_be_left_out(cli, write):
+    text = """<ir_version: 10, opset_import: ["" : 20]>
+        g (float[1] x, int64 n) => (float[M] y) {
+            t = Constant <value = bool {1}> ()
+            y = Loop (n, t, x) <body = b (int64 i, bool c, float[K] s) =>
+                (bool d, float[L] u) { d = Identity(c) u = Concat <axis = 0> (s, s) }>
+        }"""
+    write("grows.onnxtxt", text)
+    done = cli(
+        *("compare", "grows.onnxtxt", "grows.onnxtxt", "--outputs", "all"),
+        *("--generate", "range=n:3:3"),
+    )
+    assert done.code == 0, done.err
+    assert "1 value agrees" in done.out
 
 
 def test_batches_find_what_one_run_finds(cli, wrong):

@@ -97,7 +97,7 @@ def histogram(expected: Array, actual: Array, title: str) -> Array:
         image[_TOP + _PLOT_HEIGHT - tall : _TOP + _PLOT_HEIGHT, left:right] = _BLUE
     _frame(image, _PLOT_WIDTH, _PLOT_HEIGHT)
     rest = f"{errors.none} equal, {errors.special} not finite on one side"
-    _title(image, title, f"elements by absolute error; {rest}")
+    _title(image, title, f"elements by absolute error, {rest}")
     _label(image, _LEFT - 6, _TOP, f"{most}", end=True)
     _label(image, _LEFT - 6, _TOP + _PLOT_HEIGHT - 10, "0", end=True)
     return image

@@ -16,7 +16,7 @@ from onnx_passes.runtime.base import Engine, Feeds
 from onnx_passes.runtime.inputs.concrete import concretize, skeleton
 from onnx_passes.runtime.interface import did_you_mean
 from onnx_passes.verify.recording import exposed, inlined
-from onnx_passes.verify.runs.bodies import in_bodies, inside, not_shown
+from onnx_passes.verify.runs.bodies import expose, inner_first, inside, not_shown, typed
 
 ALL = "all"
 _FEW = 12
@@ -29,7 +29,7 @@ class Batch:
     """Values computed by one session.
 
     Attributes:
-        source: A model that has them among its outputs.
+        source: The model, with types where values of bodies are asked for.
         names: Their names, in topological order.
     """
 
@@ -38,7 +38,8 @@ class Batch:
 
     def model(self) -> ir.Model:
         """Make a model with these values as its outputs; it is not kept."""
-        return _with_outputs(self.source, self.names)
+        # Nodes give no more of their bodies than this batch has room for.
+        return _with_outputs(exposed(expose(self.source, self.names)), self.names)
 
 
 @dataclass(frozen=True)
@@ -88,32 +89,32 @@ def plan(
     own = tuple(str(value.name) for value in model.graph.outputs)
     if wanted is None:
         return Plan((Batch(model, own),), frozenset(own), makers(model))
-    base = inlined(model) if wanted == ALL else model
-    whole = exposed(base)
+    base = typed(inlined(model) if wanted == ALL else model)
+    whole = exposed(expose(base))
     names = in_order(whole)
     if wanted != ALL:
         for name in wanted:
             if name not in names:
-                raise inside(name, base) or UsageError(
+                raise inside(name, base, names) or UsageError(
                     f"the model has no value {name!r} that could be an output",
                     help=nearest(name, names),
                 )
         chosen = set(wanted)
         names = [name for name in names if name in chosen]
-    notes = [not_shown(base)] if wanted == ALL and any(in_bodies(base)) else []
+    notes = [left_out] if wanted == ALL and (left_out := not_shown(base, names)) else []
     sizes: dict[str, int] = {}
     for feeds in distinct(samples):
         for name, count in _sizes(whole, names, feeds, engine, notes).items():
             sizes[name] = max(count, sizes.get(name, 0))
     groups = _groups(names, sizes, capacity, notes)
-    batches = [Batch(whole, tuple(group)) for group in groups]
-    return Plan(tuple(batches), frozenset(own), makers(base), tuple(notes))
+    batches = [Batch(base, tuple(group)) for group in groups]
+    return Plan(tuple(batches), frozenset(own), makers(whole), tuple(notes))
 
 
 def in_order(model: ir.Model) -> list[str]:
     """Return the names of the outputs of a model, in topological order."""
     outputs = set(model.graph.outputs)
-    made = [v for node in model.graph for v in node.outputs if v in outputs]
+    made = [v for node in model.graph for v in inner_first(node) if v in outputs]
     # An output may also be an input, or an initializer.
     rest = [v for v in model.graph.outputs if v.producer() is None]
     return list(dict.fromkeys(str(v.name) for v in (*rest, *made)))

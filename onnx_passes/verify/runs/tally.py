@@ -11,6 +11,7 @@ from onnx_passes.runtime.base import Outputs
 from onnx_passes.verify.float64 import evaluate
 from onnx_passes.verify.recording import exposed, inlined
 from onnx_passes.verify.result import OutputCheck
+from onnx_passes.verify.runs.bodies import expose, typed
 from onnx_passes.verify.runs.found import Divergence, Pair, Run
 from onnx_passes.verify.runs.judging import Judge, Measured, Side
 from onnx_passes.verify.runs.postprocess import TopK
@@ -39,7 +40,7 @@ class Truth:
         if self._known is None or self._known[0] != key:
             model = self._model()
             if set(names) - {str(value.name) for value in model.graph.outputs}:
-                model = exposed(inlined(model))
+                model = exposed(expose(typed(inlined(model))))
                 known = {str(value.name): value for value in model.graph.outputs}
                 model.graph.outputs.clear()
                 model.graph.outputs.extend(known[n] for n in names if n in known)
