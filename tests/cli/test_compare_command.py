@@ -73,22 +73,6 @@ def test_values_in_bodies_are_shown_and_named(cli, write):
     assert "name 'y/then_branch/q'" in done.err
 
 
-def test_values_in_bodies_that_cannot_be_shown_are_said_to_be_left_out(cli, write):
-    text = """<ir_version: 10, opset_import: ["" : 20]>
-        g (float[1] x, int64 n) => (float[M] y) {
-            t = Constant <value = bool {1}> ()
-            y = Loop (n, t, x) <body = b (int64 i, bool c, float[K] s) =>
-                (bool d, float[L] u) { d = Identity(c) u = Concat <axis = 0> (s, s) }>
-        }"""
-    write("grows.onnxtxt", text)
-    done = cli(
-        *("compare", "grows.onnxtxt", "grows.onnxtxt", "--outputs", "all"),
-        *("--generate", "range=n:3:3"),
-    )
-    assert done.code == 0, done.err
-    assert "1 value agrees" in done.out
-
-
 def test_batches_find_what_one_run_finds(cli, wrong):
     words = ("compare", DIGITS, wrong, "--outputs", "all", "--json")
     one, many = told(cli(*words)), told(cli(*words, "--memory-limit", "100KiB"))

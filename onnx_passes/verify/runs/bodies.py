@@ -174,13 +174,12 @@ def inside(name: str, model: ir.Model, known: Sequence[str]) -> UsageError | Non
 
 def not_shown(model: ir.Model, known: Collection[str]) -> str:
     """Say how many values of bodies are left out where all are asked for; empty for none."""
-    ends = {name.rpartition("/")[2] for name in known}
+    ends = {n[i + 1 :] for n in known for i, letter in enumerate(n) if letter == "/"}
     counts: dict[str, int] = {}
     for holder, inner in in_bodies(model):
         for value in inner.outputs:
-            last = str(value.name).rpartition("/")[2]
             hidden = not value.is_graph_output() and constant_tensor(value) is None
-            if hidden and last not in ends:
+            if hidden and value.name not in ends:
                 counts[_title(holder)] = counts.get(_title(holder), 0) + 1
     if not counts:
         return ""

@@ -125,6 +125,22 @@ def test_batches_of_one_value_find_the_same():
     assert whole.pairs[0].first.check.output == "y/body/e"
 
 
+def test_a_loop_whose_state_grows_is_left_out_and_told():
+    text = """g (float[1] x, int64 n) => (float[M] y) {
+        t = Constant <value = bool {1}> ()
+        y = Loop (n, t, x) <body = b (int64 i, bool c, float[K] s) => (bool d, float[L] u) {
+            d = Identity(c)
+            e = Exp(s)
+            u = Concat <axis = 0> (e, e)
+        }>
+    }"""
+    assert values(text, {"x": X[:1], "n": np.array(2)})["y"].shape == (4,)
+    model = typed(read(text))
+    names = in_order(exposed(expose(model)))
+    assert "y/body/e" not in names
+    assert "bodies of Loop 'y'" in not_shown(model, names)
+
+
 def test_all_that_is_shown_leaves_nothing_to_say():
     model = typed(read(IF))
     assert not not_shown(model, in_order(exposed(expose(model))))
