@@ -1,0 +1,105 @@
+"""Put a MatMul of the whole tensor in the place of a Gemm between two Reshapes."""
+
+from typing import Any, ClassVar
+
+import onnx_ir as ir
+
+from onnx_passes import passes
+from onnx_passes.passes._support.matches import FLOATS, node_of, opset_at, read_once
+from onnx_passes.passes._support.shapes import Dim, dims_of
+from onnx_passes.passes._support.tensors import constant_of
+from onnx_passes.passes.base import Op, RewriteRuleSetPass, Transformation, Value, Var
+
+SHAPERS = ("Reshape", "Flatten")
+
+
+@passes.verify.tolerance
+@passes.register()
+@passes.register("fuse")
+class FuseReshapedGemm(Transformation, RewriteRuleSetPass):
+    """Put a MatMul of the whole tensor in the place of a Gemm between two Reshapes.
+
+    Before: ``Reshape(Gemm(Reshape(x, [-1, 48]), w, b), [batch, rows, 64])``
+    After:  ``Add(MatMul(x, w), b)``
+
+    Exporters flatten a tensor for an operator that takes matrices only, and compute the
+    dimensions to restore. Without a summand no Add is needed.
+
+    Sound because a MatMul with a matrix treats all leading dimensions as rows. The contract is
+    a tolerance: Gemm may begin its sums with the summand.
+
+    Leaves alone: results whose leading dimensions are not known to be those of the tensor; a
+    Gemm whose result something else reads, with other factors than 1 or a transposed input; a
+    transposed weight, unless nothing else reads it; a summand that is no row; empty tensors;
+    opsets before 7. Functions, where shapes are unknown.
+    """
+
+    requires: ClassVar[Any] = ("shape-inference",)
+
+    def pattern(self) -> list[Any]:
+        return [_Between(name) for name in SHAPERS]
+
+    def check(self) -> list[Any]:
+        return [_is_linear for _ in SHAPERS]
+
+    def rewrite(self) -> list[Any]:
+        return [_whole for _ in SHAPERS]
+
+
+class _Between:
+    def __init__(self, shaper: str) -> None:
+        self.shaper = shaper
+
+    def __call__(self, op: Op, x: Var, w: Var) -> Var:
+        rows = getattr(op, self.shaper)(x, _allow_other_inputs=True, _outputs=["rows"])
+        t = op.Gemm(rows, w, _allow_other_inputs=True, _outputs=["t"])
+        return op.Reshape(t, _allow_other_inputs=True, _outputs=["y"])
+
+
+def _is_linear(
+    context: Any, x: Value, w: Value, rows: Value, t: Value, y: Value, **_: Any
+) -> bool:
+    gemm, source, wanted = node_of(t), dims_of(x), dims_of(y)
+    flat, weight = dims_of(rows), dims_of(w)
+    if not (source and wanted and flat and weight) or not read_once(t):
+        return False
+    given = gemm.attributes
+    turned = bool(given.get_int("transB", 0))
+    if x.dtype not in FLOATS or given.get_int("transA", 0) or opset_at(context) < 7:
+        return False
+    if given.get_float("alpha", 1.0) != 1 or given.get_float("beta", 1.0) != 1:
+        return False
+    if turned and not (constant_of(w) is not None and read_once(w)):
+        return False
+    inner, outer = weight[::-1] if turned else weight
+    if (
+        not isinstance(outer, int)
+        or not isinstance(inner, int)
+        or 0 in (*source, inner, outer)
+    ):
+        return False
+    if y.is_graph_output() and not all(isinstance(dim, int) for dim in wanted):
+        return False  # names of the user's outputs say nothing of the inside
+    same = flat[-1] == source[-1] == inner and wanted == [*source[:-1], outer]
+    return same and None not in wanted and len(source) > 2 and _is_row(gemm, outer)
+
+
+def _is_row(gemm: ir.Node, size: int) -> bool:
+    """Whether the summand of a Gemm is the same for all rows."""
+    summand = gemm.inputs[2] if len(gemm.inputs) > 2 else None
+    if summand is None:
+        return True
+    dims: list[Dim] | None = dims_of(summand)
+    return dims is not None and dims[-1:] in ([], [1], [size]) and {*dims[:-1]} <= {1}
+
+
+def _whole(op: Op, x: Value, w: Value, t: Value, **_: Any) -> Value:
+    gemm = node_of(t)
+    if gemm.attributes.get_int("transB", 0):
+        w = op.Transpose(w, perm=[1, 0])
+    product: Value = op.MatMul(x, w)
+    summand = gemm.inputs[2] if len(gemm.inputs) > 2 else None
+    if summand is None:
+        return product
+    made: Value = op.Add(product, summand)
+    return made
