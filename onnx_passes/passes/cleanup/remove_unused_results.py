@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, MutableSequence, Sequence
 from collections.abc import Set as AbstractSet
 
 import onnx_ir as ir
@@ -82,7 +82,7 @@ def _trim(node: ir.Node) -> bool:
     return True
 
 
-def _keep(values: list[ir.Value], places: Iterable[int]) -> None:
+def _keep(values: MutableSequence[ir.Value], places: Iterable[int]) -> None:
     for place in sorted({*range(len(values))} - {*places}, reverse=True):
         values.pop(place)  # del would not be noted on the value
 

@@ -11,6 +11,7 @@ from onnx_passes.passes.base import Pass, Transformation
 from onnx_passes.passes.registry import lookup
 
 FIRST = (
+    "fuse-instance-normalization",
     "fuse-layer-normalization",
     "fuse-rms-normalization",
     "fuse-gelu",

@@ -64,8 +64,8 @@ def _is_linear(
     if not (source and wanted and flat and weight) or not read_once(t):
         return False
     given = gemm.attributes
-    turned = bool(given.get_int("transB", 0))
-    if x.dtype not in FLOATS or given.get_int("transA", 0) or opset_at(context) < 7:
+    turned = given.get_int("transB", 0) != 0
+    if x.dtype not in FLOATS or given.get_int("transA") or opset_at(context) < 7:
         return False
     if given.get_float("alpha", 1.0) != 1 or given.get_float("beta", 1.0) != 1:
         return False
@@ -84,6 +84,11 @@ def _is_linear(
     return same and None not in wanted and len(source) > 2 and _is_row(gemm, outer)
 
 
+def _turned(gemm: ir.Node) -> bool:
+    """Whether a Gemm transposes its weight."""
+    return gemm.attributes.get_int("transB") not in (None, 0)
+
+
 def _is_row(gemm: ir.Node, size: int) -> bool:
     """Whether the summand of a Gemm is the same for all rows."""
     summand = gemm.inputs[2] if len(gemm.inputs) > 2 else None
@@ -95,7 +100,7 @@ def _is_row(gemm: ir.Node, size: int) -> bool:
 
 def _whole(op: Op, x: Value, w: Value, t: Value, **_: Any) -> Value:
     gemm = node_of(t)
-    if gemm.attributes.get_int("transB", 0):
+    if _turned(gemm):
         w = op.Transpose(w, perm=[1, 0])
     product: Value = op.MatMul(x, w)
     summand = gemm.inputs[2] if len(gemm.inputs) > 2 else None

@@ -1,0 +1,123 @@
+"""Put the operator InstanceNormalization in the place of its formula."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from onnx_passes import passes
+from onnx_passes.passes._support.forms import commuted, has_opset, spells
+from onnx_passes.passes._support.matches import node_of, scalar_of
+from onnx_passes.passes._support.normalization import NUMBERS, NormalizationPass
+from onnx_passes.passes._support.shapes import dims_of, ints_of
+from onnx_passes.passes._support.tensors import constant_of
+from onnx_passes.passes.base import Op, Value, Var
+
+
+@passes.verify.tolerance
+@passes.register()
+@passes.register("fuse")
+class FuseInstanceNormalization(NormalizationPass):
+    """Put the operator InstanceNormalization in the place of its formula.
+
+    Before: ``(x - mean) / Sqrt(ReduceMean((x - mean) ** 2) + epsilon) * scale + bias`` with
+            ``mean = ReduceMean(x)`` over all axes but the first two, and constants by channel
+    After:  ``InstanceNormalization(x, scale, bias)``
+
+    Found with a square as a power or a product, with a product with the reciprocal for the
+    quotient, and in any order of sums and products.
+
+    Sound because this is how the operator is defined. The contract is a tolerance: a kernel
+    sums in another order.
+
+    Leaves alone: models before opset 6; means over other axes, or that drop axes; an unknown
+    number of channels; a scale or bias that is missing, not constant, or not by channel; other
+    types than float; inner values that are read elsewhere; an epsilon of 0, or one that
+    callers may override. Functions, where shapes are unknown.
+    """
+
+    operator = "InstanceNormalization"
+    since = 6
+    centred = True
+
+    def pattern(self) -> list[Any]:
+        forms = (self._quotient, self._product, self._swapped)
+        return [_Scaled(form, place) for form in forms for place in (0, 1)]
+
+    def check(self) -> list[Any]:
+        return [_is_instance for _ in self.pattern()]
+
+    def rewrite(self) -> list[Any]:
+        return [_instance for _ in self.pattern()]
+
+
+class _Scaled:
+    """The pattern of a formula with scale and bias behind it."""
+
+    def __init__(self, form: Callable[[Op, Var, Var], Var], place: int) -> None:
+        self.form = form
+        self.place = place
+
+    def __call__(self, op: Op, x: Var, epsilon: Var, w: Var, b: Var) -> Var:
+        operands = [commuted(op, "Mul", self.form(op, x, epsilon), w)]
+        operands.insert(self.place, b)
+        return op.Add(*operands)
+
+
+def _is_instance(
+    context: Any, x: Value, epsilon: Value, w: Value, b: Value, variance: Value, mean: Value
+) -> bool:
+    dims, means = dims_of(x), [node_of(variance), node_of(mean)]
+    if dims is None or len(dims) < 3 or 0 in dims or x.dtype is not ir.DataType.FLOAT:
+        return False
+    further = [value for node in means for value in node.inputs[1:]]
+    return (
+        has_opset(context, FuseInstanceNormalization.since)
+        and all(_is_spatial(node, len(dims)) for node in means)
+        and _epsilon(epsilon) is not None
+        and None not in (_by_channel(w, x), _by_channel(b, x))
+        and spells(context, NUMBERS, x, epsilon, w, b, *further)
+    )
+
+
+def _instance(op: Op, x: Value, epsilon: Value, w: Value, b: Value, **_: Any) -> Value:
+    rows = [
+        op.Constant(value=ir.tensor(np.array(_by_channel(value, x), np.float32)))
+        for value in (w, b)
+    ]
+    made: Value = op.InstanceNormalization(x, *rows, epsilon=_epsilon(epsilon))
+    return made
+
+
+def _is_spatial(mean: ir.Node, rank: int) -> bool:
+    """Whether a mean is taken over all axes but the first two, which it keeps."""
+    axes = mean.attributes.get_ints("axes") or ()
+    if len(mean.inputs) > 1:
+        axes = ints_of(mean.inputs[1]) or ()
+    kept = mean.attributes.get_int("keepdims", 1)
+    return bool(kept) and {axis % rank for axis in axes} == {*range(2, rank)}
+
+
+def _epsilon(value: Value) -> float | None:
+    """Return a number above 0 of one element, if it is one in single precision."""
+    found, tensor = scalar_of(value), constant_of(value)
+    small = float(np.finfo(np.float32).tiny)
+    if found is None or tensor is None or len(tensor.shape) > 1 or not found >= small:
+        return None
+    return found
+
+
+def _by_channel(value: Value, x: Value) -> list[float] | None:
+    """Return the numbers of a constant that broadcasts by channel, one for each."""
+    tensor, dims = constant_of(value), dims_of(x)
+    if tensor is None or dims is None or not isinstance(dims[1], int):
+        return None
+    shape = [int(size) for size in tensor.shape.numpy()]
+    if len(shape) > len(dims):
+        return None
+    shape = [1] * (len(dims) - len(shape)) + shape
+    if shape != [1, dims[1], *[1] * (len(dims) - 2)]:
+        return None
+    numbers: list[float] = tensor.numpy().reshape(-1).tolist()
+    return numbers

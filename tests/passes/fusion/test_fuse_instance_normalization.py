@@ -1,0 +1,74 @@
+import pytest
+
+from onnx_passes.passes.fusion.fuse_all import FuseAll
+from onnx_passes.passes.fusion.fuse_instance_normalization import FuseInstanceNormalization
+
+HEAD = "(float[N,3,H,W] x) => (float[N,3,H,W] y)"
+CONSTANTS = """float[3,1,1] w = {1, 2, 3}, float[1,3,1,1] b = {4, 5, 6}, float e = {0.001},
+  float two = {2}, float one = {1}, int64[2] a = {2, 3}, int64[1] last = {3},
+  float[3] row = {1, 2, 3}"""
+MEAN = "m = ReduceMean(x, a) d = Sub(x, m) "
+SQUARE = "q = Mul(d, d) v = ReduceMean(q, a) s = Add(v, e) r = Sqrt(s) "
+AFTER = f"""{HEAD} <float[3] w = {{1, 2, 3}}, float[3] b = {{4, 5, 6}}> {{
+  y = InstanceNormalization<epsilon = 0.001>(x, w, b) }}"""
+
+
+def graph(body, head=HEAD):
+    return f"{head} <{CONSTANTS}> {{ {body} }}"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param(
+            MEAN + SQUARE + "n = Div(d, r) z = Mul(n, w) y = Add(z, b)", id="quotient"
+        ),
+        pytest.param(
+            MEAN + SQUARE + "i = Reciprocal(r) n = Mul(d, i) z = Mul(w, n) y = Add(b, z)",
+            id="product-swapped",
+        ),
+        pytest.param(
+            MEAN + SQUARE.replace("Mul(d, d)", "Pow(d, two)")
+            + "i = Div(one, r) n = Mul(i, d) z = Mul(n, w) y = Add(z, b)",
+            id="power",
+        ),
+    ],
+)  # fmt: skip
+def test_fires(body, rewrites):
+    rewrites(FuseInstanceNormalization(), graph(body), AFTER)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param(
+            (MEAN + SQUARE).replace("(x, a)", "(x, last)")
+            + "n = Div(d, r) z = Mul(n, w) y = Add(z, b)",
+            id="axes",
+        ),
+        pytest.param(MEAN + SQUARE + "n = Div(d, r) y = Mul(n, w)", id="no-bias"),
+        pytest.param(
+            MEAN + SQUARE + "n = Div(d, r) z = Mul(n, e) y = Add(z, b)", id="scale-by-number"
+        ),
+        pytest.param(
+            MEAN + SQUARE + "n = Div(d, r) z = Mul(n, w) u = Add(z, b) y = Mul(u, r)",
+            id="read",
+        ),
+    ],
+)
+def test_leaves_alone(body, leaves_alone):
+    leaves_alone(FuseInstanceNormalization(), graph(body))
+
+
+def test_a_scale_along_the_last_axis_is_no_channel(leaves_alone):
+    head = HEAD.replace("3,H,W", "3,H,3")
+    body = MEAN + SQUARE + "n = Div(d, r) z = Mul(n, row) y = Add(z, b)"
+    leaves_alone(FuseInstanceNormalization(), graph(body, head))
+
+
+def test_comes_before_layer_normalization_which_knows_fixed_sizes_too(rewrites):
+    body = MEAN + SQUARE + "n = Div(d, r) z = Mul(n, w) y = Add(z, b)"
+    model = rewrites(FuseAll(), graph(body, HEAD.replace("H,W", "4,5")))
+    assert [node.op_type for node in model.graph if node.op_type != "Constant"] == [
+        "InstanceNormalization"
+    ]
