@@ -1,6 +1,8 @@
 import pytest
 
-from onnx_passes.passes.fusion.fuse_transpose_reshape import FuseTransposeReshape
+from onnx_passes.passes.eliminate.eliminate_transpose_before_reshape import (
+    EliminateTransposeBeforeReshape,
+)
 
 
 def graph(body, shape, target=(-1, 4)):
@@ -21,7 +23,7 @@ def graph(body, shape, target=(-1, 4)):
 )
 def test_fires(shape, perm, rewrites):
     before = graph(f"t = Transpose{perm}(x) y = Reshape(t, s)", shape)
-    rewrites(FuseTransposeReshape(), before, graph("y = Reshape(x, s)", shape))
+    rewrites(EliminateTransposeBeforeReshape(), before, graph("y = Reshape(x, s)", shape))
 
 
 @pytest.mark.parametrize(
@@ -34,17 +36,17 @@ def test_fires(shape, perm, rewrites):
 )
 def test_leaves_alone(shape, perm, target, leaves_alone):
     text = graph(f"t = Transpose{perm}(x) y = Reshape(t, s)", shape, target)
-    leaves_alone(FuseTransposeReshape(), text)
+    leaves_alone(EliminateTransposeBeforeReshape(), text)
 
 
 def test_leaves_computed_targets_alone(leaves_alone):
     text = graph("t = Transpose(x) u = Abs(s) y = Reshape(t, u)", "1,8", (2, 4))
-    leaves_alone(FuseTransposeReshape(), text)
+    leaves_alone(EliminateTransposeBeforeReshape(), text)
 
 
 def test_looks_into_branches(rewrites):
     text = """(float[1,4] x, bool p) => (float[?] y) <int64[1] s = {4}> {
       y = If(p) <then_branch = g () => (float[?] u) { t = Transpose(x) u = Reshape(t, s) },
                  else_branch = h () => (float[?] v) { v = Reshape(x, s) }> }"""
-    (choice,) = rewrites(FuseTransposeReshape(), text).graph
+    (choice,) = rewrites(EliminateTransposeBeforeReshape(), text).graph
     assert len(choice.attributes["then_branch"].as_graph()) == 1

@@ -10,8 +10,8 @@ from onnx_passes.passes.base import Op, RewriteRulePass, Transformation, Value, 
 
 @passes.verify.equality
 @passes.register()
-@passes.register("fuse")
-class FuseTransposeReshape(Transformation, RewriteRulePass):
+@passes.register("eliminate")
+class EliminateTransposeBeforeReshape(Transformation, RewriteRulePass):
     """Take out a Transpose that moves no element, before a Reshape.
 
     Before: ``Reshape(Transpose<perm = [0, 2, 1, 3]>(x), [1, -1])`` with ``x`` of shape

@@ -1,0 +1,56 @@
+"""Take out bounds that exclude no number."""
+
+import numpy as np
+import onnx_ir as ir
+
+from onnx_passes import passes
+from onnx_passes.passes._support.idle import IdlePass
+from onnx_passes.passes._support.matches import FLOATS
+from onnx_passes.passes._support.shapes import widens
+from onnx_passes.passes._support.tensors import constant_of
+
+
+@passes.verify.equality
+@passes.register()
+@passes.register("eliminate")
+class EliminateNoopClip(IdlePass):
+    """Take out bounds that exclude no number.
+
+    Before: ``Clip(x)`` of integers, ``Clip(x, -inf, inf)``, ``Max(x, -inf)``, ``Max(x, x)``
+    After:  ``x``
+
+    Sound because no number is below the least of its type or above the greatest; NaN passes
+    through all three operators. Nor does a tensor exclude itself.
+
+    Leaves alone: a Clip of floats without bounds, which makes infinities finite; bounds that
+    are computed or that callers may override; a bound whose shape makes the result bigger;
+    bounds as attributes, which they are before opset 11; bounds in the place of the first
+    operand.
+    """
+
+    operators = ("Clip", "Max", "Min")
+
+    def is_idle(self, node: ir.Node, x: ir.Value) -> bool:
+        """Whether every bound is the end of the type, or the tensor itself."""
+        dtype = x.dtype
+        if dtype is None or not (dtype in FLOATS or dtype.is_integer()) or node.attributes:
+            return False
+        others = list(node.inputs[1:])
+        if node.op_type != "Clip":
+            sign = -1 if node.op_type == "Max" else 1
+            return bool(others) and all(v is x or _is_end(v, x, sign) for v in others)
+        bounds = [*others, None, None][:2]
+        return all(
+            dtype.is_integer() if bound is None else _is_end(bound, x, sign)
+            for bound, sign in zip(bounds, (-1, 1), strict=True)
+        )
+
+
+def _is_end(bound: ir.Value | None, x: ir.Value, sign: int) -> bool:
+    """Whether a constant is nothing but the least (-1) or the greatest (1) of its type."""
+    tensor = constant_of(bound)
+    if tensor is None or tensor.dtype is not x.dtype or widens(x, bound) or not tensor.size:
+        return False
+    dtype = tensor.dtype
+    ends = (dtype.min, dtype.max) if dtype.is_integer() else (-np.inf, np.inf)
+    return bool(np.all(tensor.numpy() == ends[sign > 0]))

@@ -1,0 +1,49 @@
+import numpy as np
+import pytest
+
+from onnx_passes.passes.eliminate.eliminate_noop_clip import EliminateNoopClip
+
+ENDS = np.array([-np.inf, -1.5, -0.0, 0.0, np.nan, np.inf], np.float32).reshape(2, 3)
+
+
+def model(body, dtype="float"):
+    low, high = ("-128", "127") if dtype == "int8" else ("-inf", "inf")
+    return f"""({dtype}[2,N] x, {dtype}[2,N] z) => ({dtype}[2,N] y) <{dtype} low = {{{low}}},
+      {dtype} high = {{{high}}}, {dtype} near = {{-3}}, {dtype}[1,1] one = {{{low}}}> {{
+      t = {body} y = Abs(t) }}"""
+
+
+def idle(dtype):
+    return f"({dtype}[2,N] x, {dtype}[2,N] z) => ({dtype}[2,N] y) {{ y = Abs(x) }}"
+
+
+@pytest.mark.parametrize(
+    "body",
+    ["Clip(x, low, high)", "Max(x, low)", "Min(x, high)", "Max(x, x)", "Max(x, one, x)"],
+)
+def test_of_floats(body, rewrites):
+    feeds = [{"x": ENDS, "z": ENDS}]
+    rewrites(EliminateNoopClip(), model(body), idle("float"), feeds=feeds)
+
+
+@pytest.mark.parametrize("body", ["Clip(x)", "Clip(x, low)", "Clip(x, , high)", "Max(x, low)"])
+def test_of_integers(body, rewrites):
+    rewrites(EliminateNoopClip(), model(body, "int8"), idle("int8"))
+
+
+@pytest.mark.parametrize(
+    "body",
+    ["Clip(x)", "Clip(x, low)", "Clip(x, near, high)", "Max(x, high)", "Max(x, z)", "Max(x)"],
+)
+def test_leaves_alone(body, leaves_alone):
+    leaves_alone(EliminateNoopClip(), model(body))
+
+
+def test_leaves_a_bound_that_callers_may_override_alone(leaves_alone):
+    text = "(float[2] x, float low) => (float[2] y) <float low = {-inf}> { y = Max(x, low) }"
+    leaves_alone(EliminateNoopClip(), text)
+
+
+def test_leaves_a_bound_that_widens_alone(leaves_alone):
+    text = """(float[N] x) => (float[1,N] y) <float[1,1] low = {-inf}> { y = Max(x, low) }"""
+    leaves_alone(EliminateNoopClip(), text)
