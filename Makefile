@@ -5,7 +5,7 @@ BIN := .venv/bin
 STAMP := .venv/.installed
 JOBS ?= 2
 
-.PHONY: demo test lint types rooms certificates unit slow tensorrt bench docs clean help
+.PHONY: demo test lint types rooms certificates unit slow nightly tensorrt bench docs clean help
 
 help:  ## show the targets
 	@grep -hE '^[a-z]+:.*##' Makefile | sed -E 's/:[^#]*## /\t/'
@@ -39,6 +39,9 @@ certificates: $(STAMP)  ## has each rewrite rule a fresh certificate?
 
 slow: $(STAMP)  ## the tests that take minutes
 	$(BIN)/pytest -n $(JOBS) -m slow
+
+nightly: $(STAMP)  ## all 2,033 backend test models and 1,000 random ones through every preset (hours)
+	$(BIN)/pytest -n $(JOBS) -m slow tests/corpus
 
 # In an environment of its own: `make test` has to pass without NVIDIA's compiler. The bindings
 # of tensorrt itself are there to be read, not called: its libraries are on no public index.

@@ -1,17 +1,21 @@
-"""Whether a preset comes to rest, gives the same bytes, and in any order of its passes."""
+"""Whether a preset comes to rest, gives the same bytes, and in any order of its rules."""
 
 from __future__ import annotations
 
 import hashlib
 import random
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import onnx_ir as ir
 
 from onnx_passes.config.load import config_from_data, load_config
 from onnx_passes.config.resolve import GroupStep, PassStep, ResolvedStep, resolve
 from onnx_passes.config.schema import PipelineConfig
+from onnx_passes.passes.base import Pass
+from onnx_passes.passes.fusion.fuse_all import FIRST as FORMULAS
+from onnx_passes.passes.fusion.fuse_all import FuseAll
 from onnx_passes.pipeline.run import run_pipeline
+from onnx_passes.verify.models import Recipe
 from tests.corpus.backend_models import load
 
 FIRST = ("shape-inference",)
@@ -31,27 +35,49 @@ def result_of(model: ir.Model, config: PipelineConfig) -> tuple[ir.Model, str, b
     return run.model, run.report.after.hash, data
 
 
-def restless(model_id: str, config: PipelineConfig) -> str | None:
+def backend(ids: Iterable[str]) -> Iterator[tuple[str, ir.Model]]:
+    """Yield backend test models with their ids."""
+    return ((name, ir.from_proto(load(name).model)) for name in ids)
+
+
+def made_up(models: Iterable[Recipe]) -> Iterator[tuple[str, ir.Model]]:
+    """Yield random models with their recipes."""
+    return ((str(recipe), recipe.model()) for recipe in models)
+
+
+def restless(name: str, model: ir.Model, config: PipelineConfig) -> str | None:
     """Say what a second run changes of the result of the first."""
-    model = ir.from_proto(load(model_id).model)
     once, digest, data = result_of(model, config)
     _, again, bytes_again = result_of(ir.from_proto(ir.to_proto(once)), config)
     if digest != again:
-        return f"{model_id}: a second run computes it in another way"
-    return None if data == bytes_again else f"{model_id}: a second run gives other bytes"
+        return f"{name}: a second run computes it in another way"
+    return None if data == bytes_again else f"{name}: a second run gives other bytes"
 
 
-def digest_of(ids: Iterable[str], config: PipelineConfig) -> str:
+def disordered(name: str, model: ir.Model, preset: str, seeds: Iterable[int]) -> list[str]:
+    """Say which orders of the passes of a preset give another model."""
+    _, wanted, _ = result_of(model, quiet(preset))
+    return [
+        f"{name}: the order of seed {seed} gives another model"
+        for seed in seeds
+        if result_of(model, shuffled(preset, seed))[1] != wanted
+    ]
+
+
+def digest_of(models: Iterable[tuple[str, ir.Model]], config: PipelineConfig) -> str:
     """Return a digest of what a pipeline makes of models, bytes and all."""
     total = hashlib.sha256()
-    for model_id in ids:
-        total.update(model_id.encode())
-        total.update(result_of(ir.from_proto(load(model_id).model), config)[2])
+    for name, model in models:
+        total.update(name.encode())
+        total.update(result_of(model, config)[2])
     return total.hexdigest()
 
 
 def shuffled(name: str, seed: int) -> PipelineConfig:
     """Return a preset whose repeated groups run their passes in another order.
+
+    The fusions of ``fuse-all`` are named one by one: formulas in another order, then the
+    others, since those may take a part of a formula.
 
     Args:
         name: The preset.
@@ -78,9 +104,19 @@ def _shuffled(steps: Iterable[ResolvedStep], order: random.Random) -> list[objec
                         "limit": 40,
                     }
                 )
+            case PassStep() if issubclass(step.cls, FuseAll):
+                found.append({"group": _fusions(step.cls().members(), order), "name": "fuse"})
             case PassStep():
                 found.append({step.cls.name: dict(step.options)})
     return found
+
+
+def _fusions(members: Iterable[type[Pass]], order: random.Random) -> list[str]:
+    names = [cls.name for cls in members]
+    parts = [n for n in names if n in FORMULAS], [n for n in names if n not in FORMULAS]
+    for part in parts:
+        order.shuffle(part)
+    return [*parts[0], *parts[1]]
 
 
 def _name(step: ResolvedStep) -> str:

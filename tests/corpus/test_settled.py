@@ -1,22 +1,24 @@
-"""Presets come to rest, give the same bytes in every process, in any order of their passes."""
+"""Presets come to rest, give the same bytes in every process, in any order of their rules."""
 
 import logging
 import os
 import subprocess
 import sys
+from itertools import chain, islice
 from pathlib import Path
 
-import onnx_ir as ir
 import pytest
 
 from onnx_passes.config.load import shipped_configs
-from tests.corpus.backend_models import ids, load, shard
-from tests.corpus.settled import quiet, restless, result_of, shuffled
+from onnx_passes.verify.models import recipes
+from tests.corpus.backend_models import ids, shard
+from tests.corpus.settled import backend, disordered, made_up, quiet, restless, shuffled
 
 ROOT = Path(__file__).parents[2]
 SAMPLE = (*ids()[::60], *ids("real")[:1])
 """A sample that CI has time for; all models are for the nightly run."""
 
+NIGHTLY = 1000
 SHARDS = 24
 SEEDS = (1, 2)
 REORDERED = ("simplify", "optimize", "optimize-ort", "tensorrt")
@@ -29,31 +31,25 @@ def quiet_loggers():
 
 def faults_of_rest(preset, models):
     config = quiet(preset)
-    return [fault for name in models if (fault := restless(name, config))]
+    return [fault for name, model in models if (fault := restless(name, model, config))]
 
 
 def faults_of_order(preset, models):
-    plain, orders = quiet(preset), [shuffled(preset, seed) for seed in SEEDS]
-    faults = []
-    for name in models:
-        model = ir.from_proto(load(name).model)
-        _, wanted, _ = result_of(model, plain)
-        for seed, order in zip(SEEDS, orders, strict=True):
-            if result_of(model, order)[1] != wanted:
-                faults.append(f"{name}: the order of seed {seed} gives another model")
-    return faults
+    return list(chain.from_iterable(disordered(*model, preset, SEEDS) for model in models))
 
 
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("preset", shipped_configs())
 def test_a_second_run_changes_nothing(preset):
-    assert not faults_of_rest(preset, SAMPLE)
+    assert not faults_of_rest(preset, backend(SAMPLE))
+    assert not faults_of_rest(preset, made_up(recipes(20, seed=13)))
 
 
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("preset", REORDERED)
 def test_the_order_of_the_passes_does_not_matter(preset):
-    assert not faults_of_order(preset, SAMPLE[::2])
+    assert not faults_of_order(preset, backend(SAMPLE[::2]))
+    assert not faults_of_order(preset, made_up(recipes(10, seed=14)))
 
 
 @pytest.mark.slow
@@ -61,7 +57,9 @@ def test_the_order_of_the_passes_does_not_matter(preset):
 @pytest.mark.parametrize("number", range(SHARDS))
 @pytest.mark.parametrize("preset", shipped_configs())
 def test_a_second_run_changes_nothing_in_any_model(preset, number):
-    assert not faults_of_rest(preset, shard(number, SHARDS))
+    assert not faults_of_rest(preset, backend(shard(number, SHARDS)))
+    models = islice(recipes(NIGHTLY, seed=15), number, None, SHARDS)
+    assert not faults_of_rest(preset, made_up(models))
 
 
 @pytest.mark.slow
@@ -69,15 +67,21 @@ def test_a_second_run_changes_nothing_in_any_model(preset, number):
 @pytest.mark.parametrize("number", range(SHARDS))
 @pytest.mark.parametrize("preset", REORDERED)
 def test_the_order_does_not_matter_for_any_model(preset, number):
-    assert not faults_of_order(preset, shard(number, SHARDS))
+    assert not faults_of_order(preset, backend(shard(number, SHARDS)))
+    models = islice(recipes(NIGHTLY, seed=16), number, None, SHARDS)
+    assert not faults_of_order(preset, made_up(models))
 
 
 DIGEST = """
 import logging, sys
+from itertools import chain
+from onnx_passes.verify.models import recipes
 from tests.corpus.backend_models import ids
-from tests.corpus.settled import digest_of, quiet
+from tests.corpus.settled import backend, digest_of, made_up, quiet
 logging.getLogger("onnx_ir").setLevel(logging.ERROR)
-print(digest_of(ids()[:: int(sys.argv[2])], quiet(sys.argv[1])))
+every = int(sys.argv[2])
+models = chain(backend(ids()[::every]), made_up(recipes(1200 // every, seed=17)))
+print(digest_of(models, quiet(sys.argv[1])))
 """
 
 

@@ -87,6 +87,8 @@ def constant_nodes(
     for node in topological_order(graph):
         if constant_tensor(node) is not None or node.op_type in never or node in held:
             continue
+        if _names_an_output(node):
+            continue
         sources = [*(v for v in node.inputs if v is not None), *captured_values(node)]
         if not sources or not all(v.producer() in found or _is_constant(v) for v in sources):
             continue
@@ -95,6 +97,14 @@ def constant_nodes(
             continue
         found[node] = None
     return list(found)
+
+
+def _names_an_output(node: ir.Node) -> bool:
+    """Whether a node only gives another value the name of an output.
+
+    A constant in its place would be a second copy, which is merged into the first one again.
+    """
+    return node.op_type == "Identity" and any(v.is_graph_output() for v in node.outputs)
 
 
 def _is_constant(value: ir.Value) -> bool:

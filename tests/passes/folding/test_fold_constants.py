@@ -597,3 +597,12 @@ def test_a_range_whose_bound_has_rank_one_still_loads_on_onnxruntime():
     )
     FoldConstants()(model)
     assert [n.op_type for n in model.graph if n.op_type == "Greater"]
+
+
+def test_an_output_that_names_a_constant_again_is_no_second_copy_of_it(leaves_alone):
+    """Merged into the first copy again, it got another name in each run."""
+    leaves_alone(
+        FoldConstants(),
+        "() => (float[2] y, float[2] z) { y = Constant<value = float[2] {1, 2}>() "
+        "z = Identity(y) }",
+    )
