@@ -72,8 +72,10 @@ class Engine:
         self.unknown = given.get("unknown", "").split()
         self.refuse = given.get("refuse", "")
         graph = self.model.graph
-        self.values = {v.name: v for v in itertools.chain(graph.input, graph.output)}
-        self.inputs = [v.name for v in graph.input]
+        weights = {tensor.name for tensor in graph.initializer}
+        fed = [v for v in graph.input if v.name not in weights]
+        self.values = {v.name: v for v in itertools.chain(fed, graph.output)}
+        self.inputs = [v.name for v in fed]
         self.num_io_tensors = len(self.values)
         self.name = graph.name
         self.device_memory_size_v2 = 4096

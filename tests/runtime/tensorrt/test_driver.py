@@ -1,6 +1,7 @@
 """The driver's library through ctypes: a fake one; nothing here is executed on a GPU."""
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
@@ -104,13 +105,17 @@ def test_every_function_that_is_called_is_one_of_the_driver(gpu):
     from onnx_passes.runtime.tensorrt import cuda
 
     library = Driver()._library
-    for module in (driver, cuda):
+    for name in functions_of(driver, cuda):
+        assert hasattr(library, name), name
+
+
+def functions_of(*modules):
+    """Return the functions of the driver that modules name, and so call."""
+    found = []
+    for module in modules:
         tree = ast.parse(Path(module.__file__).read_text())
-        names = [n.value for n in ast.walk(tree) if isinstance(n, ast.Constant)]
-        called = [
-            n for n in names if isinstance(n, str) and n.startswith("cu") and "(" not in n
-        ]
-        functions = [n for n in called if n[2:3].isupper() and n.replace("_", "").isalnum()]
+        texts = [str(n.value) for n in ast.walk(tree) if isinstance(n, ast.Constant)]
+        functions = [text for text in texts if re.fullmatch(r"cu[A-Z]\w+", text)]
         assert functions
-        for name in functions:
-            assert hasattr(library, name), name
+        found += functions
+    return found

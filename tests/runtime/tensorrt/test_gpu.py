@@ -1,0 +1,280 @@
+"""What only a GPU can show. Without one each test skips and says why: ``pytest -m gpu``.
+
+Results belong into docs/gpu-results.md, with the machine and the versions.
+"""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+import pytest
+
+from onnx_passes.config.load import load_config
+from onnx_passes.contracts import Tolerance
+from onnx_passes.errors import ConfigError, EngineCrashedError, EngineError
+from onnx_passes.io.load import deserialize, load_model
+from onnx_passes.pipeline.run import run_pipeline
+from onnx_passes.runtime.engines import engine_from_config
+from onnx_passes.runtime.inputs import generate
+from onnx_passes.runtime.isolated_process import end_children
+from onnx_passes.runtime.levels import Level, examine
+from onnx_passes.runtime.ort import OnnxRuntimeEngine
+from onnx_passes.runtime.tensorrt.bindings import installed_version
+from onnx_passes.runtime.tensorrt.described import describe_engine, load_engine
+from onnx_passes.runtime.tensorrt.driver import Driver, device
+from onnx_passes.runtime.tensorrt.engine import fitted
+from onnx_passes.verify.compare import compare
+from onnx_passes.verify.result import LEVEL, Verdict
+from onnx_passes.verify.runs import Runner, Settings
+from onnx_passes.verify.runs import compare as run_both
+
+pytestmark = pytest.mark.gpu
+
+HEAD = '<ir_version: 8, opset_import: ["": 17]> g '
+PRODUCT = f"{HEAD}(float[2,3] x, float[3,4] w) => (float[2,4] y) {{ [mm] y = MatMul(x, w) }}"
+DYNAMIC = f"{HEAD}(float[n,3] x) => (float[n,3] y) {{ a = Neg(x) y = Exp(a) }}"
+NON_ZERO = f"{HEAD}(float[2,3] x) => (int64[2,n] y) {{ [find] y = NonZero(x) }}"
+RESHAPED = f"{HEAD}(float[n,3] x, int64[2] s) => (float[a,b] y) {{ y = Reshape(x, s) }}"
+LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
+NEAR = Tolerance(rtol=1e-3, atol=1e-4)
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture(params=["tensorrt-rtx", "tensorrt"])
+def package(request):
+    if installed_version(request.param) is None:
+        pytest.skip(f"{request.param} is not installed")
+    return request.param
+
+
+@pytest.fixture
+def trt(package):
+    """Make engines, where the GPU takes what the package builds."""
+    found = examine(engine_from_config(package, {}), model(PRODUCT), [product()])
+    if found.level is not Level.EXECUTED:
+        pytest.skip(f"{package} does not execute on {device()}: {found.reason}")
+    return lambda **options: engine_from_config(package, options)
+
+
+def model(text):
+    return ir.from_onnx_text(text)
+
+
+def product():
+    random = np.random.default_rng(7)
+    return {
+        "x": random.standard_normal((2, 3), np.float32),
+        "w": random.standard_normal((3, 4), np.float32),
+    }
+
+
+def rows(count):
+    return {"x": np.linspace(-1, 1, 3 * count, dtype=np.float32).reshape(count, 3)}
+
+
+def truth(made, feeds):
+    with OnnxRuntimeEngine().prepare(made) as session:
+        return session.run(feeds)
+
+
+def agree(expected, actual, limit=NEAR):
+    wrong = [check for check in compare(expected, actual, limit) if not check.passed]
+    assert wrong == []
+
+
+def test_this_gpu_executes_what_is_built_for_it(package):
+    """The first thing to find out on a new machine: the reason is in the failure."""
+    feeds = product()
+    found = examine(engine_from_config(package, {}), model(PRODUCT), [feeds])
+    print(package, installed_version(package), device())
+    assert (found.level, found.reason) == (Level.EXECUTED, "")
+    agree(truth(model(PRODUCT), feeds), found.outputs[0])
+
+
+def test_every_function_of_the_driver_that_is_called_exists():
+    from onnx_passes.runtime.tensorrt import cuda, driver
+    from tests.runtime.tensorrt.test_driver import functions_of
+
+    library = Driver()._library
+    for name in functions_of(cuda, driver):
+        assert hasattr(library, name), name
+
+
+def test_a_run_repeats_itself_on_buffers_that_are_kept(trt):
+    with trt().prepare(model(PRODUCT)) as session:
+        first = session.run(product())
+        for _ in range(20):
+            agree(first, session.run(product()), Tolerance(0.0, 0.0))
+
+
+def test_dynamic_shapes_are_run_in_every_size_of_the_profile(trt):
+    wide = {"x": {"min": [1, 3], "opt": [4, 3], "max": [64, 3]}}
+    with trt(profiles=wide).prepare(model(DYNAMIC)) as session:
+        for count in (4, 1, 64, 3):
+            agree(truth(model(DYNAMIC), rows(count)), session.run(rows(count)))
+        with pytest.raises(EngineError, match="no profile of the engine holds x of shape"):
+            session.run(rows(65))
+        agree(truth(model(DYNAMIC), rows(2)), session.run(rows(2)))
+
+
+def test_several_profiles_are_chosen_by_shape(trt):
+    two = [{"x": {"min": [n, 3], "opt": [n, 3], "max": [4 * n, 3]}} for n in (1, 16)]
+    with trt(profiles=two).prepare(model(DYNAMIC)) as session:
+        for count in (2, 20, 3, 64):
+            agree(truth(model(DYNAMIC), rows(count)), session.run(rows(count)))
+        with pytest.raises(EngineError, match="no profile"):
+            session.run(rows(8))
+
+
+def test_inputs_that_decide_shapes_are_run_by_their_values(trt):
+    feeds = {"x": rows(4)["x"], "s": np.array([2, 6], np.int64)}
+    other = {"x": rows(4)["x"], "s": np.array([6, 2], np.int64)}
+    engine = fitted(trt(), model(RESHAPED), [feeds, other])
+    with engine.prepare(model(RESHAPED)) as session:
+        for each in (feeds, other):
+            agree(truth(model(RESHAPED), each), session.run(each), Tolerance(0.0, 0.0))
+
+
+def test_shapes_that_the_data_decide(trt):
+    found = examine(trt(), model(NON_ZERO))
+    if found.level is not Level.BUILT:
+        pytest.skip(f"NonZero is not built: {found.reason}")
+    with trt().prepare(model(NON_ZERO)) as session:
+        for values in ([[0, 1, 0], [2, 0, 3]], [[0] * 3] * 2, [[1] * 3] * 2):
+            feeds = {"x": np.array(values, np.float32)}
+            agree(truth(model(NON_ZERO), feeds), session.run(feeds), Tolerance(0.0, 0.0))
+
+
+def test_an_engine_is_saved_described_loaded_and_run(trt, package, tmp_path):
+    path = tmp_path / "a.engine"
+    with trt(save=str(path)).prepare(model(PRODUCT)) as session:
+        first = session.run(product())
+    told = describe_engine(path, package)
+    assert [port["name"] for port in told["ports"]] == ["x", "w", "y"]
+    assert told["layers"]
+    assert told["device_memory"] >= 0
+    with load_engine(path, package) as session:
+        agree(first, session.run(product()), Tolerance(0.0, 0.0))
+
+
+def test_a_cached_engine_gives_the_same_numbers(trt, tmp_path):
+    results = []
+    for _ in range(2):
+        with trt(cache=str(tmp_path)).prepare(model(PRODUCT)) as session:
+            results.append(session.run(product()))
+    assert len(list(tmp_path.iterdir())) == 1
+    agree(*results, Tolerance(0.0, 0.0))
+
+
+def test_the_timing_cache_is_written_and_taken(trt, tmp_path):
+    path = tmp_path / "timing"
+    for _ in range(2):
+        with trt(timing_cache=str(path)).prepare(model(PRODUCT)) as session:
+            agree(truth(model(PRODUCT), product()), session.run(product()))
+        assert path.exists()
+
+
+def test_values_between_kernels_are_told(trt):
+    with trt(watch=True).prepare(model(DYNAMIC.replace("n,3", "2,3"))) as session:
+        done = session.run(rows(2))
+    agree(truth(model(DYNAMIC), rows(2)), {"y": done["y"]})
+
+
+def test_an_engine_cut_short_is_an_error(trt, package, tmp_path):
+    path = tmp_path / "a.engine"
+    with trt(save=str(path)).prepare(model(PRODUCT)):
+        pass
+    path.write_bytes(path.read_bytes()[:-100])
+    with pytest.raises(EngineError):
+        describe_engine(path, package)
+
+
+def test_a_crash_in_the_child_is_an_error_and_the_next_run_works(trt, tmp_path, monkeypatch):
+    (tmp_path / "crashing_hook.py").write_text(
+        "import os\ndef abort(trt, config): os.abort()\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    end_children()  # those that live do not look there
+    with pytest.raises(EngineCrashedError, match="SIGABRT"):
+        trt(config_hook="crashing_hook:abort").prepare(model(PRODUCT)).__enter__()
+    with trt().prepare(model(PRODUCT)) as session:
+        agree(truth(model(PRODUCT), product()), session.run(product()))
+
+
+def test_more_memory_than_the_gpu_has_is_told_or_not_needed(trt):
+    most = device().memory // 8
+    wide = {"x": {"min": [1, 3], "opt": [4, 3], "max": [most, 3]}}
+    found = examine(trt(profiles=wide), model(DYNAMIC), [rows(2)])
+    assert found.level is Level.EXECUTED or found.reason
+
+
+@pytest.mark.parametrize("name", sorted(path.stem for path in LIGHT.glob("*.onnx")))
+def test_light_models_agree_with_onnx_runtime(trt, name):
+    made = load_model(LIGHT / f"{name}.onnx").model
+    (feeds,) = generate(made, samples=1)
+    with fitted(trt(), made, [feeds]).prepare(made) as session:
+        found = session.run(feeds)
+    agree(truth(made, feeds), found, Tolerance(rtol=1e-2, atol=1e-3))
+
+
+def test_operator_models_agree_with_their_data(trt):
+    """A spread over all; ``python -m benchmarks.tensorrt_support`` runs every one."""
+    from tests.corpus.backend_models import ids, load
+
+    wrong, executed = [], 0
+    for name in ids("node")[::25]:
+        case = load(name)
+        made = deserialize(case.model)
+        feeds = [feeds for feeds, _ in case.samples]
+        try:
+            found = examine(fitted(trt(), made, feeds), made, feeds)
+        except ConfigError:
+            continue
+        limit = Tolerance(max(case.rtol, 1e-3), max(case.atol, 1e-4))
+        for (_, expected), outputs in zip(case.samples, found.outputs, strict=False):
+            executed += 1
+            checks = compare(expected, outputs, limit)
+            wrong += [(name, check.reason) for check in checks if not check.passed]
+    assert executed > 10
+    assert wrong == []
+
+
+def test_the_shipped_pipeline_is_verified_on_the_gpu(trt, package):
+    made = load_model(ROOT / "examples" / "digits" / "model.onnx").model
+    engine = {package: {"when": "each", "require": "executed"}}
+    given = json.dumps([{"onnxruntime": {}}, engine])
+    done = run_pipeline(made, load_config("tensorrt", [f"engines={given}"]))
+    assert done.error is None
+    assert done.report.engines[-1].level == "executed"
+    changed = [p for p in done.report.passes if p.changed]
+    levels = [c for p in changed for c in p.checks if c.kind == LEVEL]
+    assert {(c.verdict, c.level) for c in levels} == {(Verdict.PASSED, "executed")}
+
+
+@pytest.mark.parametrize("watch", [False, True])
+def test_all_values_of_a_model_are_compared(trt, watch):
+    made = load_model(ROOT / "examples" / "digits" / "model.onnx").model
+    samples = generate(made, samples=1)
+    runners = [Runner(made), Runner(made, trt(watch=watch))]
+    found = run_both(runners, samples, settings=Settings(outputs="all"))
+    assert found.runs[1].names
+    assert found.passed, found.pairs
+
+
+def test_a_process_that_held_the_gpu_ends_cleanly(trt, package):
+    code = (
+        "import numpy as np, onnx_ir as ir\n"
+        "from onnx_passes.runtime.engines import engine_from_config\n"
+        f"e = engine_from_config({package!r}, {{'isolate': False}})\n"
+        f"m = ir.from_onnx_text({PRODUCT!r})\n"
+        "with e.prepare(m) as s:\n"
+        "    x, w = np.ones((2, 3), 'f4'), np.ones((3, 4), 'f4')\n"
+        "    print(s.run({'x': x, 'w': w})['y'].sum())\n"
+    )
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+    assert (done.returncode, done.stdout.strip()) == (0, "24.0"), done.stderr
