@@ -1,9 +1,10 @@
-"""Which of onnx's operator models NVIDIA's compiler parses and builds, without a GPU.
+"""Which of onnx's operator models NVIDIA's compiler parses and builds, and a GPU executes.
 
     python -m benchmarks.tensorrt_support > docs/tensorrt-support.md
 
 Needs the extra ``tensorrt-rtx``. Each model is built with profiles from its own test data, in
-a child process with a time limit; nothing is executed.
+a child process with a time limit. Beside a GPU each is built for it, executed on that data, and
+compared with what it expects; without one nothing is executed.
 """
 
 from __future__ import annotations
@@ -15,14 +16,17 @@ from dataclasses import dataclass
 
 import onnx
 
+from onnx_passes.contracts import Tolerance
 from onnx_passes.errors import OnnxPassesError
 from onnx_passes.graph.walk import operator_histogram
 from onnx_passes.io.load import deserialize
 from onnx_passes.runtime.engines import engine_from_config
 from onnx_passes.runtime.levels import Finding, Level, examine
 from onnx_passes.runtime.tensorrt.bindings import installed_version
+from onnx_passes.runtime.tensorrt.driver import device, gpu_missing
 from onnx_passes.runtime.tensorrt.engine import fitted
-from tests.corpus.backend_models import load_all
+from onnx_passes.verify.compare import compare
+from tests.corpus.backend_models import BackendModel, load_all
 
 CAPABILITY = "8.9"
 SECONDS = 60.0
@@ -41,6 +45,7 @@ class Outcome:
         static: Whether the shapes of all its inputs are fixed.
         finding: How far it got; None where it cannot be loaded.
         reason: Why not further.
+        differs: Whether it was executed, and gave other numbers than its data expects.
     """
 
     name: str
@@ -49,17 +54,22 @@ class Outcome:
     static: bool
     finding: Finding | None
     reason: str
+    differs: bool = False
 
     @property
     def level(self) -> str:
+        if self.differs:
+            return "differs"
         return "not loaded" if self.finding is None else str(self.finding.level)
 
 
 def outcomes() -> Iterator[Outcome]:
     """Yield what becomes of each model, one at a time."""
-    engine = engine_from_config(
-        "tensorrt-rtx", {"compute_capabilities": [CAPABILITY], "time_limit": SECONDS}
-    )
+    executes = gpu_missing() is None
+    options: dict[str, object] = {"time_limit": SECONDS}
+    if not executes:
+        options["compute_capabilities"] = [CAPABILITY]
+    engine = engine_from_config("tensorrt-rtx", options)
     for kind in SETS:
         for case in load_all(kind):
             name = case.id.partition("/")[2]
@@ -74,10 +84,22 @@ def outcomes() -> Iterator[Outcome]:
             operators = tuple(operator_histogram(model))
             feeds = [feeds for feeds, _ in case.samples]
             try:
-                found = examine(fitted(engine, model, feeds), model)
+                ready = fitted(engine, model, feeds)
+                found = examine(ready, model, feeds if executes else ())
             except OnnxPassesError as error:
                 found = Finding(Level.PARSED, error.message)
-            yield Outcome(name, kind, operators, static, found, found.reason)
+            wrong = _wrong(case, found)
+            reason = wrong or found.reason
+            yield Outcome(name, kind, operators, static, found, reason, bool(wrong))
+
+
+def _wrong(case: BackendModel, found: Finding) -> str:
+    limit = Tolerance(max(case.rtol, 1e-3), max(case.atol, 1e-4))
+    for (_, expected), outputs in zip(case.samples, found.outputs, strict=False):
+        for check in compare(expected, outputs, limit):
+            if not check.passed:
+                return f"{check.output}: {check.reason}"
+    return ""
 
 
 def page(found: list[Outcome]) -> Iterator[str]:
@@ -85,16 +107,24 @@ def page(found: list[Outcome]) -> Iterator[str]:
     version = installed_version("tensorrt-rtx")
     yield "# What TensorRT for RTX parses and builds"
     yield ""
+    here = device()
+    where = f"for compute capability {CAPABILITY}, without a GPU"
+    if here is not None:
+        where = f"on {here.name} (compute capability {here.capability}, CUDA {here.driver})"
+    told = "Nothing was executed: "
+    if here is not None:
+        told = "Those *executed* gave the numbers that their data expects, others *differ*; "
     yield (
         f"Made by `python -m benchmarks.tensorrt_support`: tensorrt-rtx {version}, onnx "
-        f"{onnx.__version__}, for compute capability {CAPABILITY}, without a GPU. "
-        "Nothing was executed: *built* says that NVIDIA's compiler took the model, not that "
-        "its numbers are right."
+        f"{onnx.__version__}, {where}. {told}"
+        "*built* says that NVIDIA's compiler took the model, not that its numbers are right."
     )
     yield ""
     levels = ("built", "parsed", "rejected", "not loaded")
-    yield "| models | all | built | parsed, not built | rejected | not loaded |"
-    yield "|---|---|---|---|---|---|"
+    if here is not None:
+        levels = ("executed", "differs", *levels)
+    yield f"| models | all | {' | '.join(levels)} |"
+    yield f"|---|---|{'---|' * len(levels)}"
     groups = {kind: [o for o in found if o.kind == kind] for kind in SETS}
     groups["all"] = found
     groups["of these static"] = [o for o in found if o.static]
@@ -108,19 +138,20 @@ def page(found: list[Outcome]) -> Iterator[str]:
     yield ""
     yield "## By operator"
     yield ""
-    yield "Models of one operator only. The reason is that of the first model not built."
+    yield "Models of one operator only. The reason is that of the first that got less far."
     yield ""
-    yield "| operator | models | built | parsed | rejected | reason |"
-    yield "|---|---|---|---|---|---|"
+    shown = levels[:-1]
+    yield f"| operator | models | {' | '.join(shown)} | reason |"
+    yield f"|---|---|{'---|' * len(shown)}---|"
     by_operator: dict[str, list[Outcome]] = defaultdict(list)
     for one in found:
         if len(one.operators) == 1:
             by_operator[one.operators[0]].append(one)
     for operator, chosen in sorted(by_operator.items()):
         count = Counter(o.level for o in chosen)
-        reasons = [o.reason for o in chosen if o.level != "built"]
+        reasons = [o.reason for o in chosen if o.level != shown[0]]
         told = _short(reasons[0]) if reasons else ""
-        cells = " | ".join(str(count[x]) for x in levels[:3])
+        cells = " | ".join(str(count[x]) for x in shown)
         yield f"| {operator} | {len(chosen)} | {cells} | {told} |"
 
 
