@@ -53,11 +53,38 @@ Examples:
     multiple=True,
     metavar="INPUT=MIN:OPT:MAX",
     help="Shapes of a dynamic input, such as image=1x3x8x8:4x3x8x8:8x3x8x8, or one shape for "
-    "all three. Inputs left out get the shapes that generated inputs have.",
+    "all three. Inputs left out get the shapes that generated inputs have. An input given "
+    "several times has several profiles.",
 )
 @click.option("--tf32", is_flag=True, help="Let float32 products be rounded to TF32.")
 @click.option("--optimization-level", type=click.IntRange(0, 5), help="Effort of the builder.")
 @click.option("--workspace", metavar="SIZE", help="Scratch memory of layers: 512MiB.")
+@click.option(
+    "--memory-pool",
+    "pools",
+    multiple=True,
+    metavar="POOL=SIZE",
+    help="Limit of another pool of the builder: tactic_dram=1GiB.",
+)
+@click.option(
+    "--hardware-compatibility",
+    type=click.Choice(["ampere_plus", "same_compute_capability"]),
+    help="GPUs beside this one that an engine of TensorRT is to run on.",
+)
+@click.option("--version-compatible", is_flag=True, help="For later versions of TensorRT.")
+@click.option(
+    "--plugin",
+    "plugins",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="Library of plugins. Repeat for several.",
+)
+@click.option(
+    "--verbosity",
+    type=click.Choice(["error", "warning", "info", "verbose"]),
+    help="How much of the compiler's log a failure shows.",
+)
+@click.option("--cache", metavar="DIR", help="Engines built before, read and written.")
 @click.option("--timing-cache", metavar="FILE", help="Measured kernels, read and written.")
 @click.option("--network-hook", metavar="MODULE:FUNCTION", help="Called on the network.")
 @click.option("--config-hook", metavar="MODULE:FUNCTION", help="Called on the config.")
@@ -72,6 +99,12 @@ def command(
     tf32: bool,
     optimization_level: int | None,
     workspace: str | None,
+    pools: tuple[str, ...],
+    hardware_compatibility: str | None,
+    version_compatible: bool,
+    plugins: tuple[Path, ...],
+    verbosity: str | None,
+    cache: str | None,
     timing_cache: str | None,
     network_hook: str | None,
     config_hook: str | None,
@@ -88,10 +121,16 @@ def command(
 
     given = {
         "compute_capabilities": capabilities.split(",") if capabilities else None,
-        "profiles": dict(map(_profile, profiles)) or None,
+        "profiles": _profiles(profiles) or None,
         "tf32": tf32 or None,
         "optimization_level": optimization_level,
         "workspace": workspace,
+        "memory_pools": dict(map(_pool, pools)) or None,
+        "hardware_compatibility": hardware_compatibility,
+        "version_compatible": version_compatible or None,
+        "plugins": [str(path.absolute()) for path in plugins] or None,
+        "verbosity": verbosity,
+        "cache": cache and str(Path(cache).absolute()),
         "timing_cache": timing_cache and str(Path(timing_cache).absolute()),
         "network_hook": network_hook,
         "config_hook": config_hook,
@@ -111,6 +150,35 @@ def command(
     with made.prepare(loaded.model):
         told = f"wrote {output}, {size(output.stat().st_size)}, built for {inner.target}"
         click.echo(f"{told}; not executed: {inner.not_executed or 'build only builds'}")
+
+
+def _profiles(texts: tuple[str, ...]) -> list[dict[str, dict[str, list[int]]]]:
+    """Group sizes into profiles; an input that is given once has them in all."""
+    given: dict[str, list[dict[str, list[int]]]] = {}
+    for text in texts:
+        name, sizes = _profile(text)
+        given.setdefault(name, []).append(sizes)
+    count = max(map(len, given.values()), default=0)
+    for name, all_sizes in given.items():
+        if len(all_sizes) not in (1, count):
+            raise UsageError(
+                f"--profile is given {len(all_sizes)} times for {name!r}, and {count} times "
+                "for another input",
+                help="give each input once, or once for each profile",
+            )
+    return [
+        {name: sizes[index % len(sizes)] for name, sizes in given.items()}
+        for index in range(count)
+    ]
+
+
+def _pool(text: str) -> tuple[str, str]:
+    name, equals, size = text.partition("=")
+    if not equals or not name:
+        raise UsageError(
+            f"--memory-pool {text!r} cannot be read", help="write pool=size: tactic_dram=1GiB"
+        )
+    return name, size
 
 
 def _profile(text: str) -> tuple[str, dict[str, list[int]]]:

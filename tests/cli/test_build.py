@@ -58,6 +58,21 @@ def test_without_the_compiler_the_pipeline_says_so_in_a_sentence(cli, model):
         (("--compute-capabilities", "ada"), "cannot be 'ada'"),
         (("--optimization-level", "9"), "--optimization-level"),
         (("--network-hook", "nowhere"), "network_hook cannot be 'nowhere'"),
+        (
+            (
+                "--profile",
+                "a=1x2",
+                "--profile",
+                "a=4x2",
+                "--profile",
+                "b=1",
+                *["--profile", "b=2"] * 2,
+            ),
+            "--profile is given 2 times for 'a', and 3 times for another input",
+        ),
+        (("--memory-pool", "dram"), "--memory-pool 'dram' cannot be read"),
+        (("--memory-pool", "dram=much"), "cannot be 'much'"),
+        (("--hardware-compatibility", "all"), "'all' is not one of"),
         (("--workspace", "much"), "workspace cannot be 'much'"),
         (("--time-limit", "0"), "time_limit must be seconds over 0"),
     ],
@@ -95,6 +110,46 @@ def test_build_writes_an_engine_and_nothing_else(cli, model, tmp_path):
     assert "built for compute capability 8.0, 12.0" in done.out
     assert "; not executed: " in done.out
     assert sorted(p.name for p in tmp_path.iterdir()) == ["a.engine", "model.onnx"]
+
+
+@pytest.mark.tensorrt
+def test_several_profiles_and_a_pool_are_built_in(cli, model, tmp_path):
+    twice = [word for n in (1, 8) for word in ("--profile", f"a={n}x2:{n}x2:{4 * n}x2")]
+    both = (*twice, *(word.replace("a=", "b=") for word in twice))
+    done = cli("build", model, "-o", "a.engine", *both, "--memory-pool", "tactic_dram=1GiB")
+    assert done.code == 0, done.err
+    assert done.out.startswith("wrote a.engine, ")
+
+
+@pytest.mark.tensorrt
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("--hardware-compatibility", "ampere_plus"), "TensorRT for RTX does not support it"),
+        (("--version-compatible",), "TensorRT for RTX does not support it"),
+        (("--memory-pool", "sram=1GiB"), "memory_pools: tensorrt_rtx has no 'sram'"),
+        (("--plugin", "nowhere.so"), "plugins: there is no file "),
+        (("--plugin", "model.onnx"), "model.onnx registers nothing: "),
+    ],
+)
+def test_what_the_compiler_does_not_have_is_told(cli, model, words, told):
+    profiles = ("--profile", "a=1x2", "--profile", "b=1x2")
+    done = cli("build", model, "-o", "a.engine", *profiles, *words)
+    assert done.code == 2
+    assert told in done.err
+
+
+@pytest.mark.tensorrt
+def test_an_engine_that_is_inspected_without_a_gpu_tells_who_built_it(cli, model):
+    if gpu_count():
+        pytest.skip("a GPU is here, and tells all")
+    profiles = ("--profile", "a=1x2", "--profile", "b=1x2")
+    assert cli("build", model, "-o", "a.engine", *profiles).code == 0
+    done = cli("inspect", "model", "a.engine")
+    assert done.code == 3
+    version = installed_version("tensorrt-rtx")
+    assert f" bytes, built by version {version}" in done.out
+    assert "not read: there is no NVIDIA driver on this machine (" in done.out
 
 
 @pytest.mark.tensorrt
