@@ -3,8 +3,8 @@
     python -m benchmarks.tensorrt_support > docs/tensorrt-support.md
 
 Needs the extra ``tensorrt-rtx``. Each model is built with profiles from its own test data, in
-a child process with a time limit. Beside a GPU each is built for it, executed on that data, and
-compared with what it expects; without one nothing is executed.
+a child process with a time limit. Beside a GPU each is built for it, executed on that data,
+and compared with what it expects; without one nothing is executed.
 """
 
 from __future__ import annotations
