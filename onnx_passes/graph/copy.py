@@ -109,7 +109,7 @@ class _Copier:
             node.domain,
             node.op_type,
             [None if value is None else self.value(value) for value in node.inputs],
-            [self.attribute(attribute) for attribute in node.attributes.values()],
+            [self.attribute(attribute) for attribute in node.attributes.data.values()],
             overload=node.overload,
             outputs=[self.value(value) for value in node.outputs],
             version=node.version,
@@ -174,7 +174,8 @@ def _properties(holder: ir.Graph | ir.Node | ir.Value) -> dict[str, str] | None:
 
 def _copy_meta(old: Any, new: Any) -> None:
     """Copy what passes have noted; dictionaries among it, as quantization parameters are."""
-    for key, noted in old.meta.items():
+    # A store is made for whoever is asked for it: thousands of values have nothing to note.
+    for key, noted in old.meta.data.items():
         new.meta[key] = dict(noted) if isinstance(noted, Mapping) else noted
         if not old.meta.is_valid(key):
             new.meta.invalidate(key)

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import onnx_ir as ir
+
+_GRAPHS = (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS)
+_TENSORS = (ir.AttributeType.TENSOR, ir.AttributeType.TENSORS)
 
 
 def subgraphs_of(node: ir.Node) -> Iterator[ir.Graph]:
     """Yield the graphs that are attributes of a node, not those nested inside them."""
-    for attribute in node.attributes.values():
-        if attribute.is_ref():
-            continue
-        if attribute.type == ir.AttributeType.GRAPH:
-            yield attribute.as_graph()
-        elif attribute.type == ir.AttributeType.GRAPHS:
-            yield from attribute.as_graphs()
+    for attribute in node.attributes.data.values():
+        if attribute.type in _GRAPHS:
+            yield from _graphs_of(attribute)
+
+
+def _graphs_of(attribute: ir.Attr) -> Sequence[ir.Graph]:
+    if attribute.is_ref():
+        return ()
+    single = attribute.type == ir.AttributeType.GRAPH
+    return (attribute.as_graph(),) if single else attribute.as_graphs()
 
 
 def graphs_within(graph: ir.Graph) -> Iterator[ir.Graph]:
@@ -24,7 +30,14 @@ def graphs_within(graph: ir.Graph) -> Iterator[ir.Graph]:
     while pending:
         current = pending.pop()
         yield current
-        nested = [sub for node in current if node.attributes for sub in subgraphs_of(node)]
+        # Every pass walks through all nodes, and hardly any of them holds a graph.
+        nested = [
+            inner
+            for node in current
+            for attribute in node.attributes.data.values()
+            if attribute.type in _GRAPHS
+            for inner in _graphs_of(attribute)
+        ]
         pending.extend(reversed(nested))
 
 
@@ -47,7 +60,7 @@ def all_tensors(model: ir.Model) -> Iterator[ir.TensorProtocol]:
     for graph in all_graphs(model):
         found = [value.const_value for value in graph.initializers.values()]
         for node in graph:
-            found.extend(attribute_tensors(node.attributes))
+            found.extend(attribute_tensors(node.attributes.data))
         for tensor in found:
             if tensor is not None and id(tensor) not in seen:
                 seen.add(id(tensor))
@@ -60,9 +73,9 @@ def attribute_tensors(attributes: Mapping[str, ir.Attr]) -> Iterator[ir.TensorPr
     """Yield the tensors among attributes, not those inside subgraphs."""
     # as_tensor() asks of each tensor whether it keeps onnx-ir's protocol: 30 us, every time.
     for attribute in attributes.values():
-        if attribute.is_ref() or attribute.value is None:
+        if attribute.type not in _TENSORS or attribute.is_ref() or attribute.value is None:
             continue
         if attribute.type == ir.AttributeType.TENSOR:
             yield attribute.value
-        elif attribute.type == ir.AttributeType.TENSORS:
+        else:
             yield from attribute.value

@@ -28,6 +28,8 @@ Value: TypeAlias = ir.Value
 
 ALL: Literal["all"] = "all"
 
+_LIBRARY = "onnx_passes.passes."
+
 
 class Pass(ir.passes.PassBase, abc.ABC):
     """A named unit of work over a model.
@@ -43,6 +45,9 @@ class Pass(ir.passes.PassBase, abc.ABC):
         followed_by: Names of passes that the pipeline runs after this one changed the model.
         interface_changes: What this pass may change of the model's interface: any of
             "inputs", "outputs", "types", "dims". Everything else belongs to the user.
+        repeats_itself: Whether what it does depends on the model and its options alone, so
+            that a pipeline need not run it again on a model that it left alone. So it is with
+            the library's passes; one of yours may share state, unless it says so.
         example: Options for tests of the pass by itself; needed where one has no default.
         config: The whole pipeline file as plain data, shared by all passes.
         state_dict: Free for passes to share things in, one per run.
@@ -53,6 +58,7 @@ class Pass(ir.passes.PassBase, abc.ABC):
     preserves: ClassVar[Sequence[str]] = ()
     followed_by: ClassVar[Sequence[str]] = ()
     interface_changes: ClassVar[frozenset[str]] = frozenset()
+    repeats_itself: ClassVar[bool] = False
     example: ClassVar[Mapping[str, Any]] = MappingProxyType({})
     required_passes: ClassVar[tuple[str, ...]] = ()
     if TYPE_CHECKING:
@@ -84,6 +90,9 @@ class Pass(ir.passes.PassBase, abc.ABC):
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         cls.name = pipeline_name(cls.__name__)
+        if "repeats_itself" not in vars(cls):
+            # Not inherited: a subclass of ours elsewhere may do anything.
+            cls.repeats_itself = cls.__module__.startswith(_LIBRARY)
         requires = vars(cls).get("requires")
         if requires is not None and not callable(requires):
             # onnx-ir calls `requires` as the pre-condition: keep the names apart from it.

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 
 import onnx_ir as ir
 from onnxscript.rewriter import RewriteRule
@@ -68,10 +69,14 @@ class _Driver:
         self.order = {id(info): i for i, info in enumerate(self.patterns)}
         self.reach = max((info.depth for info in self.patterns), default=0)
         self.widest = max((info.size for info in self.patterns), default=0)
-        self.namer = Namer(model)
         self.queue: deque[tuple[Container, ir.Node]] = deque()
         self.queued: set[ir.Node] = set()
         self.counts: Counter[str] = Counter()
+
+    @cached_property
+    def namer(self) -> Namer:
+        """Knows all names; few passes come to need one."""
+        return Namer(self.model)
 
     def run(self) -> None:
         nodes = 0
@@ -116,6 +121,8 @@ class _Driver:
 
     def visit(self, container: Container, node: ir.Node) -> None:
         for info in self.candidates(node):
+            if not info.rule.as_function and not info.may_match(node):
+                continue
             if self.model.functions and _reads_function_attributes(node, info.depth):
                 continue
             if self.try_apply(info.rule, container, node):

@@ -24,6 +24,7 @@ from onnx_passes.pipeline.drifting import Drifted, Kept, Traced, trace_drift
 from onnx_passes.pipeline.execute import complaint, execute
 from onnx_passes.pipeline.failing import FailedCheck
 from onnx_passes.pipeline.gate import Gate
+from onnx_passes.pipeline.idle import Idle
 from onnx_passes.pipeline.instruments import Instrument
 from onnx_passes.pipeline.progress import Progress
 from onnx_passes.pipeline.summary import rewrite_summary
@@ -73,6 +74,7 @@ class PassManager:
         self.state: dict[str, Any] = {"counter": 0, "history": []}
         self.context = PassContext(rewrites=self.rewrites)
         self.valid: set[str] = set()
+        self.idle = Idle()
         self.kept: list[Kept] = []
 
     def run(self, steps: Sequence[ResolvedStep]) -> None:
@@ -233,6 +235,14 @@ class PassManager:
         report = self._new_report(pass_, step, group, before)
         for instrument in self.instruments:
             instrument.before_pass(pass_, self.model, report)
+        idle = self.idle.notes(pass_, step, before)
+        if idle is not None:
+            report.notes += idle
+            self.state["counter"] += 1
+            self.state["history"].append(type(pass_))
+            self.valid.add(pass_.name)
+            self._finish(pass_, report)
+            return False
         start, failure = time.perf_counter(), None
         try:
             result = execute(pass_, self.model, self.config.limits.pass_seconds)
@@ -273,6 +283,8 @@ class PassManager:
             self._finish(pass_, report)
             return False
         report.changed = change is not Change.NONE
+        if not report.changed and not isinstance(pass_, ComposePass):
+            self.idle.note(step, before, report.notes)
         if report.changed:
             report.nodes_after = node_count(self.model)
             report.bytes_after = weight_bytes(self.model)

@@ -25,6 +25,7 @@ from onnx_passes.config.sections import OutputTolerance
 from onnx_passes.errors import OnnxPassesError, VerificationError
 from onnx_passes.passes.context import Rewrites
 from onnx_passes.pipeline.baseline import prepared
+from onnx_passes.pipeline.collector import patient_collector
 from onnx_passes.pipeline.context_dump import dump_context
 from onnx_passes.pipeline.gate import Gate
 from onnx_passes.pipeline.instruments import Dump, Instrument, SeedLogging
@@ -118,7 +119,7 @@ def run_pipeline(
     )
     start = time.perf_counter()
     watchers = [*instruments, *_own_instruments(config)]
-    with search_path(config.folder):
+    with search_path(config.folder), patient_collector():
         run = _run(model, config, pipeline, report, watchers, reference, resume)
     report.seconds = time.perf_counter() - start
     report.exit_code = _exit_code(run, strict=config.strict)

@@ -7,6 +7,7 @@ the pass, and arrays that the pass has kept for itself are no longer the model's
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from enum import StrEnum
 from functools import cached_property
@@ -14,7 +15,7 @@ from functools import cached_property
 import onnx_ir as ir
 
 from onnx_passes.graph.copy import copy_model
-from onnx_passes.graph.digest import Key, leaf_key, shape_key, type_key
+from onnx_passes.graph.digest import Key, leaf_key, type_key
 from onnx_passes.graph.fingerprint import canonical_hash
 from onnx_passes.graph.walk import node_count, weight_bytes
 from onnx_passes.io.slots import make_immutable
@@ -22,14 +23,14 @@ from onnx_passes.io.slots import make_immutable
 # Where onnx-ir keeps a graph's quantization_annotation.
 _QUANTIZATION = "quant_parameter_tensor_names"
 
-_HOLDERS = frozenset(
-    {
-        ir.AttributeType.GRAPH,
-        ir.AttributeType.GRAPHS,
-        ir.AttributeType.TENSOR,
-        ir.AttributeType.TENSORS,
-    }
+# Compared by ==, which enumerations of integers do faster than they hash.
+_HOLDERS = (
+    ir.AttributeType.GRAPH,
+    ir.AttributeType.GRAPHS,
+    ir.AttributeType.TENSOR,
+    ir.AttributeType.TENSORS,
 )
+_PLAIN = (ir.AttributeType.INT, ir.AttributeType.INTS, ir.AttributeType.STRING)
 
 
 class Change(StrEnum):
@@ -83,6 +84,10 @@ class Snapshot:
         return self._hashes[annotations]
 
     @cached_property
+    def _counts(self) -> Key:
+        return _census(self.model)
+
+    @cached_property
     def nodes(self) -> int:
         """Number of nodes, those in subgraphs and functions included."""
         return node_count(self.model)
@@ -114,11 +119,20 @@ class Snapshot:
                 return Change.NONE
         hashes: dict[bool, str] = {}
         self._compared = (key, hashes)
-        for noted, smaller in ((True, Change.NAMES), (False, Change.ANNOTATIONS)):
+        if _census(model) != self._counts:
+            return Change.COMPUTATION  # no hashes could be equal, and they take longer
+        for noted, larger in ((False, Change.COMPUTATION), (True, Change.ANNOTATIONS)):
             hashes[noted] = canonical_hash(model, annotations=noted)
-            if hashes[noted] == self._hash(annotations=noted):
-                return smaller
-        return Change.COMPUTATION
+            if hashes[noted] != self._hash(annotations=noted):
+                return larger
+        return Change.NAMES
+
+
+def _census(model: ir.Model) -> Key:
+    """Count what models of equal canonical hashes have as many of."""
+    graph = model.graph
+    operators = Counter((node.domain, node.op_type, node.overload) for node in graph)
+    return (operators, len({*graph.inputs, *graph.initializers.values()}), len(graph.outputs))
 
 
 class _Same:
@@ -173,7 +187,7 @@ def _graph(graph: ir.Graph) -> Key:
 
 
 def _node(node: ir.Node) -> Key:
-    attributes, devices = node.attributes, node.device_configurations
+    attributes, devices = node.attributes.data, node.device_configurations
     return (
         node.domain,
         node.op_type,
@@ -189,6 +203,9 @@ def _node(node: ir.Node) -> Key:
 
 
 def _attribute(attribute: ir.Attr) -> Key:
+    kind, value = attribute.type, attribute.value
+    if kind in _PLAIN and value is not None and not attribute.is_ref():
+        return (attribute.name, attribute.doc_string, kind, value)
     return (attribute.name, attribute.doc_string, _content(attribute))
 
 
@@ -221,31 +238,22 @@ def _devices(devices: ir.NodeDeviceConfiguration) -> Key:
 
 
 def _value(value: ir.Value) -> Key:
+    # Nearly all the time of a key goes into values, and nearly all of them are tensors.
+    type_, shape, properties = value.type, value.shape, value.metadata_props
     noted = value.meta.data.get(_QUANTIZATION)
     return (
         value.name,
-        _type(value.type),
-        _shape(value.shape),
+        (type_.dtype, type_.denotation) if type(type_) is ir.TensorType else type_key(type_),
+        None if shape is None else _shape(shape),
         value.doc_string,
-        _metadata(value.metadata_props),
+        _metadata(properties) if properties else (),
         _metadata(noted) if noted else (),
     )
 
 
-def _type(type_: ir.TypeProtocol | None) -> Key:
-    # Nearly all values are tensors, and nearly all the time of a key goes into values.
-    if type(type_) is ir.TensorType:
-        return (type_.dtype, type_.denotation)
-    return type_key(type_)
-
-
-def _shape(shape: ir.Shape | None) -> Key | None:
-    if shape is None:
-        return None
-    dims = shape.dims
-    if all(type(dim) is int for dim in dims):
-        return (dims, tuple(map(shape.get_denotation, range(len(dims)))))
-    return shape_key(shape)
+def _shape(shape: ir.Shape) -> Key:
+    dims = shape.dims  # a copy, and symbols in it cannot change
+    return (dims, tuple(map(shape.get_denotation, range(len(dims)))))
 
 
 def _metadata(properties: Mapping[str, str]) -> Key:

@@ -1,0 +1,55 @@
+"""Passes that are known to leave a model alone, so that they need not run on it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from onnx_passes.config.resolve import PassStep
+from onnx_passes.graph.walk import all_nodes
+from onnx_passes.passes.base import Analysis, Pass, RewriteRulePass, RewriteRuleSetPass
+from onnx_passes.passes.patterns import PatternInfo
+from onnx_passes.verify.snapshot import Snapshot
+
+Roots = frozenset[tuple[str, str] | None]
+
+
+@dataclass
+class Idle:
+    """Which passes have nothing to do.
+
+    The rounds of a group run dozens of passes of which few find anything. One that depends on
+    the model and its options alone (see ``Pass.repeats_itself``) does nothing where it did
+    nothing to the very same model, or where no operator is there that its rules begin at.
+    """
+
+    _model: Snapshot | None = None
+    _left: dict[tuple[type[Pass], str], list[str]] = field(default_factory=dict)
+    _roots: dict[tuple[type[Pass], str], Roots] = field(default_factory=dict)
+    _operators: Roots = frozenset()
+
+    def notes(self, pass_: Pass, step: PassStep, model: Snapshot) -> list[str] | None:
+        """Return what a pass would say that has nothing to do; None where it has to run."""
+        if not pass_.repeats_itself or isinstance(pass_, Analysis):
+            return None
+        self._look_at(model)
+        key = (step.cls, step.text)
+        if key in self._left:
+            return self._left[key]
+        if not isinstance(pass_, RewriteRulePass | RewriteRuleSetPass):
+            return None
+        if key not in self._roots:
+            self._roots[key] = frozenset(PatternInfo.of(rule).root for rule in pass_.rules())
+        roots = self._roots[key]
+        return None if None in roots or roots & self._operators else []
+
+    def note(self, step: PassStep, model: Snapshot, notes: list[str]) -> None:
+        """Note that a pass left a model alone, and what it said."""
+        self._look_at(model)
+        self._left[(step.cls, step.text)] = list(notes)
+
+    def _look_at(self, model: Snapshot) -> None:
+        if model is not self._model:
+            self._model = model
+            self._left.clear()
+            nodes = all_nodes(model.model)
+            self._operators = frozenset({(node.domain, node.op_type) for node in nodes})

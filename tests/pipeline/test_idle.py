@@ -1,0 +1,130 @@
+import gc
+import inspect
+
+import onnx_ir as ir
+import pytest
+
+from onnx_passes import passes
+from onnx_passes.config.load import config_from_data
+from onnx_passes.passes import driver, registry
+from onnx_passes.passes.base import Transformation
+from onnx_passes.pipeline.collector import patient_collector
+from onnx_passes.pipeline.run import run_pipeline
+from onnx_passes.testing import parse
+from onnx_passes.verify import snapshot
+
+CHAIN = "(float[2] x) => (float[2] y) { a = Identity(x) b = Relu(a) c = Neg(b) y = Neg(c) }"
+calls: list[str] = []
+
+
+@passes.verify.equality
+class LibraryLike(Transformation):
+    repeats_itself = True
+
+    def call(self, model):
+        calls.append(self.name)
+        self.context.notes.append("looked")
+        return ir.passes.PassResult(model, False)
+
+
+@passes.verify.equality
+class OfTheUser(Transformation):
+    """Does something at its third call only, as its state says."""
+
+    def call(self, model):
+        calls.append(self.name)
+        if calls.count(self.name) == 3:
+            model.graph.node(0).doc_string = "third"
+            model.graph.node(1).op_type = "Abs"
+        return ir.passes.PassResult(model, False)
+
+
+@pytest.fixture(autouse=True)
+def _own_registry(monkeypatch):
+    registry.discover()
+    monkeypatch.setattr(registry, "_passes", dict(registry._passes))
+    for cls in (LibraryLike, OfTheUser):
+        registry.register()(cls)
+    calls.clear()
+
+
+def run(*names, verify=False):
+    config = config_from_data({"passes": list(names), "verify": {"enabled": verify}})
+    return run_pipeline(parse(CHAIN), config)
+
+
+def test_a_pass_that_left_the_model_alone_does_not_run_on_it_again():
+    done = run("library-like", "library-like", "library-like").report
+    assert calls == ["library-like"]
+    assert [p.changed for p in done.passes] == [False] * 3
+    assert [p.notes for p in done.passes] == [["looked"]] * 3
+
+
+def test_it_runs_again_once_another_pass_changed_the_model():
+    run("library-like", "eliminate-identity", "library-like")
+    assert calls == ["library-like"] * 2
+
+
+def test_a_pass_with_state_of_its_own_always_runs():
+    done = run("of-the-user", "of-the-user", "of-the-user")
+    assert len(calls) == 3
+    assert done.report.passes[-1].changed
+
+
+def test_a_subclass_of_a_library_pass_does_not_inherit_the_promise():
+    library = registry.lookup("eliminate-identity")[0]
+    assert library.repeats_itself
+    assert not type("Mine", (library,), {"__module__": "mine"}).repeats_itself
+
+
+def test_library_passes_share_no_state():
+    found = [cls for cls in registry.all_passes() if cls.repeats_itself]
+    assert len(found) > 50
+    for cls in found:
+        source = inspect.getsource(cls)
+        handed_on = source.replace("cls(self.config, self.state_dict)", "")
+        assert "state_dict" not in handed_on, cls.name
+
+
+@pytest.mark.parametrize("verify", [False, True])
+def test_rules_whose_operators_are_not_there_are_not_tried_and_nothing_is_measured(
+    monkeypatch, verify
+):
+    swept, keys = [], []
+    rewrite, exact_key = driver.rewrite, snapshot.exact_key
+    monkeypatch.setattr(driver, "rewrite", lambda *a: swept.append(a) or rewrite(*a))
+    monkeypatch.setattr(snapshot, "exact_key", lambda m: keys.append(m) or exact_key(m))
+    done = run("eliminate-constant-where", "eliminate-double-reshape", verify=verify)
+    assert not swept
+    assert len(keys) == 1  # of the original
+    assert all(not p.changed for p in done.report.passes)
+
+
+def test_a_change_of_operators_needs_no_hash(monkeypatch):
+    hashes = []
+    known = snapshot.canonical_hash
+    monkeypatch.setattr(
+        snapshot, "canonical_hash", lambda m, **k: hashes.append(m) or known(m, **k)
+    )
+    model = parse(CHAIN)
+    before = snapshot.Snapshot(model)
+    model.graph.node(1).op_type = "Abs"
+    assert before.change(model) is snapshot.Change.COMPUTATION
+    assert not hashes
+
+
+def test_the_collector_is_as_before_after_a_run():
+    before = gc.get_threshold()
+    with patient_collector():
+        assert gc.get_threshold() > before
+    assert gc.get_threshold() == before
+
+
+def test_a_collector_that_is_switched_off_stays_off():
+    before = gc.get_threshold()
+    gc.set_threshold(0)
+    try:
+        with patient_collector():
+            assert gc.get_threshold()[0] == 0
+    finally:
+        gc.set_threshold(*before)
