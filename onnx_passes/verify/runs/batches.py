@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import onnx_ir as ir
@@ -15,6 +15,7 @@ from onnx_passes.errors import EngineError, UsageError
 from onnx_passes.runtime.base import Engine, Feeds
 from onnx_passes.runtime.inputs.concrete import concretize, skeleton
 from onnx_passes.runtime.interface import did_you_mean
+from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.verify.recording import exposed, inlined
 from onnx_passes.verify.runs.bodies import expose, inner_first, inside, not_shown, typed
 
@@ -208,8 +209,12 @@ def _counted(
         node.outputs[0].shape = ir.Shape([])
         counter.graph.append(node)
         counter.graph.outputs.append(node.outputs[0])
+    plain = engine
+    if isinstance(engine, OnnxRuntimeEngine):
+        # Counts are the same in any mode, and this one makes no copies of weights.
+        plain = replace(engine, optimization="none", prepacking=False, memory_arena=False)
     try:
-        with engine.prepare(counter) as session:
+        with plain.prepare(counter) as session:
             found = session.run(feeds)
     except EngineError as error:
         note = f"the sizes of {len(names)} values are unknown: {error.message}"
