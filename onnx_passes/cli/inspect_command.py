@@ -213,13 +213,15 @@ def show(
     import numpy as np
 
     from onnx_passes.verify import statistics as numbers
-    from onnx_passes.verify.saved import describe, read_samples
+    from onnx_passes.verify.saved import describe, read_samples, runners_of
 
-    samples = read_samples(file)
+    samples, runners = read_samples(file), runners_of(file)
     told: list[dict[str, Any]] = []
     for index, sample in enumerate(samples if every else samples[:1]):
         for name, array in sample.items():
             row: dict[str, Any] = {"sample": index, "name": name, "type": describe(array)}
+            if runners:
+                row["runner"] = runners[index]
             lines = []
             if stats or as_json:
                 row["statistics"] = numbers.statistics(array)
@@ -232,7 +234,8 @@ def show(
                 lines += np.array2string(array, threshold=2**31 - 1).splitlines()
             told.append(row)
             if not as_json:
-                click.echo(f"[{index}] {name}: {row['type']}")
+                given_by = f" of {runners[index]}" if runners else ""
+                click.echo(f"[{index}] {name}{given_by}: {row['type']}")
                 for line in lines:
                     click.echo(f"    {line}")
     if as_json:

@@ -61,6 +61,24 @@ def read_samples(path: str | os.PathLike[str]) -> list[Sample]:
     return [{_name(full): _value(full)}]
 
 
+def runners_of(path: str | os.PathLike[str]) -> list[str]:
+    """Return the runner of each sample of a file of ``RunResults``; none for other files.
+
+    Raises:
+        ReferenceDataError: The file cannot be read.
+    """
+    full = datafiles.find(path, Path())
+    if full.suffix != ".json" or full.is_dir():
+        return []
+    try:
+        root = json.loads(full.read_bytes())
+        if not isinstance(root, dict) or root.get(_MARK) != "RunResults":
+            return []
+        return [str(runner) for runner, steps in root["lst"] for _ in steps]
+    except (KeyError, TypeError, ValueError, RecursionError) as error:
+        raise _fault(full, "is no complete RunResults", "save it again") from error
+
+
 def write_samples(
     path: str | os.PathLike[str],
     samples: Sequence[Mapping[str, Array]],

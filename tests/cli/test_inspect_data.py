@@ -35,6 +35,15 @@ def test_data_goes_round_all_forms(cli, tmp_path):
     assert told["values"][0]["statistics"]["max_at"] == [3]
 
 
+def test_the_runner_of_each_result_is_told(cli):
+    assert cli("compare", DIGITS, DIGITS, "--save-outputs", "r.json").code == 0
+    done = cli("data", "show", "r.json")
+    assert "[0] scores of model.onnx on onnxruntime: float32" in done.out
+    assert "[3] scores of model.onnx on onnxruntime #2: float32" in done.out
+    rows = json.loads(cli("inspect", "data", "r.json", "--all", "--json").out)["values"]
+    assert rows[-1]["runner"] == "model.onnx on onnxruntime #2"
+
+
 def test_a_histogram_is_drawn(cli, tmp_path):
     np.save(tmp_path / "x.npy", np.array([0.0, 1, 1]))
     done = cli("inspect", "data", "x.npy", "--histogram", "--values")
