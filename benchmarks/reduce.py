@@ -134,8 +134,9 @@ class Bench:
         command = (sys.executable, "check.py")
         theirs = self._polygraphy(*command, "polygraphy_debug.onnx")
         ours = self._own("-j", "2", "--check", shlex.join(command) + " {model}")
+        warm = self._own("-j", "2", "--warm", "--check", shlex.join(command) + " {model}")
         called = self._own("--check-function", "check:fails")
-        return _row(fault, nodes, theirs, ours, called)
+        return _row(fault, nodes, theirs, ours, warm, called)
 
     def numeric(self, nodes: int) -> str:
         """Reduce a model of which one weight is off by 10 %, against golden values."""
@@ -149,12 +150,14 @@ class Bench:
         run, rest = [str(self.polygraphy), "run"], ["--onnxrt", *data.split()]
         theirs = self._polygraphy(*run, "polygraphy_debug.onnx", *rest, data="layers.json")
         command = shlex.join([*run, "{model}", *rest])
-        same = self._own("-j", "2", "--load-inputs", "layers.json", "--check", command)
+        given = ("-j", "2", "--load-inputs", "layers.json")
+        same = self._own(*given, "--check", command)
+        warm = self._own(*given, "--warm", "--check", command)
         own = self._own(
             *("--engine", "onnxruntime", "--against", "golden", "--rtol", "1e-4"),
             *("--atol", "1e-4", "--load-inputs", "layers.json"),
         )
-        return _row("a weight 10 % off, by values", nodes, theirs, same, own)
+        return _row("a weight 10 % off, by values", nodes, theirs, same, warm, own)
 
     def _polygraphy(self, *check: str, data: str | None = None) -> Reduced:
         given = ["--load-inputs", data] if data else []
@@ -246,7 +249,7 @@ def _layers(model: onnx.ModelProto, feeds: dict[str, np.ndarray]) -> dict[str, n
     return dict(zip(names, session.run(names, feeds), strict=True))
 
 
-def _row(fault: str, nodes: int, theirs: Reduced, same: Reduced, own: Reduced) -> str:
+def _row(fault: str, nodes: int, theirs: Reduced, *ours: Reduced) -> str:
     def cells(one: Reduced) -> list[str]:
         ratio = f"{more}{theirs.seconds / one.seconds:.1f} ({theirs.cpu / one.cpu:.1f})"
         return [f"{one.nodes}", f"{one.checks}", f"{one.seconds:.1f} ({one.cpu:.1f})", ratio]
@@ -254,7 +257,8 @@ def _row(fault: str, nodes: int, theirs: Reduced, same: Reduced, own: Reduced) -
     more = "" if theirs.ended else "> "
     left = f"{theirs.nodes}" if theirs.ended else f"({theirs.nodes})"
     first = [left, f"{theirs.checks}", f"{more}{theirs.seconds:.1f} ({theirs.cpu:.1f})"]
-    return " | ".join([f"| {fault}", str(nodes), *first, *cells(same), *cells(own)]) + " |"
+    rest = [cell for one in ours for cell in cells(one)]
+    return " | ".join([f"| {fault}", str(nodes), *first, *rest]) + " |"
 
 
 def tables() -> list[str]:
@@ -279,7 +283,8 @@ def tables() -> list[str]:
         "",
         "| fault | nodes | Polygraphy, bisect + linear: nodes left | checks | s "
         "| onnx-passes, the same command: nodes left | checks | s | ratio "
+        "| the same, `--warm`: nodes left | checks | s | ratio "
         "| onnx-passes, its own check: nodes left | checks | s | ratio |",
-        "|---|---|---|---|---|---|---|---|---|---|---|---|---|",
+        "|---" * 17 + "|",
         *rows,
     ]

@@ -47,6 +47,7 @@ def make_check(given: Mapping[str, Any], store: Store, boundary: Boundary) -> Ch
             given["iter_artifact"],
             given["timeout"],
             given["jobs"],
+            given["warm"],
         )
     from onnx_passes.contracts import Tolerance
     from onnx_passes.verify.reduce.checks import AskCheck, EngineCheck, FunctionCheck

@@ -88,6 +88,9 @@ class _Reduce(click.Command):
 @click.option("--iter-artifact", type=_path, default="onnx_passes_debug.onnx", metavar="FILE")
 @click.option("--timeout", type=float, default=600.0, show_default=True, metavar="SECONDS")
 @click.option("-j", "--jobs", type=click.IntRange(1), default=1, help="Checks at a time.")
+@click.option(
+    "--warm", is_flag=True, help="Start --check's Python script from a warm process."
+)
 @click.option("--fail-code", type=int, multiple=True, help="Only these exit codes fail.")
 @click.option("--ignore-fail-code", type=int, multiple=True, help="These do not fail.")
 @click.option("--fail-regex", multiple=True, metavar="RE", help="What failures print.")

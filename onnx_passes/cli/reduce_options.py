@@ -10,6 +10,7 @@ from onnx_passes.errors import UsageError
 
 # Which checks an option says something to.
 _OF = {
+    "warm": ("--check",),
     "fail_code": ("--check",),
     "ignore_fail_code": ("--check",),
     "fail_regex": ("--check",),
@@ -27,7 +28,7 @@ def check_options(given: Mapping[str, Any]) -> None:
     """
     check = _one_check(given)
     for name, checks in _OF.items():
-        if given[name] not in (None, ()) and check not in checks:
+        if given[name] not in (None, (), False) and check not in checks:
             option = f"--{name.replace('_', '-')}"
             what = ": what to hold against it" if name == "against" else f", not {check}"
             raise UsageError(f"{option} needs {' or '.join(checks)}{what}")

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from onnx_passes.io.load import LoadedModel
     from onnx_passes.runtime.base import Array
     from onnx_passes.verify.reduce import Boundary, Reduction
+    from onnx_passes.verify.reduce.command import CommandCheck
     from onnx_passes.verify.reduce.ledger import Trial
 
 _IN_PROCESS, _COMMAND = 200, 40  # checks that may go into dimensions and values
@@ -36,6 +37,7 @@ def reduce_file(path: Path, output: Path, given: Mapping[str, Any]) -> None:
     from onnx_passes.runtime.ort import OnnxRuntimeEngine
     from onnx_passes.verify.reduce import Boundary, Reducer
     from onnx_passes.verify.reduce.artifacts import Artifacts
+    from onnx_passes.verify.reduce.command import CommandCheck
     from onnx_passes.verify.reduce.parts import Parts
     from onnx_passes.verify.reduce.store import Store
 
@@ -83,6 +85,8 @@ def reduce_file(path: Path, output: Path, given: Mapping[str, Any]) -> None:
             shrink=0 if given["no_shrink"] or held else limit,
             every=given["every"],
         ).run()
+        if isinstance(check, CommandCheck) and check.warm:
+            found = _confirmed(found, check)
     if held and not given["no_shrink"]:
         why = "dimensions and values were left as they are, since golden values go with them"
         found = replace(found, notes=(*found.notes, why))
@@ -93,6 +97,22 @@ def reduce_file(path: Path, output: Path, given: Mapping[str, Any]) -> None:
         boundary,
         as_json=given["as_json"],
     )
+
+
+def _confirmed(found: Reduction, check: CommandCheck) -> Reduction:
+    """See that the result fails in a process of its own, too."""
+    from onnx_passes.verify.reduce.outcome import Candidate
+
+    outcome = replace(check, warm=False).judge(
+        Candidate(found.model, lambda: found.feeds), found.checks + 1
+    )
+    if not outcome.bad:
+        raise UsageError(
+            "--warm: the result does not fail when the command is started anew"
+            f" ({outcome.told})",
+            help="what the script does depends on how it is started: leave --warm out",
+        )
+    return replace(found, checks=found.checks + 1)
 
 
 def _places(path: Path, output: Path, given: Mapping[str, Any]) -> None:

@@ -13,14 +13,20 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from onnx_passes.errors import UsageError
 from onnx_passes.verify.reduce.outcome import Candidate, Outcome, Status
 from onnx_passes.verify.reduce.store import Store
+from onnx_passes.verify.reduce.warm import Warm, script_of
 from onnx_passes.verify.saved import write_samples
+
+if TYPE_CHECKING:
+    from tempfile import _TemporaryFileWrapper
+
+    _TemporaryFile = _TemporaryFileWrapper[bytes]
 
 ARTIFACT = "onnx_passes_debug.onnx"
 """Where a candidate is written if a command does not say {model}."""
@@ -67,6 +73,8 @@ class CommandCheck:
         artifact: Where candidates go if the command does not say ``{model}``.
         timeout: Seconds after which the command and its children are ended.
         width: How many run at a time.
+        warm: Whether a Python script is started from a process that has imported what it
+            imports, which takes hundredths of a second.
     """
 
     command: str | Sequence[str]
@@ -75,7 +83,10 @@ class CommandCheck:
     artifact: Path = Path(ARTIFACT)
     timeout: float = _TIMEOUT
     width: int = 1
+    warm: bool = False
     words: list[str] = field(init=False)
+    _server: Warm | None = field(init=False, default=None)
+    _skip: int = field(init=False, default=0)
 
     def __post_init__(self) -> None:
         """Look for the command.
@@ -100,6 +111,16 @@ class CommandCheck:
                 f"{str(self.artifact)!r}",
                 help="write {model} where the command takes the path of the model",
             )
+
+        if self.warm:
+            found = script_of(self.words)
+            if found is None:
+                raise UsageError(
+                    f"--warm needs a Python script as --check, and {self.words[0]!r} is none",
+                    help="write: --warm --check 'python SCRIPT {model}'; or leave --warm out",
+                )
+            interpreter, script, self._skip = found
+            self._server = Warm(interpreter, script)
 
     @property
     def placed(self) -> bool:
@@ -144,30 +165,40 @@ class CommandCheck:
             self.artifact.unlink(missing_ok=True)
 
     def _run(self, words: Sequence[str]) -> Outcome:
-        with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
-            try:
-                process = subprocess.Popen(
-                    words,
-                    stdin=subprocess.DEVNULL,
-                    stdout=out,
-                    stderr=err,
-                    start_new_session=True,
-                )
-            except OSError as error:
-                raise UsageError(
-                    f"--check cannot be run: {words[0]}: {error.strerror or error}"
-                ) from error
-            try:
-                code = process.wait(self.timeout)
-            except subprocess.TimeoutExpired:
+        with tempfile.NamedTemporaryFile() as out, tempfile.NamedTemporaryFile() as err:
+            code = self._code(words, out, err)
+            if code is None:
                 return Outcome(Status.UNJUDGED, f"ran longer than {self.timeout:g} s")
-            finally:
-                _end(process)
             log = _tail(out) + _tail(err)
         output = log.decode(errors="replace")
         told = f"exit code {code}" if code >= 0 else f"ended by signal {-code}"
         bad = self.rules.bad(code, output)
         return Outcome(Status.BAD if bad else Status.GOOD, told, log)
+
+    def _code(
+        self, words: Sequence[str], out: _TemporaryFile, err: _TemporaryFile
+    ) -> int | None:
+        """Return the exit code of a command; None where it took too long."""
+        if self._server is not None:
+            return self._server.run(words[self._skip :], out.name, err.name, self.timeout)
+        try:
+            process = subprocess.Popen(
+                words,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=err,
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise UsageError(
+                f"--check cannot be run: {words[0]}: {error.strerror or error}"
+            ) from error
+        try:
+            return process.wait(self.timeout)
+        except subprocess.TimeoutExpired:
+            return None
+        finally:
+            _end(process)
 
 
 def _words(command: str | Sequence[str]) -> list[str]:
@@ -192,7 +223,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     process.wait()
 
 
-def _tail(stream: BinaryIO) -> bytes:
+def _tail(stream: _TemporaryFile) -> bytes:
     size = stream.seek(0, os.SEEK_END)
     stream.seek(max(0, size - _LOG))
     return stream.read()
