@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import onnx_ir as ir
 import yaml
 
@@ -94,8 +95,11 @@ def _cases(failure: Failure, gate: Gate, compiler: Compiler) -> Iterator[_Case]:
     samples = gate.baseline.samples
     feeds: Feeds = samples[failure.check.sample or 0] if samples else {}
     for pair in failure.pairs if samples and gate.baseline.benches else ():
+        runner = gate.baseline.benches[0].engine
         try:
-            part = cut(pair.before, pair.after, feeds, gate.baseline.benches[0].engine)
+            part = cut(pair.before, pair.after, feeds, runner)
+            if part is not None:
+                _type_outputs(runner, part[2], *part[:2])
         except (EngineError, ModelError):
             continue
         if part is not None:
@@ -108,6 +112,22 @@ def _cases(failure: Failure, gate: Gate, compiler: Compiler) -> Iterator[_Case]:
         steps = pair.steps or failure.steps
         what = f"{pair.what}, as whole models"
         yield _asked(_Case(pair.before, pair.after, feeds, compiler.engine, what, steps))
+
+
+def _type_outputs(engine: Engine, feeds: Feeds, *models: ir.Model) -> None:
+    """Say the types of the outputs of parts, as a run gives them: TensorRT wants them.
+
+    Raises:
+        EngineError: The first model does not run.
+    """
+    with engine.prepare(models[0]) as session:
+        found = session.run(feeds)
+    for model in models:
+        for value in model.graph.outputs:
+            array = found.get(str(value.name))
+            if value.type is None and isinstance(array, np.ndarray):
+                value.type = ir.TensorType(ir.DataType.from_numpy(array.dtype))
+                value.shape = ir.Shape([None] * array.ndim)
 
 
 def _asked(case: _Case) -> _Case:

@@ -170,6 +170,9 @@ def test_an_operator_that_the_compiler_rejects_fails_the_pass_that_brought_it():
         *("pipeline.yaml", "README.md", "repro.py"),
     }
     assert "Add" not in {node.op_type for node in ir.load(folder / "before.onnx").graph}
+    told = (folder / "README.md").read_text()
+    assert "before.onnx is built, after.onnx is rejected: node " in told
+    assert ", cut out" in told
     command = [sys.executable, "-I", str(folder / "repro.py")]
     again = subprocess.run(command, capture_output=True, text=True, cwd="/")
     assert again.returncode == 1, again.stderr
@@ -178,6 +181,18 @@ def test_an_operator_that_the_compiler_rejects_fails_the_pass_that_brought_it():
     assert "SequenceConstruct" in again.stdout
     (folder / "after.onnx").write_bytes((folder / "before.onnx").read_bytes())
     assert subprocess.run(command, capture_output=True, cwd="/").returncode == 0
+
+
+@pytest.mark.tensorrt
+def test_a_part_whose_outputs_had_no_types_is_a_reproducer_too():
+    text = """<ir_version: 10, opset_import: ["": 20]>
+    g (float[n,2] a) => (float[n,2] y)
+    { s = Neg(a) i = Identity(s) r = Relu(i) t = Exp(r) y = Add(t, i) }"""
+    done = go("through-sequence", text=text)
+    folder = Path(done.report.passes[0].reproducer)
+    operators = [node.op_type for node in ir.load(folder / "before.onnx").graph]
+    assert "Neg" not in operators
+    assert "Exp" not in operators
 
 
 @pytest.mark.tensorrt
