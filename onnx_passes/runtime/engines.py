@@ -13,7 +13,6 @@ from onnx_passes.runtime.isolated import IsolatedEngine, spelled, split_options
 from onnx_passes.runtime.isolated_process import Home
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.runtime.reference import ReferenceEngine
-from onnx_passes.runtime.tensorrt.engine import make_tensorrt
 
 Factory = Callable[[Mapping[str, object]], Engine]
 
@@ -166,9 +165,14 @@ def _reference(options: Mapping[str, object]) -> Engine:
 # Without a GPU the library can end the process that it is loaded into.
 @register_engine("tensorrt", isolate=True)
 def _tensorrt(options: Mapping[str, object]) -> Engine:
+    # Its options are a pydantic model, which takes longer to load than ONNX Runtime.
+    from onnx_passes.runtime.tensorrt.engine import make_tensorrt
+
     return make_tensorrt("tensorrt", options)
 
 
 @register_engine("tensorrt-rtx", isolate=True)
 def _tensorrt_rtx(options: Mapping[str, object]) -> Engine:
+    from onnx_passes.runtime.tensorrt.engine import make_tensorrt
+
     return make_tensorrt("tensorrt-rtx", options)
