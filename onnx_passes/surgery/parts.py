@@ -39,7 +39,7 @@ def insert(
         name: Of the node.
 
     Raises:
-        UsageError: There is no such value or operator.
+        UsageError: There is no such value or operator, or an input depends on an output.
         ModelError: Types or shapes do not fit the operator.
     """
     known = _values(model)
@@ -49,6 +49,13 @@ def insert(
     makers = [known[wanted].producer() for wanted in outputs]
     if any(maker is None for maker in makers) or not outputs:
         raise UsageError("an output of the node has to be computed by a node that it replaces")
+    for read in filter(None, inputs):
+        if later := _computed_from(known[read], {known[name] for name in outputs}):
+            raise UsageError(
+                f"the node would read {read!r}, which is computed from its own output "
+                f"{later!r}",
+                help="read values from before the part, or name other outputs",
+            )
     builder = Builder(model)
     if domain:
         builder.domain(domain)
@@ -68,6 +75,21 @@ def insert(
         old.name = builder.name(f"{old_name}_replaced")
         new.name = old_name
     return toposort(cleanup(model))
+
+
+def _computed_from(value: ir.Value, sources: set[ir.Value]) -> str | None:
+    """Return the name of a source that a value is computed from, if there is one."""
+    seen: set[ir.Value] = set()
+    pending = [value]
+    while pending:
+        current = pending.pop()
+        if current in sources:
+            return str(current.name)
+        maker = current.producer()
+        if current not in seen and maker is not None:
+            pending += _reads(maker)
+        seen.add(current)
+    return None
 
 
 def split(

@@ -104,6 +104,21 @@ def test_a_model_is_split_and_a_node_inserted(cli, model, out, tmp_path):
     assert cli("split", model, "-o", tmp_path / "parts", "--max-size", "lots").code == 2
 
 
+def test_a_node_that_would_read_what_it_makes_is_refused(cli, model, out):
+    graph = onnx.load(model).graph
+    first = next(n for n in graph.node if n.op_type == "Relu")
+    words = ("--op", "Elu", "--inputs", graph.output[0].name, "--outputs", first.output[0])
+    done = cli("insert", model, "-o", out, *words)
+    assert done.code == 2
+    assert "is computed from its own output" in done.err
+    assert not out.exists()
+
+
+def test_metadata_of_nothing_are_no_copy(cli, model, out):
+    assert cli("set-metadata", model, "-o", out).code == 2
+    assert not out.exists()
+
+
 def test_pruned_weights_are_said_to_be_unverified(cli, model, out):
     done = cli("prune", model, "-o", out)
     assert done.code == 0

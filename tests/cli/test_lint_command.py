@@ -37,3 +37,8 @@ def test_all_findings_come_in_one_run(cli, tmp_path):
 
 def test_a_missing_model_is_one_sentence(cli):
     assert cli("lint", "none.onnx").code == 3
+
+
+def test_two_forms_at_once_are_refused(cli):
+    done = cli("lint", DIGITS, "--json", "--sarif")
+    assert (done.code, done.out) == (2, "")
