@@ -88,7 +88,7 @@ def command(
 
     if output.exists() and model.exists() and output.samefile(model):
         raise UsageError(f"-o {output} is the model itself", help="give another path")
-    places = {what: output.with_name(f"{output.stem}-{what}.npz") for what in _DATA}
+    places = {what: output.parent / f"{output.stem}-{what}.npz" for what in _DATA}
     check_destinations(
         output,
         {"--with-data": places["inputs"], "--with-data ": places["outputs"]}

@@ -242,6 +242,10 @@ def _decoded(item: Any, name: str, path: Path) -> Array:
         raw = io.BytesIO(base64.b64decode(item["array"], validate=True))
         array = np.load(raw, allow_pickle=False)
     except (KeyError, TypeError, ValueError, EOFError, OSError, binascii.Error) as error:
+        if "pickle" in str(error):
+            # numpy's message tells how to load it all the same.
+            what = f"holds Python objects as {name!r}, or no array; pickles are never loaded"
+            raise _fault(path, what, "save arrays of numbers or of text") from error
         raise _fault(path, f"cannot be read at {name!r}: {error}", "save it again") from error
     return _tensor(datafiles.adopt(array, path, ir.Value(name=name)), path)
 

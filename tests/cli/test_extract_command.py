@@ -43,6 +43,7 @@ def test_shapes_are_given_in_both_spellings(cli, model, tmp_path):
         (["--inputs", "t:2x2:float32"], "the model has no value 't'"),
         (["--outputs", "y:int64"], "cannot have these types and shapes"),
         (["--inputs", "s", "a"], "leaves it unconnected"),
+        (["-o", ""], "is a folder"),
     ],
 )
 def test_bad_cuts_are_one_error_and_write_nothing(cli, model, tmp_path, words, told):

@@ -1,3 +1,5 @@
+import base64
+import io
 import json
 
 import ml_dtypes
@@ -94,3 +96,14 @@ def test_broken_json_is_told(tmp_path, text, says):
     (tmp_path / "d.json").write_text(text)
     with pytest.raises(ReferenceDataError, match=says):
         read_samples(tmp_path / "d.json")
+
+
+def test_a_pickle_in_json_is_refused_without_a_way_to_load_it(tmp_path):
+    out = io.BytesIO()
+    np.save(out, np.array([{}], dtype=object))
+    text = base64.b64encode(out.getvalue()).decode()
+    path = tmp_path / "p.json"
+    path.write_text(json.dumps([{"x": {"array": text, "polygraphy_class": "ndarray"}}]))
+    with pytest.raises(ReferenceDataError, match="pickles are never loaded") as error:
+        read_samples(path)
+    assert "allow_pickle" not in str(error.value)
