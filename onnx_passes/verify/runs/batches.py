@@ -212,7 +212,7 @@ def _counted(
     plain = engine
     if isinstance(engine, OnnxRuntimeEngine):
         # Counts are the same in any mode, and this one makes no copies of weights.
-        plain = replace(engine, optimization="none", prepacking=False, memory_arena=False)
+        plain = replace(engine, optimization="none", prepacking=False)
     try:
         with plain.prepare(counter) as session:
             found = session.run(feeds)
