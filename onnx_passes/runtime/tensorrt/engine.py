@@ -128,7 +128,12 @@ class TensorRtEngine:
         load_plugins(trt, log, self.options.plugins)
         try:
             session = TensorRtSession(
-                trt, plan, log, interface=Interface(model), watch=self.options.watch
+                trt,
+                plan,
+                log,
+                interface=Interface(model),
+                watch=self.options.watch,
+                host_code=self.options.version_compatible,
             )
         except EngineUnavailableError as error:
             yield BuiltModel(plan, error.message)

@@ -65,8 +65,17 @@ class Loaded:
         profiles: Number of its optimization profiles.
     """
 
-    def __init__(self, trt: ModuleType, plan: bytes, log: Log) -> None:
+    def __init__(
+        self, trt: ModuleType, plan: bytes, log: Log, *, host_code: bool = False
+    ) -> None:
         """Load an engine onto the GPU.
+
+        Args:
+            trt: The bindings.
+            plan: The engine, serialised.
+            log: What TensorRT logs to.
+            host_code: Whether code for the host in the engine may run: one for later versions
+                brings its libraries with it.
 
         Raises:
             EngineUnavailableError: There is no GPU, or the engine is not for it; the message
@@ -81,9 +90,8 @@ class Loaded:
         self._log = log
         # Freed in the opposite order: each needs the one before it alive.
         self._runtime: Any = self._made(trt.Runtime, log.listener)
-        # The libraries of a version-compatible engine are code in its file. Whoever names a
-        # file to run trusts it as much as a program.
-        self._runtime.engine_host_code_allowed = True
+        if host_code:
+            self._runtime.engine_host_code_allowed = True
         self.engine: Any = self._made(self._runtime.deserialize_cuda_engine, plan)
         self.profiles: int = max(self.engine.num_optimization_profiles, 1)
         self.ports = tuple(_ports(trt, self.engine))

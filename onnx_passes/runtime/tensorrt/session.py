@@ -35,6 +35,7 @@ class TensorRtSession:
         *,
         interface: Interface | None = None,
         watch: bool = False,
+        host_code: bool = False,
     ) -> None:
         """Load an engine.
 
@@ -44,6 +45,7 @@ class TensorRtSession:
             log: What TensorRT logs to.
             interface: How the model was called; by default as the engine is.
             watch: Whether a run without names also returns the debug tensors of the engine.
+            host_code: Whether code for the host in the engine may run.
 
         Raises:
             EngineUnavailableError: There is no GPU, or the engine is not for it.
@@ -58,7 +60,7 @@ class TensorRtSession:
         self._profile = 0
         self._cuda = Cuda()
         try:
-            self._loaded = Loaded(trt, plan, log)
+            self._loaded = Loaded(trt, plan, log, host_code=host_code)
             ports = self._loaded.ports
             self._inputs = [port for port in ports if port.is_input]
             self._outputs = {port.name: port for port in ports if not port.is_input}
