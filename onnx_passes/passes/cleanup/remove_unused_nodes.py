@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any, ClassVar
+
 import onnx_ir as ir
 
 from onnx_passes import passes
@@ -25,6 +27,12 @@ class RemoveUnusedNodes(Transformation):
 
     Leaves alone: nodes without outputs; outputs that are unused on nodes that are not.
     """
+
+    followed_by: ClassVar[Any] = (
+        "remove-unused-functions",
+        "remove-unused-initializers",
+        "remove-unused-opsets",
+    )
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
         """Sweep every graph backwards, so that chains of unused nodes go at once."""

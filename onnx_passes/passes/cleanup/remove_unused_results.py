@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, MutableSequence, Sequence
 from collections.abc import Set as AbstractSet
+from typing import Any, ClassVar
 
 import onnx_ir as ir
 
@@ -37,6 +38,8 @@ class RemoveUnusedResults(Transformation):
     whose bodies do not return as many values as they declare; bodies in the place of which a
     function has attributes.
     """
+
+    followed_by: ClassVar[Any] = ("remove-unused-nodes",)
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
         """Look at outer nodes first: what they do not need, inner ones need not compute."""

@@ -100,11 +100,12 @@ def constant_nodes(
 
 
 def _names_an_output(node: ir.Node) -> bool:
-    """Whether a node only gives another value the name of an output.
+    """Whether a node only gives an output another name, by which it is an output again.
 
     A constant in its place would be a second copy, which is merged into the first one again.
     """
-    return node.op_type == "Identity" and any(v.is_graph_output() for v in node.outputs)
+    ends = [*node.inputs, *node.outputs]
+    return node.op_type == "Identity" and all(v and v.is_graph_output() for v in ends)
 
 
 def _is_constant(value: ir.Value) -> bool:

@@ -50,7 +50,7 @@ class FoldConstants(Transformation):
     override; operators of unknown domains; Loop, which may run for long; DequantizeLinear,
     which back ends read as the type of a weight; results that are strings or sequences, or
     bigger than the limits; nodes that cannot be computed (a note says why); attributes that
-    refer to those of a function; an Identity that gives a constant the name of an output.
+    refer to those of a function; an Identity that makes an output of an output.
 
     Attributes:
         size_limit: Bytes of a new constant that is bigger than those it makes superfluous.

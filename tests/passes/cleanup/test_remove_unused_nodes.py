@@ -1,6 +1,9 @@
 import pytest
 
+from onnx_passes import testing
+from onnx_passes.config.load import load_config
 from onnx_passes.passes.cleanup.remove_unused_nodes import RemoveUnusedNodes
+from onnx_passes.pipeline.run import run_pipeline
 
 
 @pytest.mark.parametrize(
@@ -62,3 +65,13 @@ def test_looks_into_functions(rewrites):
 )
 def test_leaves_alone(text, leaves_alone):
     leaves_alone(RemoveUnusedNodes(), text)
+
+
+def test_what_only_removed_nodes_read_goes_in_the_same_run():
+    """`cleanup`, which runs once, left initializers that a second run took out."""
+    model = testing.parse(
+        "(float[2] x) => (float[2] y) <float[2] w = {1, 2}> { t = Add(x, w) y = Neg(x) }"
+    )
+    run = run_pipeline(model, load_config("cleanup", ["verify=false"]))
+    run.raise_for_failure()
+    assert not run.model.graph.initializers
