@@ -13,6 +13,7 @@ from onnx_passes.contracts import Contract, Equality, Tolerance
 from onnx_passes.errors import EngineError, PassError
 from onnx_passes.pipeline import measure
 from onnx_passes.pipeline.baseline import Baseline, Bench
+from onnx_passes.pipeline.recompute import recompute
 from onnx_passes.runtime.base import Data, Feeds, Outputs
 from onnx_passes.runtime.inputs import name_of
 from onnx_passes.runtime.parallel import run_each
@@ -22,7 +23,7 @@ from onnx_passes.verify.region import Region, changed_region, region_model
 from onnx_passes.verify.result import Check, OutputCheck, Verdict
 from onnx_passes.verify.sizing import too_much
 
-_EAGER = 4
+_EAGER = 3
 """What part of the memory limit is filled with values that no check has asked for yet."""
 
 _LARGE = 16
@@ -56,6 +57,7 @@ class Regional:
     _outputs: list[Outputs] = field(default_factory=list)
     _learned: list[Outputs] = field(default_factory=list)
     _names: set[str] = field(default_factory=set)
+    _filled: set[str] = field(default_factory=set)
 
     def check(
         self,
@@ -99,7 +101,7 @@ class Regional:
             return None
         # A recording costs a run of the whole model, so it waits until nodes need its values.
         needed = frozenset((*region.boundary, *region.frontier))
-        if any(not needed <= recording.keys() for recording in self.recordings or ()):
+        if self.recordings is not None and not self._fill(bench, before, needed):
             self.recordings = None  # not all was kept
         if region.nodes and not self.record(
             bench, before, baseline, needed, untouched=untouched
@@ -126,6 +128,27 @@ class Regional:
         # What is downstream was computed from the old frontier, so that is what stays.
         self._learned = [{k: v for k, v in o.items() if k not in inner} for o in outputs]
         return [replace(checks[0], seconds=time.perf_counter() - start), *checks[1:]]
+
+    def _fill(self, bench: Bench, before: ir.Model, needed: frozenset[str]) -> bool:
+        """Compute what a recording lacks, in place of what the last check lacked.
+
+        Returns:
+            Whether all that is needed is recorded now.
+        """
+        assert self.recordings is not None
+        for recording in self.recordings if self._filled - needed else ():
+            recording.keep(recording.keys() - (self._filled - needed))
+        self._filled &= needed
+        lacking = {name for recording in self.recordings for name in needed - recording.keys()}
+        if not lacking:
+            return True
+        if not _runs_as_written(bench, before):
+            return False
+        found = recompute(bench.engine, before, self.recordings, sorted(lacking))
+        for recording, values in zip(self.recordings, found or (), strict=bool(found)):
+            recording.update(values)
+        self._filled |= lacking if found else set()
+        return all(needed <= recording.keys() for recording in self.recordings)
 
     def record(
         self,

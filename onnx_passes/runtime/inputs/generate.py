@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -16,7 +17,7 @@ from onnx_passes.runtime.inputs.dims import Dims, Plan, Symbols, check_dims, pla
 from onnx_passes.runtime.inputs.hints import Hint
 from onnx_passes.runtime.inputs.names import hint_of_name
 from onnx_passes.runtime.inputs.trace import Tracer
-from onnx_passes.runtime.inputs.use import Shape
+from onnx_passes.runtime.inputs.use import Shape, static_shape
 from onnx_passes.runtime.inputs.values import draw, uniform
 from onnx_passes.runtime.interface import did_you_mean
 
@@ -25,6 +26,9 @@ Ranges = Mapping[str, tuple[float, float]]
 SAMPLES = 3
 LARGE = 1 << 17
 """Elements of a sample that make two enough; two pictures of 224 by 224 have more."""
+HUGE = 1 << 26
+"""Elements of all values of one run that make one sample enough: that many values are checked
+by it, and more than that are not kept between checks, so that each would cost another run."""
 
 _HELP = "give reference data, or the shape under `dims` by the name of the input"
 
@@ -48,7 +52,8 @@ def generate(
     Args:
         model: The model; left as it is.
         seed: The same seed gives the same feeds.
-        samples: How many feeds; by default 3, and 2 of large inputs, where a run takes long.
+        samples: How many feeds; by default 3, of large inputs 2, and 1 where a run computes
+            more values than are worth keeping.
         ranges: Least and greatest value, by name of an input.
         dims: Sizes by name of a dynamic dimension (``x[0]`` names an unnamed one), one or
             one a sample; or whole shapes by name of an input.
@@ -112,7 +117,11 @@ def _count(dims: Dims, made: Sequence[Made]) -> int:
     """Return how many samples are enough; sizes that the user gave take turns in all."""
     arrays = made[0].feeds.values() if made and not dims else ()
     elements = sum(array.size for array in arrays if isinstance(array, np.ndarray))
-    return SAMPLES - 1 if elements >= LARGE else SAMPLES
+    if elements < LARGE:
+        return SAMPLES
+    shapes = [static_shape(value) for node in made[0].model.graph for value in node.outputs]
+    computed = sum(math.prod(shape) for shape in shapes if shape is not None)
+    return SAMPLES - 2 if computed >= HUGE else SAMPLES - 1
 
 
 def _check_ranges(ranges: Ranges, inputs: Sequence[ir.Value]) -> None:

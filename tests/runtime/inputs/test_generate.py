@@ -245,3 +245,12 @@ def test_the_model_stays_as_it_was(parse):
     before = ir.to_proto(model).SerializeToString(deterministic=True)
     run_all(model, generate(model))
     assert ir.to_proto(model).SerializeToString(deterministic=True) == before
+
+
+@pytest.mark.parametrize(("side", "count"), [(8, 3), (512, 2), (6000, 1)])
+def test_the_more_a_run_computes_the_fewer_samples_are_made(side, count):
+    text = (
+        f"m (float[{side}, {side}] x) => (float[{side}, {side}] y) {{ t = Exp(x) y = Neg(t) }}"
+    )
+    model = ir.from_onnx_text('<ir_version: 10, opset_import: ["" : 20]> ' + text)
+    assert len(generate(model)) == count
