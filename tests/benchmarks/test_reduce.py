@@ -16,6 +16,8 @@ from benchmarks import reduce
         ({"apart": True}, reduce.CHECK, False),
         ({"apart": True}, reduce.APART, True),
         ({}, reduce.APART, False),
+        ({"wrong": 1.1}, reduce.HEAVY, True),
+        ({}, reduce.HEAVY, False),
     ],
 )
 def test_a_fault_is_planted_and_found(tmp_path, given, check, fails):
