@@ -144,19 +144,21 @@ class Linear:
             return row[:, None] if self._turned else row[None, :]
         if self.node.op_type == "Conv":
             return row.reshape(-1, *[1] * (self.rank - 1))
-        # Weights are [in, out / group, ...], and the inputs of a group lie together.
-        rows, columns = self.weights.shape[:2]
-        if rows % self.group:
-            return None
-        spread = np.repeat(row.reshape(self.group, columns), rows // self.group, axis=0)
-        return spread.reshape(rows, columns, *[1] * (self.rank - 2))
+        return self._by_group(row)
 
     def _by_input(self, row: Array) -> Array | None:
         if self.node.op_type == "Gemm":
             return row[None, :] if self._turned else row[:, None]
         if self.node.op_type == "ConvTranspose":
             return row.reshape(-1, *[1] * (self.rank - 1))
-        # Weights are [out, in / group, ...], and the outputs of a group lie together.
+        return self._by_group(row)
+
+    def _by_group(self, row: Array) -> Array | None:
+        """Spread numbers, of which each group has its own, along the second axis of weights.
+
+        Weights are [out, in / group, ...] or, transposed, [in, out / group, ...]; along the
+        first axis, what is of one group lies together.
+        """
         rows, columns = self.weights.shape[:2]
         if rows % self.group:
             return None

@@ -53,6 +53,7 @@ class FuseAttention(Transformation, RewriteRuleSetPass):
     requires: ClassVar[Any] = ("shape-inference",)
     followed_by: ClassVar[Any] = ("shape-inference",)
     exclusive = True
+    finite_only = True
 
     def pattern(self) -> list[Any]:
         return [_formula, *TAKEN_OVER.patterns]

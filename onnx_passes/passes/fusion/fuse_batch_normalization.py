@@ -6,10 +6,10 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes import passes
+from onnx_passes.passes._support.linear import LAYERS, Linear
+from onnx_passes.passes._support.matches import Array
 from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.base import Op, RewriteRuleSetPass, Transformation, Value, Var
-
-LAYERS = ("Conv", "ConvTranspose", "Gemm")
 
 
 @passes.verify.tolerance
@@ -87,52 +87,21 @@ def _fused(op: Op, x: Value, t: Value, y: Value, **_: Any) -> Value:
     return getattr(op, layer.op_type)(x, weights, bias, **layer.attributes)
 
 
-def _weights(layer: ir.Node, norm: ir.Node) -> tuple[np.ndarray[Any, Any], ...] | None:
+def _weights(node: ir.Node, norm: ir.Node) -> tuple[Array, Array] | None:
     """Return the weights and the bias of the layer that does both."""
+    layer = Linear.of(node)
     scale, shift, mean, variance = (_wide(value) for value in norm.inputs[1:5])
-    stored = constant_of(layer.inputs[1])
-    assert stored is not None, "check has seen to it"
-    weights, channels = _wide(layer.inputs[1]), scale.size
-    bias = np.zeros(channels)
-    if len(layer.inputs) > 2 and layer.inputs[2] is not None:
-        bias = _wide(layer.inputs[2])
-        if layer.op_type == "Gemm" and bias.size == channels and bias.ndim <= 2:
-            bias = bias.reshape(-1) if bias.shape[-1] == channels else bias
-    axis = _channel_axis(layer)
-    if bias.shape != (channels,) or weights.ndim <= axis:
+    if layer is None or scale.shape != (layer.channels,):
         return None
     with np.errstate(all="ignore"):
         epsilon = norm.attributes.get_float("epsilon", 1e-5) or 0.0
         factor = scale / np.sqrt(variance + epsilon)
-        spread = _spread(factor, weights.shape, axis, layer)
-        if spread is None:
+        scaled = layer.scaled(factor)
+        both = None if scaled is None else scaled.shifted(shift - mean * factor)
+        if both is None or both.bias is None:
             return None
-        new = (weights * spread, (bias - mean) * factor + shift)
-        return tuple(array.astype(stored.dtype.numpy()) for array in new)
-
-
-def _channel_axis(layer: ir.Node) -> int:
-    """Return the axis of the weights along which output channels lie."""
-    if layer.op_type == "Gemm":
-        return 0 if layer.attributes.get_int("transB", 0) else 1
-    return 1 if layer.op_type == "ConvTranspose" else 0
-
-
-def _spread(
-    factor: np.ndarray[Any, Any], shape: tuple[int, ...], axis: int, layer: ir.Node
-) -> np.ndarray[Any, Any] | None:
-    """Return a factor for each weight, in a shape that broadcasts with the weights."""
-    if layer.op_type == "ConvTranspose":
-        # Weights are [in, out / group, ...], and the inputs of a group lie together.
-        group = layer.attributes.get_int("group", 1) or 1
-        if shape[0] % group or factor.size != shape[1] * group:
-            return None
-        by_group = factor.reshape(group, 1, shape[1])
-        rows = np.broadcast_to(by_group, (group, shape[0] // group, shape[1]))
-        return rows.reshape(shape[0], shape[1], *[1] * (len(shape) - 2))
-    if factor.size != shape[axis]:
-        return None
-    return factor.reshape([-1 if k == axis else 1 for k in range(len(shape))])
+        dtype = both.dtype.numpy()
+        return both.weights.astype(dtype), both.bias.astype(dtype)
 
 
 def _wide(value: Value | None) -> np.ndarray[Any, Any]:

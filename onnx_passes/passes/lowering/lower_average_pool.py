@@ -7,15 +7,15 @@ import numpy as np
 
 from onnx_passes import passes
 from onnx_passes.passes.base import Op, Value, Var
-from onnx_passes.passes.lowering._base import LoweringPass, Site
+from onnx_passes.passes.lowering._base import Site
+from onnx_passes.passes.lowering._pools import WindowPool
 from onnx_passes.passes.lowering._primitives import Primitives
-from onnx_passes.passes.lowering._windows import gathered, padded, windows_of
 
 
 @passes.verify.tolerance
 @passes.register()
 @passes.register("lower")
-class LowerAveragePool(LoweringPass):
+class LowerAveragePool(WindowPool):
     """Compute AveragePool by ReduceSum, over the windows of its input.
 
     Before: ``AveragePool<kernel_shape, strides, dilations, pads, count_include_pad>(x)``
@@ -30,28 +30,14 @@ class LowerAveragePool(LoweringPass):
     with dilations or windows smaller than the stride, on which engines do not agree.
     """
 
-    since = 9
+    reduction = "ReduceSum"
 
     def pattern(self, op: Op, x: Var) -> Var:
         return op.AveragePool(x, _outputs=["y"])
 
-    def obstacle(self, site: Site) -> str | None:
-        found = windows_of(site, None)
-        if isinstance(found, str):
-            return found
-        full = all(window.inside(padding=False).all() for window in found)
-        return None if full else "a window of it is nothing but padding"
-
     def lowered(self, to: Primitives, site: Site) -> Value:
-        windows = windows_of(site, None)
-        assert not isinstance(windows, str), "an obstacle otherwise"
-        wide = to.widened()
-        x = padded(wide, wide.cast(site.given(0), to.dtype), windows, 0.0)
-        for axis, window in enumerate(windows, 2):
-            if not window.is_whole:
-                x = wide.reduce(
-                    "ReduceSum", gathered(wide, x, window, axis), [axis], keepdims=0
-                )
+        windows, wide = self.windows(site), to.widened()
+        x = self.reduced(wide, wide.cast(site.given(0), to.dtype), windows, 0.0)
         padding = bool(site.integer("count_include_pad", 0))
         sizes = [window.inside(padding=padding) for window in windows]
         return to.cast(wide.node("Div", x, self._divisor(wide, sizes)), wide.dtype)

@@ -1,15 +1,14 @@
 """Compute GlobalAveragePool by ReduceMean."""
 
 from onnx_passes import passes
-from onnx_passes.passes.base import Op, Value, Var
-from onnx_passes.passes.lowering._base import LoweringPass, Site
-from onnx_passes.passes.lowering._primitives import Primitives
+from onnx_passes.passes.base import Op, Var
+from onnx_passes.passes.lowering._pools import GlobalPool
 
 
 @passes.verify.tolerance
 @passes.register()
 @passes.register("lower")
-class LowerGlobalAveragePool(LoweringPass):
+class LowerGlobalAveragePool(GlobalPool):
     """Compute GlobalAveragePool by ReduceMean.
 
     Before: ``GlobalAveragePool(x)``
@@ -22,15 +21,7 @@ class LowerGlobalAveragePool(LoweringPass):
     spatial axes, and those in which one is empty.
     """
 
+    reduction = "ReduceMean"
+
     def pattern(self, op: Op, x: Var) -> Var:
         return op.GlobalAveragePool(x, _outputs=["y"])
-
-    def obstacle(self, site: Site) -> str | None:
-        spatial = (site.dims() or [])[2:]
-        return "it has no spatial axes" if not spatial or 0 in spatial else None
-
-    def lowered(self, to: Primitives, site: Site) -> Value:
-        wide, rank = to.widened(), site.rank()
-        assert rank is not None, "an obstacle otherwise"
-        x = wide.cast(site.given(0), to.dtype)
-        return to.cast(wide.reduce("ReduceMean", x, range(2, rank)), wide.dtype)

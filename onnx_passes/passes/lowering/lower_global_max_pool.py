@@ -1,36 +1,38 @@
 """Compute GlobalMaxPool by ReduceMax."""
 
 from onnx_passes import passes
-from onnx_passes.passes.base import Op, Value, Var
-from onnx_passes.passes.lowering._base import LoweringPass, Site
-from onnx_passes.passes.lowering._primitives import Primitives
+from onnx_passes.passes.base import Op, Var
+from onnx_passes.passes.lowering._base import Site
+from onnx_passes.passes.lowering._pools import GlobalPool, nan_obstacle
 
 
 @passes.verify.tolerance
 @passes.register()
 @passes.register("lower")
-class LowerGlobalMaxPool(LoweringPass):
+class LowerGlobalMaxPool(GlobalPool):
     """Compute GlobalMaxPool by ReduceMax.
 
     Before: ``GlobalMaxPool(x)``
     After:  ``ReduceMax(x)`` over all axes but the first two
 
     Sound because this is how the operator is defined. Half precision is computed in single
-    precision. The contract is a tolerance: engines do not agree on the maximum of a NaN.
+    precision. The contract is a tolerance: minus infinity is a maximum for some engines, and
+    for some it is not.
 
-    Leaves alone: nodes whose type or rank is not known, as in functions; inputs without
-    spatial axes, and those in which one is empty.
+    Leaves alone: nodes without ``assume_no_nan``; those whose type or rank is not known, as in
+    functions; inputs without spatial axes, and those in which one is empty.
+
+    Attributes:
+        assume_no_nan: Whether nodes may be lowered, since no float is NaN. ReduceMax hands NaN
+            on; ONNX Runtime's GlobalMaxPool passes over it, or yields the lowest number.
     """
+
+    assume_no_nan: bool = False
+
+    reduction = "ReduceMax"
 
     def pattern(self, op: Op, x: Var) -> Var:
         return op.GlobalMaxPool(x, _outputs=["y"])
 
     def obstacle(self, site: Site) -> str | None:
-        spatial = (site.dims() or [])[2:]
-        return "it has no spatial axes" if not spatial or 0 in spatial else None
-
-    def lowered(self, to: Primitives, site: Site) -> Value:
-        wide, rank = to.widened(), site.rank()
-        assert rank is not None, "an obstacle otherwise"
-        x = wide.cast(site.given(0), to.dtype)
-        return to.cast(wide.reduce("ReduceMax", x, range(2, rank)), wide.dtype)
+        return nan_obstacle(site, self.assume_no_nan) or super().obstacle(site)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any, TypeAlias
 
 import onnx_ir as ir
@@ -27,7 +28,7 @@ def rules_of(subject: RuleLike) -> list[RewriteRule]:
     """
     if isinstance(subject, type):
         try:
-            subject = subject()
+            subject = for_certificate(subject)
         except TypeError as error:
             raise UsageError(
                 f"rule class {subject.__name__} cannot be made without arguments: {error}",
@@ -59,6 +60,25 @@ def rules_of(subject: RuleLike) -> list[RewriteRule]:
         )
     name = str(getattr(subject, "name", type(subject).__name__))
     return [RewriteRule(pattern, rewrite, getattr(subject, "check", None), name=name)]
+
+
+def for_certificate(cls: type[Any]) -> Any:
+    """Return a pass as it is certified: with what it may be told to assume.
+
+    A guard that asks for an assumption admits little without it. What is assumed is not
+    tested against: see ``assumes_finite``.
+    """
+    names = [n for n in _fields(cls) if n.startswith("assume_")]
+    return cls(**dict.fromkeys(names, True))
+
+
+def assumes_finite(cls: type[Any]) -> bool:
+    """Whether a pass speaks of finite numbers alone: it says so, or may be told to."""
+    return bool(getattr(cls, "finite_only", False)) or "assume_no_nan" in _fields(cls)
+
+
+def _fields(cls: type[Any]) -> list[str]:
+    return [name for kind in cls.__mro__ for name in inspect.get_annotations(kind)]
 
 
 def apply_rule(rule: RewriteRule, model: ir.Model) -> ir.Model | None:

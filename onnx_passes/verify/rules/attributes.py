@@ -106,6 +106,7 @@ _ATTRIBUTES: dict[str, Callable[[Chooser, str, int], Any]] = {
     "max": _bounds,
     "start": lambda c, _, rank: int(c.pick((0, 1, -1))),
     "end": lambda c, _, rank: int(c.pick((1, 2, -1))),
+    "num_groups": lambda c, _, rank: int(c.pick((1, 2))),
     "num_heads": lambda c, _, rank: int(c.pick((1, 2))),
     "q_num_heads": lambda c, _, rank: 2,
     "kv_num_heads": lambda c, _, rank: 2,

@@ -12,6 +12,8 @@ from onnxscript.rewriter import RewriteRule
 from onnx_passes.verify.rules.arithmetic import Unsupported
 from onnx_passes.verify.rules.attributes import attribute_value
 from onnx_passes.verify.rules.call import OPERATORS, Tensor, scalars
+from onnx_passes.verify.rules.hints import Guide, Spec
+from onnx_passes.verify.rules.hints_of_passes import hint_of
 from onnx_passes.verify.rules.literals import guarded
 from onnx_passes.verify.rules.measuring import measured
 from onnx_passes.verify.rules.operands import Chooser, Operand, Shape
@@ -58,6 +60,7 @@ class Builder:
         self._nodes: list[ir.Node] = []
         chooser.prefer({n.op_type for n in self._pattern})
         self._guarded = guarded(rule)
+        self._guide = Guide(hint_of(rule.name), chooser)
         options = [o for o in OPSETS if fits(self._pattern, o)]
         if not options:
             raise CannotInstantiate
@@ -170,8 +173,12 @@ class Builder:
                     operands.append(None)  # an optional input may be left out by an empty name
                     known.append(None)
                     continue
-                operand = self._variable(
-                    None, None, self._choose.operand(op_type, index, known)
+                names = (f"{v.name or op_type}.{index}" for v in pattern.outputs)
+                spec = self._guide.spec(*names, f"{op_type}.{index}")
+                operand = (
+                    self._variable(None, None, self._choose.operand(op_type, index, known))
+                    if spec is None
+                    else self._specified(None, None, spec)
                 )
                 operands.append(operand)
                 known.append(self._tensors[operand].shape)
@@ -196,6 +203,11 @@ class Builder:
         key = self._key(pattern)
         if key in self._values:
             return self._values[key]
+        spec = self._guide.spec(pattern.name)
+        if spec is not None and not (
+            pattern.can_match_none and self._choose.rng.random() < 0.4
+        ):
+            return self._specified(key, pattern.name, spec)
         operand = self._choose.operand(op_type, index, known)
         wanted = self._guarded.get(pattern.name, [])
         if wanted and self._choose.rng.random() < 0.8:
@@ -207,6 +219,32 @@ class Builder:
         if pattern.can_match_none and self._choose.rng.random() < 0.4:
             return None
         return self._variable(key, pattern.name, operand)
+
+    def _specified(self, key: Any, name: str | None, spec: Spec) -> ir.Value:
+        """Return the operand that a hint describes."""
+        if spec.node:
+            return self._computed(key, spec)
+        operand = self._guide.operand(spec)
+        array = self._guide.content(spec, operand)
+        if array is not None:
+            return self._constant(key, array, name)
+        return self._variable(key, name, operand)
+
+    def _computed(self, key: Any, spec: Spec) -> ir.Value:
+        """Return the result of a node that a hint describes, made for this operand alone."""
+        inputs = []
+        for name in spec.of:
+            if name not in self._values:
+                own = self._guide.spec(name)
+                if own is None:
+                    raise Unsupported("a hint that is not followed")
+                self._specified(name, name, own)
+            inputs.append(self._values[name])
+        node = ir.node(spec.node, inputs, attributes=dict(spec.attributes))
+        self._append(node)
+        if node.outputs[0] not in self._tensors:
+            raise Unsupported(f"{spec.node} of which nothing is known")
+        return self._remember(key, node.outputs[0], self._tensors[node.outputs[0]])
 
     def _variable(self, key: Any, name: str | None, operand: Operand) -> ir.Value:
         choose = self._choose
@@ -286,6 +324,8 @@ class Builder:
         return given
 
     def _attribute(self, op_type: str, name: str, known: list[Shape | None]) -> Any:
+        for hinted in self._guide.attribute(op_type, name):
+            return hinted
         return attribute_value(self._choose, op_type, name, known)
 
     def _unmentioned(

@@ -27,6 +27,11 @@ class Tensor:
     data: ObjectArray
     dtype: ir.DataType
 
+    def __post_init__(self) -> None:
+        # numpy hands out the bare element where an index leaves no axis.
+        if not isinstance(self.data, np.ndarray):
+            object.__setattr__(self, "data", scalars([self.data], ()))
+
     @property
     def shape(self) -> tuple[int, ...]:
         """The shape."""

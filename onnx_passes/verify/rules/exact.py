@@ -84,6 +84,9 @@ def _prove(base: Judgement, pair: Pair, replayer: Replayer, effort: Effort) -> J
     if argument is not None:
         asked = replace(base, method="scalar argument", coverage=argument.coverage)
         result = _ask(asked, pair, argument, replayer, effort, reasons)
+    if result is None and (filled := scalar_argument(pair, numbers=True)) is not None:
+        asked = replace(base, method="scalar argument", coverage=filled.coverage)
+        result = _ask(asked, pair, filled, replayer, effort, reasons)
     if result is None:
         result = _by_blocks(base, pair, reasons)
     if result is None and argument is None:

@@ -6,15 +6,18 @@ import time
 from collections import Counter
 from dataclasses import dataclass, field, replace
 
+import numpy as np
+import onnx_ir as ir
 from onnxscript.rewriter import RewriteRule
 
 from onnx_passes.contracts import Contract, Equality, Tolerance
+from onnx_passes.verify.rules.draws import Hits
 from onnx_passes.verify.rules.fuzz_check import Examiner, Fault
 from onnx_passes.verify.rules.fuzz_error import Error
 from onnx_passes.verify.rules.fuzz_shrink import shrunk
 from onnx_passes.verify.rules.generate import Candidate, candidates
 from onnx_passes.verify.rules.replay import samples
-from onnx_passes.verify.rules.running import Feeds
+from onnx_passes.verify.rules.running import Array, Feeds
 
 MODELS, ATTEMPTS, SAMPLES = 200, 8000, 6
 
@@ -41,6 +44,7 @@ class Tested:
         out_of_time: Whether the time ended before the models did; only then does a second
             run with the same seed not repeat the first.
         seed: Of all choices.
+        finite: Whether no input was NaN or infinite.
     """
 
     models: int = 0
@@ -57,6 +61,7 @@ class Tested:
     arguable: Fault | None = None
     out_of_time: bool = False
     seed: int = 0
+    finite: bool = False
 
     @property
     def fault(self) -> Fault | None:
@@ -87,6 +92,7 @@ def fuzz_rule(
     allowed: frozenset[str] = frozenset(),
     faults: int = 1,
     declared: Tolerance | None = None,
+    finite: bool = False,
 ) -> Tested:
     """Test a rule on models built from its pattern.
 
@@ -101,13 +107,19 @@ def fuzz_rule(
         allowed: Parts of the interface that the rule may change.
         faults: Ends after so many faults of different sorts.
         declared: The tolerance that the errors found are held against.
+        finite: Whether NaN and infinities are kept from the inputs.
     """
     end = time.monotonic() + seconds
-    tested = Tested(seed=seed)
+    tested = Tested(seed=seed, finite=finite)
     examiner = Examiner(rule, allowed, declared)
-    for group in candidates(rule, attempts=ATTEMPTS, seed=seed, fired=tested.dtypes):
+    hits = Hits(np.random.default_rng(seed))
+    for group in candidates(rule, attempts=ATTEMPTS, seed=seed, hits=hits):
         tested.attempts += 1
-        for candidate in _firing(examiner, group):
+        fired = _firing(examiner, group)
+        if fired:
+            opset = fired[0].model.graph.opset_imports[""]
+            hits.add((fired[0].dtype, opset), fired[0].trace)
+        for candidate in fired:
             if time.monotonic() > end:
                 tested.out_of_time = True
                 return tested
@@ -131,6 +143,8 @@ def _firing(examiner: Examiner, group: list[Candidate]) -> list[Candidate]:
 
 def _judge(examiner: Examiner, candidate: Candidate, tested: Tested) -> None:
     feeds = feeds_of(candidate, tested.seed + tested.attempts)
+    if tested.finite:
+        feeds = [{name: _finite(array) for name, array in feed.items()} for feed in feeds]
     trial = examiner.examine(candidate.model, candidate.kind, feeds)
     if not trial.sound or not trial.fired:
         return
@@ -154,6 +168,13 @@ def _judge(examiner: Examiner, candidate: Candidate, tested: Tested) -> None:
             tested.faults.append(replace(shrunk(examiner, trial.fault, feeds), sort=sort))
     elif trial.inexact is not None and tested.inexact is None:
         tested.inexact = shrunk(examiner, trial.inexact, feeds)
+
+
+def _finite(array: Array) -> Array:
+    if not ir.DataType.from_numpy(array.dtype).is_floating_point():
+        return array
+    usual = np.isfinite(array.astype(np.float64))
+    return np.where(usual, array, np.ones((), array.dtype))
 
 
 def feeds_of(candidate: Candidate, seed: int) -> list[Feeds]:

@@ -11,6 +11,7 @@ from onnxscript.rewriter import RewriteRule
 from onnx_passes.contracts import Equality, Tolerance, contracts_of
 from onnx_passes.errors import UsageError
 from onnx_passes.passes.patterns import rule_name
+from onnx_passes.verify.rules.applying import assumes_finite
 from onnx_passes.verify.rules.fuzz import Tested, fuzz_rule
 from onnx_passes.verify.rules.fuzz_check import Fault
 from onnx_passes.verify.rules.proof import NEAR
@@ -37,6 +38,7 @@ def verdict_of(subject: Any, rule: RewriteRule, job: Job) -> dict[str, Any]:
         (c for c in contracts_of(cls) if isinstance(c, Equality | Tolerance)), None
     )
     tested = proof = None
+    finite = assumes_finite(cls)
     if job.level != "prove":
         tested = fuzz_rule(
             rule,
@@ -46,6 +48,7 @@ def verdict_of(subject: Any, rule: RewriteRule, job: Job) -> dict[str, Any]:
             allowed=allowed,
             faults=job.faults,
             declared=declared if isinstance(declared, Tolerance) else None,
+            finite=finite,
         )
     unproved = ""
     if job.level != "test":
@@ -67,6 +70,7 @@ def verdict_of(subject: Any, rule: RewriteRule, job: Job) -> dict[str, Any]:
         "claim": _claim(proof) if verdict == "proved" else "",
         "contract": None if contract is None else str(contract),
         "declared": None if declared is None else str(declared),
+        "assumes": "no input is NaN or infinite" if finite else "",
         "disagrees": disagrees,
         "arguable": verdict == "refuted" and _arguable(tested, proof),
         "tested": None if tested is None else _tested(tested),

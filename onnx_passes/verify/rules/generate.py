@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,7 +12,9 @@ from onnxscript.rewriter import RewriteRule
 
 from onnx_passes.verify.rules.arithmetic import Unsupported
 from onnx_passes.verify.rules.building import Builder, CannotInstantiate
+from onnx_passes.verify.rules.draws import Draw, Draws, Hits
 from onnx_passes.verify.rules.generate_variants import VARIANTS, followed
+from onnx_passes.verify.rules.hints_of_passes import hint_of
 from onnx_passes.verify.rules.literals import literals
 from onnx_passes.verify.rules.operands import Chooser, Shape
 
@@ -24,6 +26,9 @@ TYPES = (
     _T.UINT16,
 )
 """Element types in the order in which they are tried."""
+
+_SAME_TYPE = 0.85
+"""How often a model that is varied keeps its element type."""
 
 _EVERY = 5
 """One model in so many is tried in surroundings."""
@@ -44,6 +49,7 @@ class Candidate:
         dtype: The element type it was built for.
         near: Whether a constant lies beside the number that the pattern or guard spells out,
             within the tolerance with which it is still taken for it.
+        trace: What was drawn for it.
     """
 
     kind: str
@@ -51,6 +57,7 @@ class Candidate:
     ports: tuple[ir.Value, ...]
     dtype: str
     near: bool = False
+    trace: tuple[Draw, ...] = ()
 
 
 class EdgeChooser(Chooser):
@@ -77,7 +84,7 @@ def candidates(
     *,
     attempts: int,
     seed: int,
-    fired: Mapping[str, int] | None = None,
+    hits: Hits | None = None,
 ) -> Iterator[list[Candidate]]:
     """Yield groups of candidates: the pattern alone, then in each of the surroundings.
 
@@ -88,14 +95,20 @@ def candidates(
         rule: The rule whose pattern is walked.
         attempts: How many random models are tried.
         seed: Of the choices.
-        fired: Element types on which the rule has fired, kept up to date by the caller: once
-            all were tried, every second model is of one of these.
+        hits: What was drawn where the rule has fired, kept up to date by the caller: every
+            second model varies one of these.
     """
     rng = np.random.default_rng(seed)
+    hits, hint = Hits(rng) if hits is None else hits, hint_of(rule.name)
     numbers = probed(literals(rule))
     for attempt in range(attempts):
-        dtype = _dtype(attempt, fired or {})
-        chooser = EdgeChooser(rng, dtype, numbers)
+        dtype, draws = TYPES[attempt // 2 % len(TYPES)], Draws(rng)
+        if attempt % 2 and hits:
+            (name, _), draws = hits.pick()
+            dtype = ir.DataType[name.upper()] if rng.random() < _SAME_TYPE else dtype
+        elif hint is not None and hint.types and rng.random() < _SAME_TYPE / 2:
+            dtype = hint.types[int(rng.integers(len(hint.types)))]
+        chooser = EdgeChooser(draws, dtype, numbers)
         chooser.edges = 0.6 if attempt % 3 == 0 else 0.25
         try:
             model = Builder(rule, chooser, measures=True).build()
@@ -112,11 +125,5 @@ def candidates(
                 made = variant(base)
                 if made is not None:
                     group.append((kind, *made))
-        yield [Candidate(k, m, p, dtype.name.lower(), chooser.near) for k, m, p in group]
-
-
-def _dtype(attempt: int, fired: Mapping[str, int]) -> ir.DataType:
-    if attempt >= 2 * len(TYPES) and attempt % 2 and fired:
-        names = sorted(fired)
-        return ir.DataType[names[attempt // 2 % len(names)].upper()]
-    return TYPES[attempt % len(TYPES)]
+        trace, kind = tuple(draws.trace), dtype.name.lower()
+        yield [Candidate(k, m, p, kind, chooser.near, trace) for k, m, p in group]

@@ -11,6 +11,8 @@ from onnxscript.rewriter import RewriteRule
 from onnx_passes.verify.rules.applying import apply_rule
 from onnx_passes.verify.rules.arithmetic import Unsupported
 from onnx_passes.verify.rules.building import Builder, CannotInstantiate
+from onnx_passes.verify.rules.draws import Draws, Hits
+from onnx_passes.verify.rules.hints_of_passes import hint_of
 from onnx_passes.verify.rules.literals import literals
 from onnx_passes.verify.rules.operands import Chooser
 from onnx_passes.verify.rules.replay import Replayer, samples
@@ -43,13 +45,20 @@ def instances(
     rng = np.random.default_rng(seed)
     numbers = literals(rule)
     seen: set[str] = set()
+    hits, hint = Hits(rng), hint_of(rule.name)
     for attempt in range(attempts):
         if len(seen) >= limit:
             return
         # The common type first: most rules are about it, and others may be refused.
-        dtype = _TYPES[attempt % len(_TYPES)]
+        dtype, draws = _TYPES[attempt % len(_TYPES)], Draws(rng)
+        # Fresh ones first: variations of one template would crowd out the other types.
+        if attempt % 2 and hits and attempt > attempts // 4:
+            (name, _), draws = hits.pick()
+            dtype = ir.DataType[name]
+        elif hint is not None and hint.types and attempt % 3:
+            dtype = hint.types[attempt % len(hint.types)]
         try:
-            chooser = Chooser(rng, dtype, numbers)
+            chooser = Chooser(draws, dtype, numbers)
             chooser.slack = near
             model = Builder(rule, chooser).build()
         except (CannotInstantiate, Unsupported, OverflowError):
@@ -63,6 +72,7 @@ def instances(
         for candidate in (model, _followed(model)):
             if candidate is not None and _fires(rule, candidate) and _runs(candidate):
                 seen.add(key)
+                hits.add((dtype.name, model.graph.opset_imports[""]), tuple(draws.trace))
                 yield candidate
                 break
 

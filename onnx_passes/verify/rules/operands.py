@@ -14,6 +14,8 @@ import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
+from onnx_passes.verify.rules.draws import Draws
+
 Shape: TypeAlias = tuple[int, ...]
 
 # Sizes of 3 and more, so that a rule which forgets to fold an axis shows itself.
@@ -42,9 +44,7 @@ class Operand:
 class Chooser:
     """Random choices for one template, of one element type."""
 
-    def __init__(
-        self, rng: np.random.Generator, dtype: ir.DataType, numbers: Sequence[float]
-    ) -> None:
+    def __init__(self, rng: Draws, dtype: ir.DataType, numbers: Sequence[float]) -> None:
         """Choose by ``rng``; ``numbers`` are what attributes and constants may be.
 
         ``near`` says afterwards whether a constant is only almost the number asked for, which
@@ -289,7 +289,9 @@ def _gather(c: Chooser, index: int, known: Sequence[Shape | None]) -> Operand:
         return c.data(c.pick(((4, 3), (3, 2, 3))))
     if c.rng.random() < 0.3:
         return Operand((), ir.DataType.INT64, (c.pick((0, 1, -1)),), True)
-    return c.integers(*c.pick(((0,), (0, 2), (1, 0, 2))))
+    shape = _first(known, (4, 3))
+    whole = (tuple(range(shape[0])), tuple(range(shape[-1]))) if shape else ()
+    return c.integers(*c.pick(((0,), (0, 2), (1, 0, 2), *whole)))
 
 
 def _pad(c: Chooser, index: int, known: Sequence[Shape | None]) -> Operand:
@@ -349,6 +351,18 @@ def _dropout(c: Chooser, index: int, known: Sequence[Shape | None]) -> Operand:
     return c.data(c.shape()) if index == 0 else c.data((), constant=True)
 
 
+def _channelwise(c: Chooser, index: int, known: Sequence[Shape | None]) -> Operand:
+    x = _first(known, (2, 4, 3))
+    shapes = ((1, 2, 3, 3), (2, 4, 5), (1, 4, 2, 2), (2, 6, 3))
+    return c.data(c.pick(shapes) if index == 0 else x[1:2])
+
+
+def _heads(c: Chooser, index: int, known: Sequence[Shape | None]) -> Operand:
+    q = _first(known, (1, 2, 3, 4))
+    shapes = ((1, 2, 3, 4), (2, 2, 3, 4), (1, 3, 4, 4))
+    return c.data(c.pick(shapes) if index == 0 else q)
+
+
 _REDUCTIONS = ("Sum", "Mean", "Max", "Min", "Prod", "L1", "L2", "SumSquare", "LogSum")
 _Rule: TypeAlias = Callable[[Chooser, int, Sequence[Shape | None]], Operand]
 _OPERANDS: dict[str, _Rule] = {
@@ -376,6 +390,9 @@ _OPERANDS: dict[str, _Rule] = {
     "Pad": _pad,
     "Concat": _concat,
     "Split": _split,
+    "InstanceNormalization": _channelwise,
+    "GroupNormalization": _channelwise,
+    "Attention": _heads,
     "LayerNormalization": _norm,
     "RMSNormalization": _norm,
 }

@@ -43,7 +43,13 @@ def judge_ieee(pair: Pair, replayer: Replayer, effort: Effort) -> Judgement:
         judgement = refuted(base, "replay", found)
     else:
         by_blocks = _by_blocks(base, pair) if found is None else None
-        judgement = by_blocks or _by_z3(base, pair, replayer, effort, found)
+        judgement = by_blocks or _by_z3(
+            base, pair, replayer, effort, found, scalar_argument(pair)
+        )
+        filled = scalar_argument(pair, numbers=True)
+        if judgement.outcome == Outcome.UNDECIDED and filled is not None:
+            again = _by_z3(base, pair, replayer, effort, found, filled)
+            judgement = again if again.outcome == Outcome.PROVED else judgement
     return replace(judgement, seconds=time.perf_counter() - start)
 
 
@@ -76,8 +82,8 @@ def _by_z3(
     replayer: Replayer,
     effort: Effort,
     found: Counterexample | None,
+    argument: ScalarArgument | None,
 ) -> Judgement:
-    argument = scalar_argument(pair)
     if argument is not None:
         coverage = argument.coverage
     else:

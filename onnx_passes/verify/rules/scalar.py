@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 import onnx_ir as ir
 
 from onnx_passes.verify.rules.arithmetic import Semantics
-from onnx_passes.verify.rules.call import Tensor, scalars
+from onnx_passes.verify.rules.call import Tensor, constant, scalars
 from onnx_passes.verify.rules.operators.pointwise import POINTWISE
 from onnx_passes.verify.rules.pairs import Pair
 from onnx_passes.verify.rules.proof import Coverage
@@ -44,28 +44,48 @@ class ScalarArgument:
         pair: The graphs.
         coverage: What a proof on scalars covers.
         shared: Constants of more than one element that both sides have, taken as unknowns.
+        filled: Constants of more than one element that are all the same number.
     """
 
     pair: Pair
     coverage: Coverage
     shared: Mapping[str, ir.DataType] = field(default_factory=dict)
+    filled: Mapping[str, ir.TensorProtocol] = field(default_factory=dict)
 
     def unknowns(self, semantics: Semantics) -> dict[str, Tensor]:
-        """Return one unknown scalar per input and shared constant."""
+        """Return one unknown scalar per input and shared constant, and those known."""
         typed = {str(v.name): v.dtype for v in self.pair.inputs if v.dtype is not None}
-        return {
+        unknown = {
             name: Tensor(scalars([semantics.variable(name, dtype)], ()), dtype)
             for name, dtype in {**typed, **self.shared}.items()
         }
+        known = {
+            name: constant(tensor.numpy().reshape(-1)[:1].reshape(()), tensor.dtype, semantics)
+            for name, tensor in self.filled.items()
+        }
+        return {**unknown, **known}
 
 
-def scalar_argument(pair: Pair) -> ScalarArgument | None:
-    """Return the pair reduced to scalars, or None where it is not pointwise throughout."""
-    shared = pair.shared_constants
-    before, after = (_reach(m, shared) for m in (pair.before, pair.after))
+def scalar_argument(pair: Pair, *, numbers: bool = False) -> ScalarArgument | None:
+    """Return the pair reduced to scalars, or None where it is not pointwise throughout.
+
+    Args:
+        pair: The graphs.
+        numbers: Whether constants of several elements that are all the same are that number,
+            instead of unknowns; None where there are no such constants.
+    """
+    filled = _filled(pair) if numbers else {}
+    if numbers and not filled:
+        return None
+    shared = {k: v for k, v in pair.shared_constants.items() if k not in filled}
+    whole = {**shared, **{name: t.dtype for name, t in filled.items()}}
+    before, after = (_reach(m, whole) for m in (pair.before, pair.after))
     if before is None or after is None:
         return None
     conditions = dict.fromkeys(pair.constants())
+    for name, tensor in filled.items():
+        number = tensor.numpy().reshape(-1)[0]
+        conditions[f"constant {name} = {number} in each element"] = None
     least_rank = 0
     for old, new in zip(before, after, strict=True):
         for name in sorted(new.bounds - old.bounds):
@@ -83,8 +103,24 @@ def scalar_argument(pair: Pair) -> ScalarArgument | None:
     if least_rank:
         conditions[f"the inputs have rank {least_rank} or more"] = None
     return ScalarArgument(
-        pair, Coverage(True, "all ranks and sizes", tuple(conditions)), dict(shared)
+        pair, Coverage(True, "all ranks and sizes", tuple(conditions)), dict(shared), filled
     )
+
+
+def _filled(pair: Pair) -> dict[str, ir.TensorProtocol]:
+    """Return the constants of several elements that are one number, where names are clear."""
+    found: dict[str, ir.TensorProtocol] = {}
+    for model in (pair.before, pair.after):
+        for name, value in model.graph.initializers.items():
+            tensor = value.const_value
+            if tensor is None or tensor.size <= 1 or value.is_graph_input():
+                continue
+            array = tensor.numpy().reshape(-1)
+            one = bool((array == array[0]).all())
+            if not one or (name in found and found[name].numpy().flat[0] != array[0]):
+                return {}
+            found[name] = tensor
+    return found
 
 
 def _reach(model: ir.Model, shared: Mapping[str, ir.DataType]) -> list[Reach] | None:

@@ -11,7 +11,7 @@ import onnx_ir as ir
 MAIN = frozenset({"", "ai.onnx"})
 """Names of the main domain."""
 
-OPSETS = (18, 18, 18, 21, 13, 11, 9, 23, 20, 14)
+OPSETS = (18, 18, 18, 21, 13, 11, 9, 23, 20, 14, 24, 26)
 """Opsets of models; repeated ones are tried more often.
 
 The old ones have attributes that became inputs, the new ones operators.

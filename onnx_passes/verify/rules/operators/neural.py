@@ -85,6 +85,25 @@ def _normalized(
     return [a.div(v, root) for v in row]
 
 
+@operator("InstanceNormalization", "GroupNormalization")
+def _(call: Call) -> Tensor:
+    x, scale, bias = (call.required(i) for i in range(3))
+    whole, channels = call.node.op_type == "InstanceNormalization", x.shape[1]
+    if len(x.shape) < 3 or (not whole and call.opset < 21):
+        raise Unsupported(f"{call.node.op_type} of this rank or opset")
+    groups = channels if whole else call.integer("num_groups", 1)
+    epsilon, a = call.number("epsilon", 1e-5), Algebra(call, x.dtype)
+    rows = x.data.reshape((x.shape[0], groups, -1))
+    result = np.empty(rows.shape, np.object_)
+    for index in np.ndindex(*rows.shape[:2]):
+        row = list(rows[index])
+        result[index] = scalars(_normalized(call, a, row, epsilon, True), (len(row),))
+    normal = Tensor(result.reshape(x.shape), x.dtype)
+    by_channel = (channels, *([1] * (len(x.shape) - 2)))
+    scale, bias = (Tensor(p.data.reshape(by_channel), p.dtype) for p in (scale, bias))
+    return elementwise(a.add, x.dtype, elementwise(a.mul, x.dtype, normal, scale), bias)
+
+
 @operator("MaxPool")
 def _(call: Call) -> Tensor:
     if len([o for o in call.node.outputs if o.name]) > 1:
@@ -137,7 +156,7 @@ def _(call: Call) -> Tensor:
     maximum = call.node.op_type == "GlobalMaxPool"
     values = []
     for n, c in np.ndindex(*x.shape[:2]):
-        terms = list(x.data[n, c].reshape(-1))
+        terms = list(x.data[n, c, ...].reshape(-1))
         if not call.semantics.expands and len(terms) > 1:
             values.append(a.function(call.node.op_type, *terms))
         elif maximum:

@@ -1,0 +1,93 @@
+"""Random draws that are remembered, so that what fired once is varied, not sought anew."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+_AHEAD = 8
+"""How far a remembered draw may lie beyond its place, where a choice before it has changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Draw:
+    """One draw: what was asked for, and what came."""
+
+    kind: str
+    asked: tuple[Any, ...]
+    value: Any
+
+
+class Draws:
+    """Draws from a generator, or from what was drawn before, with some of it drawn anew.
+
+    A pattern of many nodes fires on one random model in hundreds. Most of the choices behind
+    such a model are what makes it fire; with one or two of them changed it often still does,
+    and where it does not, it is a near miss.
+
+    Attributes:
+        trace: What has been drawn so far.
+    """
+
+    def __init__(
+        self, rng: np.random.Generator, old: tuple[Draw, ...] = (), changes: int = 1
+    ) -> None:
+        """Draw from ``rng``, or repeat ``old`` but for ``changes`` places."""
+        self._rng, self._old, self._place = rng, old, 0
+        self._anew = {int(rng.integers(len(old))) for _ in range(changes)} if old else set()
+        self.trace: list[Draw] = []
+
+    def random(self) -> float:
+        """Return a number from 0 to below 1."""
+        return float(self._drawn("random"))
+
+    def integers(self, *asked: Any) -> Any:
+        """Return integers, as ``numpy.random.Generator.integers`` does."""
+        return self._drawn("integers", *asked)
+
+    def permutation(self, count: int) -> Any:
+        """Return the numbers below ``count`` in some order."""
+        return self._drawn("permutation", count)
+
+    def _drawn(self, kind: str, *asked: Any) -> Any:
+        value = self._remembered(kind, asked)
+        if value is None:
+            value = getattr(self._rng, kind)(*asked)
+        self.trace.append(Draw(kind, asked, value))
+        return value
+
+    def _remembered(self, kind: str, asked: tuple[Any, ...]) -> Any:
+        for place in range(self._place, min(self._place + _AHEAD, len(self._old))):
+            draw = self._old[place]
+            if draw.kind == kind and draw.asked == asked:
+                self._place = place + 1
+                return None if place in self._anew else draw.value
+        return None
+
+
+class Hits:
+    """What was drawn for models on which a rule fired, by element type and opset."""
+
+    def __init__(self, rng: np.random.Generator) -> None:
+        """Choose among them by ``rng``."""
+        self._rng = rng
+        self._traces: dict[tuple[str, int], list[tuple[Draw, ...]]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._traces)
+
+    def add(self, kind: tuple[str, int], trace: tuple[Draw, ...]) -> None:
+        """Keep what was drawn for a model that fired; the latest of many are kept."""
+        traces = self._traces.setdefault(kind, [])
+        traces.append(trace)
+        del traces[:-40]
+
+    def pick(self) -> tuple[tuple[str, int], Draws]:
+        """Return type and opset of a model, and draws that vary it: rare kinds as often."""
+        kinds = sorted(self._traces)
+        kind = kinds[int(self._rng.integers(len(kinds)))]
+        traces = self._traces[kind]
+        old = traces[int(self._rng.integers(len(traces)))]
+        return kind, Draws(self._rng, old, int(self._rng.geometric(0.5)))

@@ -1,0 +1,178 @@
+"""Hints for those passes of this project whose guards random shapes do not meet."""
+
+from __future__ import annotations
+
+import math
+
+import onnx_ir as ir
+
+from onnx_passes.verify.rules.hints import Hint, Spec, data, filled, ints
+
+_LAST = ints("-1", "-1", "-1", "-2 -1")
+_WIDTH = ir.DataType.FLOAT
+
+_SQUARES = {
+    "x": data("b s d", "s d", "b h s d"),
+    "variance.1": _LAST,
+    "epsilon": filled("", 1e-5, 1e-6, 1e-12, 0.1),
+}
+_MEAN = {
+    "ReduceMean.axes": ([-1],),
+    "ReduceMean.keepdims": (1, None),
+    "ReduceMean.noop_with_empty_axes": (None,),
+}
+_PRECISE = (ir.DataType.FLOAT, ir.DataType.DOUBLE)
+_OF_SQUARES = Hint(_SQUARES, _MEAN, _PRECISE)
+_OF_DEVIATIONS = Hint({**_SQUARES, "mean.1": _LAST}, _MEAN, _PRECISE)
+_CAST_NORMALIZATION = Hint(
+    {"x": data("b s d", "s d"), "s": filled("d", 1.0, dtype=_WIDTH)},
+    {"Cast.to": (int(ir.DataType.FLOAT16),)},
+    (ir.DataType.FLOAT16,),
+)
+_HEADS = {
+    "Attention.scale": (0.5, 0.25, None),
+    "Attention.q_num_heads": (None,),
+    "Attention.kv_num_heads": (None,),
+}
+_FACTOR = Hint(
+    {
+        "q": data("b h s d"),
+        "k": data("b h t d"),
+        "v": data("b h t e"),
+        "c": filled("", 0.5, 2.0, 8.0, 0.125),
+        "Attention.3": data("s t"),
+    },
+    _HEADS,
+    (_WIDTH,),
+)
+_TABLE = tuple(
+    Spec(dims, doubled=True) for dims in ("s 2*e", "1 1 s 2*e", "1 s 2*e", "b 1 s 2*e")
+)
+_JOINED = Spec(node="Concat", of=("half", "half"), attributes={"axis": -1})
+
+HINTS: dict[str, Hint] = {
+    "eliminate-noop-scatter": Hint(
+        {
+            "x": data("a b", "a b c"),
+            "i": (Spec("a b", along=0), Spec("0 b", along=0), Spec("0 1", along=0)),
+            "u": data("a b", "0 b"),
+        },
+        {"ScatterElements.axis": (0, None), "Scatter.axis": (0, None)},
+    ),
+    "fuse-attention[0]": Hint(
+        {
+            "q": data("b h s d"),
+            "k": data("b h t d", "b h t d", "b t h d"),
+            "v": data("b h t e"),
+            "c": filled("", 0.5, 2.0, 8.0, 0.125),
+            "f": filled("", 0.5, 2.0),
+            "zero": filled("", 0.0),
+            "mask": tuple(
+                Spec(dims, mixed=(0.0, -1.0, 2.5, *low))
+                for dims in ("s t", "1 1 s t", "b h s t", "1 t")
+                for low in ((), (-1e9,), (-math.inf,))
+            ),
+        },
+        {
+            "Transpose.perm": ([0, 1, 3, 2], [0, 1, 3, 2], [0, 2, 3, 1]),
+            "Softmax.axis": (-1, 3, None),
+        },
+        (_WIDTH,),
+    ),
+    "fuse-attention[1]": _FACTOR,
+    "fuse-attention[2]": _FACTOR,
+    "fuse-attention[3]": Hint(
+        {
+            "q": data("b h*r s d"),
+            "k": data("b h t d"),
+            "v": data("b h t e"),
+            "k_axes": ints("2"),
+            "v_axes": ints("2"),
+            "k_sizes": ints("b h r t d"),
+            "v_sizes": ints("b h r t e"),
+            "k_shape": ints("b h*r t d"),
+            "v_shape": ints("b h*r t e"),
+            "Attention.3": data("s t"),
+        },
+        _HEADS,
+        (_WIDTH,),
+    ),
+    "fuse-group-normalization[0]": Hint(
+        {
+            "x": data("n g*p h w", "n g*p h"),
+            "groups.1": ints("0 g -1", "n g -1"),
+            "s": filled("g", 1.0),
+            "b": filled("g", 0.0),
+            "y.1": (Spec(node="Shape", of=("x",)),),
+        },
+        {"Reshape.allowzero": (None,)},
+        (_WIDTH,),
+    ),
+    "fuse-group-normalization": Hint(
+        {
+            "x": data("n 2*p h w", "n 2*p h"),
+            "s": filled("2*p", 1.0),
+            "b": filled("2*p", 0.0),
+            "w": data("2*p 1 1", "2*p 1", "1 2*p 1 1", ""),
+        },
+        {"GroupNormalization.num_groups": (1, 2)},
+        (_WIDTH,),
+    ),
+    "fuse-layer-normalization[0]": _OF_DEVIATIONS,
+    "fuse-layer-normalization[1]": _OF_DEVIATIONS,
+    "fuse-layer-normalization[2]": _OF_DEVIATIONS,
+    "fuse-layer-normalization[7]": _CAST_NORMALIZATION,
+    "fuse-reshaped-transpose": Hint(
+        {
+            "x": data("a b c d"),
+            "merged": ints("a*b c d", "-1 c d", "a*b c -1"),
+            "parted": ints("a b d c", "a b d -1", "-1 b d c"),
+        },
+        {"Reshape.allowzero": (None, 1)},
+    ),
+    "fuse-rms-normalization[0]": _OF_SQUARES,
+    "fuse-rms-normalization[1]": _OF_SQUARES,
+    "fuse-rms-normalization[2]": _OF_SQUARES,
+    "fuse-rms-normalization[5]": _CAST_NORMALIZATION,
+    "fuse-rotary-embedding": Hint(
+        {
+            "x": data("b h s 2*e"),
+            "half": data("s e", "1 1 s e", "b 1 s e"),
+            "cos": (*_TABLE, _JOINED),
+            "sin": (*_TABLE, _JOINED),
+            "low.1": ints("0"),
+            "low.2": ints("e"),
+            "low.3": ints("3", "-1"),
+            "high.1": ints("e"),
+            "high.2": ints("2*e", str(2**63 - 1)),
+            "high.3": ints("3", "-1"),
+            "low.4": ints("1"),
+            "high.4": ints("1"),
+            "first.1": ints("e e"),
+        },
+        {"Concat.axis": (-1, 3), "Split.axis": (-1, 3), "Split.num_outputs": (2, None)},
+        (_WIDTH, ir.DataType.FLOAT16),
+    ),
+    "fuse-shape-slice[3]": Hint(
+        {
+            "x": data("a b c", "a b c d"),
+            **{
+                f"y.{place}": tuple(
+                    Spec(node="Shape", of=("x",), attributes={"start": start, "end": end})
+                    for start, end in ((0, 1), (1, 2), (1, 3))[place : place + 2]
+                )
+                for place in range(2)
+            },
+            "y.2": ints("1", "2 3"),
+        },
+        {"Concat.axis": (0,)},
+    ),
+    "fuse-silu": Hint({"a": filled("", 1.702, 0.5, 2.0, 0.1)}, {}, (_WIDTH,)),
+}
+"""By name of a rule, or of the pass for all of its rules."""
+
+
+def hint_of(name: str | None) -> Hint | None:
+    """Return the hint of a rule, by its own name or by that of its pass."""
+    own = name or ""
+    return HINTS.get(own, HINTS.get(own.partition("[")[0]))

@@ -1,0 +1,101 @@
+import numpy as np
+import onnx_ir as ir
+import pytest
+from onnxscript.rewriter import RewriteRule
+
+from onnx_passes.passes.registry import collect
+from onnx_passes.verify.rules.applying import rules_of
+from onnx_passes.verify.rules.draws import Draws
+from onnx_passes.verify.rules.fuzz import fuzz_rule
+from onnx_passes.verify.rules.hints import Guide, Hint, Spec, data, filled, ints
+from onnx_passes.verify.rules.hints_of_passes import HINTS, hint_of
+from onnx_passes.verify.rules.operands import Chooser
+
+
+def _guide(hint, seed=0):
+    for k in range(100):
+        chooser = Chooser(Draws(np.random.default_rng(seed + k)), ir.DataType.FLOAT, [1.0])
+        guide = Guide(hint, chooser)
+        if guide.spec("x") is not None:
+            return guide
+    raise AssertionError("one hint in a dozen is left out, not all")
+
+
+def test_names_stand_for_one_size_in_all_operands():
+    guide = _guide(Hint({"x": data("b h*d 2*e")}))
+    batch, wide, even = guide.operand(Spec("b h*d 2*e")).shape
+    assert guide.operand(Spec("b d h 2*e", known=True)).ints[0] == batch
+    _, d, h, _ = guide.operand(Spec("b d h 2*e", known=True)).ints
+    assert d * h == wide
+    assert even % 2 == 0
+
+
+def test_contents_are_what_the_hint_says():
+    guide = _guide(Hint({"x": filled("3 4", 0.5)}))
+    for spec, expected in (
+        (Spec("2 3", fill=(0.5,)), np.full((2, 3), 0.5)),
+        (Spec("2 3", along=1), [[0, 1, 2], [0, 1, 2]]),
+    ):
+        array = guide.content(spec, guide.operand(spec))
+        assert np.array_equal(array, expected)
+    spec = Spec("2 6", doubled=True)
+    array = guide.content(spec, guide.operand(spec))
+    assert np.array_equal(array[:, :3], array[:, 3:])
+
+
+def test_a_minus_is_a_sign():
+    guide = _guide(Hint({"x": ints("-1 3")}))
+    assert guide.operand(Spec("-1 3", known=True)).ints == (-1, 3)
+
+
+@pytest.mark.parametrize("name", sorted(HINTS))
+def test_a_hint_names_variables_that_a_rule_has(name):
+    """A hint for a variable that was renamed would do nothing, without a sound."""
+    (cls,) = collect([name.partition("[")[0]])
+    rules = [r for r in rules_of(cls) if name in (r.name, str(r.name).partition("[")[0])]
+    assert rules
+    known = set()
+    for rule in rules:
+        values = [v for node in rule._target_pattern for v in (*node.inputs, *node.outputs)]
+        while values:
+            value = values.pop()
+            if value is None:
+                continue
+            known.add(value.name)
+            values += getattr(value, "_values", None) or []
+    hint = HINTS[name]
+    computed = {name for specs in hint.operands.values() for s in specs for name in s.of}
+    asked = {key.partition(".")[0] for key in hint.operands}
+    operators = {node.op_type for rule in rules for node in rule._target_pattern}
+    assert asked - computed - operators <= known
+
+
+def test_rules_without_a_hint_have_none():
+    assert hint_of("fuse-attention[1]") is HINTS["fuse-attention[1]"]
+    assert hint_of("fuse-silu[3]") is HINTS["fuse-silu"]
+    assert hint_of("a rule of mine") is None
+    assert hint_of(None) is None
+
+
+@pytest.mark.parametrize(
+    "name", ["fuse-attention", "fuse-rotary-embedding", "fuse-group-normalization"]
+)
+def test_fusions_of_many_nodes_fire(name):
+    # Random shapes met none of their guards: their certificates said "never fired".
+    (cls,) = collect([name])
+    tested = fuzz_rule(rules_of(cls)[0], seconds=60, models=2, finite=True)
+    assert tested.models == 2
+    assert tested.fault is None
+
+
+def test_a_rule_that_fires_seldom_is_varied_where_it_did():
+    def check(context, x, y, **_):
+        shapes = [None if v.shape is None else tuple(v.shape) for v in (x, y)]
+        return shapes == [(3, 4), (3, 4)] and x.dtype == ir.DataType.INT32
+
+    rule = RewriteRule(
+        lambda op, x, y: op.Where(op.Equal(x, y), x, y), lambda op, x, y: y, check
+    )
+    tested = fuzz_rule(rule, seconds=60, models=25)
+    assert tested.models == 25
+    assert tested.attempts < 2000
