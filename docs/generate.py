@@ -9,8 +9,17 @@ from pathlib import Path
 from onnx_passes.cli.passes import contract, groups_of, home, option_rows, summary
 from onnx_passes.passes.base import Pass
 from onnx_passes.passes.registry import all_passes
+from onnx_passes.verify.rules import certified
 
 FOLDER = Path(__file__).parent / "passes"
+CERTIFICATES = certified.read_certificates(Path(__file__).parents[1] / "certificates")
+
+INTRODUCTION = (
+    "Made by `make docs` from the passes' docstrings, and from their [certificates]"
+    "(../certify.md#certificates),",
+    "which say of rewrite rules whether they are *proved* or only *tested*, on their own.",
+    "Passes without such a word are no rewrite rules: they run on random models in the tests.",
+)
 
 
 def library() -> list[type[Pass]]:
@@ -40,23 +49,30 @@ def page(cls: type[Pass]) -> str:
         "May change of the interface": sorted(cls.interface_changes),
     }
     lines += [f"{label}: {', '.join(values)}\n" for label, values in facts.items() if values]
+    if cls.name in CERTIFICATES:
+        file = f"../../certificates/{cls.name}.json"
+        lines.append(
+            f"Certificate: {certified.line(CERTIFICATES[cls.name])} ([details]({file}))\n"
+        )
     source = cls.__module__.replace(".", "/") + ".py"
     return "\n".join([*lines, f"Source: [`{source}`](../../{source})", ""])
 
 
 def index() -> str:
     """Return the page that lists them all."""
-    lines = ["# Passes", "", "Made by `make docs` from the passes' docstrings.", ""]
+    lines = ["# Passes", "", *INTRODUCTION, ""]
     passes = sorted(library(), key=lambda cls: (home(cls), cls.name))
     for group in dict.fromkeys(map(home, passes)):
-        lines += [f"## {group}", "", "| pass | contract | |", "|---|---|---|"]
-        lines += [
-            f"| [{cls.name}]({cls.name}.md) | {contract(cls)} | {summary(cls)} |"
-            for cls in passes
-            if home(cls) == group
-        ]
+        lines += [f"## {group}", "", "| pass | contract | rules are | |", "|---|---|---|---|"]
+        lines += [_row(cls) for cls in passes if home(cls) == group]
         lines.append("")
     return "\n".join(lines)
+
+
+def _row(cls: type[Pass]) -> str:
+    found = CERTIFICATES.get(cls.name)
+    level = "" if found is None else certified.level(found)
+    return f"| [{cls.name}]({cls.name}.md) | {contract(cls)} | {level} | {summary(cls)} |"
 
 
 def pages() -> dict[Path, str]:

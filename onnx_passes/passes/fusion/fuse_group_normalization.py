@@ -13,7 +13,7 @@ from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.base import Op, RewriteRuleSetPass, Transformation, Value, Var
 
 
-@passes.verify.tolerance
+@passes.verify.tolerance(rtol=1e-2)
 @passes.register()
 class FuseGroupNormalization(Transformation, RewriteRuleSetPass):
     """Put the operator GroupNormalization in the place of what exporters write for it.
@@ -27,7 +27,9 @@ class FuseGroupNormalization(Transformation, RewriteRuleSetPass):
     Runtime 1.31 has none on the CPU, computes the formula, and is slower than before.
 
     Sound because an instance of a group's channels, laid end to end, is the group. The
-    contract is a tolerance: a kernel sums in another order.
+    contract is a wide tolerance: ONNX defines the operator by the mean of squares less the
+    square of the mean, and where a group's numbers are nearly equal, an engine that follows
+    loses digits that InstanceNormalization keeps.
 
     Leaves alone: models before opset 21 (the operator of opset 18 was withdrawn); groups that
     are not known to be whole channels of one sample; shapes that are not known to be restored;

@@ -22,7 +22,8 @@ class LowerGroupNormalization(LoweringPass):
             ``g = Reshape(x, [0, num_groups, -1])``, over the last axis of ``g``
 
     Sound because this is how the operator is defined. Half precision is computed in single
-    precision, double in double. The contract is a tolerance: engines sum up in another order.
+    precision, double in what ``stash_type`` says, single precision by default. The contract is
+    a tolerance: engines sum up in another order.
 
     Leaves alone: opsets before 21, where the operator is deprecated; nodes whose type or rank
     is not known, as in functions; empty ones.
@@ -43,11 +44,16 @@ class LowerGroupNormalization(LoweringPass):
         return "it is empty" if 0 in dims else None
 
     def lowered(self, to: Primitives, site: Site) -> Value:
-        wide, rank = to.widened(ir.DataType(site.integer("stash_type", 1))), site.rank()
+        stash = ir.DataType(site.integer("stash_type", 1))
+        # Doubles are normalised in the type that is asked for, even if it is the lesser one.
+        lesser = (to.dtype, stash) == (ir.DataType.DOUBLE, ir.DataType.FLOAT)
+        wide, rank = to.widened(stash), site.rank()
         assert rank is not None, "an obstacle otherwise"
         x = site.given(0)
-        grouped = to.reshape(wide.cast(x, to.dtype), self._grouped(site))
-        result = wide.normalized(grouped, [2], site.number("epsilon", 1e-5))
+        inner = Primitives(to.op, to.opset, stash) if lesser else wide
+        grouped = to.reshape(inner.cast(x, to.dtype), self._grouped(site))
+        result = inner.normalized(grouped, [2], site.number("epsilon", 1e-5))
+        result = wide.cast(result, inner.dtype)
         result = wide.node("Reshape", result, to.node("Shape", x))
         scale, bias = (
             to.unsqueeze(wide.cast(site.given(k), to.dtype), range(1, rank - 1))

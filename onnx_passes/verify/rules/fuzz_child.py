@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from onnx_passes.errors import UsageError
@@ -103,9 +103,12 @@ def certify_apart(job: Job) -> dict[str, Any]:
     try:
         out, err = child.communicate(json.dumps(asdict(job)), job.seconds + job.grace)
     except subprocess.TimeoutExpired:
-        return _ended(
-            job, "undecided", f"it did not end in {job.seconds + job.grace:g} seconds"
-        )
+        unended = f"it did not end in {job.seconds + job.grace:g} seconds"
+        tested = None if job.level != "all" else certify_apart(replace(job, level="test"))
+        if tested is None or "tested" not in tested:
+            return _ended(job, "undecided", unended)
+        # A proof that takes too long says nothing against the test, which is not lost with it.
+        return {**tested, "reason": tested["reason"] or f"the proof: {unended}"}
     finally:
         # Its own group: an engine that the child started ends with it.
         with suppress(ProcessLookupError):
@@ -119,9 +122,16 @@ def certify_apart(job: Job) -> dict[str, Any]:
         name = signal.Signals(-child.returncode).name
         return _ended(job, "refuted", f"the process died of {name}")
     if "MemoryError" in err or "bad_alloc" in err:
-        return _ended(job, "undecided", f"it needs over {job.memory / _GIB:g} GiB of memory")
+        if job.level == "all":
+            tested = certify_apart(replace(job, level="test"))
+            return {**tested, "reason": tested["reason"] or f"the proof needs {_memory(job)}"}
+        return _ended(job, "undecided", f"it needs {_memory(job)}")
     last = (err.strip().splitlines() or ["no message"])[-1]
     return _ended(job, "undecided", f"the process failed: {last}")
+
+
+def _memory(job: Job) -> str:
+    return f"over {job.memory / _GIB:g} GiB of memory"
 
 
 def _ended(job: Job, verdict: str, reason: str) -> dict[str, Any]:

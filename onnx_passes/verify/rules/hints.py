@@ -19,9 +19,6 @@ import onnx_ir as ir
 
 from onnx_passes.verify.rules.operands import Chooser, Operand
 
-SIZES = (1, 2, 2, 3, 3, 4, 5)
-"""What a size is drawn from; one in forty is 0."""
-
 _KEPT = 0.94
 """How often what a hint says of one operand is followed."""
 
@@ -142,7 +139,8 @@ class Guide:
             array = np.concatenate([half, half], axis=-1) / 4
         else:
             return None
-        return array.astype(operand.dtype.numpy())
+        with np.errstate(over="ignore"):
+            return array.astype(operand.dtype.numpy())
 
     def _number(self, term: str) -> int:
         sign = -1 if term.startswith("-") else 1
@@ -153,5 +151,5 @@ class Guide:
             return int(name)
         if name not in self._sizes:
             empty = self._choose.rng.random() < 1 / 40
-            self._sizes[name] = 0 if empty else int(self._choose.pick(SIZES))
+            self._sizes[name] = 0 if empty else int(self._choose.pick(self._choose.sizes))
         return self._sizes[name]

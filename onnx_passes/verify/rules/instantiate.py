@@ -23,6 +23,9 @@ _TYPES = (
     *(ir.DataType.DOUBLE, ir.DataType.FLOAT16),
 )
 
+SIZES = (1, 2, 2, 3)
+"""Sizes that keep formulas small enough for a proof."""
+
 
 def instances(
     rule: RewriteRule,
@@ -59,7 +62,7 @@ def instances(
             dtype = hint.types[attempt % len(hint.types)]
         try:
             chooser = Chooser(draws, dtype, numbers)
-            chooser.slack = near
+            chooser.slack, chooser.sizes = near, SIZES
             model = Builder(rule, chooser).build()
         except (CannotInstantiate, Unsupported, OverflowError):
             continue

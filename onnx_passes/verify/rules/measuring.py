@@ -14,6 +14,9 @@ from onnx_passes.verify.rules.arithmetic import Unsupported
 from onnx_passes.verify.rules.call import Tensor, scalars
 from onnx_passes.verify.rules.shapes import UNKNOWN
 
+EMPTY = "an empty operand of a kernel that divides by its sizes, which ends the process"
+_DIVIDES = ("Attention", "MultiHeadAttention", "GroupNormalization")
+
 
 def measured(
     node: ir.Node, known: Mapping[ir.Value, Tensor], domains: Mapping[str, int]
@@ -33,6 +36,8 @@ def measured(
         if value is None:
             continue
         tensor = known[value]
+        if node.op_type in _DIVIDES and 0 in tensor.shape:
+            raise Unsupported(EMPTY)
         data = [1 if s is UNKNOWN else s for s in tensor.data.flat]
         arrays.append(np.array(data, tensor.dtype.numpy()).reshape(tensor.shape))
         inputs.append((str(value.name), int(tensor.dtype), tensor.shape))

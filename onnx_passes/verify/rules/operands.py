@@ -21,6 +21,9 @@ Shape: TypeAlias = tuple[int, ...]
 # Sizes of 3 and more, so that a rule which forgets to fold an axis shows itself.
 SHAPES: tuple[Shape, ...] = ((2, 3), (3,), (2, 3, 4), (3, 4), (), (1, 3), (3, 1))
 
+SIZES = (1, 2, 2, 3, 3, 4, 5)
+"""What the sizes that a hint names are drawn from; one in forty is 0."""
+
 
 @dataclass(frozen=True, slots=True)
 class Operand:
@@ -55,6 +58,7 @@ class Chooser:
         self.square: int | None = None
         self.near = False
         self.slack = True
+        self.sizes: Sequence[int] = SIZES
 
     def prefer(self, op_types: Collection[str]) -> None:
         """Keep to shapes that the most demanding of some operators takes.

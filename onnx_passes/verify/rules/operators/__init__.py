@@ -5,6 +5,7 @@ Importing this package fills ``onnx_passes.verify.rules.call.OPERATORS``.
 
 from onnx_passes.verify.rules.operators import (
     activations,
+    attention,
     indexing,
     linear,
     neural,
@@ -15,6 +16,7 @@ from onnx_passes.verify.rules.operators import (
 
 __all__ = [
     "activations",
+    "attention",
     "indexing",
     "linear",
     "neural",
