@@ -1,5 +1,7 @@
 """Rules that are hostile to the process they run in."""
 
+from pathlib import Path
+
 import pytest
 
 from onnx_passes.errors import UsageError
@@ -78,3 +80,19 @@ def test_a_right_rule_comes_back_tested():
 def test_what_is_not_there_is_said(subject, message):
     with pytest.raises(UsageError, match=message):
         resolve(subject)
+
+
+def test_a_proof_that_hangs_does_not_take_the_test_with_it():
+    # Group normalisations were "undecided", though the property test had ended before.
+    body = (
+        RULES
+        + """
+import onnx_passes.verify.rules as rules
+rules.prove_rule = lambda *_, **__: time.sleep(1000)
+"""
+    )
+    Path("hostile_rules.py").write_text(body)
+    result = certify_apart(Job("hostile_rules:right", seconds=3, models=5, grace=12))
+    assert result["verdict"] == "tested"
+    assert result["tested"]["models"] == 5
+    assert result["reason"] == "the proof: it did not end in 15 seconds"

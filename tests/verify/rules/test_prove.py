@@ -331,3 +331,26 @@ def test_a_dead_node_does_not_narrow_the_domain(graph):
     before = "a = LeakyRelu<alpha=0.5>(x) dead = Sqrt(a) o = Neg(a)"
     proof = prove_pair(graph(*X, before), graph(*X, "o = Neg(x)"), effort=Effort(samples=0))
     assert proof[Arithmetic.REAL].outcome == Outcome.REFUTED
+
+
+@pytest.mark.parametrize("shape", ["4", "3,4", "1,1"])
+def test_a_tensor_of_one_number_is_that_number(shape, graph):
+    # Taken for any tensor, ones could not be shown to change nothing.
+    elements = ", ".join(["1"] * int(np.prod([int(d) for d in shape.split(",")])))
+    given = f"c = Constant<value = float[{shape}] {{{elements}}}>()"
+    before = graph("float[3,4] x", "float[3,4] o", f"{given} o = Mul(x, c)")
+    after = graph("float[3,4] x", "float[3,4] o", "o = Identity(x)")
+    proof = prove_pair(before, after)
+    assert proof.outcome == Outcome.PROVED
+    assert proof.contract == Equality()
+    real = proof[Arithmetic.REAL].coverage
+    assert real.text == ALL
+    assert any("c = 1.0" in condition for condition in real.conditions)
+
+
+def test_a_constant_with_the_name_of_an_output_stays_where_it_is(graph):
+    before = graph("float[3] x", "float[3] v", "c = Constant<value_float=2.0>() v = Mul(x, c)")
+    after = graph(
+        "float[3] x", "float[3] w", "v = Constant<value = float {2}>() w = Mul(x, v)"
+    )
+    assert prove_pair(before, after).outcome == Outcome.PROVED
