@@ -86,6 +86,13 @@ class Target:
     help="Property test, proof (needs z3), or both.",
 )
 @click.option("--time", type=Seconds(), default="10s", show_default=True, help="A rule.")
+@click.option(
+    "--models",
+    type=click.IntRange(1),
+    default=200,
+    show_default=True,
+    help="Ends the property test of a rule before its time.",
+)
 @click.option("-j", "jobs", type=click.IntRange(1), default=1, help="Rules at a time.")
 @click.option("--json", "json_file", type=click.Path(path_type=Path), help="Write verdicts.")
 @click.option("--seed", type=click.IntRange(0), default=0, help="Of all choices.")
@@ -112,6 +119,7 @@ def command(
     rules: tuple[str, ...],
     level: str,
     time: float,
+    models: int,
     jobs: int,
     json_file: Path | None,
     seed: int,
@@ -127,8 +135,9 @@ def command(
     if check:
         _check(targets, folder)
         return
+    bounds = {"seed": seed, "seconds": time, "level": level, "models": models}
     work = [
-        _job(target, index, level, time, seed, reproducers)
+        _job(target, index, bounds, reproducers)
         for target in targets
         for index in target.indices(level)
     ]
@@ -138,7 +147,7 @@ def command(
         found = [next(results) for _ in target.indices(level)]
         rows.append(_show(target, found))
         if write and target.cls is not None and target.rules:
-            _write(target, found, {"seed": seed, "seconds": time, "level": level}, folder)
+            _write(target, found, bounds, folder)
     if json_file is not None:
         _save(json_file, rows)
     verdicts = [rule for row in rows for rule in row["rules"]]
@@ -191,14 +200,12 @@ def _outside(subject: str) -> Target:
         return Target(subject, subject, 0, problem=str(error))
 
 
-def _job(
-    target: Target, index: int | None, level: str, time: float, seed: int, to: Path
-) -> Any:
+def _job(target: Target, index: int | None, bounds: dict[str, Any], to: Path) -> Any:
     from onnx_passes.verify.rules.fuzz_child import Job
 
     name = re.sub(r"[^\w.-]+", "-", target.name)
     folder = str((to / (name if index is None else f"{name}-{index}")).absolute())
-    return Job(target.subject, index, level, time, seed, folder)
+    return Job(target.subject, index, folder=folder, **bounds)
 
 
 def _certified(work: Sequence[Any], jobs: int) -> list[dict[str, Any]]:

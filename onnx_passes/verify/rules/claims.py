@@ -37,6 +37,7 @@ class Claim:
         defined: Conditions under which the graph before is defined.
         obligations: Conditions under which the graph after is.
         mismatch: Why no formula is needed: types or shapes differ.
+        argument: What reduced it to scalars, if anything did.
     """
 
     pair: Pair
@@ -46,6 +47,7 @@ class Claim:
     defined: list[Scalar]
     obligations: list[Scalar]
     mismatch: str | None = None
+    argument: ScalarArgument | None = None
 
     def check(self, milliseconds: int, mode: FloatMode | None = None) -> Answer:
         """Ask z3 whether the claim is valid."""
@@ -193,7 +195,7 @@ def claim(pair: Pair, semantics: Semantics, argument: ScalarArgument | None = No
             mismatch = f"output {name} is {list(right.shape)}, expected {list(left.shape)}"
         else:
             sides.append((left, right))
-    return Claim(pair, semantics, feeds, sides, defined, obligations, mismatch)
+    return Claim(pair, semantics, feeds, sides, defined, obligations, mismatch, argument)
 
 
 def _conditions(semantics: Semantics, outputs: Iterable[Tensor]) -> list[Scalar]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from onnx_passes.verify.rules.arithmetic import Unsupported
 from onnx_passes.verify.rules.blocks import block_argument
-from onnx_passes.verify.rules.claims import claim
+from onnx_passes.verify.rules.claims import Claim, claim
 from onnx_passes.verify.rules.field import FieldSemantics
 from onnx_passes.verify.rules.pairs import Pair
 from onnx_passes.verify.rules.proof import (
@@ -34,6 +34,9 @@ class Effort:
         samples: Random inputs run on the engine before anything is proved.
         points: Random points in the finite field.
         templates: Models that a rule is proved on; those beyond are only run.
+        limit: Models that are looked for; more than ``templates`` serve to break the rule,
+            and to find other types.
+        ieee: Whether to ask for equal bits too; pointless where some are known to differ.
         seed: Of everything random.
     """
 
@@ -41,6 +44,8 @@ class Effort:
     samples: int = 12
     points: int = 4
     templates: int = 6
+    limit: int = 24
+    ieee: bool = True
     seed: int = 0
 
 
@@ -130,7 +135,7 @@ def _ask(
     if answer.holds is None:
         reasons.append(f"{asked.method}: {answer.reason}")
         return None
-    close = statement.close(effort.milliseconds) if pair.has_floats else None
+    close = _close(statement, effort) if pair.has_floats else None
     if close is not None and asked.coverage is not None:
         coverage = replace(asked.coverage, conditions=(*asked.coverage.conditions, close))
         return replace(asked, outcome=Outcome.PROVED, coverage=coverage)
@@ -140,6 +145,21 @@ def _ask(
         return refuted(asked, asked.method, found)
     reasons.append(f"{asked.method}: {not_replayed(feeds, replayer)}")
     return None
+
+
+def _close(statement: Claim, effort: Effort) -> str | None:
+    """Return how close the sides of a claim are, if need be with roots of constants near."""
+    found = statement.close(effort.milliseconds)
+    if found is not None or not _takes_roots(statement.pair):
+        return found
+    near = claim(statement.pair, RealSemantics(near_roots=True), statement.argument)
+    found = near.close(effort.milliseconds)
+    return None if found is None else f"{found}; roots of constants to 40 digits"
+
+
+def _takes_roots(pair: Pair) -> bool:
+    roots = ("Sqrt", "Pow", "BatchNormalization")
+    return any(n.op_type in roots for m in (pair.before, pair.after) for n in m.graph)
 
 
 def not_replayed(feeds: Feeds, replayer: Replayer) -> str:

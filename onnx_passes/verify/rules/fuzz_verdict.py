@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from onnx_passes.verify.rules.fuzz_child import Job
     from onnx_passes.verify.rules.proof import Proof
 
+LIMIT_BEHIND_TEST = 9
+"""Templates for a proof, where the rule has been tested on many models."""
+
 
 def verdict_of(subject: Any, rule: RewriteRule, job: Job) -> dict[str, Any]:
     """Test and prove one rule as ``job`` asks, and say what follows.
@@ -52,7 +55,8 @@ def verdict_of(subject: Any, rule: RewriteRule, job: Job) -> dict[str, Any]:
         )
     unproved = ""
     if job.level != "test":
-        proof, unproved = _proof(rule, job)
+        differ = tested is not None and tested.inexact is not None
+        proof, unproved = _proof(rule, job, ieee=not differ)
     verdict, reason = _verdict(rule, tested, proof, unproved)
     contract = _contract(tested, proof, verdict)
     loose = None if tested is None else tested.loose
@@ -94,11 +98,13 @@ def verdict_of(subject: Any, rule: RewriteRule, job: Job) -> dict[str, Any]:
     return result
 
 
-def _proof(rule: RewriteRule, job: Job) -> tuple[Proof | None, str]:
+def _proof(rule: RewriteRule, job: Job, *, ieee: bool) -> tuple[Proof | None, str]:
     from onnx_passes.verify.rules import Effort, prove_rule
 
+    # The property test has tried to break the rule already.
+    limit = LIMIT_BEHIND_TEST if job.level == "all" else Effort().limit
     try:
-        return prove_rule(rule, effort=Effort(seed=job.seed)), ""
+        return prove_rule(rule, effort=Effort(seed=job.seed, limit=limit, ieee=ieee)), ""
     except UsageError as error:
         return None, f"not proved: {error.message}"
 

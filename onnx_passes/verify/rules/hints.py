@@ -132,8 +132,8 @@ class Guide:
         if spec.fill:
             array = np.full(shape, choose.pick(spec.fill))
         elif spec.mixed:
-            places = choose.rng.integers(0, len(spec.mixed), shape)
-            array = np.array(spec.mixed)[places]
+            numbers = [n for n in spec.mixed if np.isfinite(n) or not choose.finite]
+            array = np.array(numbers)[choose.rng.integers(0, len(numbers), shape)]
         elif spec.doubled:
             half = choose.rng.integers(-4, 5, (*shape[:-1], shape[-1] // 2))
             array = np.concatenate([half, half], axis=-1) / 4

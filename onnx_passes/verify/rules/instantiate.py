@@ -62,7 +62,8 @@ def instances(
             dtype = hint.types[attempt % len(hint.types)]
         try:
             chooser = Chooser(draws, dtype, numbers)
-            chooser.slack, chooser.sizes = near, SIZES
+            # No constant is infinite: the reals, in which is proved, have no such number.
+            chooser.slack, chooser.sizes, chooser.finite = near, SIZES, True
             model = Builder(rule, chooser).build()
         except (CannotInstantiate, Unsupported, OverflowError):
             continue

@@ -58,6 +58,7 @@ class Chooser:
         self.square: int | None = None
         self.near = False
         self.slack = True
+        self.finite = False
         self.sizes: Sequence[int] = SIZES
 
     def prefer(self, op_types: Collection[str]) -> None:

@@ -21,6 +21,15 @@ class RealSemantics(Z3Semantics):
     the first is defined.
     """
 
+    def __init__(self, *, near_roots: bool = False) -> None:
+        """Work exactly, or, with ``near_roots``, with roots of numbers to 40 digits.
+
+        The latter makes formulas linear in which a root of a constant divides; it is for
+        claims of being close alone.
+        """
+        super().__init__()
+        self._near_roots = near_roots
+
     def float_sort(self, dtype: ir.DataType) -> Any:
         return z3().RealSort()
 
@@ -55,6 +64,8 @@ class RealSemantics(Z3Semantics):
                 self.defined.append((x / y, y != zero))
                 return x / y
             case "sqrt", x:
+                if self._near_roots and (near := _near_root(x)) is not None:
+                    return near
                 root = self.function("Sqrt", dtype, x)
                 self.defined.append((root, x >= zero))
                 self.facts.append(z3().Implies(x >= zero, root >= zero))
@@ -165,3 +176,13 @@ def _rounding(name: str, args: tuple[Scalar, ...]) -> Scalar | None:
             odd = half_up % 2 != 0
             return solver.ToReal(solver.If(solver.And(tie, odd), half_up - 1, half_up))
     return None
+
+
+def _near_root(x: Scalar) -> Scalar | None:
+    """Return the root of a number that is not negative, to 40 digits."""
+    number = z3().simplify(x)
+    if not z3().is_rational_value(number) or number.as_fraction() < 0:
+        return None
+    scale = 10**40
+    root = math.isqrt(int(number.as_fraction() * scale * scale))
+    return z3().RealVal(f"{root}/{scale}")

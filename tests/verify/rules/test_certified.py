@@ -45,8 +45,8 @@ def test_the_level_names_the_weakest_too(rules, word):
 def test_the_line_says_what_was_done_and_no_more():
     assert certified.line({"rules": [PROVED, TESTED]}) == (
         "**proved 1, tested 1** (2 rules); proofs on 24 templates for all sizes; property "
-        "test with 220 firings on 201 models of opsets 9 to 26 and 2 element types; largest error "
-        "1e-07 of the largest element; finite inputs only"
+        "test with 220 firings on 201 models of opsets 9 to 26 and 2 element types; largest "
+        "error 1e-07 of the largest element; finite inputs only"
     )
     assert certified.line({"rules": [{"verdict": "undecided", "reason": "it hangs"}]}) == (
         "**undecided** (1 rule)"

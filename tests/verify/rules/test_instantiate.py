@@ -1,11 +1,18 @@
 import numpy as np
+import onnx_ir as ir
 import pytest
 from onnxscript.rewriter import RewriteRule, RewriteRuleSet
 from onnxscript.rewriter.rules.common import cast_cast_rule, successive_clip_rule
 
 from onnx_passes.errors import UsageError
+from onnx_passes.passes.base import RewriteRulePass, Transformation
 from onnx_passes.verify.rules import Arithmetic, Outcome, prove_rule
-from onnx_passes.verify.rules.applying import apply_rule, rules_of
+from onnx_passes.verify.rules.applying import (
+    apply_rule,
+    assumes_finite,
+    for_certificate,
+    rules_of,
+)
 from onnx_passes.verify.rules.instantiate import instances
 from onnx_passes.verify.rules.literals import literals
 
@@ -100,3 +107,57 @@ def test_a_class_that_wants_arguments_is_refused():
 
     with pytest.raises(UsageError, match="Wants cannot be made without arguments"):
         rules_of(Wants)
+
+
+def _thirds(dtype):
+    x = ir.val("x", dtype=dtype, shape=[3])
+    c, d = (ir.val(n, dtype=dtype, shape=[]) for n in "cd")
+    for value, number in ((c, 100.0), (d, 1 / 3)):
+        value.const_value = ir.tensor(np.array(number, dtype.numpy()))
+    product = ir.node("Mul", [x, c])
+    result = ir.node("Mul", [product.outputs[0], d])
+    for name, node in (("p", product), ("o", result)):
+        node.outputs[0].name = name
+        node.outputs[0].dtype, node.outputs[0].shape = dtype, ir.Shape([3])
+    graph = ir.Graph(
+        [x],
+        result.outputs,
+        nodes=[product, result],
+        initializers=[c, d],
+        opset_imports={"": 18},
+        name="g",
+    )
+    return ir.Model(graph, ir_version=10)
+
+
+def test_half_precision_does_not_keep_a_formula_from_being_proved():
+    # Its constants are rounded so coarsely that their product is another number.
+    def rewrite(op, x, c, d):
+        product = np.asarray(c.const_value.numpy() * d.const_value.numpy())
+        return op.Mul(x, op.Constant(value=ir.tensor(product)))
+
+    rule = RewriteRule(lambda op, x, c, d: op.Mul(op.Mul(x, c), d), rewrite)
+    half, single = _thirds(ir.DataType.FLOAT16), _thirds(ir.DataType.FLOAT)
+    assert prove_rule(rule, [half]).outcome != Outcome.PROVED
+    proof = prove_rule(rule, [half, single])
+    assert proof.outcome == Outcome.PROVED
+    assert any("half precision" in note for note in proof.notes)
+
+
+def test_what_a_pass_may_assume_is_assumed_and_told():
+    class Assuming(RewriteRulePass, Transformation):
+        assume_no_nan: bool = False
+
+        def pattern(self, op, x):
+            return op.Relu(x)
+
+        def check(self, context, **_):
+            return self.assume_no_nan
+
+        def rewrite(self, op, x):
+            return op.Max(x, 0.0)
+
+    assert for_certificate(Assuming).assume_no_nan
+    assert not Assuming().assume_no_nan
+    assert assumes_finite(Assuming)
+    assert not assumes_finite(Transformation)

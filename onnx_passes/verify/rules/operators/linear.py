@@ -171,3 +171,44 @@ def _patch(
             range(image.shape[0]), window.positions(place)
         )
     ]
+
+
+@operator("ConvTranspose")
+def _(call: Call) -> Tensor:
+    x, w, bias = call.required(0), call.required(1), call.given(2)
+    rank, group = len(x.shape) - 2, call.integer("group", 1)
+    if call.text("auto_pad", "NOTSET") != "NOTSET" or call.integers("output_shape"):
+        raise Unsupported("ConvTranspose with padding that is worked out")
+    strides = call.integers("strides") or [1] * rank
+    dilations = call.integers("dilations") or [1] * rank
+    pads = call.integers("pads") or [0] * (2 * rank)
+    extra = call.integers("output_padding") or [0] * rank
+    sizes = [
+        s * (size - 1) + e + (k - 1) * d + 1 - pads[i] - pads[i + rank]
+        for i, (size, k, s, d, e) in enumerate(
+            zip(x.shape[2:], w.shape[2:], strides, dilations, extra, strict=True)
+        )
+    ]
+    rows, columns = w.shape[0] // group, w.shape[1]
+    terms: dict[tuple[int, ...], list[tuple[Scalar, Scalar]]] = {}
+    for n, c, *place in np.ndindex(*x.shape):
+        for m, *offset in np.ndindex(*w.shape[1:]):
+            at = [
+                p * s + o * d - b
+                for p, s, o, d, b in zip(
+                    place, strides, offset, dilations, pads[:rank], strict=True
+                )
+            ]
+            if all(0 <= i < size for i, size in zip(at, sizes, strict=True)):
+                pair = (x.data[(n, c, *place)], w.data[(c, m, *offset)])
+                terms.setdefault((n, c // rows * columns + m, *at), []).append(pair)
+    shape = (x.shape[0], columns * group, *sizes)
+    values = [
+        call.semantics.dot(terms.get(at, []), x.dtype, *_of_channel(bias, at[1]))
+        for at in np.ndindex(*shape)
+    ]
+    return Tensor(scalars(values, shape), x.dtype)
+
+
+def _of_channel(bias: Tensor | None, channel: int) -> list[Scalar]:
+    return [] if bias is None else [bias.data[channel]]

@@ -9,6 +9,7 @@ import pytest
 
 from onnx_passes.verify.rules.arithmetic import Semantics, Unsupported
 from onnx_passes.verify.rules.call import Tensor, constant
+from onnx_passes.verify.rules.reals import RealSemantics
 from onnx_passes.verify.rules.running import Failure, Runner
 from onnx_passes.verify.rules.symbolic import evaluate
 
@@ -59,6 +60,19 @@ FORMULAS = [
     ("GlobalAveragePool", [SEQUENCE], {}, 18),
     ("GlobalMaxPool", [SEQUENCE], {}, 18),
     ("RotaryEmbedding", [some(2, 3, 4, 6), some(2, 4, 3), some(2, 4, 3, seed=1)], {}, 23),
+    ("ConvTranspose", [some(2, 4, 3, 2), some(4, 3, 2, 3, seed=1)], {}, 18),
+    (
+        "ConvTranspose",
+        [some(2, 4, 3, 2), some(4, 3, 2, 3, seed=1), some(6)],
+        {
+            "group": 2,
+            "strides": [2, 3],
+            "dilations": [1, 2],
+            "pads": [0, 1, 1, 0],
+            "output_padding": [1, 0],
+        },
+        18,
+    ),
     ("Attention", HEADS, {}, 23),
     ("Attention", HEADS, {"scale": 0.25}, 23),
     ("Attention", [*HEADS, some(3, 5)], {}, 23),
@@ -119,3 +133,14 @@ def test_an_element_alone_is_a_tensor_of_rank_0():
 def test_an_image_without_axes_is_its_own_average():
     _, _, result = evaluated("GlobalAveragePool", [some(2, 3)], {}, 18)
     assert result.shape == (2, 3)
+
+
+def test_roots_of_constants_are_near_where_that_is_asked_for():
+    z3 = pytest.importorskip("z3")
+    two = z3.RealVal(2)
+    near = RealSemantics(near_roots=True).apply("sqrt", ir.DataType.FLOAT, two)
+    assert abs(float(near.as_fraction()) - 2**0.5) < 1e-15
+    exact = RealSemantics().apply("sqrt", ir.DataType.FLOAT, two)
+    assert not z3.is_rational_value(exact)
+    unknown = RealSemantics(near_roots=True).apply("sqrt", ir.DataType.FLOAT, z3.Real("x"))
+    assert not z3.is_rational_value(unknown)
