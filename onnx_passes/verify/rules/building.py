@@ -64,7 +64,8 @@ class Builder:
         options = [o for o in OPSETS if fits(self._pattern, o)]
         if not options:
             raise CannotInstantiate
-        self._opset = int(chooser.pick(options))
+        worth = [o for o in options if o >= self._guide.since]
+        self._opset = int(chooser.pick(worth or options))
         self._domains = {"": self._opset}
         # Where constants come from: initializers, Constant nodes, or nodes that compute them.
         self._source = chooser.source()

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
+import onnx_ir as ir
 
 _AHEAD = 8
 """How far a remembered draw may lie beyond its place, where a choice before it has changed."""
@@ -67,25 +68,36 @@ class Draws:
         return None
 
 
+Kind: TypeAlias = "tuple[str, int, str]"
+"""Element type and opset of a model, and the operators it is made of."""
+
+
 class Hits:
-    """What was drawn for models on which a rule fired, by element type and opset."""
+    """What was drawn for models on which a rule fired, by kind of model."""
 
     def __init__(self, rng: np.random.Generator) -> None:
         """Choose among them by ``rng``."""
         self._rng = rng
-        self._traces: dict[tuple[str, int], list[tuple[Draw, ...]]] = {}
+        self._traces: dict[Kind, list[tuple[Draw, ...]]] = {}
 
     def __bool__(self) -> bool:
         return bool(self._traces)
 
-    def add(self, kind: tuple[str, int], trace: tuple[Draw, ...]) -> None:
+    @staticmethod
+    def kind(dtype: str, model: ir.Model) -> Kind:
+        """Return the kind of a model."""
+        graph = model.graph
+        operators = " ".join(sorted(node.op_type for node in graph))
+        return dtype, graph.opset_imports[""], operators
+
+    def add(self, kind: Kind, trace: tuple[Draw, ...]) -> None:
         """Keep what was drawn for a model that fired; the latest of many are kept."""
         traces = self._traces.setdefault(kind, [])
         traces.append(trace)
         del traces[:-40]
 
-    def pick(self) -> tuple[tuple[str, int], Draws]:
-        """Return type and opset of a model, and draws that vary it: rare kinds as often."""
+    def pick(self) -> tuple[Kind, Draws]:
+        """Return a kind of model, and draws that vary one of it: rare kinds as often."""
         kinds = sorted(self._traces)
         kind = kinds[int(self._rng.integers(len(kinds)))]
         traces = self._traces[kind]

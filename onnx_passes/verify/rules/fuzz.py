@@ -117,8 +117,7 @@ def fuzz_rule(
         tested.attempts += 1
         fired = _firing(examiner, group)
         if fired:
-            opset = fired[0].model.graph.opset_imports[""]
-            hits.add((fired[0].dtype, opset), fired[0].trace)
+            hits.add(hits.kind(fired[0].dtype, fired[0].model), fired[0].trace)
         for candidate in fired:
             if time.monotonic() > end:
                 tested.out_of_time = True

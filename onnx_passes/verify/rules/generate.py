@@ -104,7 +104,7 @@ def candidates(
     for attempt in range(attempts):
         dtype, draws = TYPES[attempt // 2 % len(TYPES)], Draws(rng)
         if attempt % 2 and hits:
-            (name, _), draws = hits.pick()
+            (name, *_), draws = hits.pick()
             dtype = ir.DataType[name.upper()] if rng.random() < _SAME_TYPE else dtype
         elif hint is not None and hint.types and rng.random() < _SAME_TYPE / 2:
             dtype = hint.types[int(rng.integers(len(hint.types)))]

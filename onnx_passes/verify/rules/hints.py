@@ -19,7 +19,7 @@ import onnx_ir as ir
 
 from onnx_passes.verify.rules.operands import Chooser, Operand
 
-_KEPT = 0.94
+_KEPT = 0.97
 """How often what a hint says of one operand is followed."""
 
 
@@ -80,11 +80,13 @@ class Hint:
             (or operator) of the node, a dot, and the index of the input.
         attributes: By operator, a dot, and the name; None among the values leaves it out.
         types: Element types that every second model is of.
+        since: The first opset that the guard admits.
     """
 
     operands: Mapping[str, Specs]
     attributes: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     types: tuple[ir.DataType, ...] = ()
+    since: int = 1
 
 
 class Guide:
@@ -96,6 +98,11 @@ class Guide:
         self._hint = hint if follows else None
         self._choose = choose
         self._sizes: dict[str, int] = {}
+
+    @property
+    def since(self) -> int:
+        """The first opset worth trying."""
+        return 1 if self._hint is None else self._hint.since
 
     def spec(self, *names: str | None) -> Spec | None:
         """Return what an operand may be that is known by any of some names."""
@@ -139,7 +146,7 @@ class Guide:
             array = np.concatenate([half, half], axis=-1) / 4
         else:
             return None
-        with np.errstate(over="ignore"):
+        with np.errstate(over="ignore", invalid="ignore"):
             return array.astype(operand.dtype.numpy())
 
     def _number(self, term: str) -> int:
@@ -150,6 +157,6 @@ class Guide:
         if name.isdecimal():
             return int(name)
         if name not in self._sizes:
-            empty = self._choose.rng.random() < 1 / 40
+            empty = self._choose.rng.random() < 1 / 100
             self._sizes[name] = 0 if empty else int(self._choose.pick(self._choose.sizes))
         return self._sizes[name]

@@ -22,8 +22,8 @@ _MEAN = {
     "ReduceMean.noop_with_empty_axes": (None,),
 }
 _PRECISE = (ir.DataType.FLOAT, ir.DataType.DOUBLE)
-_OF_SQUARES = Hint(_SQUARES, _MEAN, _PRECISE)
-_OF_DEVIATIONS = Hint({**_SQUARES, "mean.1": _LAST}, _MEAN, _PRECISE)
+_OF_SQUARES = Hint(_SQUARES, _MEAN, _PRECISE, 23)
+_OF_DEVIATIONS = Hint({**_SQUARES, "mean.1": _LAST}, _MEAN, _PRECISE, 17)
 _CAST_NORMALIZATION = Hint(
     {"x": data("b s d", "s d"), "s": filled("d", 1.0, dtype=_WIDTH)},
     {"Cast.to": (int(ir.DataType.FLOAT16),)},
@@ -44,6 +44,7 @@ _FACTOR = Hint(
     },
     _HEADS,
     (_WIDTH,),
+    23,
 )
 _TABLE = tuple(
     Spec(dims, doubled=True) for dims in ("s 2*e", "1 1 s 2*e", "1 s 2*e", "b 1 s 2*e")
@@ -78,6 +79,7 @@ HINTS: dict[str, Hint] = {
             "Softmax.axis": (-1, 3, None),
         },
         (_WIDTH,),
+        23,
     ),
     "fuse-attention[1]": _FACTOR,
     "fuse-attention[2]": _FACTOR,
@@ -96,6 +98,7 @@ HINTS: dict[str, Hint] = {
         },
         _HEADS,
         (_WIDTH,),
+        23,
     ),
     "fuse-group-normalization[0]": Hint(
         {
@@ -107,6 +110,7 @@ HINTS: dict[str, Hint] = {
         },
         {"Reshape.allowzero": (None,)},
         (_WIDTH,),
+        21,
     ),
     "fuse-group-normalization": Hint(
         {
@@ -152,6 +156,7 @@ HINTS: dict[str, Hint] = {
         },
         {"Concat.axis": (-1, 3), "Split.axis": (-1, 3), "Split.num_outputs": (2, None)},
         (_WIDTH, ir.DataType.FLOAT16),
+        23,
     ),
     "fuse-shape-slice[3]": Hint(
         {
@@ -167,7 +172,7 @@ HINTS: dict[str, Hint] = {
         },
         {"Concat.axis": (0,)},
     ),
-    "fuse-silu": Hint({"a": filled("", 1.702, 0.5, 2.0, 0.1)}, {}, (_WIDTH,)),
+    "fuse-silu": Hint({"a": filled("", 1.702, 0.5, 2.0, 0.1)}, {}, (_WIDTH,), 24),
 }
 """By name of a rule, or of the pass for all of its rules."""
 

@@ -56,7 +56,7 @@ def instances(
         dtype, draws = _TYPES[attempt % len(_TYPES)], Draws(rng)
         # Fresh ones first: variations of one template would crowd out the other types.
         if attempt % 2 and hits and attempt > attempts // 4:
-            (name, _), draws = hits.pick()
+            (name, *_), draws = hits.pick()
             dtype = ir.DataType[name]
         elif hint is not None and hint.types and attempt % 3:
             dtype = hint.types[attempt % len(hint.types)]
@@ -76,7 +76,7 @@ def instances(
         for candidate in (model, _followed(model)):
             if candidate is not None and _fires(rule, candidate) and _runs(candidate):
                 seen.add(key)
-                hits.add((dtype.name, model.graph.opset_imports[""]), tuple(draws.trace))
+                hits.add(hits.kind(dtype.name, model), tuple(draws.trace))
                 yield candidate
                 break
 

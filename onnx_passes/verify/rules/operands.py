@@ -22,7 +22,7 @@ Shape: TypeAlias = tuple[int, ...]
 SHAPES: tuple[Shape, ...] = ((2, 3), (3,), (2, 3, 4), (3, 4), (), (1, 3), (3, 1))
 
 SIZES = (1, 2, 2, 3, 3, 4, 5)
-"""What the sizes that a hint names are drawn from; one in forty is 0."""
+"""What the sizes that a hint names are drawn from; one in a hundred is 0."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,7 @@ def test_rare_kinds_are_varied_as_often_as_common_ones():
     hits = Hits(np.random.default_rng(0))
     assert not hits
     for _ in range(100):
-        hits.add(("float", 18), ())
-    hits.add(("double", 9), ())
+        hits.add(("float", 18, "Relu"), ())
+    hits.add(("double", 9, "Relu"), ())
     kinds = [hits.pick()[0] for _ in range(200)]
-    assert 60 < kinds.count(("double", 9)) < 140
+    assert 60 < kinds.count(("double", 9, "Relu")) < 140
