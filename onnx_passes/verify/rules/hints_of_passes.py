@@ -122,10 +122,45 @@ HINTS: dict[str, Hint] = {
         {"GroupNormalization.num_groups": (1, 2)},
         (_WIDTH,),
     ),
+    "fuse-instance-normalization": Hint(
+        {
+            "x": data("n c l", "n c l", "n c h w"),
+            "mean.1": ints("2", "2", "2 3"),
+            "variance.1": ints("2", "2", "2 3"),
+            "epsilon": filled("", 1e-5, 1e-3, 0.1),
+            **{
+                name: tuple(
+                    Spec(dims, mixed=(0.5, 1.0, 2.0, -1.5))
+                    for dims in ("c 1", "1 c 1", "c 1 1")
+                )
+                for name in "wb"
+            },
+        },
+        {**_MEAN, "ReduceMean.axes": ([2], [2], [2, 3])},
+        (_WIDTH,),
+    ),
     "fuse-layer-normalization[0]": _OF_DEVIATIONS,
     "fuse-layer-normalization[1]": _OF_DEVIATIONS,
     "fuse-layer-normalization[2]": _OF_DEVIATIONS,
     "fuse-layer-normalization[7]": _CAST_NORMALIZATION,
+    "fuse-reshaped-gemm": Hint(
+        {
+            "x": data("a b d"),
+            "rows.1": ints("a*b d", "-1 d"),
+            "w": data("d e"),
+            "t.2": data("e", "1 e", "1"),
+            "y.1": ints("a b e", "-1 b e", "a b -1"),
+        },
+        {
+            "Flatten.axis": (2, -1),
+            "Gemm.transA": (None,),
+            "Gemm.transB": (None, 0),
+            "Gemm.alpha": (None, 1.0),
+            "Gemm.beta": (None, 1.0),
+            "Reshape.allowzero": (None,),
+        },
+        (_WIDTH, ir.DataType.DOUBLE),
+    ),
     "fuse-reshaped-transpose": Hint(
         {
             "x": data("a b c d"),
