@@ -20,7 +20,8 @@ _REDUCTIONS = [
 
 def reduce_(scope: Scope, rng: np.random.Generator) -> None:
     """A reduction over some axes, all, or none."""
-    value = scope.pick(lambda v: v.dtype in NUMBERS and v.rank >= 0)
+    # What overflows is not the same on engines: ends of a Slice are not reduced.
+    value = scope.pick(lambda v: v.dtype in NUMBERS and v.rank >= 0 and not _is_huge(v))
     operator = str(rng.choice(_REDUCTIONS))
     count = int(rng.integers(0, value.rank + 1))
     axes = [int(a) for a in rng.choice(max(value.rank, 1), count, replace=False)]
@@ -32,6 +33,11 @@ def reduce_(scope: Scope, rng: np.random.Generator) -> None:
     noop = int(rng.integers(2)) if rng.random() < 0.4 else None
     inputs = [value, scope.ints(axes, rng)] if axes or rng.random() < 0.3 else [value]
     scope.emit(operator, inputs, keepdims=keepdims, noop_with_empty_axes=noop)
+
+
+def _is_huge(value: Known) -> bool:
+    integers = value.data is not None and value.data.dtype.kind in "iu"
+    return integers and bool(np.any(np.abs(np.asarray(value.data, np.float64)) > 1e9))
 
 
 def arg(scope: Scope, rng: np.random.Generator) -> None:
