@@ -60,12 +60,12 @@ def _judged(
         return check
     scale = float(np.max(np.abs(exact[usable])))
     floor = FLOOR * scale * _resolution(old[name])
-    error_before = max(_rms(before[usable] - exact[usable]), floor)
-    error_after = _rms(after[usable] - exact[usable])
+    error_before, error_after = (_rms(a[usable] - exact[usable]) for a in (before, after))
+    least = max(error_before, floor)
     if error_after <= floor:
-        growth = min(1.0, error_after / error_before) if error_before else 0.0
+        growth = min(1.0, error_after / least) if least else 0.0
     else:
-        growth = error_after / error_before if error_before else float("inf")
+        growth = error_after / least if least else float("inf")
     found = replace(
         check,
         passed=growth <= limit,
@@ -80,7 +80,7 @@ def _judged(
         return found
     reason = (
         f"its error is {growth:.3g} times what it was ({error_after:.3g} against "
-        f"{error_before:.3g}), over the limit of {limit:g}"
+        f"{least:.3g}), over the limit of {limit:g}"
     )
     return replace(found, reason=reason)
 

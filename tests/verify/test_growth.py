@@ -56,3 +56,12 @@ def test_nan_infinity_shapes_and_integers_are_compared_as_always():
     ):
         (found,) = error_growth({"y": old}, {"y": new}, {"y": old.astype(float)}, 1e9)
         assert not found.passed
+
+
+def test_two_results_that_are_alike_have_errors_that_are_alike_below_the_floor_too():
+    exact = {"y": np.full(1000, 0.5)}
+    near = exact["y"].astype(np.float32)
+    near[0] = np.nextafter(near[0], np.float32(1))
+    (found,) = error_growth({"y": near}, {"y": near}, exact, 2.0)
+    assert found.passed
+    assert found.rmse_old == found.rmse_new > 0

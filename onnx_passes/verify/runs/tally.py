@@ -192,4 +192,6 @@ def _most(one: float | None, other: float | None) -> float | None:
 def _rank(check: OutputCheck) -> tuple[bool, float]:
     if isinstance(check, Measured):
         return not check.passed, check.badness
+    if check.rmse_new is not None and check.share is not None:
+        return not check.passed, check.share  # the two errors told are those of one sample
     return not check.passed, check.max_abs or 0.0
