@@ -82,12 +82,14 @@ def _array(tensor: ir.TensorProtocol) -> Array:
 def _evaluator(proto: onnx.ModelProto, weights: Mapping[str, Array]) -> Any:
     from onnx.reference import ReferenceEvaluator
 
+    from onnx_passes.runtime.reference_loop import Loop
+
     class Evaluator(ReferenceEvaluator):
         def retrieve_external_data(self, initializer: onnx.TensorProto) -> Array:
             return weights[initializer.name]
 
     try:
-        return Evaluator(proto)
+        return Evaluator(proto, new_ops=[Loop])
     except Exception as error:
         raise _translate(error) from error
 

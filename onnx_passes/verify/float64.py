@@ -152,21 +152,31 @@ class _Step:
             return self._engine(self.wide, fed)
         except Exception as error:
             reason = error
+        single, failure = self._single(fed)
         if self.wide.domain == "":
             try:
                 results = self._evaluator(fed)
             except Exception as error:
                 reason = error
             else:
-                self.found.reference[operator] += count
-                return results
-        try:
-            single = {name: _narrowed(data) for name, data in fed.items()}
-            results = [widened(data) for data in self._engine(self.narrow, single)]
-        except Exception:
-            raise EngineError(f"{operator} cannot be computed in float64: {reason}") from None
+                # It is wrong about some operators, such as global pools of three dimensions.
+                if single is None or _shapes(results) == _shapes(single):
+                    self.found.reference[operator] += count
+                    return results
+        if single is None:
+            raise EngineError(
+                f"{operator} cannot be computed in float64: {reason}"
+            ) from failure
         self.found.single[operator] += count
-        return results
+        return single
+
+    def _single(self, fed: Mapping[str, Data]) -> tuple[list[Data] | None, Exception | None]:
+        """Compute in single precision; where that fails return why."""
+        try:
+            narrowed = {name: _narrowed(data) for name, data in fed.items()}
+            return [widened(data) for data in self._engine(self.narrow, narrowed)], None
+        except Exception as error:
+            return None, error
 
     def _engine(self, node: onnx.NodeProto, fed: Mapping[str, Data]) -> list[Data]:
         import onnxruntime as ort
@@ -187,9 +197,11 @@ class _Step:
     def _evaluator(self, fed: Mapping[str, Data]) -> list[Data]:
         from onnx.reference import ReferenceEvaluator
 
+        from onnx_passes.runtime.reference_loop import Loop
+
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
-            evaluator = ReferenceEvaluator(self._model(self.wide, fed))
+            evaluator = ReferenceEvaluator(self._model(self.wide, fed), new_ops=[Loop])
             results = [np.asarray(r) for r in evaluator.run(None, dict(fed))]
         if any(r.dtype in (np.float32, np.float16) for r in results):
             raise EngineError("the reference evaluator computes it in single precision")
@@ -216,6 +228,10 @@ def _read(node: ir.Node) -> Iterator[ir.Value]:
     for value in (*node.inputs, *captured_values(node)):
         if value is not None:
             yield value
+
+
+def _shapes(results: Sequence[Data]) -> list[tuple[int, ...]]:
+    return [np.shape(data) for data in results if isinstance(data, np.ndarray)]
 
 
 def _narrowed(data: Data) -> Any:

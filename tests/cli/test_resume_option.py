@@ -50,11 +50,11 @@ def test_a_signal_leaves_a_state_and_says_so(folder, number):
     (folder / "stops.py").write_text(STOPS.format(what=f"os.kill(os.getpid(), {int(number)})"))
     ended = run(folder)
     assert ended.returncode == 128 + number
-    assert "nothing was written; --resume goes on after pass 3 of 9" in ended.stderr
+    assert "nothing was written; --resume goes on after pass 3 of 10" in ended.stderr
     (folder / "stops.py").write_text(STOPS.format(what="pass"))
     done = run(folder, "--resume")
     assert done.returncode == 0, done.stderr
-    assert "note: resumed after pass 3 of 9" in done.stderr
+    assert "note: resumed after pass 3 of 10" in done.stderr
     resumed = (folder / "out.onnx").read_bytes()
     assert run(folder).returncode == 0
     assert (folder / "out.onnx").read_bytes() == resumed

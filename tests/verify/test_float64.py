@@ -129,6 +129,24 @@ def test_a_convolution_is_that_of_the_engine(group, auto_pad, strides, dilations
     np.testing.assert_allclose(convolve(node, fed), run(model, single)["y"], 1e-4, 1e-5)
 
 
+def test_a_result_of_another_shape_is_not_believed():
+    # onnx's reference evaluator pools two of the three dimensions.
+    node = onnx.helper.make_node("GlobalMaxPool", ["x"], ["y"])
+    info = onnx.helper.make_tensor_value_info
+    graph = onnx.helper.make_graph(
+        [node],
+        "g",
+        [info("x", onnx.TensorProto.FLOAT, [1, 2, 3, 4, 5])],
+        [info("y", onnx.TensorProto.FLOAT, None)],
+    )
+    imports = [onnx.helper.make_opsetid("", 20)]
+    model = ir.from_proto(onnx.helper.make_model(graph, ir_version=10, opset_imports=imports))
+    x = np.arange(120, dtype=np.float32).reshape(1, 2, 3, 4, 5)
+    found = evaluate(model, [{"x": x}])
+    np.testing.assert_array_equal(found.outputs[0]["y"], x.max(axis=(2, 3, 4), keepdims=True))
+    assert found.single["GlobalMaxPool"] == 1
+
+
 def test_random_models_agree_with_single_precision():
     agreed = judged = 0
     for recipe in recipes(60, seed=9):
