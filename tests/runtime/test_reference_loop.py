@@ -1,0 +1,51 @@
+"""Loop of the reference engine, held to ONNX Runtime."""
+
+import numpy as np
+import onnx.parser
+import onnx_ir as ir
+import pytest
+
+from onnx_passes.runtime.ort import OnnxRuntimeEngine
+from onnx_passes.runtime.reference import ReferenceEngine
+
+MODEL = """
+<ir_version: 8, opset_import: ["": {opset}]>
+agraph (int64 n, bool going, float{shape} x, float outer)
+    => (float{shape} last, float{stacked} all, int64[T] counts) {{
+  last, all, counts = Loop (n, going, x) <body = body (int64 i, bool c, float{shape} v)
+      => (bool again, float{shape} w, float{shape} scan, int64 number) {{
+    one = Constant <value_int = 3> ()
+    again = Less (i, one)
+    w = Add (v, outer)
+    scan = Mul (v, outer)
+    number = Identity (i)
+  }}>
+}}
+"""
+
+
+def run(engine, shape, iterations, going=True, opset=13):
+    stacked = "[T]" if shape == () else f"[T,{','.join(map(str, shape))}]"
+    spelled = f"[{','.join(map(str, shape))}]" if shape else ""
+    text = MODEL.format(shape=spelled, stacked=stacked, opset=opset)
+    model = ir.from_proto(onnx.parser.parse_model(text))
+    feeds = {
+        "n": np.array(iterations),
+        "going": np.array(going),
+        "x": np.arange(np.prod(shape, dtype=int), dtype=np.float32).reshape(shape),
+        "outer": np.array(2, np.float32),
+    }
+    with engine.prepare(model) as session:
+        return session.run(feeds)
+
+
+@pytest.mark.parametrize("shape", [(), (3,), (2, 3), (2, 1, 3)])
+@pytest.mark.parametrize("iterations", [0, 1, 3, 9])
+@pytest.mark.parametrize("going", [True, False])
+def test_what_iterations_scan_is_stacked(shape, iterations, going):
+    expected, found = (
+        run(engine, shape, iterations, going) for engine in (OnnxRuntimeEngine(), ReferenceEngine())
+    )
+    for name, value in expected.items():
+        assert found[name].dtype == value.dtype
+        np.testing.assert_array_equal(found[name], value)
