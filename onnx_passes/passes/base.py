@@ -42,6 +42,7 @@ class Pass(ir.passes.PassBase, abc.ABC):
             runs those that do not. (A *method* of this name is onnx-ir's pre-condition.)
         preserves: Names of passes whose results still hold after this one changed the model;
             ``"all"`` for every one.
+        precedes: Names of passes that come after this one in a group of both.
         followed_by: Names of passes that the pipeline runs after this one changed the model.
         interface_changes: What this pass may change of the model's interface: any of
             "inputs", "outputs", "types", "dims". Everything else belongs to the user.
@@ -56,6 +57,7 @@ class Pass(ir.passes.PassBase, abc.ABC):
 
     name: ClassVar[str] = "pass"
     preserves: ClassVar[Sequence[str]] = ()
+    precedes: ClassVar[Sequence[str]] = ()
     followed_by: ClassVar[Sequence[str]] = ()
     interface_changes: ClassVar[frozenset[str]] = frozenset()
     repeats_itself: ClassVar[bool] = False

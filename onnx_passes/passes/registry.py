@@ -2,7 +2,7 @@
 
 A pass is known by its pipeline name (``merge-clips``), by its class name (``MergeClips``) and
 by every name or group that it was registered under. A group stands for its passes in the order
-of registration.
+of registration, except where one says that it ``precedes`` others.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def lookup(name: str, *, where: str | None = None) -> list[type[Pass]]:
     if name in _passes:
         return [_passes[name]]
     if name in _groups:
-        return list(_groups[name])
+        return _in_order(_groups[name])
     known = {*(cls.name for cls in _passes.values()), *_groups}
     hint = did_you_mean(
         name, known, "run 'onnx-passes list', or name its module in 'imports:'"
@@ -87,7 +87,7 @@ def all_passes() -> list[type[Pass]]:
 def groups() -> dict[str, list[type[Pass]]]:
     """Return every group with its passes."""
     discover()
-    return {name: list(members) for name, members in sorted(_groups.items())}
+    return {name: _in_order(members) for name, members in sorted(_groups.items())}
 
 
 def discover() -> None:
@@ -108,6 +108,16 @@ def discover() -> None:
                 f"the package of entry point {entry.name!r} fails to import: {error}",
                 help=f"repair or uninstall the package that provides {entry.value!r}",
             ) from error
+
+
+def _in_order(members: Iterable[type[Pass]]) -> list[type[Pass]]:
+    left, ordered = list(members), []
+    while left:
+        waiting = {name for cls in left for name in cls.precedes}
+        first = next((cls for cls in left if cls.name not in waiting), left[0])
+        left.remove(first)
+        ordered.append(first)
+    return ordered
 
 
 def _claim(name: str, cls: type[Pass]) -> None:

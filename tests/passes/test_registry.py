@@ -63,3 +63,10 @@ def test_collect_takes_names_and_classes():
     cls = make("MergeWidgets")
     names = [c.name for c in registry.collect(["topological-sort", cls])]
     assert names == ["topological-sort", "merge-widgets"]
+
+
+def test_a_group_has_what_makes_others_unused_before_them():
+    kinds = ("outputs", "results", "nodes", "functions", "initializers", "opsets")
+    found = [cls.name for cls in registry.lookup("remove-unused")]
+    assert found == [f"remove-unused-{kind}" for kind in kinds]
+    assert registry.groups()["remove-unused"] == registry.lookup("remove-unused")

@@ -1,5 +1,7 @@
 """Remove functions that nobody calls."""
 
+from typing import Any, ClassVar
+
 import onnx_ir as ir
 
 from onnx_passes import passes
@@ -21,6 +23,8 @@ class RemoveUnusedFunctions(Transformation):
 
     Leaves alone: functions that the graph calls, directly or through other functions.
     """
+
+    precedes: ClassVar[Any] = ("remove-unused-opsets",)
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
         """Follow the calls from the main graph."""

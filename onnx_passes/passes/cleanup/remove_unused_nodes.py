@@ -28,7 +28,7 @@ class RemoveUnusedNodes(Transformation):
     Leaves alone: nodes without outputs; outputs that are unused on nodes that are not.
     """
 
-    followed_by: ClassVar[Any] = (
+    precedes: ClassVar[Any] = (
         "remove-unused-functions",
         "remove-unused-initializers",
         "remove-unused-opsets",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import onnx
 import onnx_ir as ir
@@ -29,6 +30,8 @@ class RemoveUnusedOutputs(Transformation):
     inference; Dropout before opset 7, where the mask did; the present keys and values of an
     Attention that is given past ones, without which ONNX Runtime does not run it.
     """
+
+    precedes: ClassVar[Any] = ("remove-unused-nodes",)
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
         """Look at every node."""

@@ -39,7 +39,7 @@ class RemoveUnusedResults(Transformation):
     function has attributes.
     """
 
-    followed_by: ClassVar[Any] = ("remove-unused-nodes",)
+    precedes: ClassVar[Any] = ("remove-unused-nodes",)
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
         """Look at outer nodes first: what they do not need, inner ones need not compute."""
