@@ -44,7 +44,8 @@ def run(engine, shape, iterations, going=True, opset=13):
 @pytest.mark.parametrize("going", [True, False])
 def test_what_iterations_scan_is_stacked(shape, iterations, going):
     expected, found = (
-        run(engine, shape, iterations, going) for engine in (OnnxRuntimeEngine(), ReferenceEngine())
+        run(engine, shape, iterations, going)
+        for engine in (OnnxRuntimeEngine(), ReferenceEngine())
     )
     for name, value in expected.items():
         assert found[name].dtype == value.dtype
