@@ -12,7 +12,7 @@ from onnx_passes.runtime.base import Engine, Outputs
 from onnx_passes.runtime.parallel import run_each
 from onnx_passes.verify.node_equality import constant_tensor
 from onnx_passes.verify.recording import Recording
-from onnx_passes.verify.region import Region, region_model
+from onnx_passes.verify.region import Region, boundary_of, region_model
 
 _MOST = 8
 """One part in this of all nodes is the most that is run again; else all of them are."""
@@ -40,14 +40,8 @@ def recompute(
     nodes = _between(model, recordings[0].keys(), names)
     if nodes is None or _MOST * len(nodes) > len(model.graph):
         return None
-    inside = {value for node in nodes for value in node.outputs}
-    read = [v for node in nodes for v in (*node.inputs, *captured_values(node))]
-    boundary = dict.fromkeys(
-        str(v.name)
-        for v in read
-        if v is not None and v not in inside and constant_tensor(v) is None
-    )
-    region = Region(tuple(nodes), tuple(boundary), tuple(names))
+    boundary = boundary_of(nodes)
+    region = Region(tuple(nodes), boundary, tuple(names))
     feeds = [{name: recording[name] for name in boundary} for recording in recordings]
     try:
         part = region_model(model, region, recordings[0])

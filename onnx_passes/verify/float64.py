@@ -152,7 +152,7 @@ class _Step:
             return self._engine(self.wide, fed)
         except Exception as error:
             reason = error
-        single, failure = self._single(fed)
+        single = self._single(fed)
         if self.wide.domain == "":
             try:
                 results = self._evaluator(fed)
@@ -164,19 +164,17 @@ class _Step:
                     self.found.reference[operator] += count
                     return results
         if single is None:
-            raise EngineError(
-                f"{operator} cannot be computed in float64: {reason}"
-            ) from failure
+            raise EngineError(f"{operator} cannot be computed in float64: {reason}")
         self.found.single[operator] += count
         return single
 
-    def _single(self, fed: Mapping[str, Data]) -> tuple[list[Data] | None, Exception | None]:
-        """Compute in single precision; where that fails return why."""
+    def _single(self, fed: Mapping[str, Data]) -> list[Data] | None:
+        """Compute in single precision; None where that cannot be done."""
+        narrowed = {name: _narrowed(data) for name, data in fed.items()}
         try:
-            narrowed = {name: _narrowed(data) for name, data in fed.items()}
-            return [widened(data) for data in self._engine(self.narrow, narrowed)], None
-        except Exception as error:
-            return None, error
+            return [widened(data) for data in self._engine(self.narrow, narrowed)]
+        except Exception:
+            return None
 
     def _engine(self, node: onnx.NodeProto, fed: Mapping[str, Data]) -> list[Data]:
         import onnxruntime as ort

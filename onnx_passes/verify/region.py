@@ -12,7 +12,7 @@ models: taking one out makes no reader new.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import onnx_ir as ir
@@ -65,18 +65,25 @@ def changed_region(before: ir.Model, after: ir.Model) -> Region | None:
             old = producers.get(str(name))
             if old is None or not equality.same(old, node):
                 new.append(node)
-    inside = {value for node in new for value in node.outputs}
-    read = [value for node in new for value in (*node.inputs, *captured_values(node))]
-    boundary = dict.fromkeys(
-        str(v.name)
-        for v in read
-        if v is not None and v not in inside and constant_tensor(v) is None
-    )
+    boundary = boundary_of(new)
     frontier = _frontier(new, after)
     names = {v.name for v in before.graph.inputs}
     if any(n not in names and n not in producers for n in (*boundary, *frontier)):
         return None
-    return Region(tuple(new), tuple(boundary), frontier)
+    return Region(tuple(new), boundary, frontier)
+
+
+def boundary_of(nodes: Sequence[ir.Node]) -> tuple[str, ...]:
+    """Return the names of what nodes read, constants and their own results apart."""
+    inside = {value for node in nodes for value in node.outputs}
+    read = [value for node in nodes for value in (*node.inputs, *captured_values(node))]
+    return tuple(
+        dict.fromkeys(
+            str(v.name)
+            for v in read
+            if v is not None and v not in inside and constant_tensor(v) is None
+        )
+    )
 
 
 def region_model(model: ir.Model, region: Region, values: Mapping[str, Array]) -> ir.Model:

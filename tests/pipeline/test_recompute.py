@@ -27,20 +27,6 @@ def chain(**changed):
     return ir.from_onnx_text(HEAD + "{" + " ".join(lines) + "}")
 
 
-@pytest.fixture
-def sessions(monkeypatch):
-    """The number of nodes of each session made."""
-    made = []
-    prepare = OnnxRuntimeEngine.prepare
-
-    def counted(engine, model):
-        made.append(len(model.graph))
-        return prepare(engine, model)
-
-    monkeypatch.setattr(OnnxRuntimeEngine, "prepare", counted)
-    return made
-
-
 def recorded(model, *names):
     """Record some values of a model, by running it, sample for sample."""
     found = []
@@ -56,23 +42,23 @@ def recorded(model, *names):
     return found
 
 
-def test_they_are_the_bytes_of_a_whole_run_at_the_price_of_a_few_nodes(sessions):
+def test_they_are_the_bytes_of_a_whole_run_at_the_price_of_a_few_nodes(nodes_run):
     model = chain(v9="Exp")
     known, whole = recorded(model, "v8"), recorded(model, "v11")
-    sessions.clear()
+    nodes_run.clear()
     found = recompute(OnnxRuntimeEngine(), model, known, ["v11"])
-    assert sessions == [3]
+    assert nodes_run == [3]
     for values, expected in zip(found, whole, strict=True):
         assert values["v11"].tobytes() == expected["v11"].tobytes()
 
 
 @pytest.mark.parametrize(("known", "wanted"), [("v2", "v38"), ("v2", "nowhere")])
-def test_a_run_of_much_of_the_model_is_no_gain(sessions, known, wanted):
+def test_a_run_of_much_of_the_model_is_no_gain(nodes_run, known, wanted):
     model = chain()
     recordings = recorded(model, known)
-    sessions.clear()
+    nodes_run.clear()
     assert recompute(OnnxRuntimeEngine(), model, recordings, [wanted]) is None
-    assert not sessions
+    assert not nodes_run
 
 
 def step(region, before, after):
@@ -84,14 +70,14 @@ def step(region, before, after):
 
 @pytest.mark.parametrize(("operator", "verdict"), [("Abs", None), ("Neg", Verdict.PASSED)])
 def test_a_check_that_lacks_values_runs_no_whole_model_and_still_finds_a_fault(
-    sessions, operator, verdict
+    nodes_run, operator, verdict
 ):
     region = Regional(1 << 20)
     before = chain(v20="Neg")
     region.recordings = recorded(before, *(f"v{i}" for i in range(LENGTH - 1) if i != 19), "y")
-    sessions.clear()
+    nodes_run.clear()
     found = step(region, before, _rewritten(chain(v20="Neg"), operator))
-    assert LENGTH not in sessions
+    assert LENGTH not in nodes_run
     if verdict is None:
         assert found is None
         assert "not as expected" in (region.differed or "")

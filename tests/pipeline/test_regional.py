@@ -2,7 +2,6 @@
 
 import numpy as np
 import onnx_ir as ir
-import pytest
 
 from onnx_passes.contracts import Equality, Tolerance
 from onnx_passes.pipeline.baseline import Baseline, Bench
@@ -13,20 +12,6 @@ from onnx_passes.verify.result import Verdict
 HEAD = """<ir_version: 10, opset_import: ["" : 20]>
     g (float[N, 4] x) => (float[N, 4] y) """
 SAMPLES = [{"x": np.random.default_rng(n).random((n + 2, 4), np.float32)} for n in range(2)]
-
-
-@pytest.fixture
-def nodes_run(monkeypatch):
-    """The number of nodes of each session made."""
-    made = []
-    prepare = OnnxRuntimeEngine.prepare
-
-    def counted(engine, model):
-        made.append(len(model.graph))
-        return prepare(engine, model)
-
-    monkeypatch.setattr(OnnxRuntimeEngine, "prepare", counted)
-    return made
 
 
 def check(original, before, after, contract, region=None):

@@ -39,6 +39,13 @@ def if_(scope: Scope, rng: np.random.Generator) -> None:
         body = _body(scope, word)
         result = _like(body, rng, value)
         branches.append(_graph(body, word, [], [result]))
+    _add_if(scope, condition, branches, value)
+
+
+def _add_if(
+    scope: Scope, condition: Known, branches: list[onnx.GraphProto], value: Known
+) -> None:
+    """Add an If, whose result has the type and shape of a value."""
     name = scope.name()
     node = onnx.helper.make_node(
         "If",
@@ -159,16 +166,7 @@ def equal_branches(scope: Scope, rng: np.random.Generator) -> None:
         body = _body(scope, word)
         (made,) = body.emit("LeakyRelu", [value], alpha=slope)
         branches.append(_graph(body, word, [], body.emit("Abs", [made])))
-    name = scope.name()
-    node = onnx.helper.make_node(
-        "If",
-        [condition.name],
-        [name],
-        f"n{name}",
-        then_branch=branches[0],
-        else_branch=branches[1],
-    )
-    scope.add(node, [Known(name, value.dtype, value.shape)])
+    _add_if(scope, condition, branches, value)
 
 
 def duplicate(scope: Scope, rng: np.random.Generator) -> None:
