@@ -6,7 +6,7 @@ import inspect
 import sys
 from pathlib import Path
 
-from onnx_passes.cli.passes import contract, groups_of, home, option_rows, summary
+from onnx_passes.cli.passes import groups_of, home, option_rows, summary
 from onnx_passes.passes.base import Pass
 from onnx_passes.passes.registry import all_passes
 from onnx_passes.verify.rules import certified
@@ -33,7 +33,7 @@ def page(cls: type[Pass]) -> str:
     for heading in ("Before:", "After:", "Sound because", "Leaves alone:", "Finds:", "Adds:"):
         body = body.replace(f"\n{heading}", f"\n**{heading}**")
     body = body.replace("\n**After:**", "  \n**After:**").replace("``", "`")
-    lines = [f"# {cls.name}", "", body, "", f"Contract: **{contract(cls)}**", ""]
+    lines = [f"# {cls.name}", "", body, "", f"Contract: **{cls.promise()}**", ""]
     rows = option_rows(cls)
     if rows:
         described = _described(cls)
@@ -72,7 +72,7 @@ def index() -> str:
 def _row(cls: type[Pass]) -> str:
     found = CERTIFICATES.get(cls.name)
     level = "" if found is None else certified.level(found)
-    return f"| [{cls.name}]({cls.name}.md) | {contract(cls)} | {level} | {summary(cls)} |"
+    return f"| [{cls.name}]({cls.name}.md) | {cls.promise()} | {level} | {summary(cls)} |"
 
 
 def pages() -> dict[Path, str]:

@@ -26,7 +26,7 @@ def described() -> list[dict[str, Any]]:
         {
             "name": cls.name,
             "group": home(cls),
-            "contract": contract(cls),
+            "contract": cls.promise(),
             "summary": summary(cls),
         }
         for cls in all_passes()
@@ -38,14 +38,6 @@ def home(cls: type[Pass]) -> str:
     """Return the folder that a pass lives in; the module of a user's pass."""
     package, _, rest = cls.__module__.partition("onnx_passes.passes.")
     return rest.rpartition(".")[0] or rest if not package else cls.__module__
-
-
-def contract(cls: type[Pass]) -> str:
-    """Return what a pass promises, as text."""
-    from onnx_passes.passes.base import Analysis
-
-    declared = ", ".join(map(str, cls.contracts()))
-    return declared or ("reads only" if issubclass(cls, Analysis) else "none declared")
 
 
 def summary(cls: type[Pass]) -> str:
@@ -80,7 +72,7 @@ def option_rows(cls: type[Pass]) -> list[tuple[str, str, str]]:
 
 def explanation(cls: type[Pass]) -> str:
     """Return all there is to know of a pass, as text."""
-    lines = [f"{cls.name}  ({contract(cls)})", ""]
+    lines = [f"{cls.name}  ({cls.promise()})", ""]
     lines += [inspect.getdoc(cls) or "It has no docstring.", ""]
     rows = option_rows(cls)
     if rows:

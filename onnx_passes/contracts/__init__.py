@@ -9,6 +9,7 @@ A contract is *declared* on a pass class by a decorator, and enforced by the pip
 
 from onnx_passes.contracts import metrics
 from onnx_passes.contracts.contract import (
+    READS_ONLY,
     Contract,
     Equality,
     Metric,
@@ -20,6 +21,7 @@ from onnx_passes.contracts.contract import (
 )
 
 __all__ = [
+    "READS_ONLY",
     "Contract",
     "Equality",
     "Metric",

@@ -9,6 +9,8 @@ from typing import Any, TypeAlias, TypeVar, overload
 ClassT = TypeVar("ClassT", bound=type[Any])
 
 _ATTRIBUTE = "__contracts__"
+READS_ONLY = "reads only"
+"""What reports have in place of a contract for passes that change nothing."""
 
 
 @dataclass(frozen=True, slots=True)

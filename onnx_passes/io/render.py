@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
+
 import onnx
 import onnx_ir as ir
 from google.protobuf.message import EncodeError
@@ -9,6 +12,8 @@ from google.protobuf.message import EncodeError
 from onnx_passes.errors import ModelError
 from onnx_passes.io.fidelity import lost, split
 from onnx_passes.io.formats import Form
+
+_WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def inlined(tensor: ir.TensorProtocol, initializer: bool) -> ir.TensorProtocol:
@@ -49,8 +54,10 @@ def render(model: onnx.ModelProto, form: Form, where: str) -> bytes:
 def _text(model: onnx.ModelProto, where: str) -> bytes:
     """Print a model, and read it again to know that nothing but remarks is gone."""
     try:
-        text = onnx.printer.to_text(model)
-        grave, remarks = split(lost(model, onnx.parser.parse_model(text)))
+        printed, unnamed = _parseable(model)
+        text = onnx.printer.to_text(printed)
+        grave, remarks = split(lost(printed, onnx.parser.parse_model(text)))
+        remarks += unnamed
     except (onnx.parser.ParseError, RuntimeError, IndexError, ValueError) as error:
         raise ModelError(
             f"ONNX text has no words for something in this model: {error}",
@@ -68,3 +75,40 @@ def _text(model: onnx.ModelProto, where: str) -> bytes:
             f"# without {len(remarks)} doc strings or other remarks; .onnx keeps them\n{text}"
         )
     return text.encode()
+
+
+def _parseable(model: onnx.ModelProto) -> tuple[onnx.ModelProto, list[str]]:
+    """Leave out names that the parser of ONNX text cannot read, and tell which those are.
+
+    The name of a tensor that is an attribute says nothing: the value of a Constant has its
+    name from the node. PyTorch writes such names, with slashes.
+    """
+    named = [tensor.name for tensor in _tensors(model) if _unreadable(tensor)]
+    if not named:
+        return model, []
+    copied = onnx.ModelProto()
+    copied.CopyFrom(model)
+    for tensor in _tensors(copied):
+        if _unreadable(tensor):
+            tensor.ClearField("name")
+    return copied, named
+
+
+def _unreadable(tensor: onnx.TensorProto) -> bool:
+    return bool(tensor.name) and not _WORD.fullmatch(tensor.name)
+
+
+def _tensors(
+    message: onnx.ModelProto | onnx.GraphProto | onnx.FunctionProto,
+) -> Iterator[onnx.TensorProto]:
+    """Yield all tensors that are attributes, those of inner graphs and functions too."""
+    if isinstance(message, onnx.ModelProto):
+        yield from _tensors(message.graph)
+        for function in message.functions:
+            yield from _tensors(function)
+        return
+    for node in message.node:
+        for attribute in node.attribute:
+            yield from [attribute.t] if attribute.HasField("t") else attribute.tensors
+            for graph in [attribute.g] if attribute.HasField("g") else attribute.graphs:
+                yield from _tensors(graph)

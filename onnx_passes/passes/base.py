@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 import onnx_ir as ir
 from onnxscript.rewriter import MatchResult, RewriteRule
 
-from onnx_passes.contracts import Contract, contracts_of
+from onnx_passes.contracts import READS_ONLY, Contract, contracts_of
 from onnx_passes.passes.context import PassContext
 from onnx_passes.passes.interface_map import InterfaceMap
 from onnx_passes.passes.naming import pipeline_name
@@ -105,6 +105,12 @@ class Pass(ir.passes.PassBase, abc.ABC):
     def contracts(cls) -> tuple[Contract, ...]:
         """Return what the pass promises."""
         return contracts_of(cls)
+
+    @classmethod
+    def promise(cls) -> str:
+        """Return what the pass promises, as text."""
+        declared = ", ".join(map(str, cls.contracts()))
+        return declared or (READS_ONLY if issubclass(cls, Analysis) else "none declared")
 
     def interface_map(self, before: ir.Model) -> InterfaceMap | None:
         """Return how inputs and outputs of a model become those of the result.

@@ -210,8 +210,7 @@ class PassManager:
     def _new_report(
         self, pass_: Pass, step: PassStep, group: str, before: Snapshot
     ) -> PassReport:
-        contracts = ", ".join(map(str, pass_.contracts())) or "none"
-        report = PassReport(len(self.report.passes), step.text, contracts, group=group)
+        report = PassReport(len(self.report.passes), step.text, pass_.promise(), group=group)
         _measure(report, before)
         self.report.passes.append(report)
         return report

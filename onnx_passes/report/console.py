@@ -35,7 +35,8 @@ class ConsoleReporter:
     """Prints a run on a stream, which should be stderr: stdout is for results.
 
     On a terminal each pass is a line as soon as it ends, and a summary follows. In a pipe
-    only failures, a one-line summary and what was not verified appear, unless asked for more.
+    only failures, findings of analyses, a one-line summary and what was not verified appear,
+    unless asked for more.
 
     Args:
         stream: Where to print.
@@ -108,6 +109,8 @@ class ConsoleReporter:
             self._pass(pass_report)
         if pass_report.error:
             self._failure(pass_report)
+        elif self._level in (_BRIEF, _PASSES):
+            self._findings(pass_report)
 
     def finished(self, report: RunReport) -> None:
         """Print how the run ended, and above all what was not verified."""
@@ -158,6 +161,12 @@ class ConsoleReporter:
                     self._detail(lines.output_text(output, self._glyphs), indent=8)
         for note in done.notes:
             self._detail(self._glyphs.name(note))
+
+    def _findings(self, done: PassReport) -> None:
+        if self._level == _BRIEF and done.findings:
+            self._print(f"{self._glyphs.name(done.name)}:")
+        for finding in done.findings:
+            self._detail(self._glyphs.name(finding))
 
     def _failure(self, done: PassReport) -> None:
         self._error(done.error or "")

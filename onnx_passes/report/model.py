@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from onnx_passes.contracts import READS_ONLY
 from onnx_passes.verify.result import Check, OutputCheck, Spread, Verdict
 
 SCHEMA_VERSION = 1
@@ -85,7 +86,7 @@ class PassReport:
     Attributes:
         index: Position in the run, from 0.
         name: Pipeline name, with options as text: ``fold-constants{size_limit=1MiB}``.
-        contract: What it promises, as text; "none" where it declares nothing.
+        contract: What it promises, as text; "reads only" for an analysis.
         verdict: The outcome.
         action: "kept", "rolled back", "warned" or "stopped".
         changed: Whether the model differs from before, measured by comparing.
@@ -131,6 +132,11 @@ class PassReport:
     blame: list[Blame] = field(default_factory=list)
     budget_spent: float | None = None
     resumed: bool = False
+
+    @property
+    def findings(self) -> list[str]:
+        """What an analysis found, a sentence each; empty for passes that may change models."""
+        return self.notes if self.contract == READS_ONLY else []
 
     @property
     def max_abs(self) -> float | None:

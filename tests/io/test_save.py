@@ -139,6 +139,17 @@ def test_text_says_how_many_remarks_it_leaves_out(loaded, tmp_path):
     assert load_model(tmp_path / "m.onnxtxt").notes == []
 
 
+def test_text_leaves_out_names_of_constants_that_its_parser_cannot_read(loaded, tmp_path):
+    value = onnx.helper.make_tensor("/a/b", 1, [1], [2.0])
+    node = ir.node("Constant", [], {"value": ir.serde.deserialize_tensor(value)})
+    loaded.model.graph.append(node)
+    node.outputs[0].name = "c"
+    assert to_text(loaded.model).startswith("# without 1 ")
+    path = save_model(loaded.model, tmp_path / "m.onnxtxt")[0]
+    assert canonical_hash(load_model(path).model) == canonical_hash(loaded.model)
+    assert node.attributes["value"].value.name == "/a/b", "the model itself keeps it"
+
+
 def test_text_that_would_lose_more_than_remarks_is_refused(write, proto, tmp_path):
     proto.graph.node[0].attribute.append(helper.make_attribute("a", b"\xff\xfe"))
     model = load_model(write(proto)).model
