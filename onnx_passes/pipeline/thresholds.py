@@ -12,6 +12,8 @@ from onnx_passes.report.text import number
 from onnx_passes.verify.noise import HEADROOM, Runs
 from onnx_passes.verify.result import OutputCheck
 
+_KINDS = ("tolerance", "drift")
+
 Limits = tuple[Tolerance, dict[str, Tolerance]]
 
 
@@ -70,7 +72,7 @@ class Thresholds:
             limits: Limits, of which those that the user gave stay.
             noise: Runs of the original.
             ignored: Outputs that are no evidence.
-            what: Names the limit in the note.
+            what: Names the limit in the note: "tolerance" or "drift".
         """
         limit, overrides = limits
         if limit.rtol is not None or limit.atol is not None:
@@ -86,14 +88,24 @@ class Thresholds:
                 factor = HEADROOM * share
                 now = Tolerance(found.rtol * factor, found.atol * factor)
                 raised[found.output] = now
-                note = (
-                    f"the default {what} limit of {found.output} is raised from "
-                    f"{_text(found.rtol, found.atol)} to {_text(now.rtol, now.atol)}, "
-                    f"{number(HEADROOM)} times the noise: {_spread(found, runs)}"
+                self._note_raised(
+                    what,
+                    found.output,
+                    f"raised from {_text(found.rtol, found.atol)} to "
+                    f"{_text(now.rtol, now.atol)}, {number(HEADROOM)} times the noise: "
+                    f"{_spread(found, runs)}",
                 )
-                if note not in self.notes:
-                    self.notes.append(note)
         return limit, raised
+
+    def _note_raised(self, what: str, output: str, told: str) -> None:
+        """Note that a limit was raised: once for tolerance and drift where they agree."""
+        both = f"the default limits of {output}, tolerance and drift, are {told}"
+        alone = {kind: f"the default {kind} limit of {output} is {told}" for kind in _KINDS}
+        known = [n for n in self.notes if n in (both, *alone.values())]
+        if not known:
+            self.notes.append(alone[what])
+        elif both not in known and alone[what] not in known:
+            self.notes[self.notes.index(known[0])] = both
 
     def refuse(
         self,

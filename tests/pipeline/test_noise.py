@@ -10,11 +10,14 @@ from benchmarks.models.transformer import transformer
 from onnx_passes import passes
 from onnx_passes.cli.main import program
 from onnx_passes.config.load import default_config
+from onnx_passes.contracts import Tolerance
 from onnx_passes.errors import ConfigError
 from onnx_passes.passes.base import Transformation
 from onnx_passes.pipeline.run import run_pipeline
+from onnx_passes.pipeline.thresholds import Thresholds
 from onnx_passes.report.json import from_json, to_json
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
+from onnx_passes.verify.noise import Runs
 from onnx_passes.verify.result import Verdict
 
 # ONNX Runtime fuses this normalisation where it may, and then rounds otherwise; the last
@@ -195,3 +198,14 @@ def test_the_command_line_refuses_and_tells(tmp_path):
     assert isinstance(refused.exception, ConfigError)
     told = CliRunner().invoke(program, [str(a) for a in base])
     assert "y max abs" in told.output
+
+
+def test_limits_raised_alike_are_noted_once():
+    one, other = ({"y": np.full(3, value, np.float32)} for value in (1.0, 1.0001))
+    runs = [Runs("onnxruntime", "two runs of it", [one], [other])]
+    limits = (Tolerance(), {})
+    thresholds = Thresholds(default_config([], ["cleanup"]).verify)
+    for what in ("tolerance", "drift", "tolerance"):
+        thresholds.above(limits, runs, frozenset(), what)
+    (note,) = thresholds.notes
+    assert note.startswith("the default limits of y, tolerance and drift, are raised from")
