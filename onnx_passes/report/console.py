@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TextIO
 
@@ -17,6 +18,7 @@ from onnx_passes.report.console_failure import (
 )
 from onnx_passes.report.model import PassReport, RunReport
 from onnx_passes.report.text import duration, plural, printable
+from onnx_passes.verify.result import Verdict
 
 if TYPE_CHECKING:
     from rich.status import Status
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
 
 _ROW_STYLES = {BEFORE: "red", AFTER: "green", MISMATCH: "bold red", "reproduce": "bold"}
 _ROW_SIGNS = {BEFORE: "- ", AFTER: "+ ", MISMATCH: "^ "}
-_MOST_REWRITES, _MOST_UNVERIFIED = 20, 20
+_MOST_REWRITES, _MOST_UNVERIFIED, _MOST_IDLE = 20, 20, 2
 _NARROWEST, _WIDEST = 40, 200
 
 # What is printed: each level adds to those before.
@@ -34,9 +36,9 @@ _ERRORS, _BRIEF, _PASSES, _DETAILS, _EVERYTHING = range(5)
 class ConsoleReporter:
     """Prints a run on a stream, which should be stderr: stdout is for results.
 
-    On a terminal each pass is a line as soon as it ends, and a summary follows. In a pipe
-    only failures, findings of analyses, a one-line summary and what was not verified appear,
-    unless asked for more.
+    On a terminal each pass is a line as soon as it ends (three or more in a row that change
+    nothing are one), and a summary follows. In a pipe only failures, findings of analyses, a
+    one-line summary and what was not verified appear, unless asked for more.
 
     Args:
         stream: Where to print.
@@ -65,6 +67,7 @@ class ConsoleReporter:
         self._status: Status | None = None
         self._report: RunReport | None = None
         self._group = ""
+        self._idle: list[PassReport] = []
 
     def __enter__(self) -> Self:
         return self
@@ -77,6 +80,7 @@ class ConsoleReporter:
     ) -> None:
         """Give the terminal back, whatever happened."""
         self._stop()
+        self._flush()
 
     def start(self, report: RunReport) -> None:
         """Print what is about to be done."""
@@ -105,6 +109,12 @@ class ConsoleReporter:
     def pass_finished(self, pass_report: PassReport) -> None:
         """Print a pass: its line, its details, its failure."""
         self._stop()
+        if self._level == _PASSES and _says_nothing(pass_report):
+            if self._idle and self._idle[0].group != pass_report.group:
+                self._flush()
+            self._idle.append(pass_report)
+            return
+        self._flush()
         if self._level >= _PASSES:
             self._pass(pass_report)
         if pass_report.error:
@@ -115,6 +125,7 @@ class ConsoleReporter:
     def finished(self, report: RunReport) -> None:
         """Print how the run ended, and above all what was not verified."""
         self._stop()
+        self._flush()
         if error := summary.run_error(report):
             self._error(error)
         self._panel("the result", final_rows(report, self._glyphs))
@@ -137,6 +148,16 @@ class ConsoleReporter:
         for done in report.passes:
             self.pass_finished(done)
         self.finished(report)
+
+    def _flush(self) -> None:
+        """Print the passes that changed nothing, of more than a few their number."""
+        idle, self._idle = self._idle, []
+        if len(idle) > _MOST_IDLE:
+            seconds = sum(done.pass_seconds + done.verify_seconds for done in idle)
+            name = plural(len(idle), "pass")
+            idle = [replace(idle[-1], name=name, pass_seconds=seconds, verify_seconds=0.0)]
+        for done in idle:
+            self._pass(done)
 
     def _pass(self, done: PassReport) -> None:
         if done.group != self._group:
@@ -285,3 +306,9 @@ class ConsoleReporter:
         if self._status is not None:
             self._status.stop()
             self._status = None
+
+
+def _says_nothing(done: PassReport) -> bool:
+    return done.verdict is Verdict.UNCHANGED and not (
+        done.changed or done.error or done.findings or done.rewrites
+    )

@@ -55,6 +55,24 @@ def test_a_terminal_shows_a_line_per_pass_and_a_summary(sample):
     assert "top-1-accuracy 0.7582" in text
 
 
+def test_passes_in_a_row_that_change_nothing_are_one_line_on_a_terminal(sample, build):
+    report = sample("resnet50")
+    report.passes = [
+        *(build.unchanged(n, f"idle-{n}", 9) for n in range(3)),
+        build.unchanged(3, "alone", 9, group="g#1"),
+        build.passed(4, "busy", (9, 8), [build.equal()], group="g#1"),
+        build.unchanged(5, "last", 8, group="g#1"),
+    ]
+    text = printed(report, terminal=True)
+    lines = [" ".join(line.split()) for line in text.splitlines()]
+    assert "3 passes 9 12 ms no change" in lines
+    assert "idle-" not in text
+    assert [line.split()[0] for line in lines[2:6]] == ["g#1", "alone", "busy", "last"]
+    told = printed(report, terminal=True, verbosity=1)
+    assert "3 passes" not in told.split("VERIFIED")[0]
+    assert all(f"idle-{n}" in told for n in range(3))
+
+
 def test_a_pipe_gets_one_line_for_a_good_run(sample):
     report = sample("resnet50")
     report.notes = []
