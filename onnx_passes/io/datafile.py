@@ -13,16 +13,13 @@ import onnx
 import onnx_ir as ir
 from google.protobuf.message import DecodeError
 
-from onnx_passes.errors import ModelError
 from onnx_passes.io.atomic import pending
 from onnx_passes.io.contents import all_graphs, all_tensors
 from onnx_passes.io.formats import LIMIT
 from onnx_passes.io.protos import all_tensors as all_tensor_protos
 from onnx_passes.io.render import inlined
 from onnx_passes.io.slots import Choice
-from onnx_passes.io.tensors import tensor_buffer
-
-_CHUNK = 1 << 24
+from onnx_passes.io.tensors import chunks
 
 
 @contextmanager
@@ -46,7 +43,7 @@ def write_data(
     with pending(path) as file:
         for tensor in _large(model, threshold):
             offsets[id(tensor)] = end
-            for chunk in _chunks(tensor):
+            for chunk in chunks(tensor):
                 content.update(chunk)
                 file.write(chunk)
                 end += len(chunk)
@@ -146,35 +143,3 @@ def _large(model: ir.Model, threshold: int) -> list[ir.TensorProtocol]:
         or isinstance(tensor, ir.ExternalTensor)
         or rest > LIMIT // 2
     ]
-
-
-def _chunks(tensor: ir.TensorProtocol) -> Iterator[bytes | memoryview]:
-    if isinstance(tensor, ir.ExternalTensor) and tensor.raw is None:
-        # Mapped pages count as memory used, and nobody has asked for these.
-        yield from _chunks_of_file(tensor)
-        return
-    data = tensor_buffer(tensor)
-    for start in range(0, len(data), _CHUNK):
-        yield data[start : start + _CHUNK]
-
-
-def _chunks_of_file(tensor: ir.ExternalTensor) -> Iterator[bytes]:
-    left = tensor.nbytes
-    try:
-        with open(tensor.path, "rb") as stream:
-            stream.seek(tensor.offset or 0)
-            while left and (chunk := stream.read(min(left, _CHUNK))):
-                left -= len(chunk)
-                yield chunk
-    except OSError as error:
-        raise ModelError(
-            f"the data of tensor {tensor.name!r} cannot be read: {error.strerror}",
-            where=tensor.path,
-            help="check that the model's data files are complete and beside the model",
-        ) from error
-    if left:
-        raise ModelError(
-            f"the data of tensor {tensor.name!r} end {left} bytes too early",
-            where=tensor.path,
-            help="check that the model's data files are complete and beside the model",
-        )

@@ -11,16 +11,17 @@ import onnx
 import onnx_ir as ir
 
 from onnx_passes.errors import ModelError
-from onnx_passes.io.apart import parse_apart
+from onnx_passes.io.apart import SMALL, Pieces, parse_apart, parse_pieces
 from onnx_passes.io.causes import root_cause
 from onnx_passes.io.contents import all_graphs, all_tensors
 from onnx_passes.io.convert import convert
 from onnx_passes.io.data_rules import check_data
 from onnx_passes.io.fidelity import lost, split
-from onnx_passes.io.formats import form_of, parse
+from onnx_passes.io.formats import LIMIT, form_of, parse
 from onnx_passes.io.order import label, topological_order
 from onnx_passes.io.rules import check_header, check_rules
 from onnx_passes.io.slots import make_immutable, replaced
+from onnx_passes.io.tensors import holding
 
 
 @dataclass(frozen=True)
@@ -59,15 +60,20 @@ def load_model(path: str | Path, *, weights: Path | None = None) -> LoadedModel:
             too short, or outside of the model's folder.
     """
     path = Path(path)
+    pieces = None
     lean = _lean(path, weights)
-    proto = parse(path) if lean is None else lean
     apart = weights.name if weights is not None and lean is not None else None
+    if lean is None and (pieces := _pieces(path)) is not None:
+        lean, apart = pieces.proto, pieces.location
+    proto = parse(path) if lean is None else lean
     check_header(proto, path)
     notes = convert(proto, path)
     check_rules(proto, path)
     external = check_data(proto, path, apart=apart)
     with _own_errors(path):
         model = deserialize(proto)
+    if pieces is not None:
+        _put_back(pieces, model)
     folder = path.absolute().parent
     for tensor in all_tensors(model):
         if isinstance(tensor, ir.ExternalTensor):
@@ -83,12 +89,36 @@ def load_model(path: str | Path, *, weights: Path | None = None) -> LoadedModel:
 
 def _lean(path: Path, weights: Path | None) -> onnx.ModelProto | None:
     """Read a model without its weights, if that can be done and is asked for."""
-    if weights is None or not path.is_file() or form_of(path) not in ("binary", None):
+    if weights is None or not _may_be_binary(path):
         return None
     proto = parse_apart(path, weights)
     if proto is None:
         weights.unlink(missing_ok=True)
     return proto
+
+
+def _pieces(path: Path) -> Pieces | None:
+    """Read a model with large weights in pieces, if that can be done."""
+    try:
+        # Beyond the limit nobody else could read it.
+        if not _may_be_binary(path) or not SMALL < path.stat().st_size <= LIMIT:
+            return None
+        return parse_pieces(path)
+    except OSError:
+        return None  # the usual reader says why
+
+
+def _may_be_binary(path: Path) -> bool:
+    return path.is_file() and form_of(path) in ("binary", None)
+
+
+def _put_back(pieces: Pieces, model: ir.Model) -> None:
+    """Give initializers what was read apart from them."""
+    for value in model.graph.initializers.values():
+        noted = value.const_value
+        if isinstance(noted, ir.ExternalTensor) and noted.location == pieces.location:
+            data = memoryview(pieces.contents[noted.offset or 0])
+            value.const_value = holding(data, noted)
 
 
 @contextmanager

@@ -20,6 +20,7 @@ from onnx_passes.io.load import LoadedModel
 from onnx_passes.io.protos import all_tensors as all_tensor_protos
 from onnx_passes.io.render import inlined, render
 from onnx_passes.io.slots import Choice, replaced
+from onnx_passes.io.stream import emptied, stream
 
 # Room for the graph itself in a file whose weights fill the rest.
 _MARGIN = 1 << 26
@@ -95,9 +96,15 @@ def to_text(model: ir.Model) -> str:
 
 
 def _publish(model: ir.Model, path: Path, form: Form, choose: Choice) -> None:
-    proto = _serialise(model, choose, str(path))
+    where = str(path)
+    if form == "binary":
+        choice, left = emptied(model, choose)
+        content = stream(_serialise(model, choice, where), left, where)
+    else:
+        content = iter([render(_serialise(model, choose, where), form, where)])
     with pending(path) as file:
-        file.write(render(proto, form, str(path)))
+        for piece in content:
+            file.write(piece)
         file.publish(path)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from mmap import mmap
 from typing import Any
 
@@ -10,6 +11,8 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.errors import ModelError
+
+_CHUNK = 1 << 24
 
 
 def array_buffer(array: np.ndarray[Any, np.dtype[Any]]) -> memoryview:
@@ -54,6 +57,46 @@ def tensor_buffer(tensor: ir.TensorProtocol) -> memoryview:
         ) from error
 
 
+def chunks(tensor: ir.TensorProtocol) -> Iterator[bytes | memoryview]:
+    """Yield a tensor's content as ``raw_data`` holds it, piece by piece.
+
+    Args:
+        tensor: Any tensor but a string tensor. One in a file that is not mapped yet is not.
+
+    Raises:
+        ModelError: The data cannot be read.
+    """
+    if isinstance(tensor, ir.ExternalTensor) and tensor.raw is None:
+        # Mapped pages count as memory used, and nobody has asked for these.
+        yield from _chunks_of_file(tensor)
+        return
+    data = tensor_buffer(tensor)
+    for start in range(0, len(data), _CHUNK):
+        yield data[start : start + _CHUNK]
+
+
+def _chunks_of_file(tensor: ir.ExternalTensor) -> Iterator[bytes]:
+    left = tensor.nbytes
+    try:
+        with open(tensor.path, "rb") as stream:
+            stream.seek(tensor.offset or 0)
+            while left and (chunk := stream.read(min(left, _CHUNK))):
+                left -= len(chunk)
+                yield chunk
+    except OSError as error:
+        raise ModelError(
+            f"the data of tensor {tensor.name!r} cannot be read: {error.strerror}",
+            where=tensor.path,
+            help="check that the model's data files are complete and beside the model",
+        ) from error
+    if left:
+        raise ModelError(
+            f"the data of tensor {tensor.name!r} end {left} bytes too early",
+            where=tensor.path,
+            help="check that the model's data files are complete and beside the model",
+        )
+
+
 def immutable(tensor: ir.TensorProtocol) -> ir.TensorProtocol:
     """Return an equal tensor to whose content nobody can write, by any name it has.
 
@@ -68,23 +111,35 @@ def immutable(tensor: ir.TensorProtocol) -> ir.TensorProtocol:
     """
     if is_immutable(tensor) or isinstance(tensor, ir.LazyTensor):
         return tensor
-    copy: ir.TensorProtocol
-    shape = ir.Shape(tensor.shape.numpy())
     if tensor.dtype == ir.DataType.STRING:
-        copy = ir.StringTensor(tuple(string_data(tensor)), shape=shape)
-    elif tensor.dtype.bitwidth >= 8:
-        array = _read_only(tensor_buffer(tensor)).view(tensor.dtype.numpy())
-        copy = ir.Tensor(array.reshape(shape.numpy()), dtype=tensor.dtype)
-    elif isinstance(tensor, ir.Tensor):
+        shape = ir.Shape(tensor.shape.numpy())
+        return _named(ir.StringTensor(tuple(string_data(tensor)), shape=shape), tensor)
+    if tensor.dtype.bitwidth < 8 and isinstance(tensor, ir.Tensor):
         # Unpacked, and so it stays: types below 8 bits take a byte each.
         whole = tensor.numpy()
-        array = _read_only(array_buffer(whole)).view(whole.dtype)
-        copy = ir.Tensor(array.reshape(shape.numpy()), dtype=tensor.dtype)
-    else:
-        copy = ir.PackedTensor(_read_only(tensor_buffer(tensor)), tensor.dtype, shape=shape)
-    copy.name, copy.doc_string = tensor.name, tensor.doc_string
-    copy.metadata_props.update(tensor.metadata_props)
-    return copy
+        array = _read_only(array_buffer(whole)).view(whole.dtype).reshape(whole.shape)
+        return _named(ir.Tensor(array, dtype=tensor.dtype), tensor)
+    return holding(tensor_buffer(tensor), tensor)
+
+
+def holding(data: memoryview, like: ir.TensorProtocol) -> ir.TensorProtocol:
+    """Return a tensor like another one, with a content that nobody can write to.
+
+    Args:
+        data: The content as ONNX ``raw_data`` holds it; copied, unless it is that of bytes.
+        like: Has the type and shape, which are not of strings, and the name and remarks.
+    """
+    shape, array = ir.Shape(like.shape.numpy()), _read_only(data)
+    if like.dtype.bitwidth < 8:
+        return _named(ir.PackedTensor(array, like.dtype, shape=shape), like)
+    array = array.view(like.dtype.numpy()).reshape(shape.numpy())
+    return _named(ir.Tensor(array, dtype=like.dtype), like)
+
+
+def _named(tensor: ir.TensorProtocol, like: ir.TensorProtocol) -> ir.TensorProtocol:
+    tensor.name, tensor.doc_string = like.name, like.doc_string
+    tensor.metadata_props.update(like.metadata_props)
+    return tensor
 
 
 def string_data(tensor: ir.TensorProtocol) -> list[bytes]:

@@ -1,5 +1,7 @@
 """Weights that go from a model's file to another one, not through memory."""
 
+import os
+
 import numpy as np
 import onnx
 import onnx_ir as ir
@@ -9,8 +11,11 @@ from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
 from onnx_passes.errors import ModelError
-from onnx_passes.io.apart import SMALL, parse_apart
+from onnx_passes.io import load
+from onnx_passes.io.apart import SMALL, parse_apart, parse_pieces
 from onnx_passes.io.load import load_model
+from onnx_passes.io.tensors import is_immutable
+from onnx_passes.io.wire import FileBytes
 
 LARGE = SMALL // 4
 
@@ -99,6 +104,57 @@ def test_a_location_that_a_model_names_itself_is_looked_at(path, target):
         load_model(path, weights=target)
 
 
+def test_pieces_are_what_protobuf_reads(path, monkeypatch):
+    noted = weight("v")
+    noted.doc_string = "said"
+    noted.metadata_props.add(key="a", value="b")
+    packed = TensorProto(name="i", data_type=TensorProto.INT4, dims=[2 * SMALL])
+    packed.raw_data = bytes(SMALL)
+    onnx.save(model_of(noted, weight("small", 1), weight("w", seed=1), packed), path)
+    pieces = load_model(path).model
+    monkeypatch.setattr(load, "_pieces", lambda path: None)
+    plain = load_model(path).model
+    assert list(pieces.graph.initializers) == list(plain.graph.initializers)
+    for name, value in plain.graph.initializers.items():
+        old, new = value.const_value, pieces.graph.initializers[name].const_value
+        assert type(new) is type(old)
+        assert (new.dtype, new.shape, new.name) == (old.dtype, old.shape, old.name)
+        assert (new.doc_string or "") == (old.doc_string or "")
+        assert new.metadata_props == old.metadata_props
+        assert new.tobytes() == old.tobytes()
+        assert is_immutable(new)
+
+
+def test_pieces_stay_what_they_were_when_the_file_changes(path):
+    onnx.save(model_of(weight("v")), path)
+    loaded = load_model(path)
+    path.write_bytes(b"")
+    kept = loaded.model.graph.initializers["v"].const_value
+    assert kept.tobytes() == weight("v").raw_data
+
+
+def test_a_file_cut_short_while_it_is_read_is_no_model(path, monkeypatch):
+    onnx.save(model_of(weight("v"), weight("w")), path)
+
+    def cut(self, start, stop):
+        os.truncate(path, 1000)
+        return whole(self, start, stop)
+
+    whole = FileBytes._slice
+    monkeypatch.setattr(FileBytes, "_slice", cut)
+    assert parse_pieces(path) is None
+    with pytest.raises(ModelError, match="damaged"):
+        load_model(path)
+
+
+def test_a_weight_said_to_be_outside_is_not_taken_from_inside(path):
+    bad = weight("w")
+    bad.data_location = TensorProto.EXTERNAL
+    path.write_bytes(model_of(bad, weight("v")).SerializeToString())
+    with pytest.raises(ModelError, match="no file name"):
+        load_model(path)
+
+
 def outcome(path, **given):
     """Return the nodes that were read, or what was said against the model."""
     try:
@@ -116,4 +172,8 @@ def test_damage_never_gets_further_than_the_usual_reader(tmp_path_factory, place
     data[place if place < 200 else -(place - 199)] = byte
     path = folder / "m.onnx"
     path.write_bytes(data[: len(data) - (cut if cut < 50 else 0)])
-    assert outcome(path, weights=folder / "w") == outcome(path)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(load, "_pieces", lambda path: None)
+        usual = outcome(path)
+        assert outcome(path, weights=folder / "w") == usual
+    assert outcome(path) == usual
