@@ -13,8 +13,8 @@ from onnx_passes.config.resolve import CheckpointStep, GroupStep, PassStep, Reso
 from onnx_passes.config.schema import PipelineConfig
 from onnx_passes.config.steps import Repeat
 from onnx_passes.errors import FixpointError, OnnxPassesError, PassError, VerificationError
-from onnx_passes.graph.walk import node_count, weight_bytes
-from onnx_passes.passes.base import ALL, Pass
+from onnx_passes.graph.walk import all_graphs, node_count, topological_order, weight_bytes
+from onnx_passes.passes.base import ALL, Analysis, Pass, RewriteRulePass
 from onnx_passes.passes.compose import MAX_ROUNDS, ComposePass
 from onnx_passes.passes.context import PassContext, Rewrites
 from onnx_passes.passes.options import validate_options
@@ -242,6 +242,10 @@ class PassManager:
             self.valid.add(pass_.name)
             self._finish(pass_, report)
             return False
+        if self._may_undo(pass_, step):
+            before.hold()
+        else:
+            before.let_go()
         start, failure = time.perf_counter(), None
         try:
             result = execute(pass_, self.model, self.config.limits.pass_seconds)
@@ -274,7 +278,7 @@ class PassManager:
         """Measure what changed, check it, and keep or undo it."""
         start = time.perf_counter()
         try:
-            change = before.change(self.model)
+            change = self._change(pass_, step, report, before, first)
         except OnnxPassesError as broken:  # a cycle, for one: the model has no hash any more
             report.changed, report.verdict = True, Verdict.FAILED
             error = VerificationError(broken.message, where=step.where)
@@ -284,7 +288,11 @@ class PassManager:
         report.changed = change is not Change.NONE
         if not report.changed and not isinstance(pass_, ComposePass):
             self.idle.note(step, before, report.notes)
-        if report.changed:
+        after = before
+        if report.changed and self.gate is None:
+            after = Snapshot(self.model, after=before, hold=False, untouched=True)
+            report.nodes_after, report.bytes_after = after.nodes, after.weight_bytes
+        elif report.changed:
             report.nodes_after = node_count(self.model)
             report.bytes_after = weight_bytes(self.model)
         if report.changed and not report.claimed and not isinstance(pass_, ComposePass):
@@ -305,12 +313,55 @@ class PassManager:
                 skip = self.rewrites.skip
                 self.kept.append(Kept(step, report.index, first, applied, skip))
             if self.snapshot is before or isinstance(pass_, ComposePass):
-                self.snapshot = Snapshot(self.model, after=before)
+                same = after is not before
+                self.snapshot = after if same else Snapshot(self.model, after=before)
             self._invalidate(pass_)
         if report.verdict is not Verdict.FAILED:
             self.valid.add(pass_.name)
         self._finish(pass_, report)
         return kept
+
+    def _may_undo(self, pass_: Pass, step: PassStep) -> bool:
+        """Whether the model before a pass may be needed once it has run.
+
+        Copies take a tenth of a run's time. Where nothing is checked and a failure ends the
+        run, only an analysis is held against the model that it was given.
+        """
+        stops = (step.on_failure or self.config.on_failure) == "stop"
+        return self.gate is not None or not stops or isinstance(pass_, Analysis)
+
+    def _change(
+        self,
+        pass_: Pass,
+        step: PassStep,
+        report: PassReport,
+        before: Snapshot,
+        first: int | None,
+    ) -> Change:
+        """Say what a pass has changed, in kind only where that is of use.
+
+        Raises:
+            ModelError: The graph has a cycle, or weights cannot be read.
+        """
+        if self._may_undo(pass_, step):
+            return before.change(self.model)
+        rewriting = type(pass_).call is RewriteRulePass.call and pass_.repeats_itself
+        if rewriting and not report.claimed and len(self.rewrites.applied) == first:
+            before.is_still(self.model)  # the driver records what it does
+            return Change.NONE
+        if not before.differs(self.model):
+            return Change.NONE
+        for graph in () if pass_.repeats_itself else all_graphs(self.model):
+            topological_order(graph)
+        return Change.COMPUTATION
+
+    def recovered(self, original: Snapshot) -> Snapshot:
+        """Return the last state that can be had again: after a failure, the original at worst.
+
+        Args:
+            original: A snapshot that was held from the start.
+        """
+        return original if self.snapshot.lost else self.snapshot
 
     def _verify(
         self,

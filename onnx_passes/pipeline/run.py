@@ -54,7 +54,8 @@ class Run:
     """What a run left.
 
     Attributes:
-        model: The result; where the run failed, the last model that was accepted.
+        model: The result; where the run failed, the last model that was accepted, or the
+            original where nothing was checked, as no states between are kept then.
         report: What happened.
         error: What ended the run early, or made it fail; None where it did not.
         usable: Whether the model is one that the policy lets out.
@@ -160,6 +161,7 @@ def _run(
         stopped_at = stopped.cause
         failed = next((p for p in report.passes if p.action == "stopped"), None)
         report.error = failed.error if failed is not None else None
+        manager.snapshot = manager.recovered(original)
         manager.model = manager.snapshot.restore()
     report.after = summarize(manager.snapshot)
     if gate is not None and error is None:

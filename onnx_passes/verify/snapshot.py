@@ -49,29 +49,68 @@ class Change(StrEnum):
 class Snapshot:
     """A copy of a model that nothing can change.
 
-    Attributes:
-        model: The copy. Do not hand it to a pass: hand it :meth:`restore`.
+    The copy is made at once, or when it is asked for: until :meth:`let_go` the model itself
+    stands for it.
     """
 
-    def __init__(self, model: ir.Model, *, after: Snapshot | None = None) -> None:
+    def __init__(
+        self,
+        model: ir.Model,
+        *,
+        after: Snapshot | None = None,
+        hold: bool = True,
+        untouched: bool = False,
+    ) -> None:
         """Copy ``model``; its weights are shared, and cannot be written to from now on.
 
         Args:
             model: The model, changed only in how its weights are held.
             after: A snapshot that ``model`` was compared with. Where it is still the same,
                 its hashes are not computed again.
+            hold: Whether to copy at once. Without, call :meth:`hold` or :meth:`let_go` before
+                the model changes.
+            untouched: Whether nothing can have touched the model since that comparison, so
+                that it need not be looked at again.
         """
-        self._key, self._hashes = exact_key(model), dict[bool, str]()
         # What was compared last, until a snapshot of it is made.
         self._compared: tuple[Key, dict[bool, str]] | None = None
         compared = None
         if after is not None:
             compared, after._compared = after._compared, None
-        if compared is not None and compared[0] == self._key:
+        same = untouched and compared is not None
+        self._key: Key = compared[0] if same and compared is not None else exact_key(model)
+        self._hashes = dict[bool, str]()
+        if compared is not None and (same or compared[0] == self._key):
             self._hashes = compared[1]  # it was made immutable to be compared
         elif make_immutable(model, layout="same"):
             self._key = exact_key(model)
-        self.model = copy_model(model)
+        self._live: ir.Model | None = model
+        self._copy: ir.Model | None = None
+        if hold:
+            self.hold()
+
+    @property
+    def model(self) -> ir.Model:
+        """The copy, or the model that it would be of; do not hand it to a pass."""
+        model = self._copy if self._copy is not None else self._live
+        assert model is not None, "it was let go of"
+        return model
+
+    @property
+    def lost(self) -> bool:
+        """Whether the model has changed and there is no copy."""
+        return self._copy is None and self._live is None
+
+    def hold(self) -> None:
+        """Copy the model, unless that is done."""
+        if self._copy is None:
+            self._copy, self._live = copy_model(self.model), None
+
+    def let_go(self) -> None:
+        """Say that the model may change from now on: without a copy it is lost."""
+        if self._copy is None:
+            _ = self.nodes, self.weight_bytes  # reports still ask for these
+            self._live = None
 
     @property
     def hash(self) -> str:
@@ -99,7 +138,31 @@ class Snapshot:
 
     def restore(self) -> ir.Model:
         """Return a model equal to the one that was copied, bit for bit."""
+        self.hold()
         return copy_model(self.model)
+
+    def differs(self, model: ir.Model) -> bool:
+        """Say whether ``model`` is another one than was copied, and not in what.
+
+        Its weights cannot be written to from now on, so that its key stays what it is.
+
+        Raises:
+            ModelError: Weights cannot be read.
+        """
+        self._compared = None
+        key = exact_key(model)
+        if key != self._key and make_immutable(model, layout="same"):
+            key = exact_key(model)
+        if key == self._key:
+            self.is_still(model)
+            return False
+        self._compared = (key, {})
+        return True
+
+    def is_still(self, model: ir.Model) -> None:
+        """Let a model that is known to be the same stand for the copy again."""
+        if self._copy is None:
+            self._live = model
 
     def change(self, model: ir.Model) -> Change:
         """Say in what ``model`` differs from the copy, by comparing.
@@ -109,16 +172,10 @@ class Snapshot:
         Raises:
             ModelError: The graph has a cycle, or weights cannot be read.
         """
-        self._compared = None
-        key = exact_key(model)
-        if key == self._key:
+        if not self.differs(model):
             return Change.NONE
-        if make_immutable(model, layout="same"):
-            key = exact_key(model)
-            if key == self._key:
-                return Change.NONE
-        hashes: dict[bool, str] = {}
-        self._compared = (key, hashes)
+        assert self._compared is not None, "it was compared just now"
+        _, hashes = self._compared
         if _census(model) != self._counts:
             return Change.COMPUTATION  # no hashes could be equal, and they take longer
         for noted, larger in ((False, Change.COMPUTATION), (True, Change.ANNOTATIONS)):

@@ -4,6 +4,7 @@ import pytest
 
 from onnx_passes import passes
 from onnx_passes.config.load import config_from_data
+from onnx_passes.graph.copy import copy_model
 from onnx_passes.passes import registry
 from onnx_passes.passes.base import Analysis, RewriteRulePass, Transformation
 from onnx_passes.pipeline.instruments import Instrument
@@ -24,9 +25,43 @@ def _own_registry(monkeypatch):
     groups = {name: list(members) for name, members in registry._groups.items()}
     monkeypatch.setattr(registry, "_passes", dict(registry._passes))
     monkeypatch.setattr(registry, "_groups", groups)
-    for cls in (CountNodes, UsesCount, KeepsCount, Flip, Grow, Tidy, BreakOne):
+    for cls in (
+        CountNodes,
+        UsesCount,
+        KeepsCount,
+        Flip,
+        Grow,
+        Tidy,
+        BreakOne,
+        Raise,
+        Tie,
+        Meddle,
+    ):
         registry.register()(cls)
     runs.clear()
+
+
+class Raise(Transformation):
+    """Leaves the model half changed."""
+
+    def call(self, model):
+        model.graph.node(0).op_type = "Abs"
+        raise ValueError("half way")
+
+
+@passes.verify.equality
+class Tie(Transformation):
+    """Makes a cycle without adding a node."""
+
+    def call(self, model):
+        model.graph.node(1).replace_input_with(0, model.graph.node(2).outputs[0])
+        return ir.passes.PassResult(model, True)
+
+
+class Meddle(Analysis):
+    def call(self, model):
+        model.graph.node(0).op_type = "Abs"
+        return ir.passes.PassResult(model, False)
 
 
 class CountNodes(Analysis):
@@ -261,3 +296,58 @@ def test_providers_that_are_not_tried_are_named():
     providers = ["CPUExecutionProvider", "AzureExecutionProvider"]
     result = run("eliminate-identity", onnxruntime={"providers": providers})
     assert any("AzureExecutionProvider" in note for note in result.report.notes)
+
+
+def copies(monkeypatch):
+    """The number of nodes of each model that a snapshot copies."""
+    made = []
+
+    def counted(model):
+        made.append(len(model.graph))
+        return copy_model(model)
+
+    monkeypatch.setattr("onnx_passes.verify.snapshot.copy_model", counted)
+    return made
+
+
+UNVERIFIED = {"verify": {"enabled": False}}
+
+
+def test_an_unverified_run_that_stops_on_failure_copies_the_original_only(monkeypatch):
+    made = copies(monkeypatch)
+    result = run("eliminate-identity", "remove-unused-nodes", **UNVERIFIED)
+    assert [n.op_type for n in result.model.graph] == ["Relu", "Relu"]
+    assert made == [4]
+
+
+def test_an_unverified_run_comes_to_the_same_as_a_verified_one():
+    steps = {"group": ["eliminate-identity", "flip"], "repeat": "fixpoint"}
+    runs = [run(steps, reference=POSITIVE, **more) for more in ({}, UNVERIFIED)]
+    first, second = ([(p.name, p.changed, p.group) for p in r.report.passes] for r in runs)
+    assert first == second
+    assert runs[0].report.after == runs[1].report.after
+
+
+def test_an_unverified_run_that_a_pass_ends_gives_the_original_back():
+    before = ir.to_proto(parse(CHAIN)).SerializeToString(deterministic=True)
+    result = run("eliminate-identity", "raise", **UNVERIFIED)
+    assert not result.usable
+    assert "half way" in str(result.error)
+    assert ir.to_proto(result.model).SerializeToString(deterministic=True) == before
+    assert result.report.after == result.report.before
+
+
+def test_an_unverified_rollback_undoes_what_the_pass_that_raised_has_left():
+    result = run("eliminate-identity", "raise", on_failure="rollback", **UNVERIFIED)
+    assert [d.action for d in result.report.passes] == ["kept", "rolled back"]
+    assert [n.op_type for n in result.model.graph] == ["Relu", "Relu"]
+
+
+def test_a_cycle_made_by_a_pass_that_is_not_ours_is_found_unverified_too():
+    result = run("tie", **UNVERIFIED)
+    assert "cycle" in str(result.error)
+
+
+def test_an_analysis_that_changes_the_model_is_found_unverified_too():
+    result = run("meddle", **UNVERIFIED)
+    assert "is an analysis and changed the model" in str(result.error)

@@ -208,3 +208,34 @@ def test_a_model_that_a_pass_left_out_of_order_can_be_kept(model):
     model.graph.extend(reversed(nodes))
     broken = Snapshot(model)
     assert [node.op_type for node in broken.restore().graph] == ["Relu", "Mul"]
+
+
+def test_a_snapshot_that_holds_no_copy_still_says_whether_a_model_changed(model):
+    before = Snapshot(model, hold=False)
+    assert before.model is model
+    before.let_go()
+    assert not before.differs(model)
+    assert before.model is model, "the same model stands for the copy again"
+    before.let_go()
+    model.graph.node(1).op_type = "Neg"
+    assert before.differs(model)
+    assert before.lost
+    assert before.nodes == 2
+
+
+def test_a_copy_is_made_when_it_is_asked_for(model):
+    before = Snapshot(model, hold=False)
+    before.hold()
+    before.let_go()
+    model.graph.node(1).op_type = "Neg"
+    assert before.model.graph.node(1).op_type == "Relu"
+    assert before.change(model) is Change.COMPUTATION
+
+
+def test_what_nobody_touched_since_it_was_compared_is_not_looked_at_again(model, monkeypatch):
+    before = Snapshot(model, hold=False)
+    model.graph.node(1).op_type = "Neg"
+    assert before.differs(model)
+    expected = Snapshot(model).hash
+    monkeypatch.setattr("onnx_passes.verify.snapshot.exact_key", None)
+    assert Snapshot(model, after=before, hold=False, untouched=True).hash == expected

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import onnx_ir as ir
 
@@ -15,16 +15,25 @@ INVENTED = "unk__"
 Dims = list[int | str | None]
 
 
-def refine(model: ir.Model) -> dict[str, Dims]:
+def node_orders(model: ir.Model) -> list[list[ir.Node]]:
+    """Return the nodes of the main graph and of each of its subgraphs, producers first."""
+    return [topological_order(graph) for graph in graphs_within(model.graph)]
+
+
+def refine(model: ir.Model, orders: Sequence[Sequence[ir.Node]]) -> dict[str, Dims]:
     """Annotate what can be said of nodes with a rule, in the main graph and its subgraphs.
+
+    Args:
+        model: The model.
+        orders: Its nodes, from :func:`node_orders`.
 
     Returns:
         What was annotated of values by name; None for what is left to inference.
     """
     facts = Knowledge(model.graph.opset_imports)
     found: dict[str, Dims] = {}
-    for graph in graphs_within(model.graph):
-        for node in topological_order(graph):
+    for order in orders:
+        for node in order:
             facts.visit(node)
             rule = _RULES.get(node.op_type) if node.domain == "" else None
             if rule is None or node.outputs[0].is_graph_output():

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
-from types import MappingProxyType
+from dataclasses import dataclass
 
 import onnx
 import onnx_ir as ir
 
 from onnx_passes.passes._support.scopes import own_values
+from onnx_passes.passes.annotation._draft import bodies
 
 Dim = int | ir.SymbolicDim
 
@@ -29,27 +30,90 @@ def merge_dim(declared: Dim, inferred: Dim) -> Dim:
     return inferred
 
 
-def merge(value: ir.Value, found: onnx.TypeProto) -> bool:
-    """Add an inferred type and shape to a value.
+@dataclass(frozen=True)
+class Found:
+    """What inference has found of a value.
+
+    Attributes:
+        type: Its type; shared, and not to be given to a value.
+        shape: Its shape, which cannot be changed; None if it is unknown.
+        dims: Its dimensions.
+    """
+
+    type: ir.TypeProtocol | None
+    shape: ir.Shape | None
+    dims: tuple[Dim, ...]
+
+    @classmethod
+    def of(cls, proto: onnx.TypeProto) -> Found:
+        """Read what inference says."""
+        shape = ir.serde.deserialize_type_proto_for_shape(proto)
+        dims = shape.dims if shape is not None else ()
+        return cls(ir.serde.deserialize_type_proto_for_type(proto), shape, dims)
+
+
+class Merging:
+    """Merges what round after round of inference finds.
+
+    Most values have one of a few shapes, and most keep theirs from round to round.
+    """
+
+    def __init__(self, fixed: AbstractSet[ir.Value]) -> None:
+        """Begin.
+
+        Args:
+            fixed: Values that stay as they are.
+        """
+        self._fixed = fixed
+        self._read: dict[bytes, Found] = {}
+        self._last: dict[ir.Value, tuple[bytes, ir.Shape | None]] = {}
+
+    def merge(self, graph: ir.Graph, proto: onnx.GraphProto) -> bool:
+        """Add inferred types and shapes to the values of a graph and its subgraphs.
+
+        Returns:
+            Whether more is declared of any value than was inferred now.
+        """
+        declared = False
+        for value, proto_type in inferred_types(graph, proto):
+            if value in self._fixed or value.is_initializer():
+                continue
+            text = proto_type.SerializeToString()
+            known = self._last.get(value)
+            if known is not None and known[0] == text and known[1] is value.shape:
+                continue  # as in the round before, and so is what would come of it
+            found = self._read.get(text)
+            if found is None:
+                found = self._read[text] = Found.of(proto_type)
+            if value.type is None:
+                value.type = ir.serde.deserialize_type_proto_for_type(proto_type)
+            declared |= merge(value, found)
+            self._last[value] = (text, value.shape)
+        return declared
+
+
+def merge(value: ir.Value, found: Found) -> bool:
+    """Add an inferred type and shape to a value that has a type.
 
     Returns:
         Whether more is declared of the value than was inferred.
     """
-    type_ = ir.serde.deserialize_type_proto_for_type(found)
-    shape = ir.serde.deserialize_type_proto_for_shape(found)
-    if value.type is None:
-        value.type = type_
-    if value.type != type_:
+    if value.type != found.type:
         return True
-    if shape is None:
+    if found.shape is None:
         return value.shape is not None
     if value.shape is None:
-        value.shape = shape
-    elif len(value.shape) == len(shape):
-        dims = [merge_dim(d, i) for d, i in zip(value.shape, shape, strict=True)]
-        if dims != list(value.shape):
+        value.shape = found.shape
+        return False
+    own = value.shape.dims
+    if own == found.dims:
+        return False
+    if len(own) == len(found.dims):
+        dims = tuple(merge_dim(d, i) for d, i in zip(own, found.dims, strict=True))
+        if dims != own:
             value.shape = ir.Shape(dims)
-    return list(value.shape) != list(shape)
+        return dims != found.dims
+    return True
 
 
 def inferred_types(
@@ -61,14 +125,8 @@ def inferred_types(
         if value.name in found:
             yield value, found[value.name]
     for node, node_proto in zip(graph, proto.node, strict=True):
-        for attribute in node_proto.attribute:
-            if attribute.type == onnx.AttributeProto.GRAPH:
-                inner = node.attributes[attribute.name].as_graph()
-                yield from inferred_types(inner, attribute.g)
-            elif attribute.type == onnx.AttributeProto.GRAPHS:
-                inner_graphs = node.attributes[attribute.name].as_graphs()
-                for inner, inner_proto in zip(inner_graphs, attribute.graphs, strict=True):
-                    yield from inferred_types(inner, inner_proto)
+        for body, body_proto in bodies(node, node_proto):
+            yield from inferred_types(body, body_proto)
 
 
 def number_names(values: Sequence[ir.Value], taken: AbstractSet[str]) -> None:
@@ -98,42 +156,3 @@ def dimension_names(values: Iterable[ir.Value]) -> set[str]:
     """Return the names of dimensions of values."""
     dims = (dim for value in values for dim in value.shape or ())
     return {dim.value for dim in dims if isinstance(dim, ir.SymbolicDim) and dim.value}
-
-
-def forget(
-    proto: onnx.GraphProto,
-    *,
-    numbers: bool,
-    keep: Mapping[str, Sequence[object]] = MappingProxyType({}),
-    inner: bool = False,
-) -> None:
-    """Remove what is declared of inner values that inference can find itself.
-
-    Inference keeps a declared name; exporters declare one for every value, which hides that
-    two dimensions are equal.
-
-    Args:
-        proto: The graph, changed in place.
-        numbers: Whether to remove fixed sizes too, not only names.
-        keep: Dimensions of values, by name, that stay; None for one that does not.
-        inner: Whether it is a subgraph.
-    """
-    unknown = {
-        name
-        for node in proto.node
-        if not onnx.defs.has(node.op_type, domain=node.domain)
-        for name in node.output
-    }
-    constants = {tensor.name for tensor in proto.initializer}
-    # The outputs of the main graph are the user's, those of a subgraph are inner values.
-    for info in (*proto.value_info, *(proto.output if inner else ())):
-        if info.name not in unknown and info.name not in constants:
-            dims = info.type.tensor_type.shape.dim
-            known = keep.get(info.name, itertools.repeat(None))
-            for dim, kept in zip(dims, known, strict=False):
-                if kept is None and (numbers or dim.HasField("dim_param")):
-                    dim.Clear()
-    for node in proto.node:
-        for attribute in node.attribute:
-            for graph in (attribute.g, *attribute.graphs):
-                forget(graph, numbers=numbers, keep=keep, inner=True)

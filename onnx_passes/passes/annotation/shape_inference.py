@@ -13,14 +13,9 @@ from onnx_passes.errors import PassError
 from onnx_passes.graph.walk import graphs_within
 from onnx_passes.passes._support.proto import light_proto
 from onnx_passes.passes._support.scopes import own_values
-from onnx_passes.passes.annotation._refine import Dims, refine
-from onnx_passes.passes.annotation._shapes import (
-    dimension_names,
-    forget,
-    inferred_types,
-    merge,
-    number_names,
-)
+from onnx_passes.passes.annotation._draft import Draft, forget
+from onnx_passes.passes.annotation._refine import Dims, node_orders, refine
+from onnx_passes.passes.annotation._shapes import Merging, dimension_names, number_names
 from onnx_passes.passes.base import Annotation
 
 MAX_ROUNDS = 4
@@ -99,18 +94,15 @@ def infer_shapes(
     nested = any(True for _ in itertools.islice(graphs_within(model.graph), 1, None))
     # First without the declared sizes, since inference gives up on a node that contradicts
     # them; then with what is left of them, until what it misses adds nothing.
+    draft, merging, orders = Draft(model), Merging(fixed), node_orders(model)
     for number in range(MAX_ROUNDS):
-        proto = light_proto(model, overridable=False)
-        forget(proto.graph, numbers=number == 0, keep=refined)
+        draft.update(numbers=number == 0, keep=refined)
         inferred = onnx.shape_inference.infer_shapes(
-            proto, check_type=check_type, strict_mode=strict_mode, data_prop=data_prop
+            draft.proto, check_type=check_type, strict_mode=strict_mode, data_prop=data_prop
         )
-        declared = False
-        for value, type_ in inferred_types(model.graph, inferred.graph):
-            if value not in fixed and not value.is_initializer():
-                declared |= merge(value, type_)
+        declared = merging.merge(model.graph, inferred.graph)
         known = len(refined)
-        refined |= refine(model)
+        refined |= refine(model, orders)
         if len(refined) == known and not (number == 0 and (declared or nested)):
             break
     number_names(inner, dimension_names(fixed))
