@@ -76,12 +76,11 @@ class PatternInfo:
         roots = (
             [pattern.output_node] if pattern.has_single_output_node else pattern.output_nodes
         )
-        identifier = roots[0].op_identifier()
         depths: dict[int, int] = {}
         depth = max((_depth(node, depths) for node in roots), default=0)
         # Several outputs: one root may lie downstream of the other by a path of any length.
         size = max(len(depths), depth)
-        return cls(rule, identifier and identifier[:2], depth, size, _operands(roots[0]))
+        return cls(rule, _operator(roots[0]), depth, size, _operands(roots[0]))
 
 
 def _operands(pattern: Any) -> tuple[Operand, ...]:
@@ -92,11 +91,20 @@ def _operands(pattern: Any) -> tuple[Operand, ...]:
             found.append(Operand(index))
         elif isinstance(value, _pattern_ir.NodeOutputPattern):
             producer = value.producer()
-            identifier = producer.op_identifier()
-            if identifier is not None:
+            operator = _operator(producer)
+            if operator is not None:
                 below = _operands(producer)
-                found.append(Operand(index, identifier[:2], value.output_index, below))
+                found.append(Operand(index, operator, value.output_index, below))
     return tuple(found)
+
+
+def _operator(pattern: Any) -> tuple[str, str] | None:
+    """Return domain and operator of a node pattern; None where it matches several."""
+    # Swapping operands makes patterns that do not know their operator, but how to match it.
+    parts = (pattern.domain, pattern.op)
+    if all(isinstance(part, _pattern_ir.StringConstantPattern) for part in parts):
+        return pattern.domain.value(), pattern.op.value()
+    return None
 
 
 def _depth(node: Any, depths: dict[int, int]) -> int:

@@ -14,7 +14,7 @@ from onnx_passes.config.schema import PipelineConfig
 from onnx_passes.config.steps import Repeat
 from onnx_passes.errors import FixpointError, OnnxPassesError, PassError, VerificationError
 from onnx_passes.graph.walk import all_graphs, node_count, topological_order, weight_bytes
-from onnx_passes.passes.base import ALL, Analysis, Pass, RewriteRulePass
+from onnx_passes.passes.base import ALL, Analysis, Pass, is_shipped
 from onnx_passes.passes.compose import MAX_ROUNDS, ComposePass
 from onnx_passes.passes.context import PassContext, Rewrites
 from onnx_passes.passes.options import validate_options
@@ -345,13 +345,12 @@ class PassManager:
         """
         if self._may_undo(pass_, step):
             return before.change(self.model)
-        rewriting = type(pass_).call is RewriteRulePass.call and pass_.repeats_itself
-        if rewriting and not report.claimed and len(self.rewrites.applied) == first:
-            before.is_still(self.model)  # the driver records what it does
+        if is_shipped(type(pass_)) and first is not None and not report.claimed:
+            before.is_still(self.model)  # the library's passes are held to what they claim
             return Change.NONE
         if not before.differs(self.model):
             return Change.NONE
-        for graph in () if pass_.repeats_itself else all_graphs(self.model):
+        for graph in () if is_shipped(type(pass_)) else all_graphs(self.model):
             topological_order(graph)
         return Change.COMPUTATION
 

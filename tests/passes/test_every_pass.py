@@ -5,12 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from onnx_passes.passes.base import Analysis, Annotation
+from onnx_passes.errors import OnnxPassesError
+from onnx_passes.passes.base import Analysis, Annotation, is_shipped
 from onnx_passes.passes.naming import pipeline_name
 from onnx_passes.passes.registry import all_passes
+from onnx_passes.verify.models import recipes
+from onnx_passes.verify.snapshot import Change, Snapshot
 
 ROOT = Path(__file__).parents[2]
-LIBRARY = [cls for cls in all_passes() if cls.__module__.startswith("onnx_passes.passes.")]
+LIBRARY = [cls for cls in all_passes() if is_shipped(cls)]
 
 
 @pytest.fixture(params=LIBRARY, ids=lambda cls: cls.name)
@@ -53,3 +56,14 @@ def test_has_a_test_beside_its_mirror(cls):
 def test_has_a_page_in_the_docs(cls):
     page = ROOT / "docs" / "passes" / f"{cls.name}.md"
     assert page.is_file(), "run `make docs`"
+
+
+def test_says_so_when_it_changes_a_model(cls):
+    for recipe in recipes(4, seed=5):
+        model = recipe.model()
+        pass_, before = cls(**cls.example), Snapshot(model)
+        try:
+            result = pass_.call(model)
+        except (OnnxPassesError, NotImplementedError):
+            continue
+        assert result.modified or before.change(result.model) is Change.NONE, str(recipe)

@@ -42,6 +42,21 @@ def test_alternatives_and_variables_rule_nothing_out():
     assert info(lambda op, x: op.Relu(x)).may_match(model.graph[-1])
 
 
+def test_swapped_operands_are_ruled_out_by_what_computes_them_too():
+    rule = RewriteRule(
+        lambda op, x, y: op.Add(op.Mul(op.Exp(x), y), y),
+        lambda op, x, y: op.Sum(x, y),
+        name="rule",
+    )
+    model = ir.from_onnx_text(
+        f"{HEADER} m (float[2] x) => (float[2] y) "
+        "{ e = Exp(x) m = Mul(x, e) a = Abs(x) y = Add(a, m) }"
+    )
+    found = [PatternInfo.of(variant) for variant in rule.commute()]
+    assert {info.root for info in found} == {("", "Add")}
+    assert [info.may_match(model.graph[-1]) for info in found].count(True) == 1
+
+
 def test_what_cannot_match_is_not_handed_to_the_matcher(monkeypatch):
     text = " ".join(f"t{i} = Relu(t{i - 1})" for i in range(1, 50))
     body = f"m (float[2] x) => (float[2] y) {{ t0 = Abs(x) {text} y = Relu(t49) }}"
