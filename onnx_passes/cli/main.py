@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import gc
 import importlib
 import sys
 import traceback
@@ -16,6 +18,7 @@ from onnx_passes.cli.deferred import defer
 from onnx_passes.cli.destinations import abandon_stdout
 from onnx_passes.cli.interrupts import interruptible, received
 from onnx_passes.errors import OnnxPassesError
+from onnx_passes.pipeline.collector import patient_collector
 
 COMMANDS = {
     "run": "run a pipeline of verified passes over a model (the default)",
@@ -95,7 +98,11 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """
     words = sys.argv[1:] if arguments is None else list(arguments)
     defer()
-    with interruptible():
+    # What is left when Python ends goes with the process: looking through all of it for what
+    # refers to itself takes half a second after a model of thousands of nodes.
+    atexit.unregister(gc.freeze)
+    atexit.register(gc.freeze)
+    with interruptible(), patient_collector():
         code = _guarded(words, debug="--debug" in words)
     raise SystemExit(code)
 
