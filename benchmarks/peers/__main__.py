@@ -18,9 +18,19 @@ from benchmarks.peers.tools import PEERS, ours
 @click.argument("names", metavar="[MODEL]...", nargs=-1)
 @click.option("--runs", default=3, show_default=True, help="How often each tool is run.")
 @click.option("--tool", "chosen", multiple=True, help="Only this tool; may be repeated.")
+@click.option(
+    "--untimed",
+    is_flag=True,
+    help="Compare results, but time no inference with them: enough to count nodes.",
+)
 @click.option("--print-only", is_flag=True, help="Measure nothing: print what was measured.")
 def main(
-    cache: Path, names: tuple[str, ...], runs: int, chosen: tuple[str, ...], print_only: bool
+    cache: Path,
+    names: tuple[str, ...],
+    runs: int,
+    chosen: tuple[str, ...],
+    untimed: bool,
+    print_only: bool,
 ) -> None:
     """Measure each MODEL (default: all) that CACHE holds no figures of, and print all.
 
@@ -28,11 +38,18 @@ def main(
     (``python -m benchmarks.export CACHE``) and, in ``peers.json``, the figures.
     """
     if not print_only:
-        fill(cache, names, runs, chosen)
+        fill(cache, names, runs, chosen, timed=not untimed)
     print("\n".join(table.tables(cache)))
 
 
-def fill(cache: Path, names: tuple[str, ...], runs: int, chosen: tuple[str, ...] = ()) -> None:
+def fill(
+    cache: Path,
+    names: tuple[str, ...],
+    runs: int,
+    chosen: tuple[str, ...] = (),
+    *,
+    timed: bool = True,
+) -> None:
     """Measure models, and write what came out after each."""
     models, tools = corpus(cache), (*PEERS, *ours())
     for kind, wanted, known in (
@@ -51,7 +68,8 @@ def fill(cache: Path, names: tuple[str, ...], runs: int, chosen: tuple[str, ...]
         if not missing:
             continue
         click.echo(f"{name}: {', '.join(tool.name for tool in missing)}", err=True)
-        cells = {**from_json(row["cells"]), **measure(cache, models[name], missing, runs)}
+        measured = measure(cache, models[name], missing, runs, timed=timed)
+        cells = {**from_json(row["cells"]), **measured}
         row["cells"] = to_json(cells)
         path.write_text(json.dumps(figures, indent=1))
 

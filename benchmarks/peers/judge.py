@@ -1,4 +1,4 @@
-"""``python -m benchmarks.peers.judge ORIGINAL RESULT``: what became of a model, as JSON."""
+"""``python -m benchmarks.peers.judge ORIGINAL RESULT [--untimed]``: what became of a model."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ TOLERANCE = 1e-3
 """Largest difference, of the largest absolute value of an output."""
 REPEATS = 7
 """Turns of inference that a latency is the median of."""
+UNTIMED = "--untimed"
 
 
 def feeds_of(path: Path) -> dict[str, Any]:
@@ -108,7 +109,7 @@ def latencies(paths: list[Path], feeds: dict[str, Any]) -> list[float]:
     return [1000 * statistics.median(taken) for taken in times]
 
 
-def judge(original: Path, result: Path) -> dict[str, object]:
+def judge(original: Path, result: Path, *, timed: bool = True) -> dict[str, object]:
     """Return fault, nodes, bytes, operators and latency of a result beside its original."""
     feeds = feeds_of(original)
     model = onnx.load(result, load_external_data=False)
@@ -121,14 +122,15 @@ def judge(original: Path, result: Path) -> dict[str, object]:
         "bytes": sum(path.stat().st_size for path in result.parent.iterdir()),
         "operators": dict(counts.most_common()),
     }
-    if not str(said["fault"]).startswith(("invalid", "ONNX Runtime")):
+    if timed and not str(said["fault"]).startswith(("invalid", "ONNX Runtime")):
         said["original_ms"], said["ms"] = latencies([original, result], feeds)
     return said
 
 
 def main() -> None:
     """Print the judgement of one result."""
-    print(json.dumps(judge(Path(sys.argv[1]), Path(sys.argv[2]))))
+    original, result, *words = sys.argv[1:]
+    print(json.dumps(judge(Path(original), Path(result), timed=UNTIMED not in words)))
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from benchmarks.environments import clean_environment
+from benchmarks.peers.judge import UNTIMED
 from benchmarks.peers.tools import Tool
 
 SECONDS = 900.0
@@ -46,7 +47,13 @@ class Cell:
 
 
 def measure(
-    cache: Path, model: Path, tools: Sequence[Tool], runs: int, keep: Path | None = None
+    cache: Path,
+    model: Path,
+    tools: Sequence[Tool],
+    runs: int,
+    keep: Path | None = None,
+    *,
+    timed: bool = True,
 ) -> dict[str, Cell]:
     """Run tools on a model in turns.
 
@@ -56,6 +63,7 @@ def measure(
         tools: What to run.
         runs: How often each.
         keep: Folder that keeps the results; by default they go when they are judged.
+        timed: Whether inference with the results is timed; they are compared in any case.
     """
     folder = keep or cache / "results"
     folder.mkdir(parents=True, exist_ok=True)
@@ -75,19 +83,25 @@ def measure(
             cell.seconds.append(seconds)
             cell.processor.append(_processor() - before)
             cell.error = error or ("" if target.exists() else "it wrote nothing")
-    judge(model, {name: targets[name] for name, c in cells.items() if not c.error}, cells)
+    results = {name: targets[name] for name, c in cells.items() if not c.error}
+    judge(model, results, cells, timed=timed)
     if keep is None:
         for place in places.values():
             shutil.rmtree(place, ignore_errors=True)
     return cells
 
 
-def judge(model: Path, results: dict[str, Path], cells: dict[str, Cell]) -> None:
+def judge(
+    model: Path, results: dict[str, Path], cells: dict[str, Cell], *, timed: bool
+) -> None:
     """Fill ``judged`` of each result; a result that ends the process is one that crashes."""
     command = [sys.executable, "-m", "benchmarks.peers.judge", str(model)]
     for name, path in results.items():
         said = subprocess.run(
-            [*command, str(path)], capture_output=True, text=True, timeout=JUDGE_SECONDS
+            [*command, str(path), *([] if timed else [UNTIMED])],
+            capture_output=True,
+            text=True,
+            timeout=JUDGE_SECONDS,
         )
         lines = said.stdout.splitlines()
         if said.returncode or not lines:

@@ -148,7 +148,7 @@ def _ratios(found: list[Row], key: str, of: str) -> list[str]:
     names = [name for name in NAMES if ", " not in name]
 
     def ratio(row: Row, name: str) -> str:
-        if not row.right(name):
+        if not row.right(name) or key not in row.cells[name].judged:
             return "-"
         base = row.get(name, of) if of == "original_ms" else row.original[of]
         return f"{row.get(name, key) / base:.3f}"

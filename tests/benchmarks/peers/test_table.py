@@ -1,6 +1,6 @@
 from typing import Any
 
-from benchmarks.peers.table import Row, nodes, remains
+from benchmarks.peers.table import Row, latency, nodes, remains
 from benchmarks.peers.tools import OPTIMIZE, PEERS, SIMPLIFY, peers_of
 from benchmarks.peers.worker import TOOLS
 
@@ -49,3 +49,10 @@ def test_every_peer_belongs_to_a_preset_and_workers_are_known() -> None:
     for tool in PEERS:
         if tool.words[0] == "{worker}":
             assert tool.words[1] in TOOLS
+
+
+def test_a_result_whose_inference_was_not_timed_has_no_latency() -> None:
+    timed = cell(Conv=5)
+    timed["judged"] |= {"original_ms": 2.0, "ms": 1.0}
+    *_, line = latency([row(onnxslim=cell(Conv=5), onnxsim=timed)])
+    assert line.startswith("| net | - | 0.500 |")
