@@ -44,6 +44,8 @@ def bounds_of(
     known = _of_type(value.dtype)
     if node is None or node.domain or not depth or known != UNBOUNDED:
         return known
+    if node.op_type == "ConstantOfShape":
+        return _filled(node)
     return _computed(node, or_minus_infinity, depth - 1)
 
 
@@ -73,6 +75,14 @@ def _computed(node: ir.Node, or_minus_infinity: bool, depth: int) -> Bounds:
             products = [a * b for a in found[0] for b in found[1]]
             return _finite(min(products), max(products))
     return low, high
+
+
+def _filled(node: ir.Node) -> Bounds:
+    attribute = node.attributes.get("value")
+    if attribute is not None and attribute.is_ref():
+        return UNBOUNDED
+    number = float(attribute.as_tensor().numpy().item()) if attribute is not None else 0.0
+    return (number, number) if np.isfinite(number) else UNBOUNDED
 
 
 def _of_type(dtype: ir.DataType | None) -> Bounds:

@@ -10,6 +10,7 @@ from onnx_passes.graph.walk import graphs_within, topological_order
 from onnx_passes.passes._support.knowledge import Knowledge
 from onnx_passes.passes._support.known import Element, dimension
 from onnx_passes.passes._support.sizes import divide, multiply
+from onnx_passes.passes.annotation._capped import Caps, caps_of, widened
 
 INVENTED = "unk__"
 Dims = list[int | str | None]
@@ -30,15 +31,17 @@ def refine(model: ir.Model, orders: Sequence[Sequence[ir.Node]]) -> dict[str, Di
     Returns:
         What was annotated of values by name; None for what is left to inference.
     """
-    facts = Knowledge(model.graph.opset_imports)
+    facts, caps = Knowledge(model.graph.opset_imports), Caps()
     found: dict[str, Dims] = {}
     for order in orders:
         for node in order:
             facts.visit(node)
-            rule = _RULES.get(node.op_type) if node.domain == "" else None
-            if rule is None or node.outputs[0].is_graph_output():
+            if node.domain or node.outputs[0].is_graph_output():
                 continue
-            dims = rule(node, facts)
+            if node.op_type == "Slice":
+                caps |= caps_of(node, facts)
+            rule = _RULES.get(node.op_type)
+            dims = widened(node, caps) if rule is None else rule(node, facts)
             if dims is not None and _annotate(node.outputs[0], dims):
                 found[str(node.outputs[0].name)] = dims
     return found
@@ -120,6 +123,16 @@ def _constant_of_shape(node: ir.Node, facts: Knowledge) -> Dims | None:
     return None if target is None else [_dim(e) for e in target.elements]
 
 
+def _tile(node: ir.Node, facts: Knowledge) -> Dims | None:
+    data, repeats = node.inputs[0], facts.of(node.inputs[1])
+    if data is None or data.shape is None or repeats is None:
+        return None
+    if len(repeats.elements) != len(data.shape):
+        return None
+    sizes = (dimension(data, axis) for axis in range(len(data.shape)))
+    return [_dim(multiply(a, b)) for a, b in zip(sizes, repeats.elements, strict=True)]
+
+
 def _reshape(node: ir.Node, facts: Knowledge) -> Dims | None:
     data, target = node.inputs[0], facts.of(node.inputs[1]) if len(node.inputs) > 1 else None
     if data is None or target is None:
@@ -166,4 +179,5 @@ _RULES: Mapping[str, Callable[[ir.Node, Knowledge], Dims | None]] = {
     "Range": _range,
     "Reshape": _reshape,
     "Slice": _slice,
+    "Tile": _tile,
 }

@@ -58,3 +58,35 @@ def test_a_target_of_zero_means_zero_where_it_does_not_copy():
     body = """(float[B,0] x) => (float[?,?] y) <int64[2] a = {0, 7}> {
       t = Reshape<allowzero = 1>(x, a) y = Neg(t) }"""
     assert shape_of_t(body) == "[0,7]"
+
+
+CUT = """b = Shape<start = 1, end = 2>(x) zero = Constant<value_ints = [{start}]>()
+  one = Constant<value_ints = [1]>() p = Slice(c, zero, b, one) t = {fit} y = Neg(t)"""
+
+
+@pytest.mark.parametrize(
+    ("start", "fit", "expected"),
+    [
+        pytest.param(0, "Add(x, p)", "[B,S]", id="behind"),
+        pytest.param(0, "Add(p, x)", "[B,S]", id="before"),
+        pytest.param(0, "Mul(p, p)", None, id="with-itself"),
+        pytest.param(1, "Add(x, p)", None, id="not-from-the-start"),
+    ],
+)
+def test_what_positions_of_a_table_are_added_to_keeps_its_length(start, fit, expected):
+    body = CUT.format(start=start, fit=fit)
+    found = shape_of_t(f"(float[B,S] x, float[1,512] c) => (float[?,?] y) {{ {body} }}")
+    assert found == expected if expected else ",S]" not in found
+
+
+def test_a_table_of_any_size_cuts_nothing_that_is_known():
+    body = CUT.format(start=0, fit="Add(x, p)")
+    assert (
+        shape_of_t(f"(float[B,S] x, float[1,N] c) => (float[?,?] y) {{ {body} }}") != "[B,S]"
+    )
+
+
+def test_tile_repeats_a_size_as_often_as_a_dimension_says():
+    body = """(float[B,S] x, float[1,3] c) => (float[?,?] y) <int64[1] one = {1}> {
+      b = Shape<end = 1>(x) a = Concat<axis = 0>(b, one) t = Tile(c, a) y = Neg(t) }"""
+    assert shape_of_t(body) == "[B,3]"

@@ -1,0 +1,74 @@
+"""Where sizes of queries, keys and mask reach Attention on the ways that exporters take."""
+
+import numpy as np
+import onnx_ir as ir
+import pytest
+
+from onnx_passes.passes.annotation.shape_inference import ShapeInference
+from onnx_passes.passes.fusion.fuse_attention import FuseAttention
+from onnx_passes.testing import parse
+
+TOKENS = "tokens = Gather(words, ids) length = Shape<start = 1, end = 2>(ids)"
+
+POSITIONS = {
+    "bert-torchscript": """places = Slice(table, zeros, length, ones)
+      at = Gather(positions, places) hidden = Add(tokens, at)""",
+    "whisper-torchscript": """n = Squeeze(length) row = Range(zero, n, one)
+      rows = Unsqueeze(row, zeros) batch = Shape<start = 0, end = 1>(ids)
+      times = Concat<axis = 0>(batch, ones) places = Tile(rows, times)
+      at = Gather(positions, places) hidden = Add(tokens, at)""",
+    "whisper-dynamo": """n = Squeeze(length) row = Range(zero, n, one)
+      rows = Unsqueeze(row, zeros) batch = Shape<start = 0, end = 1>(ids)
+      times = Concat<axis = 0>(batch, ones) places = Tile(rows, times)
+      inner = Unsqueeze(places, last) at = GatherND(positions, inner)
+      hidden = Add(tokens, at)""",
+    "t5": "hidden = Identity(tokens)",
+}
+MASKS = {
+    "bert": """pairs = Greater(ids, zero) wide = Unsqueeze(pairs, middle)
+      mask = Where(wide, none, far)""",
+    "t5-torchscript": """pairs = Greater(ids, zero) wide = Unsqueeze(pairs, middle)
+      sizes = Concat<axis = 0>(ones, ones, length, length)
+      blank = ConstantOfShape<value = float[1] {0}>(sizes) mask = Where(wide, blank, far)""",
+}
+REST = """spread = Reshape(hidden, heads) q = Transpose<perm = [0, 2, 1, 3]>(spread)
+  t = Transpose<perm = [0, 2, 3, 1]>(spread) s = MatMul(q, t) scores = Div(s, root)
+  masked = Add(scores, mask) p = Softmax<axis = -1>(masked) y = MatMul(p, q)"""
+WEIGHTS = "float[9,8] words, float[16,8] positions, int64[1,16] table"
+KNOWN = """float none = {0},
+  float far = {-10000}, float root = {2}, int64[1] zeros = {0}, int64[1] ones = {1},
+  int64 zero = {0}, int64 one = {1}, int64[1] last = {-1}, int64[2] middle = {1, 2},
+  int64[4] heads = {0, 0, 2, 4}"""
+
+
+def exported(positions, mask):
+    parts = " ".join((TOKENS, POSITIONS[positions], MASKS[mask], REST))
+    made = parse(f"""<ir_version: 10, opset_import: ["" : 23]>
+      g (int64[B,S] ids, {WEIGHTS}) => (float[B,2,S,4] y) <{KNOWN}> {{ {parts} }}""")
+    for value in list(made.graph.initializers.values()):
+        if not value.uses():
+            made.graph.initializers.pop(str(value.name))
+    ShapeInference()(made)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("positions", "mask"),
+    [
+        ("bert-torchscript", "bert"),
+        ("whisper-torchscript", "bert"),
+        ("whisper-dynamo", "bert"),
+        ("t5", "t5-torchscript"),
+    ],
+)
+def test_attention_is_fused(positions, mask, rewrites):
+    draw = np.random.default_rng(0)
+    feeds = {
+        "ids": draw.integers(0, 9, (2, 5)),
+        "words": draw.standard_normal((9, 8), np.float32),
+        "positions": draw.standard_normal((16, 8), np.float32),
+        "table": np.arange(16).reshape(1, 16),
+    }
+    before = ir.to_onnx_text(exported(positions, mask))
+    after = rewrites(FuseAttention(), before, feeds=[feeds])
+    assert [n.op_type for n in after.graph].count("Attention") == 1
