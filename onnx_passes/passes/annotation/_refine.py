@@ -11,8 +11,8 @@ from onnx_passes.passes._support.knowledge import Knowledge
 from onnx_passes.passes._support.known import Element, dimension
 from onnx_passes.passes._support.sizes import divide, multiply
 from onnx_passes.passes.annotation._capped import Caps, caps_of, widened
+from onnx_passes.passes.annotation._joined import INVENTED, Joined, spelt, taken
 
-INVENTED = "unk__"
 Dims = list[int | str | None]
 
 
@@ -31,17 +31,24 @@ def refine(model: ir.Model, orders: Sequence[Sequence[ir.Node]]) -> dict[str, Di
     Returns:
         What was annotated of values by name; None for what is left to inference.
     """
-    facts, caps = Knowledge(model.graph.opset_imports), Caps()
+    facts, caps, joined = Knowledge(model.graph.opset_imports), Caps(), Joined()
+    ambiguous = taken(model)
     found: dict[str, Dims] = {}
     for order in orders:
         for node in order:
             facts.visit(node)
-            if node.domain or node.outputs[0].is_graph_output():
+            if node.domain:
+                continue
+            dims = joined.visit(node)
+            if node.outputs[0].is_graph_output():
                 continue
             if node.op_type == "Slice":
                 caps |= caps_of(node, facts)
             rule = _RULES.get(node.op_type)
-            dims = widened(node, caps) if rule is None else rule(node, facts)
+            if dims is None:
+                dims = widened(node, caps) if rule is None else rule(node, facts)
+            if dims is not None and ambiguous:
+                dims = [None if dim in ambiguous else dim for dim in dims]
             if dims is not None and _annotate(node.outputs[0], dims):
                 found[str(node.outputs[0].name)] = dims
     return found
@@ -58,10 +65,10 @@ def _annotate(value: ir.Value, dims: Dims) -> bool:
 
 
 def _name(element: Element) -> str | None:
-    """Return the name of a dimension; what has none cannot be annotated elsewhere."""
+    """Return the name of a dimension or a sum; what has none cannot be annotated elsewhere."""
     if isinstance(element, tuple) and element[0] == "name":
         return str(element[1])
-    return None
+    return spelt(element)
 
 
 def _range(node: ir.Node, facts: Knowledge) -> Dims | None:

@@ -120,13 +120,15 @@ def _attention(op: Op, q: Value, k: Value, v: Value, **rest: Any) -> Value:
 
 
 def _turned_back(turned: ir.Node) -> tuple[list[Dim] | None, list[int]]:
-    """Return the dimensions of the keys, and the permutation that makes these of them."""
+    """Return the dimensions of the keys, and the permutation that makes these of them.
+
+    Those of the result are asked: the keys may be an output, of which only the user speaks.
+    """
     perm = list(turned.attributes.get_ints("perm") or reversed(range(RANK)))
-    dims = dims_of(turned.inputs[0])
+    dims = dims_of(turned.outputs[0])
     if len(perm) != RANK or dims is None or len(dims) != RANK:
         return None, []
-    back = [perm[k] for k in SWAPPED]
-    return [dims[k] for k in back], back
+    return [dims[k] for k in SWAPPED], [perm[k] for k in SWAPPED]
 
 
 def _dims(

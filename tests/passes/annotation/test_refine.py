@@ -90,3 +90,26 @@ def test_tile_repeats_a_size_as_often_as_a_dimension_says():
     body = """(float[B,S] x, float[1,3] c) => (float[?,?] y) <int64[1] one = {1}> {
       b = Shape<end = 1>(x) a = Concat<axis = 0>(b, one) t = Tile(c, a) y = Neg(t) }"""
     assert shape_of_t(body) == "[B,3]"
+
+
+JOINED = """(float[B,P,4] x, float[B,S,4] c) => (float[?,?] y, float[B,{total},4] k) {{
+  k = Concat<axis = 1>({order}) u = Transpose<perm = [0, 2, 1]>(k)
+  p = Shape<start = 1, end = 2>(x) s = Shape<start = 1, end = 2>(c) n = Add(s, p)
+  m = Squeeze(n) zero = Constant<value_int = 0>() one = Constant<value_int = 1>()
+  r = Range(zero, m, one) f = Cast<to = 1>(r) t = Add(u, f) y = Neg(t) }}"""
+
+
+@pytest.mark.parametrize("order", ["x, c", "c, x"])
+@pytest.mark.parametrize("total", ["T", "S"])
+def test_what_is_joined_is_as_long_as_the_sum_whatever_an_output_calls_it(order, total):
+    assert shape_of_t(JOINED.format(order=order, total=total)) == "[B,4,P+S]"
+
+
+def test_a_name_of_the_user_is_not_taken_for_a_sum():
+    model = ir.from_onnx_text(HEADER + JOINED.format(order="x, c", total="T"))
+    x, c = model.graph.inputs
+    x.shape = ir.Shape(["P+S", "P", 4])
+    c.shape = ir.Shape(["P+S", "S", 4])
+    infer_shapes(model)
+    (t,) = (v for node in model.graph for v in node.outputs if v.name == "t")
+    assert t.shape is None or t.shape[2] != "P+S"

@@ -72,3 +72,31 @@ def test_attention_is_fused(positions, mask, rewrites):
     before = ir.to_onnx_text(exported(positions, mask))
     after = rewrites(FuseAttention(), before, feeds=[feeds])
     assert [n.op_type for n in after.graph].count("Attention") == 1
+
+
+CACHED = """new = Shape<start = 2, end = 3>(q) old = Shape<start = 2, end = 3>(past_k)
+  sum = Add(old, new) total = Squeeze(sum) all = Range(zero, total, one)
+  width = Squeeze(new) row = Range(zero, width, one) at = Add(row, old)
+  down = Unsqueeze(at, last) seen = LessOrEqual(all, down) mask = Where(seen, none, far)
+  keys = Concat<axis = -2>(past_k, k) values = Concat<axis = -2>(past_v, v)
+  t = Transpose<perm = [0, 1, 3, 2]>(keys) s = MatMul(q, t) scores = Div(s, root)
+  masked = Add(scores, mask) p = Softmax<axis = -1>(masked) y = MatMul(p, values)"""
+NEW, OLD = "float[B,2,S,4]", "float[B,2,P,4]"
+
+
+@pytest.mark.parametrize("total", ["T", "S"])
+def test_attention_is_fused_over_a_cache_as_gpt2_has_it(total, rewrites):
+    before = parse(f"""<ir_version: 10, opset_import: ["" : 23]>
+      g ({NEW} q, {NEW} k, {NEW} v, {OLD} past_k, {OLD} past_v)
+      => ({NEW} y, float[B,2,{total},4] keys, float[B,2,{total},4] values) <float none = {{0}},
+      float far = {{-10000}}, float root = {{2}}, int64 zero = {{0}}, int64 one = {{1}},
+      int64[1] last = {{-1}}> {{ {CACHED} }}""")
+    ShapeInference()(before)
+    feeds = {name: array(2, 2, 3, 4) for name in "qkv"}
+    feeds |= {name: array(2, 2, 5, 4) for name in ("past_k", "past_v")}
+    after = rewrites(FuseAttention(), ir.to_onnx_text(before), feeds=[feeds])
+    assert [n.op_type for n in after.graph].count("Attention") == 1
+
+
+def array(*shape):
+    return np.random.default_rng(0).standard_normal(shape, np.float32)

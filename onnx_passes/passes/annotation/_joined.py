@@ -1,0 +1,84 @@
+"""Lengths of what is joined: past and new keys of a decoder with a cache."""
+
+from __future__ import annotations
+
+import functools
+
+import onnx_ir as ir
+
+from onnx_passes.graph.walk import graphs_within
+from onnx_passes.passes._support.known import Element, dimension
+from onnx_passes.passes._support.sizes import add, terms_of
+
+INVENTED = "unk__"
+SIGN = "+"
+Dims = list[int | str | None]
+
+
+def spelt(element: Element) -> str | None:
+    """Return a name for a sum of different dimensions that have one, as ``past+sequence``.
+
+    The same for each way to compute it. None for what is no such sum.
+    """
+    names = []
+    for monomial, factor in (terms_of(element) or {}).items():
+        if not monomial:
+            return None
+        ((size, power), *others) = monomial
+        if factor != 1 or power != 1 or others or size[0] != "name":
+            return None
+        if str(size[1]).startswith(INVENTED) or SIGN in str(size[1]):
+            return None
+        names.append(str(size[1]))
+    return SIGN.join(sorted(names)) if len(names) > 1 else None
+
+
+def taken(model: ir.Model) -> set[str]:
+    """Return the names given to dimensions by the user that could be those of sums."""
+    values = [*model.graph.inputs, *model.graph.outputs]
+    for graph in graphs_within(model.graph):
+        values += (v for node in graph if node.domain for v in node.outputs)
+    dims = (dim for value in values for dim in value.shape or ())
+    names = {d.value for d in dims if isinstance(d, ir.SymbolicDim) and d.value is not None}
+    return {n for n in names if SIGN in n and SIGN.join(sorted(n.split(SIGN))) == n}
+
+
+class Joined:
+    """The sizes of what Concat makes, and of what Transpose makes of that.
+
+    What is declared of an output of the model is not asked: it may be called ``total`` there.
+    """
+
+    def __init__(self) -> None:
+        """Know of none yet."""
+        self._of: dict[ir.Value, Dims] = {}
+
+    def visit(self, node: ir.Node) -> Dims | None:
+        """Return the dimensions of a node's output where these are sums."""
+        dims: Dims | None = None
+        if node.op_type == "Concat":
+            dims = self._concat(node)
+        elif node.op_type == "Transpose" and node.inputs[0] in self._of:
+            dims = self._of[node.inputs[0]]
+            order = node.attributes.get_ints("perm") or range(len(dims))[::-1]
+            dims = [dims[axis] for axis in order]
+        if dims is not None:
+            self._of[node.outputs[0]] = dims
+        return dims
+
+    def _concat(self, node: ir.Node) -> Dims | None:
+        parts = [value for value in node.inputs if value is not None]
+        ranks = {None if value.shape is None else len(value.shape) for value in parts}
+        axis = node.attributes.get_int("axis")
+        if len(ranks) != 1 or None in ranks or axis is None:
+            return None
+        (rank,) = ranks
+        assert rank is not None, "see above"
+        sizes = [dimension(value, axis % rank) for value in parts]
+        name = spelt(functools.reduce(add, sizes))
+        if name is None:
+            return None
+        dims: Dims = [d if isinstance(d, int) else d.value for d in parts[0].shape or ()]
+        dims = [None if str(d).startswith(INVENTED) else d for d in dims]
+        dims[axis % rank] = name
+        return dims
