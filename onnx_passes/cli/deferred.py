@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 SYMBOLIC = ("sympy", "onnx_ir._symbolic_shapes")
 """What onnx-ir imports to calculate with symbolic dimensions, half of its own start-up."""
+REFERENCE = ("onnx.reference", "onnx.reference.ops")
+"""Where onnxscript folds constants: onnx's operators, two hundred modules."""
 
 _loading = RLock()
 
@@ -67,7 +69,7 @@ class _Finder:
         return spec
 
 
-def defer(names: Sequence[str] = SYMBOLIC) -> None:
+def defer(names: Sequence[str] = SYMBOLIC + REFERENCE) -> None:
     """Put off importing modules, those excepted that are there already.
 
     A command that never needs them is spared their start-up; whoever uses an attribute of

@@ -38,6 +38,22 @@ else:
     raise AssertionError
 """
 
+OPERATORS = """
+import sys
+from onnx_passes.cli.deferred import defer
+defer()
+import numpy, onnx, onnxscript
+assert "onnx.reference.op_run" not in sys.modules
+# An operator's own module first, then what onnxscript folds with.
+from onnx.reference.ops.op_loop import Loop
+import onnx.reference.ops
+assert onnx.reference.ops.load_op("", "Loop", 20) is Loop
+from onnx.reference import ReferenceEvaluator
+text = "<ir_version: 10, opset_import: ['': 20]> g (float[2] x) => (float[2] y) {y = Neg(x)}"
+model = onnx.parser.parse_model(text.replace("'", '"'))
+print(ReferenceEvaluator(model).run(None, {"x": numpy.ones(2, numpy.float32)})[0])
+"""
+
 REDUCE = """
 import sys
 from onnx_passes.cli import main
@@ -77,3 +93,9 @@ def test_a_reduction_needs_no_symbolic_dimensions(tmp_path):
         cwd=tmp_path,
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_operators_are_there_for_who_folds_constants_with_them():
+    done = subprocess.run([sys.executable, "-c", OPERATORS], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "[-1. -1.]\n"
