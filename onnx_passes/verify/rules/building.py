@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -169,13 +170,13 @@ class Builder:
             known[index] = self._tensors[operand].shape if operand is not None else None
         if pattern.allow_other_inputs:
             schema = schema_of(op_type, self._opset)
-            for index in self._further(op_type, len(operands)):
+            named = (*(v.name or op_type for v in pattern.outputs), op_type)
+            for index in self._further(op_type, len(operands), named):
                 if may_be_absent(schema, index) and self._choose.rng.random() < 0.1:
                     operands.append(None)  # an optional input may be left out by an empty name
                     known.append(None)
                     continue
-                names = (f"{v.name or op_type}.{index}" for v in pattern.outputs)
-                spec = self._guide.spec(*names, f"{op_type}.{index}")
+                spec = self._guide.spec(*(f"{name}.{index}" for name in named))
                 operand = (
                     self._variable(None, None, self._choose.operand(op_type, index, known))
                     if spec is None
@@ -185,13 +186,15 @@ class Builder:
                 known.append(self._tensors[operand].shape)
         return operands, known
 
-    def _further(self, op_type: str, count: int) -> range:
-        """Return the inputs beyond those that the pattern names."""
+    def _further(self, op_type: str, count: int, names: Sequence[str]) -> range:
+        """Return the inputs beyond those that the pattern names; hinted ones are there."""
         schema = schema_of(op_type, self._opset)
         if schema is None:
             return range(0)
         least = max(schema.min_input, count)
         most = min(schema.max_input, max(least, count) + 2, 5 if count < 5 else count)
+        while least < most and self._guide.names(*(f"{name}.{least}" for name in names)):
+            least += 1
         return range(count, int(self._choose.rng.integers(least, max(most, least) + 1)))
 
     def _operand(
@@ -225,22 +228,26 @@ class Builder:
         """Return the operand that a hint describes."""
         if spec.node:
             return self._computed(key, spec)
+        if spec.of:
+            return self._named(spec.of[0])
         operand = self._guide.operand(spec)
         array = self._guide.content(spec, operand)
         if array is not None:
             return self._constant(key, array, name)
         return self._variable(key, name, operand)
 
+    def _named(self, name: str) -> ir.Value:
+        """Return the value of a variable, made as its own hint says if it is not there yet."""
+        if name not in self._values:
+            own = self._guide.spec(name)
+            if own is None:
+                raise Unsupported("a hint that is not followed")
+            self._specified(name, name, own)
+        return self._values[name]
+
     def _computed(self, key: Any, spec: Spec) -> ir.Value:
         """Return the result of a node that a hint describes, made for this operand alone."""
-        inputs = []
-        for name in spec.of:
-            if name not in self._values:
-                own = self._guide.spec(name)
-                if own is None:
-                    raise Unsupported("a hint that is not followed")
-                self._specified(name, name, own)
-            inputs.append(self._values[name])
+        inputs = [self._named(name) for name in spec.of]
         node = ir.node(spec.node, inputs, attributes=dict(spec.attributes))
         self._append(node)
         if node.outputs[0] not in self._tensors:
@@ -334,9 +341,8 @@ class Builder:
     ) -> dict[str, Any]:
         extra = {}
         for name, required in attribute_names(domain, op_type, self._opset).items():
-            if name in given or not (
-                required or self._choose.rng.random() < self._further_odds
-            ):
+            wanted = required or self._guide.offers(op_type, name)
+            if name in given or not (wanted or self._choose.rng.random() < self._further_odds):
                 continue
             value = self._attribute(op_type, name, known)
             if value is not None:

@@ -106,7 +106,7 @@ def candidates(
         if attempt % 2 and hits:
             (name, *_), draws = hits.pick()
             dtype = ir.DataType[name.upper()] if rng.random() < _SAME_TYPE else dtype
-        elif hint is not None and hint.types and rng.random() < _SAME_TYPE / 2:
+        elif hint is not None and hint.types and rng.random() < _SAME_TYPE / (1 + bool(hits)):
             dtype = hint.types[int(rng.integers(len(hint.types)))]
         chooser = EdgeChooser(draws, dtype, numbers)
         chooser.edges = 0.6 if attempt % 3 == 0 else 0.25

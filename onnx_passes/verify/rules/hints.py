@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -31,13 +31,14 @@ class Spec:
         dims: Its shape, or with ``known`` its integers: terms with spaces between, each a
             product or quotient of numbers and of names of sizes, as in ``b h*d 2*e``.
         known: Whether ``dims`` are its elements.
-        fill: What a constant is filled with, one number for all elements.
+        fill: What a constant is filled with, one number for all elements; for integers, an
+            infinity is the end of their type.
         mixed: What each element of a constant is drawn from.
         doubled: Whether the second half of a constant along the last axis is the first again.
         along: The axis along which elements of known integers count, whose shape ``dims`` is.
         dtype: Its type; None for that of the model.
         node: An operator that computes it.
-        of: The variables that this operator reads.
+        of: The variables that this operator reads; without one, the variable that it is.
         attributes: Of the operator.
     """
 
@@ -81,12 +82,23 @@ class Hint:
         attributes: By operator, a dot, and the name; None among the values leaves it out.
         types: Element types that every second model is of.
         since: The first opset that the guard admits.
+        cases: Operands and attributes that belong together, one case for each model.
     """
 
     operands: Mapping[str, Specs]
     attributes: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     types: tuple[ir.DataType, ...] = ()
     since: int = 1
+    cases: tuple[Hint, ...] = ()
+
+    def joined(self, case: Hint) -> Hint:
+        """Return what this hint says together with one of its cases."""
+        return replace(
+            self,
+            operands={**self.operands, **case.operands},
+            attributes={**self.attributes, **case.attributes},
+            cases=(),
+        )
 
 
 class Guide:
@@ -95,6 +107,8 @@ class Guide:
     def __init__(self, hint: Hint | None, choose: Chooser) -> None:
         """Follow ``hint`` with the choices of ``choose``; one model in twelve does without."""
         follows = hint is not None and choose.rng.random() > 1 / 12
+        if follows and hint is not None and hint.cases:
+            hint = hint.joined(choose.pick(hint.cases))
         self._hint = hint if follows else None
         self._choose = choose
         self._sizes: dict[str, int] = {}
@@ -103,6 +117,14 @@ class Guide:
     def since(self) -> int:
         """The first opset worth trying."""
         return 1 if self._hint is None else self._hint.since
+
+    def names(self, *names: str) -> bool:
+        """Whether the hint says what an operand is that is known by any of some names."""
+        return self._hint is not None and any(name in self._hint.operands for name in names)
+
+    def offers(self, op_type: str, name: str) -> bool:
+        """Whether the hint says what an attribute is."""
+        return self._hint is not None and f"{op_type}.{name}" in self._hint.attributes
 
     def spec(self, *names: str | None) -> Spec | None:
         """Return what an operand may be that is known by any of some names."""
@@ -137,7 +159,15 @@ class Guide:
             )
             return np.broadcast_to(index, shape).astype(np.int64)
         if spec.fill:
-            array = np.full(shape, choose.pick(spec.fill))
+            number = choose.pick(spec.fill)
+            if np.isinf(number) and operand.dtype.is_integer():
+                ends = np.iinfo(operand.dtype.numpy())
+                return np.full(shape, ends.max if number > 0 else ends.min, ends.dtype)
+            if np.isinf(number) and choose.finite:
+                return None
+            array = np.full(shape, number)
+            if operand.dtype.is_integer():
+                array = array.astype(np.int64)  # from where -1 goes to all bits of any type
         elif spec.mixed:
             numbers = [n for n in spec.mixed if np.isfinite(n) or not choose.finite]
             array = np.array(numbers)[choose.rng.integers(0, len(numbers), shape)]

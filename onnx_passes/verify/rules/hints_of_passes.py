@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import onnx_ir as ir
 
@@ -51,15 +52,92 @@ _TABLE = tuple(
 )
 _JOINED = Spec(node="Concat", of=("half", "half"), attributes={"axis": -1})
 
-HINTS: dict[str, Hint] = {
-    "eliminate-noop-scatter": Hint(
+
+def _bounded(operator: str, end: float) -> Hint:
+    """Return operands that bound a tensor by nothing: the end of its type, or itself."""
+    bounds = (*filled("", end), *filled("", end), Spec("1", fill=(end,)), Spec(of=("x",)))
+    inputs = {f"{operator}.{index}": bounds for index in (1, 2)}
+    return Hint({"x": data("a b", "a", "a b c"), **inputs})
+
+
+def _scattered(dims: str, indices: Spec, updates: str, **axis: Any) -> Hint:
+    """Return a tensor with indices that fit it, and with what they put there."""
+    return Hint(
+        {"x": data(dims), "i": (indices,), "u": data(updates)},
+        {f"{name}.axis": (axis.get("axis"),) for name in ("ScatterElements", "Scatter")},
+    )
+
+
+_ALL_ELEMENTS = tuple(
+    _scattered(dims, Spec(dims, along=along), dims, axis=axis)
+    for dims, along, axis in (
+        *(("a b", 0, None), ("a b", 0, 0), ("a b", 1, 1), ("a b c", -1, -1), ("a", 0, 0)),
+    )
+)
+_NO_ELEMENT = tuple(
+    _scattered(dims, Spec(none, along=0), none, axis=axis)
+    for dims, none, axis in (("a b", "0 b", None), ("a b", "0 b", 0), ("a b c", "a 0 c", 1))
+)
+
+
+def _over(dims: str, *axes: int) -> Hint:
+    """Return what means over some axes of one tensor have in common."""
+    operands = ints(" ".join(map(str, axes)))
+    return Hint(
+        {"x": data(dims), "mean.1": operands, "variance.1": operands},
+        {"ReduceMean.axes": (list(axes),)},
+    )
+
+
+_ZERO, _ONE, _ALL_BITS = (
+    Hint(
         {
-            "x": data("a b", "a b c"),
-            "i": (Spec("a b", along=0), Spec("0 b", along=0), Spec("0 1", along=0)),
-            "u": data("a b", "0 b"),
-        },
-        {"ScatterElements.axis": (0, None), "Scatter.axis": (0, None)},
+            "x": data("a b", "b", "a b c"),
+            "c": tuple(Spec(dims, fill=numbers) for dims in ("", "", "1", "b")),
+        }
+    )
+    for numbers in ((0.0, -0.0), (1.0,), (-1.0,))
+)
+
+HINTS: dict[str, Hint] = {
+    **{
+        f"eliminate-noop-arithmetic[{index}]": hint
+        for hint, indices in (
+            (_ZERO, (0, 1, 6, 7, 9, 10, 11, 12, 15, 16, 18, 19)),
+            (_ONE, (2, 3, 4, 5, 13, 14)),
+            (_ALL_BITS, (8, 17)),
+        )
+        for index in indices
+    },
+    "eliminate-noop-clip[1]": _bounded("Max", -math.inf),
+    "eliminate-noop-clip[2]": _bounded("Min", math.inf),
+    "eliminate-noop-expand[1]": Hint(
+        {},
+        cases=tuple(
+            Hint({"x": data(dims), "Tile.1": ints(ones, ones, twos)})
+            for dims, ones, twos in (("a b", "1 1", "1 2"), ("a b c", "1 1 1", "2 1 1"))
+        ),
     ),
+    "eliminate-noop-scatter[0]": Hint(
+        {},
+        cases=(
+            _scattered("a b", Spec("a 1", along=0), "a b"),
+            _scattered("a b c", Spec("a 1", along=0), "a b c"),
+            _scattered("a", Spec("a 1", along=0), "a"),
+        ),
+    ),
+    "eliminate-noop-scatter[3]": Hint(
+        {},
+        cases=(
+            _scattered("a b", Spec("0 1", along=0), "0 b"),
+            _scattered("a b c", Spec("0 2", along=0), "0 c"),
+        ),
+    ),
+    **{
+        f"eliminate-noop-scatter[{index}]": Hint({}, cases=cases)
+        for first, cases in ((1, _ALL_ELEMENTS), (4, _NO_ELEMENT))
+        for index in (first, first + 1)
+    },
     "fuse-attention[0]": Hint(
         {
             "q": data("b h s d"),
@@ -124,9 +202,6 @@ HINTS: dict[str, Hint] = {
     ),
     "fuse-instance-normalization": Hint(
         {
-            "x": data("n c l", "n c l", "n c h w"),
-            "mean.1": ints("2", "2", "2 3"),
-            "variance.1": ints("2", "2", "2 3"),
             "epsilon": filled("", 1e-5, 1e-3, 0.1),
             **{
                 name: tuple(
@@ -136,13 +211,15 @@ HINTS: dict[str, Hint] = {
                 for name in "wb"
             },
         },
-        {**_MEAN, "ReduceMean.axes": ([2], [2], [2, 3])},
+        {"ReduceMean.keepdims": (1, None), "ReduceMean.noop_with_empty_axes": (None,)},
         (_WIDTH,),
+        cases=(_over("n c l", 2), _over("n c h w", 2, 3), _over("n c h w", 3, 2)),
     ),
     "fuse-layer-normalization[0]": _OF_DEVIATIONS,
     "fuse-layer-normalization[1]": _OF_DEVIATIONS,
     "fuse-layer-normalization[2]": _OF_DEVIATIONS,
     "fuse-layer-normalization[7]": _CAST_NORMALIZATION,
+    "fuse-leaky-relu": Hint({"a": filled("", 0.1, 0.01, 0.25, 1.0)}, {}, (_WIDTH,)),
     "fuse-reshaped-gemm": Hint(
         {
             "x": data("a b d"),

@@ -276,6 +276,13 @@ def _expand(c: Chooser, index: int, known: Sequence[Shape | None]) -> Operand:
     return c.integers(*c.pick((shape or (1,), (2, *shape), higher, higher, (2, 3), (1, 1))))
 
 
+def _tile(c: Chooser, index: int, known: Sequence[Shape | None]) -> Operand:
+    if index == 0:
+        return c.data(c.shape())
+    rank = len(_first(known, (2, 3)))
+    return c.integers(*(c.pick((1, 1, 1, 2)) for _ in range(rank)))
+
+
 def _slice(c: Chooser, index: int, known: Sequence[Shape | None]) -> Operand:
     if index == 0:
         return c.data(c.pick(((4, 4), (4, 4, 4), (3, 5), (4, 5), (2, 3, 2, 4))))
@@ -390,6 +397,7 @@ _OPERANDS: dict[str, _Rule] = {
     "Unsqueeze": _axes,
     **{f"Reduce{name}": _axes for name in _REDUCTIONS},
     "Expand": _expand,
+    "Tile": _tile,
     "Slice": _slice,
     "Gather": _gather,
     "Pad": _pad,

@@ -64,8 +64,9 @@ def test_a_hint_names_variables_that_a_rule_has(name):
             known.add(value.name)
             values += getattr(value, "_values", None) or []
     hint = HINTS[name]
-    computed = {name for specs in hint.operands.values() for s in specs for name in s.of}
-    asked = {key.partition(".")[0] for key in hint.operands}
+    operands = [pair for h in (hint, *hint.cases) for pair in h.operands.items()]
+    computed = {name for _, specs in operands for s in specs for name in s.of}
+    asked = {key.partition(".")[0] for key, _ in operands}
     operators = {node.op_type for rule in rules for node in rule._target_pattern}
     assert asked - computed - operators <= known
 
@@ -86,6 +87,54 @@ def test_fusions_of_many_nodes_fire(name):
     tested = fuzz_rule(rules_of(cls)[0], seconds=60, models=2, finite=True)
     assert tested.models == 2
     assert tested.fault is None
+
+
+_NEVER_FIRED = [
+    *(("eliminate-noop-arithmetic", index) for index in (12, 17, 18, 19)),
+    *(("eliminate-noop-scatter", index) for index in range(6)),
+    *(("fuse-layer-normalization", index) for index in (2, 7)),
+    *(("fuse-rms-normalization", index) for index in (1, 2, 5)),
+    ("eliminate-noop-clip", 1),
+    ("eliminate-noop-expand", 1),
+    ("fuse-instance-normalization", 5),
+    ("fuse-leaky-relu", 1),
+    ("fuse-shape-slice", 3),
+]
+
+
+@pytest.mark.parametrize(("name", "index"), _NEVER_FIRED)
+def test_rules_whose_certificates_said_never_fired_do(name, index):
+    (cls,) = collect([name])
+    tested = fuzz_rule(rules_of(cls)[index], seconds=60, models=2, finite=True)
+    assert tested.models == 2
+    assert tested.fault is None
+    assert tested.attempts < 150
+
+
+def test_cases_of_a_hint_belong_together():
+    cases = (Hint({"x": data("2 3"), "y": ints("7")}), Hint({"x": data("4"), "y": ints("8")}))
+    seen = set()
+    for seed in range(0, 2000, 100):
+        guide = _guide(Hint({"z": data("1")}, cases=cases), seed)
+        x, y = (guide.spec(name) for name in "xy")
+        if x and y:
+            seen.add((guide.operand(x).shape, guide.operand(y).ints))
+    assert seen == {((2, 3), (7,)), ((4,), (8,))}
+
+
+def test_an_infinity_is_the_end_of_an_integer_type_and_minus_one_all_bits():
+    guide = _guide(Hint({"x": data("1")}))
+    for dtype, number, expected in (
+        (ir.DataType.UINT8, -1.0, 255),
+        (ir.DataType.INT8, -1.0, -1),
+        (ir.DataType.INT8, -np.inf, -128),
+        (ir.DataType.UINT8, np.inf, 255),
+        (ir.DataType.FLOAT, np.inf, np.inf),
+    ):
+        spec = Spec("2", fill=(number,), dtype=dtype)
+        array = guide.content(spec, guide.operand(spec))
+        assert array.dtype == dtype.numpy()
+        assert array.tolist() == [expected] * 2
 
 
 def test_a_rule_that_fires_seldom_is_varied_where_it_did():
