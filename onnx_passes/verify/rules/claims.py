@@ -12,8 +12,11 @@ import numpy.typing as npt
 from onnx_passes.verify.rules.arithmetic import Scalar, Semantics, is_float
 from onnx_passes.verify.rules.call import Tensor
 from onnx_passes.verify.rules.ieee import IeeeSemantics
+from onnx_passes.verify.rules.laws import of_logarithms
 from onnx_passes.verify.rules.pairs import Pair
 from onnx_passes.verify.rules.proof import FloatMode
+from onnx_passes.verify.rules.quotients import same_quotient
+from onnx_passes.verify.rules.reals import RealSemantics
 from onnx_passes.verify.rules.scalar import ScalarArgument
 from onnx_passes.verify.rules.solver import Answer, differs, refute, z3
 from onnx_passes.verify.rules.symbolic import concrete_shape, evaluate, unknowns
@@ -59,11 +62,32 @@ class Claim:
         if mode == FloatMode.FINITE:
             assumptions += self._finite()
         answer = refute(
-            negation, assumptions, milliseconds=milliseconds, prefer=self._easy(mode)
+            negation,
+            [*assumptions, *self._laws(self._terms())],
+            milliseconds=milliseconds,
+            prefer=self._easy(mode),
         )
+        if answer.holds is None and len(negation) > 1 and mode is None:
+            answer = self._apart(negation, assumptions, milliseconds) or answer
         if answer.holds and assumptions and self._is_vacuous(assumptions, milliseconds):
             return Answer(None, reason="the graph before is defined for no input")
         return answer
+
+    def _apart(
+        self, negation: Sequence[Scalar], assumptions: Sequence[Scalar], milliseconds: int
+    ) -> Answer | None:
+        """Return that none of some formulas has a model if each alone has none, else None."""
+        for formula in negation:
+            known = [*assumptions, *self._laws([formula])]
+            if not refute([formula], known, milliseconds=milliseconds).holds:
+                return None
+        return Answer(True)
+
+    def _laws(self, terms: Sequence[Scalar]) -> list[Scalar]:
+        return of_logarithms(terms) if isinstance(self.semantics, RealSemantics) else []
+
+    def _terms(self) -> list[Scalar]:
+        return [s for _, left, right in self._elements() for s in (left, right)]
 
     def _is_vacuous(self, assumptions: Sequence[Scalar], milliseconds: int) -> bool:
         anything = [z3().BoolVal(True)]
@@ -134,13 +158,18 @@ class Claim:
         solver, found = z3(), []
         for before, left, right in self._elements():
             formula = differs(left, right)
-            if formula is None:
+            if formula is None or (self._divides(before) and same_quotient(left, right)):
                 continue
             loose = mode in (FloatMode.ZEROS_EQUAL, FloatMode.FINITE)
             if loose and is_float(before.dtype):
                 formula = solver.And(formula, solver.Not(solver.fpEQ(left, right)))
             found.append(formula)
         return found
+
+    def _divides(self, tensor: Tensor) -> bool:
+        """Whether equality may be taken for granted where a divisor is zero."""
+        real = isinstance(self.semantics, RealSemantics) and is_float(tensor.dtype)
+        return real and not _chooses(self.pair)
 
     def _elements(self) -> Iterator[tuple[Tensor, Scalar, Scalar]]:
         for before, after in self.sides:

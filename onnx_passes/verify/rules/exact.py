@@ -49,6 +49,14 @@ class Effort:
     seed: int = 0
 
 
+_ROUNDED = frozenset({"Sqrt", "Pow", "BatchNormalization", "Gelu", "Erf", "Tanh"})
+"""Operators of which rounded constants may be roots, or lie in the argument of a curve."""
+_EXPONENTIAL = frozenset(
+    {"Exp", "Log", "Sigmoid", "Softmax", "LogSoftmax", "Softplus", "Mish"}
+)
+_NEAR = "roots of constants to 40 digits, curves of arguments within 1e-6 by their slope"
+
+
 def judge_exact(pair: Pair, replayer: Replayer, effort: Effort) -> Judgement:
     """Return the verdict in the pair's own exact arithmetic.
 
@@ -124,6 +132,10 @@ def _ask(
     try:
         statement = claim(pair, RealSemantics(), argument)
         answer = statement.check(effort.milliseconds)
+        if not answer.holds and _has(pair, _EXPONENTIAL):
+            lawful = claim(pair, RealSemantics(laws=True), argument)
+            if lawful.check(effort.milliseconds).holds:
+                return replace(asked, outcome=Outcome.PROVED)
     except Unsupported as unsupported:
         reasons.append(f"{asked.method}: {unsupported}")
         return None
@@ -150,16 +162,15 @@ def _ask(
 def _close(statement: Claim, effort: Effort) -> str | None:
     """Return how close the sides of a claim are, if need be with roots of constants near."""
     found = statement.close(effort.milliseconds)
-    if found is not None or not _takes_roots(statement.pair):
+    if found is not None or not _has(statement.pair, _ROUNDED):
         return found
-    near = claim(statement.pair, RealSemantics(near_roots=True), statement.argument)
+    near = claim(statement.pair, RealSemantics(near=True), statement.argument)
     found = near.close(effort.milliseconds)
-    return None if found is None else f"{found}; roots of constants to 40 digits"
+    return None if found is None else f"{found}; {_NEAR}"
 
 
-def _takes_roots(pair: Pair) -> bool:
-    roots = ("Sqrt", "Pow", "BatchNormalization")
-    return any(n.op_type in roots for m in (pair.before, pair.after) for n in m.graph)
+def _has(pair: Pair, operators: frozenset[str]) -> bool:
+    return any(n.op_type in operators for m in (pair.before, pair.after) for n in m.graph)
 
 
 def not_replayed(feeds: Feeds, replayer: Replayer) -> str:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import onnx_ir as ir
 
 from onnx_passes.verify.rules.arithmetic import Scalar, Unsupported
 from onnx_passes.verify.rules.bitvectors import Z3Semantics
+from onnx_passes.verify.rules.laws import CURVES, SHARE, alike, apart, power
 from onnx_passes.verify.rules.solver import z3
 
 
@@ -21,19 +23,27 @@ class RealSemantics(Z3Semantics):
     the first is defined.
     """
 
-    def __init__(self, *, near_roots: bool = False) -> None:
-        """Work exactly, or, with ``near_roots``, with roots of numbers to 40 digits.
+    def __init__(self, *, near: bool = False, laws: bool = False) -> None:
+        """Take functions for unknown ones, or make use of more that is known of them.
 
-        The latter makes formulas linear in which a root of a constant divides; it is for
-        claims of being close alone.
+        Args:
+            near: Whether roots of numbers are taken to 40 digits, which makes formulas linear
+                in which a root of a constant divides, and curves of arguments that are alike
+                differ by a bounded unknown. For claims of being close alone.
+            laws: Whether exponentials of sums become products.
         """
         super().__init__()
-        self._near_roots = near_roots
+        self._near, self._laws = near, laws
+        self._powers: dict[Scalar, Scalar] = {}
+        self._curves: dict[str, list[Scalar]] = {name: [] for name in CURVES}
+        self._gaps: dict[Scalar, Scalar] = {}
 
     def float_sort(self, dtype: ir.DataType) -> Any:
         return z3().RealSort()
 
     def float_literal(self, value: float, dtype: ir.DataType) -> Scalar:
+        if math.isinf(value):
+            return _infinity(value)
         if not math.isfinite(value):
             raise Unsupported(f"the constant {value} over the reals")
         # The stored float is exact; 0.1 in a model is the number the float holds.
@@ -44,6 +54,31 @@ class RealSemantics(Z3Semantics):
         if not z3().is_rational_value(scalar):
             return None
         return float(scalar.as_fraction())
+
+    def function(self, name: str, dtype: ir.DataType, *args: Scalar) -> Scalar:
+        """Apply an uninterpreted function; none is told of infinities."""
+        if any(map(_is_infinite, args)):
+            raise Unsupported(f"{name} of an infinity over the reals")
+        value = super().function(name, dtype, *args)
+        if not self._near or name not in CURVES:
+            return value
+        self.facts.append(z3().And(value >= -1, value <= 1))
+        twin = next((e for e in self._curves[name] if alike(e.arg(0), value.arg(0))), None)
+        if twin is None:
+            self._curves[name].append(value)
+        if twin is None or twin.eq(value):
+            return value
+        # Kept by the term itself, since z3 gives the number of a term that is gone to another.
+        gap = self._gaps.setdefault(value, z3().Real(f"gap {len(self._gaps)}"))
+        most = CURVES[name] * SHARE
+        bound = z3().Q(most.numerator, most.denominator)
+        self.facts.append(z3().And(gap >= -bound, gap <= bound))
+        return twin + gap
+
+    def apply(self, name: str, dtype: ir.DataType, *args: Scalar) -> Scalar:
+        if any(map(_is_infinite, args)):
+            return _extended(name, args)
+        return super().apply(name, dtype, *args)
 
     def on_floats(self, name: str, dtype: ir.DataType, *args: Scalar) -> Scalar:
         result = _ring(name, args)
@@ -64,7 +99,7 @@ class RealSemantics(Z3Semantics):
                 self.defined.append((x / y, y != zero))
                 return x / y
             case "sqrt", x:
-                if self._near_roots and (near := _near_root(x)) is not None:
+                if self._near and (near := _near_root(x)) is not None:
                     return near
                 root = self.function("Sqrt", dtype, x)
                 self.defined.append((root, x >= zero))
@@ -72,14 +107,14 @@ class RealSemantics(Z3Semantics):
                 self.facts.append(z3().Implies(x >= zero, root * root == x))
                 return root
             case "log", x:
-                logarithm = self.function("Log", dtype, x)
+                whole, less = (apart(x) if self._laws else None) or (x, zero)
+                logarithm = self.function("Log", dtype, whole)
                 self.defined.append((logarithm, x > zero))
-                return logarithm
+                return logarithm if less.eq(zero) else logarithm - less
             case "exp", x:
-                power = self.function("Exp", dtype, x)
-                self.facts.append(power > zero)
-                self.facts.append(self.function("Exp", dtype, zero) == z3().RealVal(1))
-                return power
+                if self._laws:
+                    return power(x, partial(self._exponential, dtype), self._powers)
+                return self._exponential(dtype, x)
             case "pow", x, y:
                 return self._power(dtype, x, y)
             case (("fmod" | "mod"), x, y):
@@ -87,6 +122,13 @@ class RealSemantics(Z3Semantics):
                 self.defined.append((remainder, y != zero))
                 return remainder
         return None
+
+    def _exponential(self, dtype: ir.DataType, x: Scalar) -> Scalar:
+        zero = z3().RealVal(0)
+        value = self.function("Exp", dtype, x)
+        self.facts.append(value > zero)
+        self.facts.append(self.function("Exp", dtype, zero) == z3().RealVal(1))
+        return value
 
     def _power(self, dtype: ir.DataType, x: Scalar, y: Scalar) -> Scalar:
         exponent = self.number(y, dtype)
@@ -102,11 +144,13 @@ class RealSemantics(Z3Semantics):
                 return result
             return self.apply("div", dtype, z3().RealVal(1), result)
         # Defined for every exponent where the base is positive; elsewhere it depends.
-        power = self.function("Pow", dtype, x, y)
-        self.defined.append((power, x > z3().RealVal(0)))
-        return power
+        value = self.function("Pow", dtype, x, y)
+        self.defined.append((value, x > z3().RealVal(0)))
+        return value
 
     def float_cast(self, scalar: Scalar, source: ir.DataType, target: ir.DataType) -> Scalar:
+        if _is_infinite(scalar) and not target.is_floating_point():
+            raise Unsupported("a conversion of an infinity over the reals")
         floats = (source.is_floating_point(), target.is_floating_point())
         if floats == (True, True):
             return scalar
@@ -120,6 +164,40 @@ class RealSemantics(Z3Semantics):
         # Mixing z3's integers and bit-vectors is hopeless in practice, so that conversions
         # of unknowns are functions of which only congruence is known.
         return self.function(f"Cast_{source.name}_{target.name}", target, scalar)
+
+
+_INFINITIES = {1: "infinity of the reals", -1: "minus infinity of the reals"}
+
+
+def _infinity(value: float) -> Scalar:
+    """Return what stands for an infinity: above or below all that it is compared with."""
+    return z3().Real(_INFINITIES[1 if value > 0 else -1])
+
+
+def _is_infinite(scalar: Scalar) -> bool:
+    return z3().is_const(scalar) and scalar.decl().name() in _INFINITIES.values()
+
+
+def _extended(name: str, args: tuple[Scalar, ...]) -> Scalar:
+    """Apply a primitive where an operand is infinite, and the result does not depend on more.
+
+    It may be a maximum, a bound, or what leaves the infinity as it is; never a product, nor a
+    choice, whose other operand decides.
+    """
+    low = z3().Real(_INFINITIES[-1])
+    above = [a for a in args if not a.eq(low)]
+    match name, *args:
+        case "max", x, y if len(above) < 2:
+            return y if x.eq(low) else x
+        case "min", x, y if len(above) < 2:
+            return low
+        case (("add" | "sub"), x, y) if x.eq(low) and not _is_infinite(y):
+            return low
+        case "add", x, y if y.eq(low) and not _is_infinite(x):
+            return low
+        case "exp", x if x.eq(low):
+            return z3().RealVal(0)
+    raise Unsupported(f"{name} of an infinity over the reals")
 
 
 def _ring(name: str, args: tuple[Scalar, ...]) -> Scalar | None:

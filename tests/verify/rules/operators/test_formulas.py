@@ -138,9 +138,9 @@ def test_an_image_without_axes_is_its_own_average():
 def test_roots_of_constants_are_near_where_that_is_asked_for():
     z3 = pytest.importorskip("z3")
     two = z3.RealVal(2)
-    near = RealSemantics(near_roots=True).apply("sqrt", ir.DataType.FLOAT, two)
+    near = RealSemantics(near=True).apply("sqrt", ir.DataType.FLOAT, two)
     assert abs(float(near.as_fraction()) - 2**0.5) < 1e-15
     exact = RealSemantics().apply("sqrt", ir.DataType.FLOAT, two)
     assert not z3.is_rational_value(exact)
-    unknown = RealSemantics(near_roots=True).apply("sqrt", ir.DataType.FLOAT, z3.Real("x"))
+    unknown = RealSemantics(near=True).apply("sqrt", ir.DataType.FLOAT, z3.Real("x"))
     assert not z3.is_rational_value(unknown)
