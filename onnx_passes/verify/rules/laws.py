@@ -51,7 +51,7 @@ def _parts(x: Scalar) -> list[Scalar]:
 
 
 def apart(x: Scalar) -> tuple[Scalar, Scalar] | None:
-    """Return ``a`` and ``t`` with ``log(x) = log(a) - t`` for a quotient by powers, or None."""
+    """Return ``a`` and ``t`` with ``log(x) = log(a) - t`` for quotients by powers, or None."""
     above, below = quotient(x, {})
     exponent = None if below.eq(z3().RealVal(1)) else _exponent(below)
     return None if exponent is None else (above, exponent)

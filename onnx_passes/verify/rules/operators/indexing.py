@@ -99,6 +99,21 @@ def _(call: Call) -> Tensor:
     return Tensor(data, x.dtype)
 
 
+@operator("ScatterElements", "Scatter")
+def _(call: Call) -> Tensor:
+    x, indices, updates = call.required(0), call.static(1).astype(np.int64), call.required(2)
+    if call.text("reduction", "none") != "none":
+        raise Unsupported(f"{call.node.op_type} that combines what it writes")
+    axis = normalize_axis(call.integer("axis", 0), len(x.shape))
+    places: list[npt.NDArray[Any]] = list(np.indices(indices.shape))
+    places[axis] = _wrapped(indices, x.shape[axis])
+    if len(set(zip(*(p.flat for p in places), strict=True))) < indices.size:
+        raise Unsupported(f"{call.node.op_type} that writes to a place twice")
+    data = x.data.copy()
+    data[tuple(places)] = updates.data
+    return Tensor(data, x.dtype)
+
+
 @operator("Pad")
 def _(call: Call) -> Tensor:
     x = call.required(0)

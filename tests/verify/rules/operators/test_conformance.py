@@ -4,6 +4,7 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
+from onnx_passes.verify.rules.arithmetic import Unsupported
 from onnx_passes.verify.rules.call import OPERATORS, constant
 from onnx_passes.verify.rules.ieee import IeeeSemantics
 from onnx_passes.verify.rules.operators.pointwise import POINTWISE
@@ -218,6 +219,8 @@ COMPOSED = [
     ("Gather", [X, ints(1).reshape(())], {"axis": 1}),
     ("GatherElements", [X, np.zeros((2, 1, 4), np.int64) - 1], {"axis": 1}),
     ("GatherND", [X, np.array([[0, 1], [-1, 2]], np.int64)], {}),
+    ("ScatterElements", [X, ints(1, -1, 0, 0, 0, 1).reshape(2, 3, 1), small(2, 3, 1)], {}),
+    ("ScatterElements", [X, ints(3, 0).reshape(1, 1, 2), small(1, 1, 2)], {"axis": -1}),
     ("Pad", [X, ints(0, 1, -1, 1, 0, 2), scalar(7)], {}),
     ("Pad", [X, ints(0, 1, 1, 1, 2, 2)], {"mode": "reflect"}),
     ("Pad", [X, ints(1, 2), None, ints(-1)], {"mode": "edge"}),
@@ -244,6 +247,20 @@ def test_other_operators_agree_over_the_reals(op_type, arrays, attributes):
             np.testing.assert_allclose(
                 np.array(numbers, float), expected, rtol=1e-5, atol=1e-6
             )
+
+
+def test_a_scatter_of_old_writes_what_the_engine_does():
+    arrays = [small(3, 2), ints(2, 0).reshape(1, 2), small(1, 2, seed=1)]
+    model = node_model("Scatter", arrays, {}, opset=10)
+    for expected, numbers in both(model, arrays, RealSemantics()):
+        assert expected.reshape(-1).tolist() == numbers
+
+
+def test_a_scatter_that_writes_to_a_place_twice_has_no_meaning():
+    arrays = [small(3, 2), ints(1, 0, 1, 1).reshape(2, 2), small(2, 2, seed=1)]
+    model = node_model("ScatterElements", arrays, {})
+    with pytest.raises(Unsupported, match="to a place twice"):
+        list(both(model, arrays, RealSemantics()))
 
 
 @pytest.mark.parametrize(
