@@ -130,7 +130,10 @@ class Claim:
         known = {c.get_id() for c in self.defined}
         negation += [solver.Not(c) for c in self.obligations if c.get_id() not in known]
         assumptions = [*self.defined, *self.semantics.facts, *bounds]
-        return refute(negation, assumptions, milliseconds=milliseconds).holds is True
+        answer = refute(negation, assumptions, milliseconds=milliseconds)
+        if answer.holds is None and len(negation) > 1:
+            answer = self._apart(negation, assumptions, milliseconds) or answer
+        return answer.holds is True
 
     def inputs(self, model: Any) -> dict[str, npt.NDArray[Any]]:
         """Return the values that a model gives to the inputs, shaped as the pair's inputs."""

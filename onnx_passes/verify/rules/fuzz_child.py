@@ -13,7 +13,7 @@ from typing import Any
 
 from onnx_passes.errors import UsageError
 
-GRACE = 60.0
+GRACE = 120.0
 """Seconds on top of the time asked for: imports, shrinking, the last model."""
 _GIB = 1 << 30
 

@@ -68,7 +68,9 @@ class Chooser:
         one in six to squares of one size, so that products do.
         """
         convolves = any("Conv" in o or "Pool" in o for o in op_types)
-        if convolves:
+        if convolves and max(self.sizes) < min(SIZES[-2:]):
+            self._shapes = ((1, 2, 3, 4), (1, 4, 3, 3), (2, 2, 5), (1, 2, 1, 4))
+        elif convolves:
             self._shapes = ((1, 2, 5, 5), (1, 4, 5, 5), (2, 2, 6), (1, 2, 1, 5))
         elif "BatchNormalization" in op_types and "Gemm" not in op_types:
             self._shapes = ((1, 2, 5, 5), (2, 3))
