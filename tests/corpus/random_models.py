@@ -50,6 +50,7 @@ def trial_of(preset: str) -> partial[Trial]:
         contract=Equality() if exact else Tolerance(),
         allowed=frozenset(allowed),
         negative_zero=exact,
+        disorder=True,
     )
 
 

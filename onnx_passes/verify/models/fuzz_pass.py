@@ -95,6 +95,7 @@ def examine(cls: type[Pass], recipe: Recipe) -> Trial:
         lambda model: _applied(cls, model),
         contract=contract,
         allowed=cls.interface_changes,
+        disorder=cls.name == "topological-sort",
     )
     if trial.changed and trial.fault is None and issubclass(cls, Analysis):
         return Trial(True, True, "an analysis changed the model", trial.before, trial.after)

@@ -13,7 +13,7 @@ from onnx_passes.verify.models import elementwise, planted, reducing, shaping, s
 from onnx_passes.verify.models.scope import IR_VERSION, Scope, UnfitError
 from onnx_passes.verify.models.values import Known, type_proto
 
-OPSETS = (12, 13, 15, 17, 18, 19, 20, 21, 22, 23, 23, 24)
+OPSETS = (12, 13, 15, 17, 18, 19, 20, 21, 22, 23, 23, 24, 24)
 TRIES = 8
 PLANTED = 0.4
 """Share of the steps that plant what passes look for, or a near miss of it."""

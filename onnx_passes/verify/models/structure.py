@@ -42,20 +42,41 @@ def if_(scope: Scope, rng: np.random.Generator) -> None:
     _add_if(scope, condition, branches, value)
 
 
+def unread_result(scope: Scope, rng: np.random.Generator) -> None:
+    """An If or a Loop of which one result is read, and one is not."""
+    if rng.random() < 0.4:
+        loop(scope, rng)
+        scope.values.pop(-1 if rng.random() < 0.7 else -2)
+        return
+    value = scope.pick_type(*ALL)
+    condition = scope.input(BOOL, ())
+    branches = []
+    for word in ("then", "else"):
+        body = _body(scope, word)
+        results = [_like(body, rng, value)]
+        results += body.emit("Identity", [value])
+        branches.append(_graph(body, word, [], results))
+    _add_if(scope, condition, branches, value, unread=1)
+
+
 def _add_if(
-    scope: Scope, condition: Known, branches: list[onnx.GraphProto], value: Known
+    scope: Scope,
+    condition: Known,
+    branches: list[onnx.GraphProto],
+    value: Known,
+    unread: int = 0,
 ) -> None:
-    """Add an If, whose result has the type and shape of a value."""
-    name = scope.name()
+    """Add an If, whose result has the type and shape of a value; further ones go unread."""
+    names = [scope.name() for _ in range(1 + unread)]
     node = onnx.helper.make_node(
         "If",
         [condition.name],
-        [name],
-        f"n{name}",
+        names,
+        f"n{names[0]}",
         then_branch=branches[0],
         else_branch=branches[1],
     )
-    scope.add(node, [Known(name, value.dtype, value.shape)])
+    scope.add(node, [Known(names[0], value.dtype, value.shape)])
 
 
 def loop(scope: Scope, rng: np.random.Generator) -> None:
@@ -154,6 +175,15 @@ def call_of_steps(scope: Scope, rng: np.random.Generator) -> None:
     made = scope.name()
     node = onnx.helper.make_node(name, [value.name], [made], f"n{made}", domain="local")
     scope.add(node, [Known(made, result.dtype, result.shape)])
+
+
+def uncalled(scope: Scope, rng: np.random.Generator) -> None:
+    """A function that nobody calls."""
+    name = f"{scope.prefix}U{scope.step}"
+    node = onnx.helper.make_node(str(rng.choice(["Abs", "Neg", "Exp"])), ["X"], ["Y"])
+    imports = [onnx.helper.make_opsetid("", scope.opset)]
+    function = onnx.helper.make_function("local", name, ["X"], ["Y"], [node], imports)
+    scope.main.functions.append(function)
 
 
 def equal_branches(scope: Scope, rng: np.random.Generator) -> None:
@@ -303,6 +333,9 @@ STEPS: tuple[Step, ...] = (
     scan,
     call,
     call_of_steps,
+    uncalled,
+    unread_result,
+    unread_result,
     equal_branches,
     duplicate,
     duplicate,

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.contracts import Equality, Tolerance
 from onnx_passes.errors import EngineError, OnnxPassesError, PassError, ReferenceDataError
 from onnx_passes.graph.text import canonical_lines
+from onnx_passes.graph.walk import all_graphs
 from onnx_passes.runtime.base import Feeds, Outputs
 from onnx_passes.runtime.inputs import generate
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
@@ -57,6 +59,7 @@ def attempt(
     contract: Equality | Tolerance | None = None,
     allowed: frozenset[str] = frozenset(),
     negative_zero: bool = False,
+    disorder: bool = False,
 ) -> Trial:
     """Transform the model of a recipe, and compare what both compute.
 
@@ -66,6 +69,7 @@ def attempt(
         contract: What it promises; equality by default.
         allowed: Parts of the interface that it declares to change.
         negative_zero: Whether -0 and 0 are different under equality.
+        disorder: Whether one model in eight is given with its nodes out of order.
     """
     model = recipe.model()
     if check_structure(model):
@@ -82,7 +86,10 @@ def attempt(
         return Trial(True, True, reason, before, after, model, made, feeds or {})
 
     try:
-        result = transform(kept.restore())
+        given = kept.restore()
+        if disorder and recipe.seed % 8 == 0:
+            _disordered(given, recipe.seed)
+        result = transform(given)
     except PassError:
         return Trial(judged=True, refused=True)
     except OnnxPassesError as error:
@@ -98,6 +105,14 @@ def attempt(
         if wrong is not None:
             return faulty(wrong[0], text, wrong[1])
     return Trial(True, changed, None, before, text)
+
+
+def _disordered(model: ir.Model, seed: int) -> None:
+    """Put the nodes of every graph in any order."""
+    rng = np.random.default_rng(seed)
+    for graph in list(all_graphs(model)):
+        nodes = list(graph)
+        graph.extend(nodes[int(index)] for index in rng.permutation(len(nodes)))
 
 
 def _structure(before: ir.Model, after: ir.Model, allowed: frozenset[str]) -> str | None:

@@ -49,6 +49,12 @@ def silu(p: Plant) -> Known:
     return p.op("Mul", x, p.op("Sigmoid", inner))
 
 
+def swish(p: Plant) -> Known:
+    """A Swish, which opset 24 has."""
+    x = p.x(rank=1)
+    return p.op("Swish", x, alpha=p.choose(None, 1.0, 1.5))
+
+
 def mish(p: Plant) -> Known:
     """A Tanh of a Softplus times its operand."""
     x = p.x(rank=1)
@@ -157,8 +163,8 @@ def parametric(p: Plant) -> Known:
 STEPS = tuple(
     planted(form, sealed=True)
     for form in (
-        gelu, gelu, silu, mish, hard_sigmoid, hard_swish, leaky_relu, prelu, min_max, clips,
-        parametric,
+        gelu, gelu, silu, swish, mish, hard_sigmoid, hard_swish, leaky_relu, prelu, min_max,
+        clips, parametric,
     )
 )  # fmt: skip
 """Steps of this file."""

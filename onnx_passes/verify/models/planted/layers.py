@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from onnx_passes.verify.models.planted.plant import FLOAT, INTS, Plant, planted
+from onnx_passes.verify.models.scope import UnfitError
 from onnx_passes.verify.models.values import Known
 
 REDUCTIONS = (
@@ -148,6 +149,25 @@ def transposed_gemm(p: Plant) -> Known:
     return p.op("Gemm", *operands, **given)
 
 
+def reshaped_gemm(p: Plant) -> Known:
+    """A Gemm between what makes rows of a tensor, and what makes a tensor of rows."""
+    x = p.x(p.dtype(), (2, 3, 4) if p.chance(0.6) else (p.batch(), 3, 4))
+    flat = p.choose("Flatten", "Reshape")
+    rows = (
+        p.op("Flatten", x, axis=p.other(2, 1))
+        if flat == "Flatten"
+        else p.op("Reshape", x, p.ints(*p.other((-1, 4), (-1, 6))))
+    )
+    width = (rows.shape or (4,))[-1]
+    if not isinstance(width, int):
+        raise UnfitError
+    flip = p.chance()
+    w = p.weights(*((2, width) if flip else (width, 2)), dtype=x.dtype)
+    bias = [p.weights(*p.other((2,), (1, 2), (1,)), dtype=x.dtype)] if p.chance(0.7) else []
+    y = p.op("Gemm", rows, w, *bias, transB=int(flip), alpha=p.other(1.0, 0.5))
+    return p.op("Reshape", y, p.ints(*p.other(p.choose((2, 3, -1), (-1, 3, 2)), (3, -1, 2))))
+
+
 def reduction(p: Plant) -> Known:
     """A reduction before a Squeeze or Unsqueeze, or behind a Transpose."""
     operator = p.choose(*REDUCTIONS, "ArgMax", "ArgMin")
@@ -170,7 +190,8 @@ STEPS = tuple(
     planted(form, sealed=True)
     for form in (
         affine, affine, affine, affine, matmul, matmul, constant_arithmetic,
-        constant_arithmetic, pad, pad, windows, windows, transposed_gemm, reduction,
+        constant_arithmetic, pad, pad, windows, windows, transposed_gemm, reshaped_gemm,
+        reshaped_gemm, reduction,
         reduction, reduction, reduction,
     )
 )  # fmt: skip

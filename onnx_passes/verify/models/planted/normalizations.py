@@ -64,6 +64,18 @@ def _formula(p: Plant, x: Known, axes: list[int], *, centred: bool) -> Known:
     return p.op("Mul", deviation, p.op("Div", p.number(1, x), root))
 
 
+def instance_normalization(p: Plant) -> Known:
+    """InstanceNormalization by means over all that lies behind the channels."""
+    x = p.x(shape=(p.batch(), 3, *p.choose((4,), (4, 2))))
+    axes = [p.axis(axis, x.rank) for axis in p.other(range(2, x.rank), range(1, x.rank))]
+    y = _formula(p, x, axes, centred=True)
+    tail = (1,) * (x.rank - 2)
+    for operator in ("Mul", "Add"):
+        shape = p.other(p.choose((3, *tail), (1, 3, *tail)), (), (1,), (3, 1, *tail))
+        y = p.op(operator, y, p.weights(*shape, dtype=x.dtype))
+    return y
+
+
 def group_normalization(p: Plant) -> Known:
     """GroupNormalization by InstanceNormalization of a Reshape."""
     x = p.x(shape=(p.choose(1, 2), 4, 3, 3))
@@ -130,7 +142,8 @@ STEPS = tuple(
     planted(form, sealed=True)
     for form in (
         layer_normalization, layer_normalization, rms_normalization, rms_normalization,
-        group_normalization, batch_normalization, operators, operators,
+        instance_normalization, instance_normalization, group_normalization,
+        batch_normalization, operators, operators,
     )
 )  # fmt: skip
 """Steps of this file."""

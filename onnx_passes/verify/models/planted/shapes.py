@@ -29,6 +29,8 @@ NEUTRAL = {
     "Add": 0, "Sub": 0, "Mul": 1, "Div": 1, "Pow": 1, "And": 1, "Or": 0, "Xor": 0,
     "BitwiseAnd": -1, "BitwiseOr": 0, "BitwiseXor": 0, "BitShift": 0,
 }  # fmt: skip
+SMALL_INTS = (TensorProto.INT32, TensorProto.INT8, TensorProto.UINT8)
+"""Integers whose ends are floats as well."""
 SHAPERS = ("Reshape", "Flatten", "Squeeze", "Unsqueeze")
 
 
@@ -70,6 +72,20 @@ def neutral(p: Plant) -> Known:
     if operator in ("Sub", "Div", "Pow", "BitShift") and p.miss():
         return p.op(operator, c, x, **given)
     return p.op(operator, x, c, **given)
+
+
+def idle_bounds(p: Plant) -> Known:
+    """Bounds at the ends of a type, or of a tensor by itself."""
+    x = p.x(p.choose(FLOAT, FLOAT, *FLOATS, *SMALL_INTS), rank=1)
+    low, high = p.other((-np.inf, np.inf), (0, np.inf), (np.inf, -np.inf))
+    operator = p.choose("Clip", "Max", "Min")
+    if operator == "Clip":
+        if p.chance(0.3):
+            return p.op("Clip", x)
+        return p.op("Clip", x, p.scalar(low, x), p.scalar(high, x))
+    if p.chance(0.2):
+        return p.op(operator, x, x)
+    return p.op(operator, x, p.number(low if operator == "Max" else high, x))
 
 
 def single(p: Plant) -> Known:
@@ -278,10 +294,10 @@ def shape_arithmetic(p: Plant) -> Known:
 STEPS = tuple(
     planted(form, sealed=False)
     for form in (
-        unary_pair, unary_pair, neutral, neutral, neutral, single, casts, where, transposes,
-        transposed_reshape, swapped_keys, shapers, shapers, squeezes, concats, idle_gather,
-        idle_pad, idle_expand, scatters, scatters, slices, shape_parts, shape_parts,
-        shape_arithmetic,
+        unary_pair, unary_pair, neutral, neutral, neutral, idle_bounds, idle_bounds, single,
+        casts, where, transposes, transposed_reshape, swapped_keys, shapers, shapers, squeezes,
+        concats, idle_gather, idle_pad, idle_expand, scatters, scatters, slices, shape_parts,
+        shape_parts, shape_arithmetic,
     )
 )  # fmt: skip
 """Steps of this file."""
