@@ -14,7 +14,7 @@ from onnx_passes.verify.node_equality import constant_tensor
 from onnx_passes.verify.recording import Recording
 from onnx_passes.verify.region import Region, boundary_of, region_model
 
-_MOST = 8
+_MOST = 2
 """One part in this of all nodes is the most that is run again; else all of them are."""
 
 
@@ -35,7 +35,7 @@ def recompute(
 
     Returns:
         The values, by sample; None where they cannot be had this way, or not for less than
-        an eighth of the model.
+        half of the model.
     """
     nodes = _between(model, recordings[0].keys(), names)
     if nodes is None or _MOST * len(nodes) > len(model.graph):

@@ -23,8 +23,10 @@ from onnx_passes.verify.region import Region, changed_region, region_model
 from onnx_passes.verify.result import Check, OutputCheck, Verdict
 from onnx_passes.verify.sizing import too_much
 
-_EAGER = 3
-"""What part of the memory limit is filled with values that no check has asked for yet."""
+_EAGER = 16
+"""What part of the memory limit is filled with values that no check has asked for yet.
+
+The first touch of memory costs more than most kernels: what is missing is computed again."""
 
 _LARGE = 16
 """A region of at least this part of all nodes costs as much as the whole model."""
@@ -58,6 +60,7 @@ class Regional:
     _learned: list[Outputs] = field(default_factory=list)
     _names: set[str] = field(default_factory=set)
     _filled: set[str] = field(default_factory=set)
+    _sizes: dict[str, int] = field(default_factory=dict)
 
     def check(
         self,
@@ -112,7 +115,7 @@ class Regional:
         if checks is not None:
             bench.learn(whole, baseline.samples, self._outputs)
             return [replace(checks[0], seconds=time.perf_counter() - start), *checks[1:]]
-        outputs = self._run(bench, model, region)
+        outputs = self._run(bench, model, region, baseline.samples)
         if outputs is None:
             return None
         checks = [
@@ -212,20 +215,21 @@ class Regional:
         """
         samples, shaped = baseline.samples, shaped or model
         names = [str(value.name) for value in model.graph.outputs]
-        hidden = too_much(shaped, samples, {*needed, *names}, self.memory_limit // _EAGER)
-        if shaped is not model:
-            hidden |= {*value_names(model)} - {*value_names(shaped), *needed}
         # Those of the model before and of the one after are there at the same time.
         share = self.memory_limit // 2 // max(len(samples), 1)
-        wanted: list[str] | None = None
         found: list[Outputs] = []
-        with bench.engine.prepare(exposed(model, weights=False, hidden=hidden)) as session:
-            for first in samples[:1]:
-                found = [session.run(first)]
-                if _bytes(found[0]) > share:
-                    wanted = [name for name in found[0] if name in needed or name in names]
-                    found = [{name: found[0][name] for name in wanted}]
-            found += run_each(bench.engine, session, samples[1:], wanted)
+        while len(found) < len(samples):
+            hidden = self._hidden(model, shaped, samples, {*needed, *names})
+            with bench.engine.prepare(exposed(model, weights=False, hidden=hidden)) as session:
+                if not found:
+                    found = [session.run(samples[0])]
+                    self._sizes |= {name: _size(value) for name, value in found[0].items()}
+                    # Sizes that nobody noted are known now: the others need not pay for them.
+                    more = self._hidden(model, shaped, samples, {*needed, *names})
+                    found = [{n: value for n, value in found[0].items() if n not in more}]
+                    if sum(self._sizes[n] for n in more - hidden) > share // _EAGER:
+                        continue
+                found += run_each(bench.engine, session, samples[1:], list(found[0]))
         recordings = []
         for feeds, values in zip(samples, found, strict=True):
             recording = Recording(share)
@@ -233,6 +237,16 @@ class Regional:
             recording.update(values)
             recordings.append(recording)
         return recordings, [{name: values[name] for name in names} for values in found]
+
+    def _hidden(
+        self, model: ir.Model, shaped: ir.Model, samples: Sequence[Feeds], needed: set[str]
+    ) -> set[str]:
+        """Return the values of a model that are not recorded."""
+        limit = self.memory_limit // _EAGER
+        hidden = too_much(shaped, samples, needed, limit, self._sizes)
+        if shaped is not model:
+            hidden |= {*value_names(model)} - {*value_names(shaped), *needed}
+        return hidden
 
     def follow(self, bench: Bench, model: ir.Model, baseline: Baseline) -> list[Outputs]:
         """Return the outputs of the model checked last, at the price of one run.
@@ -309,7 +323,9 @@ class Regional:
         """Drop all values: the next check records anew."""
         self.recordings, self._next, self._learned = None, None, []
 
-    def _run(self, bench: Bench, model: ir.Model, region: Region) -> list[Outputs] | None:
+    def _run(
+        self, bench: Bench, model: ir.Model, region: Region, samples: Sequence[Feeds]
+    ) -> list[Outputs] | None:
         """Run the region on each sample; None where a value that it needs is no tensor."""
         if not region.nodes:
             return [{} for _ in self.recordings or ()]
@@ -318,7 +334,8 @@ class Regional:
         if any(not needed <= recording.keys() for recording in self.recordings):
             return None
         try:
-            part = region_model(model, region, self.recordings[0])
+            hidden = self._hidden(model, model, samples, {*region.frontier})
+            part = region_model(model, region, self.recordings[0], hidden)
             with bench.engine.prepare(part) as session:
                 return [
                     session.run({name: recording[name] for name in region.boundary})
@@ -416,5 +433,5 @@ def _runs_as_written(bench: Bench, model: ir.Model) -> bool:
     return all(value.dtype not in _HALVES for value in values)
 
 
-def _bytes(values: Outputs) -> int:
-    return sum(value.nbytes for value in values.values() if isinstance(value, np.ndarray))
+def _size(value: Data) -> int:
+    return value.nbytes if isinstance(value, np.ndarray) else 0

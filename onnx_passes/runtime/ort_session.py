@@ -18,8 +18,16 @@ if TYPE_CHECKING:
     import onnxruntime
 
 
+_DRAWING = ("Random", "Bernoulli", "Multinomial", "Dropout")
+
+
 class OrtSession:
-    """A session of ONNX Runtime, and the weights that it points into."""
+    """A session of ONNX Runtime, and the weights that it points into.
+
+    Attributes:
+        in_turn: Whether runs beside each other would not repeat themselves: the generators of
+            random operators go on from run to run, seeded or not.
+    """
 
     def __init__(
         self,
@@ -28,6 +36,10 @@ class OrtSession:
         weights: Mapping[str, onnxruntime.OrtValue],
     ) -> None:
         self._interface = Interface(model)
+        graphs = [model.graph, *(function.graph for function in model.functions.values())]
+        self.in_turn = any(
+            node.op_type.startswith(_DRAWING) for graph in graphs for node in graph.all_nodes()
+        )
         self._types = {output.name: output.type for output in session.get_outputs()}
         self._session: onnxruntime.InferenceSession | None = session
         self._weights: Mapping[str, onnxruntime.OrtValue] = weights

@@ -18,7 +18,8 @@ def run_each(
     """Run a session on every sample, on as many cores as there are.
 
     Engines that say ``concurrent`` have one thread a run, which keeps sums in a fixed order
-    and leaves the other cores idle; the rest take one sample after the other.
+    and leaves the other cores idle; the rest take one sample after the other, as do sessions
+    that say ``in_turn``.
 
     Args:
         engine: The engine that made the session.
@@ -30,7 +31,7 @@ def run_each(
         EngineError: A run failed; of several, the first sample's.
     """
     workers = min(len(samples), _cores())
-    if workers < 2 or not concurrent(engine):
+    if workers < 2 or not concurrent(engine) or getattr(session, "in_turn", False):
         return [session.run(feeds, names) for feeds in samples]
     with ThreadPoolExecutor(workers) as pool:
         return list(pool.map(lambda feeds: session.run(feeds, names), samples))

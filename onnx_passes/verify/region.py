@@ -12,7 +12,7 @@ models: taking one out makes no reader new.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import onnx_ir as ir
@@ -86,7 +86,12 @@ def boundary_of(nodes: Sequence[ir.Node]) -> tuple[str, ...]:
     )
 
 
-def region_model(model: ir.Model, region: Region, values: Mapping[str, Array]) -> ir.Model:
+def region_model(
+    model: ir.Model,
+    region: Region,
+    values: Mapping[str, Array],
+    hidden: Collection[str] = (),
+) -> ir.Model:
     """Return the region as a model: inputs are its boundary, outputs all that it computes.
 
     Only the nodes of the region are copied; weights and functions are shared.
@@ -95,6 +100,7 @@ def region_model(model: ir.Model, region: Region, values: Mapping[str, Array]) -
         model: The model that the region was found in.
         region: The region.
         values: A value for each name of the boundary, for its type and rank.
+        hidden: Names of what it computes that are no outputs.
     """
     nodes, copies = copy_nodes(region.nodes)
     inside = {value for node in region.nodes for value in node.outputs}
@@ -121,7 +127,7 @@ def region_model(model: ir.Model, region: Region, values: Mapping[str, Array]) -
         inputs.append(entry)
     body = ir.Graph(
         inputs,
-        [v for node in nodes for v in node.outputs if v.name],
+        [v for node in nodes for v in node.outputs if v.name and v.name not in hidden],
         nodes=nodes,
         initializers=list(initializers.values()),
         opset_imports=dict(model.graph.opset_imports),

@@ -3,10 +3,12 @@
 import threading
 
 import numpy as np
+import onnx_ir as ir
 import pytest
 
 from onnx_passes.errors import EngineError
 from onnx_passes.runtime import parallel
+from onnx_passes.runtime.ort import OnnxRuntimeEngine
 
 
 class Session:
@@ -55,3 +57,17 @@ def test_one_core_or_another_engine_runs_nothing_beside(monkeypatch):
     assert not parallel.concurrent(object())
     monkeypatch.setattr(parallel, "_cores", lambda: 1)
     assert not parallel.concurrent(Beside())
+
+
+def test_random_numbers_of_a_seed_are_drawn_in_the_order_of_the_samples():
+    model = ir.from_onnx_text("""<ir_version: 10, opset_import: ["" : 20]>
+        g (float[N] x) => (float[N] y) { y = RandomNormalLike<seed = 1.0>(x) }""")
+    samples = [{"x": np.zeros(1 << 18, np.float32)}, {"x": np.zeros(2, np.float32)}]
+    engine = OnnxRuntimeEngine()
+    found = []
+    for _ in range(2):
+        with engine.prepare(model) as session:
+            assert session.in_turn
+            found.append(parallel.run_each(engine, session, samples))
+    for sample in range(2):
+        np.testing.assert_array_equal(found[0][sample]["y"], found[1][sample]["y"])

@@ -38,3 +38,15 @@ def test_what_is_needed_is_recorded_and_leaves_less_room():
 
 def test_sizes_that_nobody_noted_are_not_guessed():
     assert "odd" not in chosen(0)
+
+
+def test_what_an_earlier_run_has_shown_is_known():
+    seen = {"odd": 600, "small": 4}
+    model = ir.from_onnx_text(MODEL)
+    assert too_much(model, SAMPLES, set(), 1500, seen) == {"big", "odd"}
+
+
+def test_an_unknown_dimension_counts_as_one():
+    # Its five rows of 1000 bytes count as one for each of the two samples, 400 bytes.
+    text = MODEL.replace("float[N, 50] half", "float[U, 50] half")
+    assert too_much(ir.from_onnx_text(text), SAMPLES, set(), 450) == {"big"}
