@@ -19,8 +19,8 @@ LEVELS: tuple[Optimization, ...] = ("none", "all")
 class Noise:
     """How far runs of the original are apart: twice on an engine, and on its other levels.
 
-    A second run of one sample is made the first time that an engine is asked about; other
-    levels count where the pipeline runs them anyway.
+    A second run of one sample is made the first time that an engine is asked about, before
+    something is blamed; other levels count where the pipeline runs them anyway.
 
     Attributes:
         baseline: The original on every engine.
@@ -28,9 +28,14 @@ class Noise:
 
     baseline: Baseline
     _again: dict[int, tuple[Sequence[Outputs], list[Outputs]]] = field(default_factory=dict)
+    _asked: set[int] = field(default_factory=set)
 
-    def of(self, bench: Bench) -> list[Runs]:
+    def of(self, bench: Bench, *, again: bool = True) -> list[Runs]:
         """Return the runs on an engine, and those of it with other optimizations.
+
+        Args:
+            bench: The engine.
+            again: Whether the original is run a second time, if that was not done.
 
         Raises:
             EngineError: The engine cannot run the original.
@@ -39,8 +44,14 @@ class Noise:
             return []
         # The other levels are asked later anyway, once a pass has changed what is computed.
         self.baseline.ready(bench.when, "end")
-        self._repeat(bench)
+        self._asked.add(id(bench))
+        if again:
+            self._repeat(bench)
         return list(self._runs(bench))
+
+    def asked(self, bench: Bench) -> bool:
+        """Whether passes under tolerance were held to limits above the noise of an engine."""
+        return id(bench) in self._asked
 
     def known(self, bench: Bench) -> list[Runs]:
         """Return what is known of an engine without running anything."""

@@ -91,3 +91,19 @@ def test_what_earlier_nodes_took_fails_no_later_one(nodes_run):
     _, _, _, (found,) = check(before, before, after, Tolerance())
     assert found.verdict is Verdict.PASSED
     assert nodes_run[-1] == 2
+
+
+def test_sizes_that_the_first_sample_shows_spare_the_others_large_values(nodes_run):
+    # No shape is noted: the first run tells that one value is too large to be recorded.
+    body = """{
+        r = Constant<value_ints = [64, 64]>() a = Tile(x, r) s = ReduceSum(a)
+        i = Identity(s) n = Abs(i) m = Neg(n) z = Neg(m) y = Add(x, z)
+    }"""
+    changed = body.replace("z = Neg(m)", "k = Identity(m) l = Identity(k) z = Neg(l)")
+    other = changed.replace("z = Neg(l)", "l2 = Neg(l) l3 = Neg(l2) z = Neg(l3)")
+    region, _, _, (found,) = check(body, body, other, Equality(), Regional(1 << 16))
+    assert found.verdict is Verdict.PASSED
+    assert nodes_run[:2] == [8, 8]
+    for recording in region.recordings:
+        assert "a" not in recording
+        assert {"s", "n", "m"} <= recording.keys()
