@@ -20,24 +20,30 @@ class Knowledge:
         Args:
             imports: The opset imports around the nodes.
         """
+        self._imports = imports
         self._opset = imports.get("", 1)
         self._found: dict[ir.Value, Known] = {}
+        self._constants: dict[ir.Value, Known] = {}
+
+    def anew(self) -> Knowledge:
+        """Return one that knows the constants of the same model, and nothing else."""
+        other = Knowledge(self._imports)
+        other._constants = self._constants
+        return other
 
     def of(self, value: ir.Value | None) -> Known | None:
         """Return what is known of a value; a constant is known in full."""
         if value is None:
             return None
-        if value in self._found:
-            return self._found[value]
-        tensor = constant_of(value)
-        if tensor is None or tensor.dtype not in (*INTEGERS, ir.DataType.BOOL):
-            return None
-        rank = len(tensor.shape)
-        if rank > 1 or tensor.size > MAX_ELEMENTS:
-            return None
-        elements = tuple(int(e) for e in tensor.numpy().reshape(-1))
-        self._found[value] = known = Known(elements, rank, tensor.dtype)
-        return known
+        found = self._found.get(value)
+        if found is not None:
+            return found
+        found = self._constants.get(value)
+        if found is None:
+            found = _constant(value)
+            if found is not None:  # else it may be folded yet
+                self._constants[value] = found
+        return found
 
     def visit(self, node: ir.Node) -> Known | None:
         """Find out what is known of a node's only output."""
@@ -68,3 +74,14 @@ class Knowledge:
             attribute = node.attributes.get("axes")
             return list(attribute.as_ints()) if attribute is not None else None
         return self.numbers(node.inputs[1] if len(node.inputs) > 1 else None)
+
+
+def _constant(value: ir.Value) -> Known | None:
+    tensor = constant_of(value)
+    if tensor is None or tensor.dtype not in (*INTEGERS, ir.DataType.BOOL):
+        return None
+    rank = len(tensor.shape)
+    if rank > 1 or tensor.size > MAX_ELEMENTS:
+        return None
+    elements = tuple(int(e) for e in tensor.numpy().reshape(-1))
+    return Known(elements, rank, tensor.dtype)

@@ -45,11 +45,11 @@ def _weights_hidden(model: ir.Model, *, main_graph_only: bool) -> Iterator[None]
     try:
         for graph in [model.graph] if main_graph_only else all_graphs(model):
             for value in graph.initializers.values():
-                if _is_big(value.const_value):
+                if is_big(value.const_value):
                     _hide_initializer(value, restore)
             for node in () if main_graph_only else graph:
                 attribute = node.attributes.get("value")
-                if attribute is not None and _is_big(_tensor_in(attribute)):
+                if attribute is not None and is_big(_tensor_in(attribute)):
                     _hide_attribute(node, attribute, restore)
         yield
     finally:
@@ -65,7 +65,7 @@ def _hide_initializer(value: ir.Value, restore: list[Callable[[], None]]) -> Non
         value.const_value = tensor
 
     restore.append(undo)
-    value.const_value = _stub(tensor, value.name)
+    value.const_value = stub(tensor, value.name)
 
 
 def _hide_attribute(
@@ -76,7 +76,7 @@ def _hide_attribute(
 
     restore.append(undo)
     tensor = attribute.as_tensor()
-    node.attributes[attribute.name] = ir.AttrTensor(attribute.name, _stub(tensor, tensor.name))
+    node.attributes[attribute.name] = ir.AttrTensor(attribute.name, stub(tensor, tensor.name))
 
 
 def _tensor_in(attribute: ir.Attr) -> ir.TensorProtocol | None:
@@ -85,13 +85,15 @@ def _tensor_in(attribute: ir.Attr) -> ir.TensorProtocol | None:
     return attribute.as_tensor()
 
 
-def _is_big(tensor: ir.TensorProtocol | None) -> bool:
+def is_big(tensor: ir.TensorProtocol | None) -> bool:
+    """Whether a tensor is left out."""
     if tensor is None or tensor.dtype is ir.DataType.STRING:
         return False
     return tensor.nbytes > SMALL
 
 
-def _stub(tensor: ir.TensorProtocol, name: str | None) -> ir.ExternalTensor:
+def stub(tensor: ir.TensorProtocol, name: str | None) -> ir.ExternalTensor:
+    """Return what stands in the place of a tensor that is left out."""
     return ir.ExternalTensor(
         "not-serialised",
         0,

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 
 import onnx
 import onnx_ir as ir
 
+from onnx_passes.graph.walk import graphs_within
 from onnx_passes.passes._support.proto import light_proto
+from onnx_passes.passes.annotation._bare import bare_proto, denoted
 
 _NOTHING: Mapping[str, Sequence[object]] = MappingProxyType({})
+
+_GRAPHS = (onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS)
 
 Written = tuple[int | str | None, ...]
 
@@ -57,14 +62,14 @@ class Draft:
     def __init__(self, model: ir.Model) -> None:
         """Serialise a model without its big weights."""
         self.model = model
-        self.proto = light_proto(model, overridable=False)
+        nested = any(True for _ in itertools.islice(graphs_within(model.graph), 1, None))
         # What is written here has no denotations, and functions declare values of their own.
-        denoted = any(dim.denotation for dim in _dims(self.proto.graph))
-        self._plain = not denoted and not model.functions
+        self._plain = not model.functions and not denoted(model)
+        bare = self._plain and not nested
+        self.proto = bare_proto(model) if bare else light_proto(model, overridable=False)
         self._numbers: bool | None = None
         self._entries: list[_Entry] = []
-        if self._plain:
-            self._index(model.graph, self.proto.graph, inner=False)
+        self._main = self._index(model.graph, self.proto.graph, inner=False)
 
     def update(self, *, numbers: bool, keep: Mapping[str, Sequence[object]]) -> None:
         """Write down what is known of inner values, but for what inference can find itself.
@@ -94,37 +99,78 @@ class Draft:
                 entry.shape, entry.kept = value.shape, kept
                 _write(entry, numbers)
 
-    def _index(self, graph: ir.Graph, proto: onnx.GraphProto, *, inner: bool) -> None:
+    def types_in(self, inferred: onnx.ModelProto) -> Iterator[tuple[ir.Value, onnx.TypeProto]]:
+        """Pair values with the types that inference has found, those of subgraphs included."""
+        return _types_in(self._main, inferred.graph)
+
+    def _index(self, graph: ir.Graph, proto: onnx.GraphProto, *, inner: bool) -> _Scope:
         """Find the declarations that change between rounds.
 
         Those of the main graph's inputs and outputs are the user's.
         """
         fixed = _unknown(proto) | {tensor.name for tensor in proto.initializer}
         infos = {info.name: info for info in proto.value_info}
+        made = [value for node in graph for value in node.outputs if value.name]
         found: list[tuple[ir.Value, onnx.ValueInfoProto | None]] = [
             (value, infos.get(value.name or ""))
-            for node in graph
-            for value in node.outputs
-            if value.name and not value.is_graph_output()
+            for value in made
+            if not value.is_graph_output()
         ]
         found += zip(graph.outputs, proto.output, strict=True) if inner else ()
-        for value, info in found:
-            self._entries.append(_Entry(value, proto, info, value.name not in fixed))
-        for value, info in zip(graph.inputs, proto.input, strict=True) if inner else ():
-            self._entries.append(_Entry(value, proto, info, inferred=False))
-        for node, node_proto in zip(graph, proto.node, strict=True):
-            for body, body_proto in bodies(node, node_proto):
-                self._index(body, body_proto, inner=True)
+        if self._plain:
+            for value, info in found:
+                self._entries.append(_Entry(value, proto, info, value.name not in fixed))
+            for value, info in zip(graph.inputs, proto.input, strict=True) if inner else ():
+                self._entries.append(_Entry(value, proto, info, inferred=False))
+        scope = _Scope([(value.name or "", value) for value in (*graph.inputs, *made)])
+        for place, (node, node_proto) in enumerate(zip(graph, proto.node, strict=True)):
+            if any(attribute.type in _GRAPHS for attribute in node_proto.attribute):
+                bodies = zip(_bodies_of(node, node_proto), _bodies(node_proto), strict=True)
+                inside = [self._index(*pair, inner=True) for pair in bodies]
+                scope.bodies.append((place, inside))
+        return scope
 
 
-def bodies(node: ir.Node, proto: onnx.NodeProto) -> Iterator[tuple[ir.Graph, onnx.GraphProto]]:
-    """Pair the subgraphs of a node with those of its protobuf."""
+@dataclass
+class _Scope:
+    """The values of a graph that inference says something of, and the graphs in it.
+
+    Attributes:
+        values: Values by name.
+        bodies: The subgraphs of nodes, by the node's place.
+    """
+
+    values: list[tuple[str, ir.Value]]
+    bodies: list[tuple[int, list[_Scope]]] = field(default_factory=list)
+
+
+def _types_in(
+    scope: _Scope, proto: onnx.GraphProto
+) -> Iterator[tuple[ir.Value, onnx.TypeProto]]:
+    found = {info.name: info for info in (*proto.value_info, *proto.output)}
+    for name, value in scope.values:
+        info = found.get(name)
+        if info is not None:
+            yield value, info.type
+    for place, inside in scope.bodies:
+        for inner, body in zip(inside, _bodies(proto.node[place]), strict=True):
+            yield from _types_in(inner, body)
+
+
+def _bodies(proto: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
     for attribute in proto.attribute:
         if attribute.type == onnx.AttributeProto.GRAPH:
-            yield node.attributes[attribute.name].as_graph(), attribute.g
+            yield attribute.g
         elif attribute.type == onnx.AttributeProto.GRAPHS:
-            graphs = node.attributes[attribute.name].as_graphs()
-            yield from zip(graphs, attribute.graphs, strict=True)
+            yield from attribute.graphs
+
+
+def _bodies_of(node: ir.Node, proto: onnx.NodeProto) -> Iterator[ir.Graph]:
+    for attribute in proto.attribute:
+        if attribute.type == onnx.AttributeProto.GRAPH:
+            yield node.attributes[attribute.name].as_graph()
+        elif attribute.type == onnx.AttributeProto.GRAPHS:
+            yield from node.attributes[attribute.name].as_graphs()
 
 
 def forget(
@@ -159,21 +205,14 @@ def forget(
 
 def _unknown(proto: onnx.GraphProto) -> set[str]:
     """Return the names of what operators without a schema compute."""
+    operators = {(node.op_type, node.domain) for node in proto.node}
+    unknown = {key for key in operators if not onnx.defs.has(key[0], domain=key[1])}
     return {
         name
-        for node in proto.node
-        if not onnx.defs.has(node.op_type, domain=node.domain)
+        for node in (proto.node if unknown else ())
+        if (node.op_type, node.domain) in unknown
         for name in node.output
     }
-
-
-def _dims(proto: onnx.GraphProto) -> Iterator[onnx.TensorShapeProto.Dimension]:
-    for info in (*proto.input, *proto.value_info, *proto.output):
-        yield from info.type.tensor_type.shape.dim
-    for node in proto.node:
-        for attribute in node.attribute:
-            for graph in (attribute.g, *attribute.graphs):
-                yield from _dims(graph)
 
 
 def _plain(shape: ir.Shape) -> Written:

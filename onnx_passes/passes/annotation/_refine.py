@@ -3,42 +3,50 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 
 import onnx_ir as ir
 
 from onnx_passes.graph.walk import graphs_within, topological_order
 from onnx_passes.passes._support.knowledge import Knowledge
 from onnx_passes.passes._support.known import Element, dimension
+from onnx_passes.passes._support.known_rules import RULES
 from onnx_passes.passes._support.sizes import divide, multiply
-from onnx_passes.passes.annotation._capped import Caps, caps_of, widened
-from onnx_passes.passes.annotation._joined import INVENTED, Joined, spelt, taken
+from onnx_passes.passes.annotation._capped import BROADCASTING, Caps, caps_of, widened
+from onnx_passes.passes.annotation._joined import INVENTED, Joined, spelt
 
 Dims = list[int | str | None]
 
 
 def node_orders(model: ir.Model) -> list[list[ir.Node]]:
-    """Return the nodes of the main graph and of each of its subgraphs, producers first."""
-    return [topological_order(graph) for graph in graphs_within(model.graph)]
+    """Return the nodes of the main graph and of each of its subgraphs, producers first.
+
+    Those of which nothing can be said are left out.
+    """
+    return [
+        [node for node in topological_order(graph) if node.op_type in _SAY and not node.domain]
+        for graph in graphs_within(model.graph)
+    ]
 
 
-def refine(model: ir.Model, orders: Sequence[Sequence[ir.Node]]) -> dict[str, Dims]:
+def refine(
+    orders: Sequence[Sequence[ir.Node]], facts: Knowledge, ambiguous: AbstractSet[str]
+) -> dict[str, Dims]:
     """Annotate what can be said of nodes with a rule, in the main graph and its subgraphs.
 
     Args:
-        model: The model.
-        orders: Its nodes, from :func:`node_orders`.
+        orders: The nodes, from :func:`node_orders`.
+        facts: Knows nothing yet of what depends on shapes.
+        ambiguous: Names that cannot be told from names of sums.
 
     Returns:
         What was annotated of values by name; None for what is left to inference.
     """
-    facts, caps, joined = Knowledge(model.graph.opset_imports), Caps(), Joined()
-    ambiguous = taken(model)
+    caps, joined = Caps(), Joined()
     found: dict[str, Dims] = {}
     for order in orders:
         for node in order:
             facts.visit(node)
-            if node.domain:
-                continue
             dims = joined.visit(node)
             if node.outputs[0].is_graph_output():
                 continue
@@ -46,7 +54,7 @@ def refine(model: ir.Model, orders: Sequence[Sequence[ir.Node]]) -> dict[str, Di
                 caps |= caps_of(node, facts)
             rule = _RULES.get(node.op_type)
             if dims is None:
-                dims = widened(node, caps) if rule is None else rule(node, facts)
+                dims = rule(node, facts) if rule is not None else widened(node, caps)
             if dims is not None and ambiguous:
                 dims = [None if dim in ambiguous else dim for dim in dims]
             if dims is not None and _annotate(node.outputs[0], dims):
@@ -188,3 +196,5 @@ _RULES: Mapping[str, Callable[[ir.Node, Knowledge], Dims | None]] = {
     "Slice": _slice,
     "Tile": _tile,
 }
+
+_SAY = frozenset({*_RULES, *RULES, *BROADCASTING, "Concat", "Transpose"})

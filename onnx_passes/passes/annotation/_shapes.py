@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 import onnx
 import onnx_ir as ir
-
-from onnx_passes.passes._support.scopes import own_values
-from onnx_passes.passes.annotation._draft import bodies
 
 Dim = int | ir.SymbolicDim
 
@@ -47,9 +44,25 @@ class Found:
     @classmethod
     def of(cls, proto: onnx.TypeProto) -> Found:
         """Read what inference says."""
-        shape = ir.serde.deserialize_type_proto_for_shape(proto)
-        dims = shape.dims if shape is not None else ()
-        return cls(ir.serde.deserialize_type_proto_for_type(proto), shape, dims)
+        tensor = proto.tensor_type
+        dims = tensor.shape.dim
+        if (
+            not (tensor.elem_type and tensor.HasField("shape"))
+            or proto.denotation
+            or any(dim.denotation for dim in dims)
+        ):
+            shape = ir.serde.deserialize_type_proto_for_shape(proto)
+        else:
+            # Not all of onnx-ir's reader, which takes a third of the time of inference.
+            shape = ir.Shape([_dim(dim) for dim in dims], frozen=True)
+        type_ = ir.serde.deserialize_type_proto_for_type(proto)
+        return cls(type_, shape, shape.dims if shape is not None else ())
+
+
+def _dim(proto: onnx.TensorShapeProto.Dimension) -> Dim:
+    if proto.HasField("dim_value"):
+        return proto.dim_value
+    return ir.SymbolicDim(proto.dim_param if proto.HasField("dim_param") else None)
 
 
 class Merging:
@@ -68,20 +81,23 @@ class Merging:
         self._read: dict[bytes, Found] = {}
         self._last: dict[ir.Value, tuple[bytes, ir.Shape | None]] = {}
 
-    def merge(self, graph: ir.Graph, proto: onnx.GraphProto) -> bool:
-        """Add inferred types and shapes to the values of a graph and its subgraphs.
+    def merge(self, types: Iterable[tuple[ir.Value, onnx.TypeProto]]) -> bool:
+        """Add inferred types and shapes to values.
+
+        Args:
+            types: Values, and what was found of them.
 
         Returns:
             Whether more is declared of any value than was inferred now.
         """
         declared = False
-        for value, proto_type in inferred_types(graph, proto):
-            if value in self._fixed or value.is_initializer():
-                continue
+        for value, proto_type in types:
             text = proto_type.SerializeToString()
             known = self._last.get(value)
             if known is not None and known[0] == text and known[1] is value.shape:
                 continue  # as in the round before, and so is what would come of it
+            if value in self._fixed or value.is_initializer():
+                continue
             found = self._read.get(text)
             if found is None:
                 found = self._read[text] = Found.of(proto_type)
@@ -114,19 +130,6 @@ def merge(value: ir.Value, found: Found) -> bool:
             value.shape = ir.Shape(dims)
         return dims != found.dims
     return True
-
-
-def inferred_types(
-    graph: ir.Graph, proto: onnx.GraphProto
-) -> Iterator[tuple[ir.Value, onnx.TypeProto]]:
-    """Pair the values that a graph and its subgraphs define with the types found for them."""
-    found = {info.name: info.type for info in (*proto.value_info, *proto.output)}
-    for value in own_values(graph):
-        if value.name in found:
-            yield value, found[value.name]
-    for node, node_proto in zip(graph, proto.node, strict=True):
-        for body, body_proto in bodies(node, node_proto):
-            yield from inferred_types(body, body_proto)
 
 
 def number_names(values: Sequence[ir.Value], taken: AbstractSet[str]) -> None:

@@ -11,9 +11,11 @@ import onnx_ir as ir
 from onnx_passes import passes
 from onnx_passes.errors import PassError
 from onnx_passes.graph.walk import graphs_within
+from onnx_passes.passes._support.knowledge import Knowledge
 from onnx_passes.passes._support.proto import light_proto
 from onnx_passes.passes._support.scopes import own_values
 from onnx_passes.passes.annotation._draft import Draft, forget
+from onnx_passes.passes.annotation._joined import taken
 from onnx_passes.passes.annotation._refine import Dims, node_orders, refine
 from onnx_passes.passes.annotation._shapes import Merging, dimension_names, number_names
 from onnx_passes.passes.base import Annotation
@@ -96,14 +98,16 @@ def infer_shapes(
     # First without the declared sizes, since inference gives up on a node that contradicts
     # them; then with what is left of them, until what it misses adds nothing.
     draft, merging, orders = Draft(model), Merging(fixed), node_orders(model)
+    facts, ambiguous = Knowledge(model.graph.opset_imports), taken(model)
     for number in range(MAX_ROUNDS):
         draft.update(numbers=number == 0, keep=refined)
         inferred = onnx.shape_inference.infer_shapes(
             draft.proto, check_type=check_type, strict_mode=strict_mode, data_prop=data_prop
         )
-        declared = merging.merge(model.graph, inferred.graph)
+        declared = merging.merge(draft.types_in(inferred))
         known = len(refined)
-        refined |= refine(model, orders)
+        facts = facts.anew()
+        refined |= refine(orders, facts, ambiguous)
         if len(refined) == known and not (number == 0 and (declared or nested)):
             break
     number_names(inner, dimension_names(fixed))

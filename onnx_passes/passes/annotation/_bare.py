@@ -1,0 +1,80 @@
+"""A model as a protobuf that declares nothing of what its nodes compute."""
+
+from __future__ import annotations
+
+import onnx
+import onnx_ir as ir
+
+from onnx_passes.graph.walk import all_graphs
+from onnx_passes.passes._support.proto import is_big, stub
+from onnx_passes.passes._support.scopes import own_values
+
+
+def denoted(model: ir.Model) -> bool:
+    """Whether a dimension of a model has a denotation, outside of functions' signatures."""
+    shapes = (v.shape for graph in all_graphs(model) for v in own_values(graph))
+    return any(
+        shape.get_denotation(axis)
+        for shape in shapes
+        if shape is not None
+        for axis in range(len(shape))
+    )
+
+
+def bare_proto(model: ir.Model) -> onnx.ModelProto:
+    """Serialise a model that has no subgraphs and no functions, for inference.
+
+    Args:
+        model: The model; not changed.
+
+    Returns:
+        Its nodes, interface and constants. Defaults of inputs are left out, so that nothing is
+        concluded from them; big weights refer to a file that does not exist.
+    """
+    proto = onnx.ModelProto(ir_version=model.ir_version)
+    for domain, version in sorted(model.opset_imports.items()):
+        proto.opset_import.add(domain=domain, version=version)
+    graph = proto.graph
+    graph.name = model.graph.name or ""
+    for value in model.graph.inputs:
+        ir.serde.serialize_value_into(graph.input.add(), value)
+    for value in model.graph.outputs:
+        ir.serde.serialize_value_into(graph.output.add(), value)
+    for value in model.graph.initializers.values():
+        if not value.is_graph_input():
+            ir.serde.serialize_value_into(graph.value_info.add(), value)
+        elif model.ir_version >= 4:
+            continue
+        if value.const_value is not None:
+            _tensor(graph.initializer.add(), value.const_value)
+            graph.initializer[-1].name = value.name or ""
+    for node in model.graph:
+        _node(graph, node)
+    return proto
+
+
+def _tensor(proto: onnx.TensorProto, tensor: ir.TensorProtocol) -> None:
+    ir.serde.serialize_tensor_into(proto, stub(tensor, None) if is_big(tensor) else tensor)
+
+
+def _node(graph: onnx.GraphProto, node: ir.Node) -> None:
+    outputs = [value.name or "" for value in node.outputs]
+    while outputs and not outputs[-1]:
+        outputs.pop()
+    proto = graph.node.add(
+        op_type=node.op_type,
+        domain=node.domain or None,
+        overload=node.overload or None,
+        name=node.name or None,
+        input=["" if value is None else value.name or "" for value in node.inputs],
+        output=outputs,
+    )
+    for attribute in node.attributes.data.values():
+        into = proto.attribute.add()
+        if attribute.is_ref():
+            ir.serde.serialize_reference_attribute_into(into, attribute)
+        elif attribute.type == ir.AttributeType.TENSOR and is_big(attribute.value):
+            into.name, into.type = attribute.name, onnx.AttributeProto.TENSOR
+            _tensor(into.t, attribute.value)
+        else:
+            ir.serde.serialize_attribute_into(into, attribute)
