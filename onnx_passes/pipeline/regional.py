@@ -227,7 +227,7 @@ class Regional:
                     # Sizes that nobody noted are known now: the others need not pay for them.
                     more = self._hidden(model, shaped, samples, {*needed, *names})
                     found = [{n: value for n, value in found[0].items() if n not in more}]
-                    if sum(self._sizes[n] for n in more - hidden) > share // _EAGER:
+                    if sum(self._sizes.get(n, 0) for n in more - hidden) > share // _EAGER:
                         continue
                 found += run_each(bench.engine, session, samples[1:], list(found[0]))
         recordings = []
