@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import compileall
 import os
 import shutil
 import subprocess
@@ -46,3 +47,13 @@ def environment(folder: Path, requirements: Sequence[str], hint: str = "") -> Pa
 def clean_environment() -> dict[str, str]:
     """Return this process's variables without those that reach into another Python."""
     return {key: value for key, value in os.environ.items() if not key.startswith("PYTHON")}
+
+
+def compile_bytecode() -> None:
+    """Compile this project, as pip does for what it installs.
+
+    Python may be told not to keep bytecode, and would compile hundreds of files in each run.
+    """
+    folder = Path(__file__).parents[1] / "onnx_passes"
+    if not compileall.compile_dir(folder, quiet=2):
+        raise SystemExit(f"{folder}: not all of it can be compiled")

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from benchmarks.environments import compile_bytecode
 from benchmarks.peers import table
 from benchmarks.peers.corpus import corpus
 from benchmarks.peers.measure import from_json, measure, to_json
@@ -51,6 +52,7 @@ def fill(
     timed: bool = True,
 ) -> None:
     """Measure models, and write what came out after each."""
+    compile_bytecode()
     models, tools = corpus(cache), (*PEERS, *ours())
     for kind, wanted, known in (
         ("model", names, list(models)),
