@@ -3,8 +3,11 @@
 import onnx_ir as ir
 import pytest
 
+from onnx_passes.graph.walk import all_graphs, topological_order
+from onnx_passes.passes.cleanup.topological_sort import TopologicalSort
 from onnx_passes.passes.eliminate.eliminate_identity import EliminateIdentity
 from onnx_passes.verify.models import recipes
+from onnx_passes.verify.models.fuzz_pass import fuzz_pass
 from onnx_passes.verify.models.trial import attempt
 
 
@@ -42,6 +45,24 @@ def faults(transform, count):
 
 def test_a_right_pass_is_not_accused():
     assert not faults(right, 40)
+
+
+def test_one_model_in_eight_has_its_nodes_out_of_order():
+    seen = []
+
+    def order(model):
+        late = any(topological_order(graph) != list(graph) for graph in all_graphs(model))
+        seen.append(late)
+        return TopologicalSort()(model).model
+
+    for recipe in recipes(60, seed=4):
+        before = len(seen)
+        trial = attempt(recipe, order, disorder=True)
+        assert trial.fault is None
+        if len(seen) > before and recipe.seed % 8:
+            assert not seen[-1]
+    assert any(seen)
+    assert fuzz_pass(TopologicalSort, seconds=60, models=40).changed
 
 
 @pytest.mark.parametrize(
