@@ -3,6 +3,7 @@
 import onnx_ir as ir
 import pytest
 
+from onnx_passes.contracts import Equality, Tolerance
 from onnx_passes.graph.walk import all_graphs, topological_order
 from onnx_passes.passes.cleanup.topological_sort import TopologicalSort
 from onnx_passes.passes.eliminate.eliminate_identity import EliminateIdentity
@@ -45,6 +46,32 @@ def faults(transform, count):
 
 def test_a_right_pass_is_not_accused():
     assert not faults(right, 40)
+
+
+class Half:
+    """Stands for a recipe: a product of half precision, from which something is taken."""
+
+    seed = 1
+    text = """<ir_version: 10, opset_import: ["" : 18]>
+        g (float16[500] x, float16[500] w) => (float16[500] o) {
+        a = Cast<to=1>(x) b = Cast<to=1>(w) k = Constant<value_float=0.75>()
+        p = Mul(a, b) h = Cast<to=10>(p) g = Cast<to=1>(h) q = Sub(g, k)
+        o = Cast<to=10>(q) }"""
+
+    def model(self):
+        return ir.from_onnx_text(self.text)
+
+
+def test_a_sum_of_half_precision_that_cancels_keeps_the_rounding_of_its_terms():
+    def one_rounding(model):
+        return ir.from_onnx_text(Half.text.replace("Sub(g, k)", "Sub(p, k)"))
+
+    def wrong(model):
+        return ir.from_onnx_text(Half.text.replace("0.75", "0.77"))
+
+    assert attempt(Half(), one_rounding, contract=Tolerance()).fault is None
+    assert attempt(Half(), one_rounding, contract=Equality()).fault is not None
+    assert "more than the tolerance" in attempt(Half(), wrong, contract=Tolerance()).fault
 
 
 def test_one_model_in_eight_has_its_nodes_out_of_order():
