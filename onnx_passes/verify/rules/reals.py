@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+import operator
 from fractions import Fraction
-from functools import partial
+from functools import partial, reduce
 from typing import Any
 
 import onnx_ir as ir
@@ -137,9 +138,9 @@ class RealSemantics(Z3Semantics):
         if exponent == -0.5:
             return self.apply("div", dtype, z3().RealVal(1), self.apply("sqrt", dtype, x))
         if exponent is not None and float(exponent).is_integer() and abs(exponent) <= 8:
-            result = z3().RealVal(1)
-            for _ in range(abs(int(exponent))):
-                result = result * x
+            # No factor of 1 in front: a root of x * x is to be the same term however spelled.
+            factors = [x] * abs(int(exponent)) or [z3().RealVal(1)]
+            result = reduce(operator.mul, factors)
             if exponent >= 0:
                 return result
             return self.apply("div", dtype, z3().RealVal(1), result)
