@@ -6,6 +6,11 @@ import onnx_ir as ir
 
 from onnx_passes.passes._support.knowledge import Knowledge
 
+INVENTED = "unk__"
+"""What inference begins the names with that it gives to unknown dimensions."""
+
+Dims = list[int | str | None]
+
 Caps = dict[str, str]
 """The name of a dimension that is the smaller of a number and another: the other's name."""
 
@@ -41,26 +46,50 @@ def caps_of(node: ir.Node, facts: Knowledge) -> Caps:
     return found
 
 
-def widened(node: ir.Node, caps: Caps) -> list[int | str | None] | None:
-    """Return the dimensions of a broadcast of which one operand's is the other's, cut.
+def widened(node: ir.Node, caps: Caps) -> Dims | None:
+    """Return what is known of a broadcast beyond what inference finds in one run.
 
-    The two fit only where nothing is cut, or either is 1: the result has the dimension itself.
-    None where there is none of that.
+    A dimension that an operand has in full and another cut: the two fit only where nothing is
+    cut, or either is 1, so that the result has the dimension itself. And one that all have, as
+    rules have found meanwhile. None where there is none of that.
     """
-    shapes = [value.shape for value in node.inputs if value is not None]
-    if node.op_type not in BROADCASTING or not caps or None in shapes:
+    result, shapes = node.outputs[0].shape, [v.shape for v in node.inputs if v is not None]
+    if result is None or None in shapes or not any(map(_is_invented, result)):
         return None
-    rank = max(len(shape or ()) for shape in shapes)
-    dims: list[int | str | None] = [None] * rank
-    for axis in range(-rank, 0):
-        sizes = {
-            dim if isinstance(dim, int) else dim.value
-            for shape in shapes
-            if shape is not None and len(shape) >= -axis
-            for dim in (shape[axis],)
-        } - {1}
-        for size in sizes:
-            whole = caps.get(size) if isinstance(size, str) else None
-            if whole is not None and sizes == {size, whole}:
-                dims[axis] = whole
+    if node.attributes:  # before opset 7 they say how to broadcast
+        return None
+    known = [_dims(shape) for shape in shapes if shape is not None]
+    rank, ends = len(result), Dims()
+    if node.op_type == "MatMul":
+        if min(map(len, known)) < 2:
+            return None
+        ends = [known[0][-2], known[1][-1]]
+        known = [dims[:-2] for dims in known]
+    elif node.op_type not in BROADCASTING:
+        return None
+    if max(map(len, known)) + len(ends) != rank:
+        return None
+    dims = [_common(known, axis, caps) for axis in range(len(ends) - rank, 0)]
+    dims = [d if _is_invented(o) else None for d, o in zip(dims + ends, result, strict=True)]
+    dims = [None if str(dim).startswith(INVENTED) else dim for dim in dims]
     return None if all(dim is None for dim in dims) else dims
+
+
+def _common(known: list[Dims], axis: int, caps: Caps) -> int | str | None:
+    """Return what operands have in common at an axis, counted from the last."""
+    sizes = {dims[axis] for dims in known if len(dims) >= -axis} - {1}
+    if len(sizes) == 1:
+        return next(iter(sizes))
+    for size in sizes:
+        whole = caps.get(size) if isinstance(size, str) else None
+        if whole is not None and sizes == {size, whole}:
+            return whole
+    return None
+
+
+def _dims(shape: ir.Shape) -> Dims:
+    return [d if isinstance(d, int) else d.value for d in shape]
+
+
+def _is_invented(dim: int | ir.SymbolicDim) -> bool:
+    return not isinstance(dim, int) and (dim.value is None or dim.value.startswith(INVENTED))

@@ -9,10 +9,9 @@ import onnx_ir as ir
 from onnx_passes.graph.walk import graphs_within
 from onnx_passes.passes._support.known import Element, dimension
 from onnx_passes.passes._support.sizes import add, terms_of
+from onnx_passes.passes.annotation._capped import INVENTED, Dims
 
-INVENTED = "unk__"
 SIGN = "+"
-Dims = list[int | str | None]
 
 
 def spelt(element: Element) -> str | None:

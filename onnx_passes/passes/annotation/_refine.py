@@ -12,21 +12,20 @@ from onnx_passes.passes._support.knowledge import Knowledge
 from onnx_passes.passes._support.known import Element, dimension
 from onnx_passes.passes._support.known_rules import RULES
 from onnx_passes.passes._support.sizes import divide, multiply
-from onnx_passes.passes.annotation._capped import BROADCASTING, Caps, caps_of, widened
-from onnx_passes.passes.annotation._joined import INVENTED, Joined, spelt
-
-Dims = list[int | str | None]
+from onnx_passes.passes.annotation._capped import (
+    BROADCASTING,
+    INVENTED,
+    Caps,
+    Dims,
+    caps_of,
+    widened,
+)
+from onnx_passes.passes.annotation._joined import Joined, spelt
 
 
 def node_orders(model: ir.Model) -> list[list[ir.Node]]:
-    """Return the nodes of the main graph and of each of its subgraphs, producers first.
-
-    Those of which nothing can be said are left out.
-    """
-    return [
-        [node for node in topological_order(graph) if node.op_type in _SAY and not node.domain]
-        for graph in graphs_within(model.graph)
-    ]
+    """Return the nodes of the main graph and of each of its subgraphs, producers first."""
+    return [topological_order(graph) for graph in graphs_within(model.graph)]
 
 
 def refine(
@@ -45,7 +44,12 @@ def refine(
     caps, joined = Caps(), Joined()
     found: dict[str, Dims] = {}
     for order in orders:
+        same: dict[str, int | str] = {}
         for node in order:
+            if same:
+                _rename(node, same)
+            if node.op_type not in _SAY or node.domain:
+                continue
             facts.visit(node)
             dims = joined.visit(node)
             if node.outputs[0].is_graph_output():
@@ -57,9 +61,34 @@ def refine(
                 dims = rule(node, facts) if rule is not None else widened(node, caps)
             if dims is not None and ambiguous:
                 dims = [None if dim in ambiguous else dim for dim in dims]
+            if dims is not None:
+                same |= _identified(node.outputs[0], dims)
             if dims is not None and _annotate(node.outputs[0], dims):
                 found[str(node.outputs[0].name)] = dims
     return found
+
+
+def _identified(value: ir.Value, dims: Dims) -> dict[str, int | str]:
+    """Return what the names that inference has invented for a value turn out to be."""
+    if value.shape is None or len(value.shape) != len(dims):
+        return {}
+    return {
+        old.value: new
+        for old, new in zip(value.shape, dims, strict=True)
+        if isinstance(old, ir.SymbolicDim) and old.value is not None and new is not None
+        if old.value.startswith(INVENTED) and old.value != new
+    }
+
+
+def _rename(node: ir.Node, same: Mapping[str, int | str]) -> None:
+    """Hand on what invented names turned out to be: another run of inference would."""
+    for value in node.outputs:
+        if value.shape is None or value.is_graph_output():
+            continue
+        old = [d if isinstance(d, int) else d.value for d in value.shape]
+        new = [same.get(d, d) if isinstance(d, str) else d for d in old]
+        if new != old:
+            value.shape = ir.Shape(new)
 
 
 def _annotate(value: ir.Value, dims: Dims) -> bool:
@@ -197,4 +226,4 @@ _RULES: Mapping[str, Callable[[ir.Node, Knowledge], Dims | None]] = {
     "Tile": _tile,
 }
 
-_SAY = frozenset({*_RULES, *RULES, *BROADCASTING, "Concat", "Transpose"})
+_SAY = frozenset({*_RULES, *RULES, *BROADCASTING, "Concat", "MatMul", "Transpose"})

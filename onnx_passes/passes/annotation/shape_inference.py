@@ -14,9 +14,10 @@ from onnx_passes.graph.walk import graphs_within
 from onnx_passes.passes._support.knowledge import Knowledge
 from onnx_passes.passes._support.proto import light_proto
 from onnx_passes.passes._support.scopes import own_values
+from onnx_passes.passes.annotation._capped import Dims
 from onnx_passes.passes.annotation._draft import Draft, forget
 from onnx_passes.passes.annotation._joined import taken
-from onnx_passes.passes.annotation._refine import Dims, node_orders, refine
+from onnx_passes.passes.annotation._refine import node_orders, refine
 from onnx_passes.passes.annotation._shapes import Merging, dimension_names, number_names
 from onnx_passes.passes.base import Annotation
 

@@ -113,3 +113,16 @@ def test_a_name_of_the_user_is_not_taken_for_a_sum():
     infer_shapes(model)
     (t,) = (v for node in model.graph for v in node.outputs if v.name == "t")
     assert t.shape is None or t.shape[2] != "P+S"
+
+
+LAYER = """f{n} = Reshape(t{n}, split) q{n} = Transpose<perm = [0, 2, 1, 3]>(f{n})
+  m{n} = MatMul(q{n}, q{n}) b{n} = Transpose<perm = [0, 2, 1, 3]>(m{n})
+  u{n} = Reshape(b{n}, whole) t{next} = Add(u{n}, t{n})"""
+
+
+def test_a_network_of_many_layers_has_its_dimensions_to_the_last():
+    layers = " ".join(LAYER.format(n=n, next=n + 1) for n in range(12))
+    body = f"""(float[B,5,10] x) => (float[?,5,10] y)
+      <int64[4] split = {{-1, 5, 2, 5}}, int64[3] whole = {{-1, 5, 10}}> {{
+      t0 = Identity(x) {layers} t = Identity(t12) y = Neg(t) }}"""
+    assert shape_of_t(body) == "[B,5,10]"
