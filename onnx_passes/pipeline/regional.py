@@ -297,7 +297,8 @@ class Regional:
             )
         except EngineError:
             return None
-        if any(name not in recording for name in region.frontier for recording in recordings):
+        kept = (*recordings, *(self.recordings or ()))
+        if any(name not in recording for name in region.frontier for recording in kept):
             return None
         produced = [{name: r[name] for name in region.frontier} for r in recordings]
         checks = [
