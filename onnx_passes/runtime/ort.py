@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import cache
 from types import ModuleType
 from typing import TYPE_CHECKING, Literal
 
@@ -42,6 +43,7 @@ _CPU = "CPUExecutionProvider"
 _DISABLE_PREPACKING = "session.disable_prepacking"
 _DISABLE_CPU_FALLBACK = "session.disable_cpu_ep_fallback"
 _FILES_FOLDER = "session.model_external_initializers_file_folder_path"
+_SHARED_ARENA = "session.use_env_allocators"
 _RECORD_PLACEMENT = "session.record_ep_graph_assignment_info"
 
 
@@ -61,7 +63,7 @@ class OnnxRuntimeEngine:
             number to ONNX Runtime.
         prepacking: Whether kernels may copy weights into layouts of their own. Off, a session
             is made several times faster, and results differ in the last bits.
-        memory_arena: Whether freed memory is kept for later allocations.
+        memory_arena: Whether freed memory is kept for later allocations, by any session.
         cpu_fallback: Whether the CPU may run those nodes that the provider has no kernel for.
         seed: Seed of the random operators that have none of their own. Their numbers still
             change with the number of nodes before them.
@@ -198,8 +200,27 @@ class OnnxRuntimeEngine:
         options.enable_cpu_mem_arena = self.memory_arena
         options.use_deterministic_compute = True
         entries = {_DISABLE_PREPACKING: not self.prepacking}
+        if self.memory_arena and self.provider == _CPU:
+            _share_arena(ort)
+            entries |= {_SHARED_ARENA: True}
         if self.provider != _CPU:
             entries |= {_RECORD_PLACEMENT: True, _DISABLE_CPU_FALLBACK: not self.cpu_fallback}
         for entry, value in entries.items():
             options.add_session_config_entry(entry, str(int(value)))
         return options
+
+
+@cache
+def _share_arena(ort: ModuleType) -> None:
+    """Let sessions take memory from one arena.
+
+    A pipeline makes dozens of sessions for a run or two each. The first touch of memory takes
+    longer than most kernels; memory that another session has left is touched already.
+    """
+    info = ort.OrtMemoryInfo(
+        "Cpu", ort.OrtAllocatorType.ORT_ARENA_ALLOCATOR, 0, ort.OrtMemType.DEFAULT
+    )
+    as_requested = 1
+    # Where whoever imports this package has made one, that one is used.
+    with suppress(RuntimeError):
+        ort.create_and_register_allocator(info, ort.OrtArenaCfg(0, as_requested, -1, -1))

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pickle
+import resource
 
 import ml_dtypes
 import numpy as np
@@ -339,3 +340,17 @@ def test_weights_in_files_are_read_there_and_give_the_same_bits(tmp_path, optimi
     engine = OnnxRuntimeEngine(optimization=optimization)
     with engine.prepare(model) as first, engine.prepare(filed) as second:
         assert np.array_equal(first.run(feeds)["y"], second.run(feeds)["y"])
+
+
+def test_memory_that_another_session_has_left_is_touched_already():
+    model = ir.from_onnx_text("""<ir_version: 10, opset_import: ["" : 20]>
+        g (float[N] x) => (float y) {
+            r = Constant<value_ints = [16777216]>() a = Tile(x, r) y = ReduceSum<keepdims = 0>(a)
+        }""")
+    for _ in range(2):
+        with OnnxRuntimeEngine().prepare(model) as session:
+            before = resource.getrusage(resource.RUSAGE_THREAD).ru_minflt
+            session.run({"x": np.ones(1, np.float32)}, ["y"])
+            faults = resource.getrusage(resource.RUSAGE_THREAD).ru_minflt - before
+    pages = (1 << 26) // resource.getpagesize()
+    assert faults < pages // 8
