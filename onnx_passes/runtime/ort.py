@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
+from threading import Lock
 from types import ModuleType
 from typing import TYPE_CHECKING, Literal
 
@@ -210,8 +211,16 @@ class OnnxRuntimeEngine:
         return options
 
 
-@cache
+_ARENA = Lock()
+
+
 def _share_arena(ort: ModuleType) -> None:
+    with _ARENA:  # sessions are made on several threads
+        _make_arena(ort)
+
+
+@cache
+def _make_arena(ort: ModuleType) -> None:
     """Let sessions take memory from one arena.
 
     A pipeline makes dozens of sessions for a run or two each. The first touch of memory takes

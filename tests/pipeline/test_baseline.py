@@ -147,3 +147,13 @@ def test_weights_beyond_the_memory_limit_are_not_mapped_twice(limit, begun, two_
     baseline.begin("end")
     assert (bench._ahead is not None) is begun
     bench.settle()
+
+
+def test_what_fails_beside_other_runs_is_asked_again_alone(model, two_cores, monkeypatch):
+    def failing(*_):
+        raise EngineError("no memory")
+
+    monkeypatch.setattr(Bench, "_run_serially", failing)
+    bench, samples = Bench(OnnxRuntimeEngine(), "end"), [X]
+    bench.begin(model, samples)
+    assert bench.run(model, samples)[0]["z"].tolist() == [1, 2]

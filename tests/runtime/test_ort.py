@@ -345,7 +345,8 @@ def test_weights_in_files_are_read_there_and_give_the_same_bits(tmp_path, optimi
 def test_memory_that_another_session_has_left_is_touched_already():
     model = ir.from_onnx_text("""<ir_version: 10, opset_import: ["" : 20]>
         g (float[N] x) => (float y) {
-            r = Constant<value_ints = [16777216]>() a = Tile(x, r) y = ReduceSum<keepdims = 0>(a)
+            r = Constant<value_ints = [16777216]>() a = Tile(x, r)
+            y = ReduceSum<keepdims = 0>(a)
         }""")
     for _ in range(2):
         with OnnxRuntimeEngine().prepare(model) as session:
