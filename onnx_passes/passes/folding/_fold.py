@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
@@ -178,13 +179,20 @@ def _has_shape(tensor: ir.TensorProtocol, shape: ir.Shape | None) -> bool:
 def _over_budget(
     frontier: Sequence[ir.Value], plan: Fold, evaluation: Evaluation, budget: Budget
 ) -> list[ir.Value]:
-    """Return the biggest result if all of them are too much, and take the sum off if not."""
+    """Return the biggest results if all are too much, and take the sum off if not.
+
+    What a node that stays had read stays as well, so that leaving results out saves at most
+    their bytes: of the biggest as many go at once as are needed for sure.
+    """
     sizes = {v: t.nbytes for v in frontier if (t := evaluation.results[v]) is not None}
     growth = sum(sizes.values()) - sum(plan.freed(plan.folded).values())
-    if growth > max(budget.growth_left, 0):
-        return [max(sizes, key=lambda value: sizes[value])]
-    budget.growth_left -= growth
-    return []
+    excess = growth - max(budget.growth_left, 0)
+    if excess <= 0:
+        budget.growth_left -= growth
+        return []
+    biggest = sorted(sizes, key=lambda value: -sizes[value])
+    saved = itertools.accumulate(sizes[value] for value in biggest)
+    return [v for v, before in zip(biggest, (0, *saved), strict=False) if before < excess]
 
 
 def _note_growth(value: ir.Value, tensor: ir.TensorProtocol, plan: Fold) -> None:
