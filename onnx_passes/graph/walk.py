@@ -22,14 +22,21 @@ __all__ = [
     "all_tensors",
     "attribute_tensors",
     "captured_values",
+    "constant_bytes",
     "cycle_error",
+    "file_bytes",
     "graphs_within",
+    "node_bytes",
     "node_count",
     "operator_histogram",
     "subgraphs_of",
     "topological_order",
     "weight_bytes",
 ]
+
+
+_PORT, _CONSTANT, _ATTRIBUTE = 24, 16, 10
+"""Bytes of an input or output, a constant, an attribute, besides names and data."""
 
 
 def node_count(model: ir.Model) -> int:
@@ -40,6 +47,36 @@ def node_count(model: ir.Model) -> int:
 def weight_bytes(model: ir.Model) -> int:
     """Sum the bytes of all tensors, each object counted once."""
     return sum(tensor.nbytes for tensor in all_tensors(model))
+
+
+def file_bytes(model: ir.Model) -> int:
+    """Estimate the bytes of a model's file, its inferred types left out.
+
+    Names and weights are counted as they are, the rest by what it usually takes.
+    """
+    graphs = list(all_graphs(model))
+    found = sum(map(node_bytes, all_nodes(model)))
+    for graph in graphs:
+        found += sum(_PORT + _length(value) for value in (*graph.inputs, *graph.outputs))
+        if isinstance(graph, ir.Graph):
+            found += sum(map(constant_bytes, graph.initializers))
+    return found + weight_bytes(model)
+
+
+def node_bytes(node: ir.Node) -> int:
+    """Estimate the bytes of a node, its subgraphs and tensors left out."""
+    values = sum(2 + _length(value) for value in (*node.inputs, *node.outputs))
+    named = 6 + len(node.op_type) + len(node.domain) + len(node.name or "")
+    return named + values + sum(_ATTRIBUTE + len(name) for name in node.attributes)
+
+
+def constant_bytes(name: str) -> int:
+    """Estimate the bytes of an initializer beside its data."""
+    return _CONSTANT + len(name)
+
+
+def _length(value: ir.Value | None) -> int:
+    return len(value.name or "") if value is not None else 0
 
 
 def operator_histogram(model: ir.Model) -> dict[str, int]:

@@ -17,6 +17,7 @@ from onnx_passes.io.contents import all_tensors
 from onnx_passes.io.datafile import superseded, write_data
 from onnx_passes.io.formats import LIMIT, Form, form_of
 from onnx_passes.io.load import LoadedModel
+from onnx_passes.io.protos import all_bodies
 from onnx_passes.io.protos import all_tensors as all_tensor_protos
 from onnx_passes.io.render import inlined, render
 from onnx_passes.io.slots import Choice, replaced
@@ -92,23 +93,33 @@ def to_text(model: ir.Model) -> str:
     Raises:
         ModelError: ONNX text cannot hold the model, or weights cannot be read.
     """
-    return render(_serialise(model, inlined, "text"), "text", "text").decode()
+    return render(serialise(model, inlined, "text"), "text", "text").decode()
 
 
 def _publish(model: ir.Model, path: Path, form: Form, choose: Choice) -> None:
     where = str(path)
     if form == "binary":
         choice, left = emptied(model, choose)
-        content = stream(_serialise(model, choice, where), left, where)
+        content = stream(serialise(model, choice, where), left, where)
     else:
-        content = iter([render(_serialise(model, choose, where), form, where)])
+        content = iter([render(serialise(model, choose, where), form, where)])
     with pending(path) as file:
         for piece in content:
             file.write(piece)
         file.publish(path)
 
 
-def _serialise(model: ir.Model, choose: Choice, where: str) -> onnx.ModelProto:
+def serialise(model: ir.Model, choose: Choice, where: str) -> onnx.ModelProto:
+    """Return a model as the protobuf that is written.
+
+    Args:
+        model: The model.
+        choose: Says what is written in place of each tensor.
+        where: Names the file in errors.
+
+    Raises:
+        ModelError: The model is not valid, or weights cannot be read.
+    """
     try:
         with replaced(model, choose):
             proto = ir.to_proto(model)
@@ -128,7 +139,24 @@ def _serialise(model: ir.Model, choose: Choice, where: str) -> onnx.ModelProto:
             tensor.ClearField("metadata_props")
             for key, value in entries.items():
                 tensor.metadata_props.add(key=key, value=value)
+    for _, body in all_bodies(proto):
+        if isinstance(body, onnx.GraphProto):
+            _leave_out_types_of_constants(body)
     return proto
+
+
+def _leave_out_types_of_constants(graph: onnx.GraphProto) -> None:
+    """Drop the types that onnx-ir notes of initializers: the tensors say as much."""
+    plain = {
+        tensor.name: onnx.helper.make_tensor_value_info(
+            tensor.name, tensor.data_type, tensor.dims
+        )
+        for tensor in graph.initializer
+    }
+    kept = [info for info in graph.value_info if info != plain.get(info.name)]
+    if len(kept) < len(graph.value_info):
+        del graph.value_info[:]
+        graph.value_info.extend(kept)
 
 
 @contextmanager

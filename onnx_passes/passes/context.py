@@ -94,11 +94,13 @@ class PassContext:
         rewrites: Budget and record of rewrites, shared by all passes of a pipeline.
         analyses: Results of analyses that still hold, by pass name.
         notes: Sentences for the report.
+        file_bytes: What the file of the original takes, about; None if there is none.
     """
 
     rewrites: Rewrites = field(default_factory=Rewrites)
     analyses: dict[str, Any] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    file_bytes: int | None = None
 
     def analysis(self, name: str) -> Any:
         """Return the result of an analysis that the pass requires.

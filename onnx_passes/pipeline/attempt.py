@@ -105,6 +105,7 @@ class Attempts:
                 limit, given.skip | skip, only, list(given.applied[: self.first]), witness
             ),
             dict(self.context.analyses),
+            file_bytes=self.context.file_bytes,
         )
         model = execute(pass_, self.before.restore(), self.pass_seconds).model
         return model, pass_.context.rewrites.applied[self.first :]

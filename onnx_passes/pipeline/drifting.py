@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import onnx_ir as ir
@@ -19,6 +20,7 @@ from onnx_passes.config.resolve import PassStep
 from onnx_passes.config.schema import PipelineConfig
 from onnx_passes.contracts import Tolerance
 from onnx_passes.errors import EngineError, OnnxPassesError
+from onnx_passes.graph.walk import file_bytes
 from onnx_passes.passes.context import Application, PassContext, Rewrites
 from onnx_passes.passes.patterns import describe
 from onnx_passes.pipeline.baseline import Bench
@@ -83,6 +85,11 @@ class Drifted:
     report: RunReport
     name: str
     title: str
+
+    @cached_property
+    def file_bytes(self) -> int:
+        """What the file of the original takes, about."""
+        return file_bytes(self.original.restore())
 
 
 @dataclass
@@ -188,7 +195,8 @@ class _Tracer:
         wanted = len(kept.applied) if count is None else count
         pass_ = kept.step.make(self.drifted.plain, state)
         limit = kept.first + wanted if kept.applied else None
-        context = PassContext(Rewrites(limit, kept.skip, None, list(record), witness))
+        rewrites = Rewrites(limit, kept.skip, None, list(record), witness)
+        context = PassContext(rewrites, file_bytes=self.drifted.file_bytes)
         pass_.context = context
         result = execute(pass_, model, self.drifted.config.limits.pass_seconds).model
         return result, context.rewrites.applied

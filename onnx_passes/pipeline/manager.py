@@ -13,7 +13,13 @@ from onnx_passes.config.resolve import CheckpointStep, GroupStep, PassStep, Reso
 from onnx_passes.config.schema import PipelineConfig
 from onnx_passes.config.steps import Repeat
 from onnx_passes.errors import FixpointError, OnnxPassesError, PassError, VerificationError
-from onnx_passes.graph.walk import all_graphs, node_count, topological_order, weight_bytes
+from onnx_passes.graph.walk import (
+    all_graphs,
+    file_bytes,
+    node_count,
+    topological_order,
+    weight_bytes,
+)
 from onnx_passes.passes.base import ALL, Analysis, Pass, is_shipped
 from onnx_passes.passes.compose import MAX_ROUNDS, ComposePass
 from onnx_passes.passes.context import PassContext, Rewrites
@@ -67,12 +73,13 @@ class PassManager:
 
     def __post_init__(self) -> None:
         self.plain = self.config.plain()
+        self.file_bytes = file_bytes(self.model)
         self.reset()
 
     def reset(self) -> None:
         """Forget what passes have left for each other."""
         self.state: dict[str, Any] = {"counter": 0, "history": []}
-        self.context = PassContext(rewrites=self.rewrites)
+        self.context = PassContext(rewrites=self.rewrites, file_bytes=self.file_bytes)
         self.valid: set[str] = set()
         self.idle = Idle()
         self.kept: list[Kept] = []

@@ -8,12 +8,12 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from onnx_passes.errors import ModelError
+from onnx_passes.io import save
 from onnx_passes.io import stream as room
 from onnx_passes.io.apart import SMALL
 from onnx_passes.io.load import load_model
 from onnx_passes.io.render import inlined, render
 from onnx_passes.io.save import save_model
-from onnx_passes.io.slots import replaced
 
 SIZE = SMALL // 2
 
@@ -48,8 +48,7 @@ def model_of(*weights, nested=()):
 
 def as_protobuf_writes(model):
     """Return what protobuf makes of a model, all weights inside."""
-    with replaced(model, inlined):
-        return render(ir.to_proto(model), "binary", "here")
+    return render(save.serialise(model, inlined, "here"), "binary", "here")
 
 
 @pytest.fixture

@@ -20,18 +20,26 @@ class RemoveInitializersFromInputs(Transformation):
     The IR version is raised to 4, before which every initializer had to be an input.
 
     Sound because callers who do not override an initializer get its value before and after.
-    Callers who do can no longer: the interface changes.
+    Callers who do can no longer: the interface changes. Before IR version 4 there is no such
+    caller: every initializer had to be an input, and ONNX Runtime refuses to override one.
 
     Leaves alone: inputs without an initializer.
+
+    Attributes:
+        before_ir_version: Only change models of an IR version before this one.
     """
 
     interface_changes: ClassVar[frozenset[str]] = frozenset({"inputs"})
+
+    before_ir_version: int | None = None
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
         """Drop the inputs that have an initializer."""
         graph = model.graph
         required = [v for v in graph.inputs if not v.is_initializer()]
-        if len(required) == len(graph.inputs):
+        limit = self.before_ir_version
+        newer = limit is not None and model.ir_version >= limit
+        if newer or len(required) == len(graph.inputs):
             return ir.passes.PassResult(model, modified=False)
         graph.inputs[:] = required
         require_free_initializers(model)

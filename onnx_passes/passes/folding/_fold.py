@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import onnx_ir as ir
 
-from onnx_passes.graph.walk import all_tensors
+from onnx_passes.graph.walk import all_tensors, constant_bytes, file_bytes, node_bytes
 from onnx_passes.passes._support.edit import discard
 from onnx_passes.passes._support.scopes import nodes_within
 from onnx_passes.passes._support.tensors import constant_of, constant_tensor
@@ -37,7 +37,14 @@ class Budget:
     growth_left: int
 
     @classmethod
-    def of(cls, model: ir.Model, size_limit: int, growth_limit: int, share: float) -> Budget:
+    def of(
+        cls,
+        model: ir.Model,
+        size_limit: int,
+        growth_limit: int,
+        share: float,
+        original: int | None = None,
+    ) -> Budget:
         """Return what is left after what was folded before, in this run or in others.
 
         Args:
@@ -45,11 +52,15 @@ class Budget:
             size_limit: Bytes of one new constant that replaces no bigger ones.
             growth_limit: Bytes by which any model may grow.
             share: The share of its weights by which a model may grow, if that is more.
+            original: Bytes of the file of the original, about: what passes have saved of them
+                may be used.
         """
         tensors = {id(tensor): tensor for tensor in all_tensors(model)}.values()
         grown = sum(map(_growth, tensors))
         weights = sum(tensor.nbytes for tensor in tensors) - grown
-        return cls(size_limit, max(growth_limit, int(share * weights)) - grown)
+        allowed = max(growth_limit, int(share * weights))
+        saved = 0 if original is None else original - file_bytes(model) + grown
+        return cls(size_limit, allowed + max(0, saved) - grown)
 
 
 def _growth(tensor: ir.TensorProtocol) -> int:
@@ -186,6 +197,8 @@ def _over_budget(
     """
     sizes = {v: t.nbytes for v in frontier if (t := evaluation.results[v]) is not None}
     growth = sum(sizes.values()) - sum(plan.freed(plan.folded).values())
+    growth += sum(constant_bytes(str(value.name)) for value in sizes)
+    growth -= sum(map(node_bytes, plan.folded))
     excess = growth - max(budget.growth_left, 0)
     if excess <= 0:
         budget.growth_left -= growth

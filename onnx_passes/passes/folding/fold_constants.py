@@ -54,8 +54,8 @@ class FoldConstants(Transformation):
 
     Attributes:
         size_limit: Bytes of a new constant that is bigger than those it makes superfluous.
-        growth_limit: Bytes that the model may grow by in all. What a constant has added is
-            noted in its metadata, so that further runs do not start from nothing.
+        growth_limit: Bytes that the file may grow by in all, about. What a constant has added
+            is noted in its metadata, so that further runs do not start from nothing.
         growth_share: The share of the weights that it may grow by, if that is more.
         fold_dequantize: Also compute DequantizeLinear.
         shapes: Also follow shape arithmetic.
@@ -74,7 +74,13 @@ class FoldConstants(Transformation):
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
         """Fold until nothing is left to fold; what was folded tells more about shapes."""
-        self._budget = Budget.of(model, self.size_limit, self.growth_limit, self.growth_share)
+        self._budget = Budget.of(
+            model,
+            self.size_limit,
+            self.growth_limit,
+            self.growth_share,
+            self.context.file_bytes,
+        )
         self._failures: dict[str, str] = {}
         folded = 0
         for _ in range(MAX_ROUNDS):

@@ -1,5 +1,8 @@
+import numpy as np
 import onnx
 import onnx_ir as ir
+import onnxruntime as ort
+import pytest
 
 from onnx_passes.passes.cleanup.remove_initializers_from_inputs import (
     RemoveInitializersFromInputs,
@@ -31,3 +34,23 @@ def test_leaves_alone(leaves_alone):
         RemoveInitializersFromInputs(),
         "(float[2] x) => (float[2] y) <float[2] w = {1, 2}> { y = Add(x, w) }",
     )
+
+
+def test_where_only_older_models_are_meant_later_ones_keep_their_defaults(leaves_alone):
+    leaves_alone(
+        RemoveInitializersFromInputs(before_ir_version=4),
+        "(float[2] w, float[2] x) => (float[2] y) <float[2] w = {1, 2}> { y = Add(x, w) }",
+    )
+
+
+def test_weights_of_ir_version_3_are_constants_to_onnx_runtime_which_the_presets_rely_on():
+    text = """<ir_version: 3, opset_import: ["" : 8]>
+        m (float[2] w, float[2] x) => (float[2] y) <float[2] w = {1, 2}> { y = Add(x, w) }"""
+    feeds = {"x": np.zeros(2, np.float32), "w": np.ones(2, np.float32)}
+    session = ort.InferenceSession(onnx.parser.parse_model(text).SerializeToString())
+    assert not session.get_overridable_initializers()
+    with pytest.raises(
+        ort.capi.onnxruntime_pybind11_state.InvalidArgument, match="input name"
+    ):
+        session.run(None, feeds)
+    assert RemoveInitializersFromInputs(before_ir_version=4)(ir.from_onnx_text(text)).modified
