@@ -39,9 +39,15 @@ def install(value: ir.Value, tensor: ir.TensorProtocol, *, in_function: bool) ->
         new.type, new.shape = value.type or new.type, value.shape or new.shape
     if in_function or value.is_graph_output():
         attribute = ir.AttrTensor("value", tensor)
-        metadata = dict(node.metadata_props)
         constant = ir.Node(
-            "", "Constant", [], [attribute], outputs=[new], metadata_props=metadata
+            "",
+            "Constant",
+            [],
+            [attribute],
+            outputs=[new],
+            # onnx-ir would count from 0 in each subgraph, and two nodes would share a name.
+            name=f"{name}_constant",
+            metadata_props=dict(node.metadata_props),
         )
         graph.insert_before(node, constant)
         value.replace_all_uses_with(new, replace_graph_outputs=True)
