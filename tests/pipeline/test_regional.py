@@ -93,6 +93,18 @@ def test_what_earlier_nodes_took_fails_no_later_one(nodes_run):
     assert nodes_run[-1] == 2
 
 
+def test_a_weight_recorded_only_after_the_pass_is_no_key_error():
+    # Weights that constants make are recorded only where a small size is noted: here after
+    # the pass alone, as where one folds the shapes of a quantised BERT.
+    before = """{
+        k = Constant<value_floats = [1.0, 2.0, 3.0, 4.0]>() w = Exp(k) a = Mul(x, w) y = Neg(a)
+    }"""
+    after = "<float[4] w>" + before.replace("w = Exp(k)", "h = Exp(k) w = Abs(h)")
+    region, _, _, found = check(before, before, after, Tolerance())
+    assert found is None  # only the whole model tells
+    assert "w" not in region.recordings[0]
+
+
 def test_sizes_that_the_first_sample_shows_spare_the_others_large_values(nodes_run):
     # No shape is noted: the first run tells that one value is too large to be recorded.
     body = """{
