@@ -7,6 +7,7 @@ from onnxscript.rewriter.rules.common import successive_clip_rule
 from onnx_passes.contracts import Equality, Tolerance
 from onnx_passes.verify.rules.applying import rules_of
 from onnx_passes.verify.rules.fuzz import fuzz_rule
+from onnx_passes.verify.rules.fuzz_check import Examiner
 from onnx_passes.verify.rules.generate import probed
 from onnx_passes.verify.rules.generate_variants import VARIANTS
 
@@ -75,6 +76,23 @@ def test_rounding_supports_a_tolerance_only():
     assert tested.verdict == "tested"
     assert tested.inexact is not None
     assert tested.contract == Tolerance()
+
+
+@pytest.mark.parametrize("size", [0, 2])
+def test_a_wrong_shape_of_the_original_is_the_engine_s_fault(size):
+    # ONNX Runtime keeps a reduced axis that is negative where the tensor is empty.
+    model = ir.from_onnx_text(f"""<ir_version: 8, opset_import: ["" : 13]>
+        g (int32[{size}, 1] x) => (int64[{size}, 1] y) {{
+            a = Constant<value_ints = [-1]>() t = ArgMax<axis = -1, keepdims = 0>(x)
+            y = Unsqueeze(t, a) }}""")
+    rule = RewriteRule(
+        lambda op, x: op.Unsqueeze(op.ArgMax(x), _allow_other_inputs=True),
+        lambda op, x: op.ArgMax(x, axis=-1, keepdims=1),
+    )
+    trial = Examiner(rule).examine(model, "plain", [{"x": np.zeros((size, 1), np.int32)}])
+    assert trial.fired == 1
+    assert trial.fault is None
+    assert trial.sound == (size > 0)
 
 
 def test_the_public_clip_rule_is_refuted():

@@ -107,6 +107,9 @@ def _log_sum(call: Call, a: Algebra, dtype: ir.DataType, terms: list[Scalar]) ->
 def _log_sum_exp(call: Call, a: Algebra, dtype: ir.DataType, terms: list[Scalar]) -> Scalar:
     if is_float(dtype) and not call.semantics.expands:
         return a.function("LogSumExp", *terms)
+    if not is_float(dtype):
+        # Signed and unsigned integers share a sort; their exponentials are not the same.
+        return a.function(f"LogSumExp of {dtype.name}", *terms)
     return a.log(call.semantics.total([a.exp(t) for t in terms], dtype))
 
 
@@ -120,6 +123,34 @@ _reducer("ReduceL1", _l1)
 _reducer("ReduceL2", _l2)
 _reducer("ReduceLogSum", _log_sum)
 _reducer("ReduceLogSumExp", _log_sum_exp)
+
+
+@operator("ArgMax", "ArgMin")
+def _(call: Call) -> Tensor:
+    x = call.required(0)
+    axis = normalize_axis(call.integer("axis", 0), len(x.shape))
+    keep = bool(call.integer("keepdims", 1))
+    found = fold(x, [axis], keep, lambda terms: _position(call, x.dtype, terms))
+    return Tensor(found.data, ir.DataType.INT64)
+
+
+def _position(call: Call, dtype: ir.DataType, terms: list[Scalar]) -> Scalar:
+    """Return where the extreme of some terms is: the first place, or the last one."""
+    if not terms:
+        raise Unsupported("the place of the extreme of nothing")
+    last = bool(call.integer("select_last_index", 0))
+    least = call.node.op_type == "ArgMin"
+    index, semantics = ir.DataType.INT64, call.semantics
+    if is_float(dtype) and not semantics.expands:
+        # What a NaN is held for depends on the kernel.
+        return semantics.function(f"{call.node.op_type}[{last:d}]", index, *terms)
+    best, place = terms[0], call.literal(0, index)
+    for i, term in enumerate(terms[1:], 1):
+        pair = (term, best) if least else (best, term)
+        better = semantics.apply("less_equal" if last else "less", dtype, *pair)
+        best = semantics.apply("select", dtype, better, term, best)
+        place = semantics.apply("select", index, better, call.literal(i, index), place)
+    return place
 
 
 @operator("CumSum")

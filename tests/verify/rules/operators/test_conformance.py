@@ -151,6 +151,7 @@ def test_integer_division_takes_signs_as_the_engine_does(op_type, fmod):
 
 
 X = small(2, 3, 4)
+TIES = np.round(X / 3)
 IMAGE, KERNEL = small(2, 4, 5, 6, seed=1), small(6, 2, 3, 2, seed=2)
 POSITIVE = np.abs(small(3, seed=3)) + 1
 COMPOSED = [
@@ -194,6 +195,11 @@ COMPOSED = [
     ("ReduceSum", [X], {}),
     ("ReduceSum", [X], {"noop_with_empty_axes": 1}),
     ("ReduceSumSquare", [X, ints(2)], {}),
+    ("ArgMax", [TIES], {"axis": -1}),
+    ("ArgMin", [TIES], {"axis": 1, "keepdims": 0}),
+    ("ArgMax", [TIES.astype(np.int32)], {"axis": 1, "select_last_index": 1}),
+    ("ArgMin", [TIES], {"select_last_index": 1}),
+    ("ArgMax", [np.array([[200, 3, 200], [0, 128, 127]], np.uint8)], {"axis": 1}),
     ("CumSum", [X, ints(1)[0]], {}),
     ("CumSum", [X, ints(-1)[0]], {"exclusive": 1, "reverse": 1}),
     ("Mean", [X, small(3, 1), small(2, 1, 1)], {}),
