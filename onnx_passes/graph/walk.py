@@ -54,9 +54,8 @@ def file_bytes(model: ir.Model) -> int:
 
     Names and weights are counted as they are, the rest by what it usually takes.
     """
-    graphs = list(all_graphs(model))
     found = sum(map(node_bytes, all_nodes(model)))
-    for graph in graphs:
+    for graph in all_graphs(model):
         found += sum(_PORT + _length(value) for value in (*graph.inputs, *graph.outputs))
         if isinstance(graph, ir.Graph):
             found += sum(map(constant_bytes, graph.initializers))

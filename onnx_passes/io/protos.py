@@ -64,6 +64,11 @@ def all_tensors(model: onnx.ModelProto) -> Iterator[tuple[str, onnx.TensorProto]
         if isinstance(body, onnx.GraphProto):
             for tensor in body.initializer:
                 yield f"{place}, initializer '{tensor.name}'", tensor
+    yield from attribute_tensors(model)
+
+
+def attribute_tensors(model: onnx.ModelProto) -> Iterator[tuple[str, onnx.TensorProto]]:
+    """Yield every dense tensor in an attribute."""
     for place, _, attribute in all_attributes(model):
         if attribute.HasField("t"):
             yield place, attribute.t

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 import onnx
 import onnx_ir as ir
@@ -12,6 +11,7 @@ from google.protobuf.message import EncodeError
 from onnx_passes.errors import ModelError
 from onnx_passes.io.fidelity import lost, split
 from onnx_passes.io.formats import Form
+from onnx_passes.io.protos import attribute_tensors
 
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
@@ -83,12 +83,12 @@ def _parseable(model: onnx.ModelProto) -> tuple[onnx.ModelProto, list[str]]:
     The name of a tensor that is an attribute says nothing: the value of a Constant has its
     name from the node. PyTorch writes such names, with slashes.
     """
-    named = [tensor.name for tensor in _tensors(model) if _unreadable(tensor)]
+    named = [tensor.name for _, tensor in attribute_tensors(model) if _unreadable(tensor)]
     if not named:
         return model, []
     copied = onnx.ModelProto()
     copied.CopyFrom(model)
-    for tensor in _tensors(copied):
+    for _, tensor in attribute_tensors(copied):
         if _unreadable(tensor):
             tensor.ClearField("name")
     return copied, named
@@ -96,19 +96,3 @@ def _parseable(model: onnx.ModelProto) -> tuple[onnx.ModelProto, list[str]]:
 
 def _unreadable(tensor: onnx.TensorProto) -> bool:
     return bool(tensor.name) and not _WORD.fullmatch(tensor.name)
-
-
-def _tensors(
-    message: onnx.ModelProto | onnx.GraphProto | onnx.FunctionProto,
-) -> Iterator[onnx.TensorProto]:
-    """Yield all tensors that are attributes, those of inner graphs and functions too."""
-    if isinstance(message, onnx.ModelProto):
-        yield from _tensors(message.graph)
-        for function in message.functions:
-            yield from _tensors(function)
-        return
-    for node in message.node:
-        for attribute in node.attribute:
-            yield from [attribute.t] if attribute.HasField("t") else attribute.tensors
-            for graph in [attribute.g] if attribute.HasField("g") else attribute.graphs:
-                yield from _tensors(graph)

@@ -89,7 +89,7 @@ class Drifted:
     @cached_property
     def file_bytes(self) -> int:
         """What the file of the original takes, about."""
-        return file_bytes(self.original.restore())
+        return file_bytes(self.original.model)
 
 
 @dataclass

@@ -320,8 +320,9 @@ class PassManager:
                 skip = self.rewrites.skip
                 self.kept.append(Kept(step, report.index, first, applied, skip))
             if self.snapshot is before or isinstance(pass_, ComposePass):
-                same = after is not before
-                self.snapshot = after if same else Snapshot(self.model, after=before)
+                if after is before:
+                    after = Snapshot(self.model, after=before)
+                self.snapshot = after
             self._invalidate(pass_)
         if report.verdict is not Verdict.FAILED:
             self.valid.add(pass_.name)
@@ -357,8 +358,9 @@ class PassManager:
             return Change.NONE
         if not before.differs(self.model):
             return Change.NONE
-        for graph in () if is_shipped(type(pass_)) else all_graphs(self.model):
-            topological_order(graph)
+        if not is_shipped(type(pass_)):
+            for graph in all_graphs(self.model):
+                topological_order(graph)
         return Change.COMPUTATION
 
     def recovered(self, original: Snapshot) -> Snapshot:

@@ -9,6 +9,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.errors import EngineError, UnsupportedModelError
+from onnx_passes.graph.walk import all_nodes
 from onnx_passes.runtime import ort_values
 from onnx_passes.runtime.base import Data, Feeds, Outputs
 from onnx_passes.runtime.interface import Interface
@@ -36,10 +37,7 @@ class OrtSession:
         weights: Mapping[str, onnxruntime.OrtValue],
     ) -> None:
         self._interface = Interface(model)
-        graphs = [model.graph, *(function.graph for function in model.functions.values())]
-        self.in_turn = any(
-            node.op_type.startswith(_DRAWING) for graph in graphs for node in graph.all_nodes()
-        )
+        self.in_turn = any(node.op_type.startswith(_DRAWING) for node in all_nodes(model))
         self._types = {output.name: output.type for output in session.get_outputs()}
         self._session: onnxruntime.InferenceSession | None = session
         self._weights: Mapping[str, onnxruntime.OrtValue] = weights

@@ -418,6 +418,16 @@ def test_a_reader_that_goes_away_is_no_error_of_ours(tmp_path, model):
     assert "Traceback" not in done.stderr
 
 
+def run_python(code):
+    """Run a text in a process of its own."""
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+
+
 def test_help_imports_nothing_heavy():
     code = (
         "import sys; sys.argv=['onnx-passes','--help']\n"
@@ -427,10 +437,7 @@ def test_help_imports_nothing_heavy():
         "heavy={'onnx','onnx_ir','onnxscript','onnxruntime','numpy','pydantic','rich','yaml'}\n"
         "print(sorted(heavy & set(sys.modules)), file=sys.stderr)"
     )
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, env=environment
-    )
+    done = run_python(code)
     assert done.stderr.strip() == "[]"
 
 
@@ -442,8 +449,5 @@ def test_what_is_left_is_not_searched_for_garbage_when_the_program_ends():
         "from onnx_passes.cli import main\n"
         "main()"
     )
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, env=environment
-    )
+    done = run_python(code)
     assert (done.returncode, done.stderr.strip()) == (0, "True")

@@ -204,8 +204,8 @@ def _over_budget(
         budget.growth_left -= growth
         return []
     biggest = sorted(sizes, key=lambda value: -sizes[value])
-    saved = itertools.accumulate(sizes[value] for value in biggest)
-    return [v for v, before in zip(biggest, (0, *saved), strict=False) if before < excess]
+    saved = itertools.accumulate((sizes[value] for value in biggest), initial=0)
+    return [v for v, before in zip(biggest, saved, strict=False) if before < excess]
 
 
 def _note_growth(value: ir.Value, tensor: ir.TensorProtocol, plan: Fold) -> None:
