@@ -218,8 +218,8 @@ class Baseline:
                 return
             try:
                 self._first_run(bench)
-            except EngineError:
-                raise error from None
+            except EngineError as second:
+                raise _no_engine(error, bench.engine.name, second) from None
             self.notes.append(f"{reason}; {bench.engine.name} stands in for it")
         if not self.deterministic:
             bench.doubted = True
@@ -289,6 +289,18 @@ class Baseline:
             for check in compare(first, second, Equality())
             if not check.passed
         )
+
+
+def _no_engine(error: EngineError, stand_in: str, second: EngineError) -> EngineError:
+    """Return the error of an original that the engine cannot run, nor the one in its place."""
+    if not isinstance(error, UnsupportedModelError):
+        return error
+    return UnsupportedModelError(
+        f"{error.message}; nor does {stand_in} run it: {second.message}",
+        where=error.where,
+        help="results of this model cannot be compared; --no-verify goes on without, "
+        "and the report says so",
+    )
 
 
 def _left_out(bench: Bench, special: Sequence[tuple[AdversarialFeeds, EngineError]]) -> str:

@@ -241,6 +241,19 @@ def test_the_reference_evaluator_stands_in_and_is_named(cli, tmp_path):
     assert "cannot run the original" in engine["fallback_for"]
 
 
+def test_a_model_that_no_engine_runs_is_told_with_what_both_lack_and_the_way_on(cli, tmp_path):
+    text = """<ir_version: 10, opset_import: ["" : 20, "ai.onnx.preview.training" : 1]>
+    main (float x) => (float y)
+    { i = Identity(x) y = ai.onnx.preview.training.Gradient <xs = ["i"], y = "i"> (i) }"""
+    path = tmp_path / "gradient.onnx"
+    path.write_bytes(onnx.parser.parse_model(text).SerializeToString())
+    done = cli("-c", "cleanup", "-o", "out.onnx", path)
+    assert done.code == 3
+    assert "nor does reference run it" in done.err
+    assert "--no-verify" in done.err
+    assert cli("-c", "cleanup", "-o", "out.onnx", "--no-verify", path).code == 0
+
+
 def test_metrics_gate_and_labels(cli, model, write):
     np.save("a.npy", np.zeros((4, 2), np.float32))
     np.save("b.npy", np.eye(4, 2, dtype=np.float32))

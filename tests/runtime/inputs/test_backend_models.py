@@ -17,7 +17,7 @@ KNOWN_IR_VERSION = 13
 
 OUT_OF_REACH = {
     "node/test_affine_grid_*_expanded": "a size whose elements meet other shapes one by one",
-    "node/test_image_decoder_*": "bytes of a picture; and the evaluator needs Pillow",
+    "node/test_image_decoder_*": "bytes of a picture",
     "node/test_range_*_delta_expanded": "the evaluator fails on a loop of no turn",
     "simple/test_gradient_of_*": "no engine has the operator",
     "real/*": "minutes in the evaluator",
