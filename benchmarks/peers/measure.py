@@ -14,9 +14,9 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 from benchmarks.environments import clean_environment
-from benchmarks.peers.judge import UNTIMED
 from benchmarks.peers.tools import Tool
 
 SECONDS = 900.0
@@ -84,32 +84,45 @@ def measure(
             cell.processor.append(_processor() - before)
             cell.error = error or ("" if target.exists() else "it wrote nothing")
     results = {name: targets[name] for name, c in cells.items() if not c.error}
-    judge(model, results, cells, timed=timed)
+    judge(model, results, cells)
+    if timed:
+        time_inference(model, results, cells)
     if keep is None:
         for place in places.values():
             shutil.rmtree(place, ignore_errors=True)
     return cells
 
 
-def judge(
-    model: Path, results: dict[str, Path], cells: dict[str, Cell], *, timed: bool
-) -> None:
+def judge(model: Path, results: dict[str, Path], cells: dict[str, Cell]) -> None:
     """Fill ``judged`` of each result; a result that ends the process is one that crashes."""
-    command = [sys.executable, "-m", "benchmarks.peers.judge", str(model)]
     for name, path in results.items():
-        said = subprocess.run(
-            [*command, str(path), *([] if timed else [UNTIMED])],
-            capture_output=True,
-            text=True,
-            timeout=JUDGE_SECONDS,
-        )
-        lines = said.stdout.splitlines()
-        if said.returncode or not lines:
-            cells[name].judged = {
-                "fault": f"judging ended with {said.returncode}: {said.stderr[-300:]}"
-            }
-        else:
-            cells[name].judged = json.loads(lines[-1])
+        said, fault = _ask("judge", model, path)
+        cells[name].judged = {"fault": f"judging {fault}"} if fault else said
+
+
+def time_inference(model: Path, results: dict[str, Path], cells: dict[str, Cell]) -> None:
+    """Add the latencies of the results that are right, and of the original, to ``judged``."""
+    right = {name: path for name, path in results.items() if not cells[name].judged["fault"]}
+    said, fault = _ask("latency", model, *right.values())
+    if fault:
+        raise RuntimeError(f"timing inference {fault}")
+    original, again, *others = said
+    for name, taken in zip(right, others, strict=True):
+        cells[name].judged |= {"original_ms": original, "again_ms": again, "ms": taken}
+
+
+def _ask(module: str, *paths: Path) -> tuple[Any, str]:
+    """Return what a module of this package prints, or why it ended without; else empty."""
+    done = subprocess.run(
+        [sys.executable, "-m", f"benchmarks.peers.{module}", *map(str, paths)],
+        capture_output=True,
+        text=True,
+        timeout=JUDGE_SECONDS,
+    )
+    lines = done.stdout.splitlines()
+    if done.returncode or not lines:
+        return None, f"ended with {done.returncode}: {done.stderr[-300:]}"
+    return json.loads(lines[-1]), ""
 
 
 def run(command: Sequence[str], limit: float) -> tuple[float, str]:

@@ -79,6 +79,7 @@ def tables(cache: Path) -> list[str]:
             "",
         ),
         *("### Inference by ONNX Runtime, all optimisations, over the original's", ""),
+        *("Processor seconds of one thread; beside it the original's, measured again.", ""),
         *(*latency(found), ""),
         *("### File size over the original's", "", *sizes(found), ""),
         *("### Results that are wrong, and refusals", "", *faults(found), ""),
@@ -144,24 +145,30 @@ def times(found: list[Row]) -> list[str]:
     ]
 
 
-def _ratios(found: list[Row], key: str, of: str) -> list[str]:
+def _ratios(found: list[Row], key: str, of: str, last: str = "") -> list[str]:
     names = [name for name in NAMES if ", " not in name]
 
-    def ratio(row: Row, name: str) -> str:
+    def ratio(row: Row, name: str, key: str = key) -> str:
         if not row.right(name) or key not in row.cells[name].judged:
             return "-"
         base = row.get(name, of) if of == "original_ms" else row.original[of]
         return f"{row.get(name, key) / base:.3f}"
 
-    lines = _header("model", names)
+    def again(row: Row) -> str:
+        told = (ratio(row, name, last) for name in names)
+        return next((text for text in told if text != "-"), "-")
+
+    lines = _header("model", [*names, "the original again"] if last else names)
     return lines + [
-        f"| {row.name} | {' | '.join(ratio(row, name) for name in names)} |" for row in found
+        f"| {row.name} | {' | '.join(ratio(row, name) for name in names)} |"
+        + (f" {again(row)} |" if last else "")
+        for row in found
     ]
 
 
 def latency(found: list[Row]) -> list[str]:
-    """Return milliseconds over those of the original, timed in turns with it."""
-    return _ratios(found, "ms", "original_ms")
+    """Return milliseconds over those of the original, timed in turns with it, and its own."""
+    return _ratios(found, "ms", "original_ms", "again_ms")
 
 
 def sizes(found: list[Row]) -> list[str]:
