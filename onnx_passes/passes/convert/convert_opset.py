@@ -66,28 +66,39 @@ class ConvertOpset(Transformation):
         Raises:
             PassError: There is no such opset, or nodes have no equivalent in it.
         """
-        newest = onnx.defs.onnx_opset_version()
-        if not 1 <= self.version <= newest:
-            raise PassError(
-                f"convert-opset: there is no opset {self.version}",
-                help=f"the installed onnx knows opsets 1 to {newest}",
-            )
         if all(imports.get("", self.version) == self.version for _, imports in roots(model)):
             return ir.passes.PassResult(model, modified=False)
         # On a copy first: an obstacle must not leave the model half converted.
-        obstacles = _convert(model.clone(), self.version)
-        if obstacles:
-            shown = [f"  {text}" for text in obstacles[:SHOWN]]
-            more = len(obstacles) - len(shown)
-            shown += [f"  and {more} more"] if more else []
-            nodes = "1 node has" if len(obstacles) == 1 else f"{len(obstacles)} nodes have"
-            raise PassError(
-                f"convert-opset: {nodes} no equivalent in opset {self.version}",
-                where="\n".join(shown),
-                help="choose another version, or replace these nodes first",
-            )
-        _convert(model, self.version)
+        convert(model.clone(), self.version)
+        convert(model, self.version)
         return ir.passes.PassResult(model, modified=True)
+
+
+def convert(model: ir.Model, version: int) -> None:
+    """Convert every graph and function of a model.
+
+    Raises:
+        PassError: There is no such opset, or nodes have no equivalent in it; the model is then
+            half converted.
+    """
+    newest = onnx.defs.onnx_opset_version()
+    if not 1 <= version <= newest:
+        raise PassError(
+            f"convert-opset: there is no opset {version}",
+            help=f"the installed onnx knows opsets 1 to {newest}",
+        )
+    obstacles = _convert(model, version)
+    if not obstacles:
+        return
+    shown = [f"  {text}" for text in obstacles[:SHOWN]]
+    more = len(obstacles) - len(shown)
+    shown += [f"  and {more} more"] if more else []
+    nodes = "1 node has" if len(obstacles) == 1 else f"{len(obstacles)} nodes have"
+    raise PassError(
+        f"convert-opset: {nodes} no equivalent in opset {version}",
+        where="\n".join(shown),
+        help="choose another version, or replace these nodes first",
+    )
 
 
 def _convert(model: ir.Model, version: int) -> list[str]:

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-import onnx
 import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.errors import PassError
-from onnx_passes.graph.walk import all_nodes
+from onnx_passes.graph.copy import copy_model
 from onnx_passes.passes.base import Transformation
-from onnx_passes.passes.convert.convert_opset import ConvertOpset
-
-UNUSUAL = (ir.DataType.DOUBLE, ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
-"""Types that engines lack kernels for: ONNX Runtime runs Softsign of double in opset 18."""
+from onnx_passes.passes.convert._loading import refusal
+from onnx_passes.passes.convert.convert_opset import convert
 
 
 @passes.verify.tolerance
@@ -29,9 +26,11 @@ class RaiseOpset(Transformation):
     is a tolerance since engines compute the versions of one operator with different kernels.
 
     Leaves alone: models of that opset or a newer one; models with a node that has no
-    equivalent (a note says which): unlike convert-opset, that is no error. Models with an
-    operator of double or half precision that the standard defines by a function: an engine
-    without a kernel may know that function in one opset only.
+    equivalent (a note says which): unlike convert-opset, that is no error. Models that ONNX
+    Runtime loads as they are and would not load then. It has kernels for some versions of an
+    operator and some types; what it has none for, it computes by the function that the
+    standard defines the operator by, which ends with the opset that changes an operator
+    within it.
 
     Attributes:
         version: The oldest opset that is good enough.
@@ -45,31 +44,21 @@ class RaiseOpset(Transformation):
         """Convert all of the model, or nothing."""
         if model.graph.opset_imports.get("", self.version) >= self.version:
             return ir.passes.PassResult(model, modified=False)
-        held = next((n for n in all_nodes(model) if _hangs_on_function(n, model)), None)
-        if held is not None:
-            what = f"{held.op_type} {held.name or held.outputs[0].name!r}"
-            self.context.notes.append(f"the opset stays: engines may lack a kernel for {what}")
+        obstacle = self._obstacle(model)
+        if obstacle is not None:
+            self.context.notes.append(f"the opset stays: {obstacle}")
             return ir.passes.PassResult(model, modified=False)
-        convert = ConvertOpset(version=self.version)
-        convert.context = self.context
+        convert(model, self.version)
+        return ir.passes.PassResult(model, modified=True)
+
+    def _obstacle(self, model: ir.Model) -> str | None:
+        """Return why a model stays as it is, None if nothing speaks against it."""
+        raised = copy_model(model)
         try:
-            return convert.call(model)
+            convert(raised, self.version)
         except PassError as error:
-            reason = " ".join([error.message, *str(error.where or "").split()])
-            self.context.notes.append(f"the opset stays: {reason}")
-            return ir.passes.PassResult(model, modified=False)
-
-
-def _hangs_on_function(node: ir.Node, model: ir.Model) -> bool:
-    """Whether an engine may run it only by the function that defines it."""
-    if node.domain or all(
-        v.dtype not in UNUSUAL for v in (*node.inputs, *node.outputs) if v is not None
-    ):
-        return False
-    opset = model.graph.opset_imports.get("", 1)
-    try:
-        # onnx's stubs do not know of the bodies.
-        schema: Any = onnx.defs.get_schema(node.op_type, opset, "")
-    except onnx.defs.SchemaError:
-        return False
-    return bool(schema.all_function_opset_versions)
+            return " ".join([error.message, *str(error.where or "").split()])
+        reason = refusal(raised)
+        if reason is None or refusal(model) is not None:
+            return None  # or nothing that ONNX Runtime ran before is lost
+        return f"ONNX Runtime would no longer load the model: {reason}"

@@ -1,7 +1,9 @@
+import numpy as np
 import onnx_ir as ir
 import pytest
 
 from onnx_passes.config.load import config_from_data
+from onnx_passes.passes.convert._loading import refusal
 from onnx_passes.passes.convert.raise_opset import RaiseOpset
 from onnx_passes.pipeline.run import run_pipeline
 
@@ -47,12 +49,75 @@ def test_it_looks_into_subgraphs():
     assert "axes" not in branch[-1].attributes
 
 
-def test_softsign_of_double_still_runs():
-    """ONNX Runtime has no kernel for it, and knows the function in opset 18 only."""
-    old = ir.from_onnx_text(
-        """<ir_version: 10, opset_import: ["" : 18]> m (double[2] x) => (double[2] y)
-        { y = Softsign(x) }"""
+LOST = [
+    pytest.param("double[2] x", "Softsign(x)", 18, 21, id="softsign-of-double"),
+    pytest.param("int64[2] x", "Relu(x)", 18, 21, id="relu-of-int64"),
+    pytest.param("float[2,2,4,4] x", "GlobalLpPool(x)", 20, 22, id="pool-without-kernel"),
+    pytest.param("float[2] x", "RandomNormalLike(x)", 21, 22, id="random-without-kernel"),
+]
+"""What ONNX Runtime 1.31 computes in the one opset and not in the other."""
+
+
+def texts(given, call, opset):
+    header = f'<ir_version: 10, opset_import: ["" : {opset}, "local" : 1]> m '
+    outputs = given.replace(" x", " y")
+    yield header + f"({given}) => ({outputs}) {{ y = {call} }}"
+    yield header + (
+        f"(bool k, {given}) => ({outputs}) {{ y = If(k) <"
+        f" then_branch = g () => ({given.replace(' x', ' t')}) {{ t = {call} }},"
+        f" else_branch = h () => ({given.replace(' x', ' e')}) {{ e = Identity(x) }}> }}"
     )
-    pass_ = RaiseOpset()
-    assert not pass_(old).modified
-    assert "Softsign" in pass_.context.notes[0]
+    yield header + (
+        f"({given}) => ({outputs}) {{ y = local.f(x) }}"
+        f' <domain: "local", opset_import: ["" : {opset}]> f (x) => (y) {{ y = {call} }}'
+    )
+
+
+@pytest.mark.parametrize(("given", "call", "opset", "wanted"), LOST)
+def test_what_onnx_runtime_would_no_longer_load_stays(given, call, opset, wanted):
+    """It has a kernel in one opset only, or knows the function in one only."""
+    for text in texts(given, call, opset):
+        old = ir.from_onnx_text(text)
+        assert refusal(old) is None
+        pass_ = RaiseOpset(version=wanted)
+        assert not pass_(old).modified
+        assert old.graph.opset_imports[""] == opset
+        (note,) = pass_.context.notes
+        assert note.startswith("the opset stays: ONNX Runtime would no longer load")
+        assert call.partition("(")[0] in note
+
+
+@pytest.mark.parametrize("dtype", ["double", "float16", "int32"])
+def test_what_onnx_runtime_has_a_kernel_for_is_raised(dtype):
+    for text in texts(f"{dtype}[2] x", "Relu(x)", 18):
+        old = ir.from_onnx_text(text)
+        assert RaiseOpset()(old).modified
+        assert refusal(old) is None
+
+
+def test_what_onnx_runtime_never_loaded_is_raised():
+    old = ir.from_onnx_text(
+        """<ir_version: 10, opset_import: ["" : 18, "other" : 1]> m (int64[2] x) => (int64[?] y)
+        { t = Relu(x) y = other.Unknown(t) }"""
+    )
+    assert refusal(old) is not None
+    assert RaiseOpset()(old).modified
+
+
+def test_weights_that_are_left_out_do_not_matter():
+    old = ir.from_onnx_text(
+        """<ir_version: 8, opset_import: ["" : 12]> m (float[2,32] x) => (float[2,32] y)
+        { t = MatMul(x, w) u = MatMul(t, v) y = Add(u, c) }"""
+    )
+    weight = ir.tensor(np.zeros([32, 32], np.float32))
+    for name in ("w", "v"):
+        value = old.graph[0 if name == "w" else 1].inputs[1]
+        value.const_value = ir.Tensor(weight.numpy(), name=name)
+        old.graph.initializers.add(value)
+    value = old.graph[2].inputs[1]
+    value.const_value = ir.tensor(np.ones([32], np.float32), name="c")
+    old.graph.initializers.add(value)
+    assert refusal(old) is None
+    assert RaiseOpset()(old).modified
+    assert refusal(old) is None
+    assert old.graph.initializers["w"].const_value.nbytes == 4096

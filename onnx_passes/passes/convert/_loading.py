@@ -1,0 +1,52 @@
+"""Whether ONNX Runtime loads a model: its kernels, and the functions that it knows."""
+
+from __future__ import annotations
+
+import onnx
+import onnx_ir as ir
+
+from onnx_passes.passes._support.proto import light_proto
+
+
+def refusal(model: ir.Model) -> str | None:
+    """Return why ONNX Runtime does not load a model, None if it does.
+
+    It finds a kernel for every node when it loads a model, or puts the function there that
+    the standard defines the operator by. No list of kernels says as much: which function holds
+    in an opset depends on the operators within it.
+
+    Args:
+        model: Any model; its big weights are taken for inputs, so that none is copied.
+    """
+    import onnxruntime as ort
+
+    options = ort.SessionOptions()
+    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.add_session_config_entry("session.disable_prepacking", "1")
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.log_severity_level = 4
+    try:
+        ort.InferenceSession(
+            _weightless(model).SerializeToString(),
+            options,
+            providers=["CPUExecutionProvider"],
+        )
+    except Exception as error:  # each status has a class of its own, with no common one
+        first = next(iter(str(error).splitlines()), type(error).__name__)
+        return first.rpartition(" : ")[2]
+    return None
+
+
+def _weightless(model: ir.Model) -> onnx.ModelProto:
+    proto = light_proto(model, main_graph_only=True)
+    graph = proto.graph
+    given = {value.name for value in graph.input}
+    held = [t for t in graph.initializer if t.data_location != onnx.TensorProto.EXTERNAL]
+    for tensor in graph.initializer:
+        if tensor.data_location == onnx.TensorProto.EXTERNAL and tensor.name not in given:
+            graph.input.append(
+                onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims)
+            )
+    del graph.initializer[:]
+    graph.initializer.extend(held)
+    return proto
