@@ -97,8 +97,8 @@ def test_what_onnx_runtime_has_a_kernel_for_is_raised(dtype):
 
 def test_what_onnx_runtime_never_loaded_is_raised():
     old = ir.from_onnx_text(
-        """<ir_version: 10, opset_import: ["" : 18, "other" : 1]> m (int64[2] x) => (int64[?] y)
-        { t = Relu(x) y = other.Unknown(t) }"""
+        """<ir_version: 10, opset_import: ["" : 18, "other" : 1]>
+        m (int64[2] x) => (int64[2] y) { t = Relu(x) y = other.Unknown(t) }"""
     )
     assert refusal(old) is not None
     assert RaiseOpset()(old).modified
