@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 from functools import partial
 
 import onnx_ir as ir
@@ -13,32 +15,68 @@ from onnx_passes.config.schema import PipelineConfig
 from onnx_passes.contracts import Equality, Tolerance
 from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.verify.models import Recipe
-from onnx_passes.verify.models.trial import Trial, attempt
+from onnx_passes.verify.models.trial import DISPUTED, Trial, attempt
 
 EXACT = ("cleanup", "simplify", "tensorrt")
 """Presets that compute every bit as it was, on one engine, the sign of zero as well."""
 
 
-def faults_of(preset: str, models: Iterable[Recipe]) -> tuple[int, list[str]]:
-    """Return how many models could be judged, and what differs in which, shrunk.
+@dataclass
+class Findings:
+    """What random models showed of a preset.
+
+    Attributes:
+        models: How many there were.
+        unjudged: Why how many could not be judged.
+        fired: How often each rule fired.
+        faults: What differs in which, shrunk.
+        disputed: Those of which the reference evaluator says something else than ONNX Runtime.
+    """
+
+    models: int = 0
+    unjudged: Counter[str] = field(default_factory=Counter)
+    fired: Counter[str] = field(default_factory=Counter)
+    faults: list[str] = field(default_factory=list)
+    disputed: list[str] = field(default_factory=list)
+
+    @property
+    def judged(self) -> int:
+        """How many could be judged."""
+        return self.models - self.unjudged.total()
+
+    def __str__(self) -> str:
+        """Return all counts in one line."""
+        left = "; ".join(f"{count} not: {why}" for why, count in self.unjudged.items())
+        return (
+            f"{self.models} models, {self.judged} judged{f' ({left})' if left else ''}, "
+            f"{len(self.faults)} wrong, {len(self.fired)} rules fired"
+        )
+
+
+def findings_of(preset: str, models: Iterable[Recipe]) -> Findings:
+    """Run a preset on models, and say how many could be judged and what differs.
 
     Args:
         preset: Name of a shipped pipeline.
         models: The models.
     """
-    try_ = trial_of(preset)
-    judged, faults = 0, []
+    found = Findings()
+    try_, quiet = trial_of(preset, found.fired), trial_of(preset, Counter())
     for recipe in models:
         trial = try_(recipe)
-        judged += trial.judged
+        found.models += 1
+        if trial.unjudged is not None:
+            found.unjudged[trial.unjudged] += 1
+        if trial.unjudged == DISPUTED:
+            found.disputed.append(str(recipe))
         if trial.fault is not None:
-            small = recipe.shrunk(lambda r: try_(r).fault is not None)
-            faults.append(f"{small}: {try_(small).fault}")
-    return judged, faults
+            small = recipe.shrunk(lambda r: quiet(r).fault is not None)
+            found.faults.append(f"{small}: {quiet(small).fault}")
+    return found
 
 
-def trial_of(preset: str) -> partial[Trial]:
-    """Return what runs a preset on the model of a recipe and compares."""
+def trial_of(preset: str, fired: Counter[str]) -> partial[Trial]:
+    """Return what runs a preset on the model of a recipe, counts rules and compares."""
     settings = load_config(preset, ["verify=false", "reproducers=false"])
     exact = preset in EXACT
     allowed = {
@@ -46,7 +84,7 @@ def trial_of(preset: str) -> partial[Trial]:
     }
     return partial(
         attempt,
-        transform=partial(_transformed, settings=settings),
+        transform=partial(_transformed, settings=settings, fired=fired),
         contract=Equality() if exact else Tolerance(),
         allowed=frozenset(allowed),
         negative_zero=exact,
@@ -54,7 +92,8 @@ def trial_of(preset: str) -> partial[Trial]:
     )
 
 
-def _transformed(model: ir.Model, settings: PipelineConfig) -> ir.Model:
+def _transformed(model: ir.Model, settings: PipelineConfig, fired: Counter[str]) -> ir.Model:
     run = run_pipeline(model, settings)
+    fired.update(rewrite.rule for step in run.report.passes for rewrite in step.rewrites)
     run.raise_for_failure()
     return run.model

@@ -16,8 +16,8 @@ class LowerGlobalMaxPool(GlobalPool):
     After:  ``ReduceMax(x)`` over all axes but the first two
 
     Sound because this is how the operator is defined. Half precision is computed in single
-    precision. The contract is a tolerance: minus infinity is a maximum for some engines, and
-    for some it is not.
+    precision. The contract is a tolerance: of nothing but minus infinity the maximum is minus
+    infinity, and ONNX Runtime's kernel for single precision gives the lowest finite number.
 
     Leaves alone: nodes without ``assume_no_nan``; those whose type or rank is not known, as in
     functions; inputs without spatial axes, and those in which one is empty.

@@ -21,8 +21,9 @@ class LowerMaxPool(WindowPool):
     After:  ``ReduceMax(Gather(Pad(x), windows))`` along each spatial axis, one after the other
 
     Sound because the maximum over a box is that of the maxima along its axes. Padding is the
-    lowest number of the type. The contract is a tolerance: minus infinity is a maximum for
-    some engines, and for some it is not.
+    lowest number of the type. The contract is a tolerance: of nothing but minus infinity the
+    maximum is minus infinity, and some kernels (ONNX Runtime's for single precision, of most
+    windows) give the lowest finite number.
 
     Leaves alone: floats without ``assume_no_nan``; nodes whose indices are read; inputs whose
     type or spatial sizes are not known, as in functions; what is empty; windows of nothing but

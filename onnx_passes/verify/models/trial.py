@@ -12,9 +12,10 @@ from onnx_passes.contracts import Equality, Tolerance
 from onnx_passes.errors import EngineError, OnnxPassesError, PassError, ReferenceDataError
 from onnx_passes.graph.text import canonical_lines
 from onnx_passes.graph.walk import all_graphs
-from onnx_passes.runtime.base import Feeds, Outputs
+from onnx_passes.runtime.base import Data, Feeds, Outputs
 from onnx_passes.runtime.inputs import generate
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
+from onnx_passes.runtime.reference import ReferenceEngine
 from onnx_passes.verify.compare import compare
 from onnx_passes.verify.interface import compare_interfaces, interface_of
 from onnx_passes.verify.models.recipe import Recipe
@@ -23,6 +24,9 @@ from onnx_passes.verify.structure import check_structure
 
 Transform = Callable[[ir.Model], ir.Model]
 SAMPLES = 2
+INVALID = "the model is not valid"
+NOT_RUN = "ONNX Runtime does not run the model"
+DISPUTED = "the reference evaluator sides with the result against the original on ONNX Runtime"
 
 
 @dataclass(frozen=True)
@@ -30,8 +34,10 @@ class Trial:
     """What one model showed.
 
     Attributes:
-        judged: Whether the model could be judged: it is valid, and the engine runs it.
+        judged: Whether the model could be judged: it is valid, the engine runs it, and what it
+            gives for the original is not in dispute (see :func:`is_disputed`).
         changed: Whether the transformation changed it.
+        unjudged: Why it could not be judged, in one sentence; None where it was.
         refused: Whether the transformation said that it cannot do it, by a PassError.
         fault: What was broken, in one sentence; None where nothing was.
         before: The model, as text.
@@ -43,6 +49,7 @@ class Trial:
 
     judged: bool
     changed: bool = False
+    unjudged: str | None = field(default=None, kw_only=True)
     refused: bool = field(default=False, kw_only=True)
     fault: str | None = None
     before: str = ""
@@ -73,12 +80,12 @@ def attempt(
     """
     model = recipe.model()
     if check_structure(model):
-        return Trial(judged=False)
+        return Trial(judged=False, unjudged=INVALID)
     try:
         samples = generate(model, seed=recipe.seed % 1000, samples=SAMPLES)
         expected = _run(model, samples)
     except (EngineError, ReferenceDataError):
-        return Trial(judged=False)
+        return Trial(judged=False, unjudged=NOT_RUN)
     before, kept = _text(model), Snapshot(model)
 
     def faulty(reason: str, after: str = "", feeds: Feeds | None = None) -> Trial:
@@ -101,9 +108,13 @@ def attempt(
         return faulty(broken, _unsure_text(result))
     text, changed = _text(result), kept.change(result) is not Change.NONE
     if changed:
-        wrong = _values(result, samples, expected, contract or Equality(), negative_zero)
-        if wrong is not None:
-            return faulty(wrong[0], text, wrong[1])
+        found = _values(
+            model, result, samples, expected, contract or Equality(), negative_zero
+        )
+        if found is not None and found.disputed:
+            return Trial(False, True, None, before, text, unjudged=DISPUTED)
+        if found is not None:
+            return faulty(found.reason, text, found.feeds)
     return Trial(True, changed, None, before, text)
 
 
@@ -122,28 +133,80 @@ def _structure(before: ir.Model, after: ir.Model, allowed: frozenset[str]) -> st
     return faults[0] if faults else None
 
 
+@dataclass(frozen=True)
+class _Difference:
+    """Something that the result computes differently."""
+
+    reason: str
+    feeds: Feeds
+    disputed: bool = False
+
+
 def _values(
+    original: ir.Model,
     model: ir.Model,
     samples: Sequence[Feeds],
     expected: Sequence[Outputs],
     contract: Equality | Tolerance,
     negative_zero: bool,
-) -> tuple[str, Feeds] | None:
-    """Return what is wrong, and the inputs on which it is."""
+) -> _Difference | None:
+    """Return what differs: a fault before what is in dispute."""
     wanted = {str(value.name) for value in model.graph.inputs}
     names = [str(value.name) for value in model.graph.outputs]
     fed: list[Feeds] = [{k: v for k, v in feeds.items() if k in wanted} for feeds in samples]
     try:
         produced = _run(model, fed)
     except EngineError as error:
-        return f"the result does not run: {error.message}", samples[0]
+        return _Difference(f"the result does not run: {error.message}", samples[0])
+    found = None
     for feeds, old, new in zip(samples, expected, produced, strict=True):
         # By position: where a pass may rename outputs, their order is what stays.
         known = dict(zip(names, old.values(), strict=False))
-        for check in compare(known, new, contract, negative_zero=negative_zero):
-            if not check.passed and check.output not in _rounded(known, new, contract):
-                return f"{check.output}: {check.reason}", feeds
-    return None
+        checks = compare(known, new, contract, negative_zero=negative_zero)
+        rounded = _rounded(known, new, contract)
+        wrong = [c for c in checks if not c.passed and c.output not in rounded]
+        if not wrong:
+            continue
+        third = dict(zip(names, _by_reference(original, feeds), strict=False))
+        for check in wrong:
+            disputed = is_disputed(check.output, known, new, third, contract)
+            found = _Difference(f"{check.output}: {check.reason}", feeds, disputed)
+            if not disputed:
+                return found
+    return found
+
+
+def is_disputed(
+    output: str, old: Outputs, new: Outputs, third: Outputs, contract: Equality | Tolerance
+) -> bool:
+    """Whether the reference evaluator contradicts the engine about the original.
+
+    No result can be right by both then. One that is right by neither is not in dispute.
+
+    Args:
+        output: What differs.
+        old: What the engine gives for the original.
+        new: What it gives for the result.
+        third: What the reference evaluator gives for the original.
+        contract: What the transformation promises.
+    """
+    if not all(output in side for side in (old, new, third)):
+        return False
+
+    def agree(one: Outputs, other: Outputs) -> bool:
+        checks = compare({output: one[output]}, {output: other[output]}, contract)
+        return all(check.passed for check in checks)
+
+    return agree(third, new) and not agree(third, old)
+
+
+def _by_reference(model: ir.Model, feeds: Feeds) -> Sequence[Data]:
+    """Return the outputs by the reference evaluator, none where it cannot compute them."""
+    try:
+        with ReferenceEngine().prepare(model) as session:
+            return list(session.run(feeds).values())
+    except EngineError:
+        return []
 
 
 def _rounded(known: Outputs, new: Outputs, contract: Equality | Tolerance) -> set[str]:

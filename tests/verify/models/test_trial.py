@@ -1,15 +1,18 @@
 """A transformation that is wrong on some model is found; a right one is not accused."""
 
+import numpy as np
 import onnx_ir as ir
 import pytest
 
 from onnx_passes.contracts import Equality, Tolerance
 from onnx_passes.graph.walk import all_graphs, topological_order
+from onnx_passes.passes.annotation.shape_inference import ShapeInference
 from onnx_passes.passes.cleanup.topological_sort import TopologicalSort
 from onnx_passes.passes.eliminate.eliminate_identity import EliminateIdentity
+from onnx_passes.passes.lowering.lower_max_pool import LowerMaxPool
 from onnx_passes.verify.models import recipes
 from onnx_passes.verify.models.fuzz_pass import fuzz_pass
-from onnx_passes.verify.models.trial import attempt
+from onnx_passes.verify.models.trial import DISPUTED, attempt, is_disputed
 
 
 def right(model):
@@ -72,6 +75,52 @@ def test_a_sum_of_half_precision_that_cancels_keeps_the_rounding_of_its_terms():
     assert attempt(Half(), one_rounding, contract=Tolerance()).fault is None
     assert attempt(Half(), one_rounding, contract=Equality()).fault is not None
     assert "more than the tolerance" in attempt(Half(), wrong, contract=Tolerance()).fault
+
+
+class Lowest:
+    """Stands for a recipe: of -inf, ONNX Runtime's MaxPool makes the lowest finite number."""
+
+    seed = 1
+    text = """<ir_version: 8, opset_import: ["" : 18]>
+        g (float[1,1,6] x) => (float[1,1,4] y) {
+        i = Constant<value_float=-inf>() t = Add(x, i)
+        y = MaxPool<kernel_shape = [3]>(t) }"""
+
+    def model(self):
+        return ir.from_onnx_text(self.text)
+
+
+def test_windows_of_minus_infinity_are_in_dispute_where_the_result_is_as_the_standard_says():
+    def lowered(model):
+        ShapeInference()(model)
+        result = LowerMaxPool(assume_no_nan=True)(model)
+        assert result.modified
+        return result.model
+
+    trial = attempt(Lowest(), lowered, contract=Tolerance())
+    assert (trial.judged, trial.unjudged, trial.fault) == (False, DISPUTED, None)
+
+
+@pytest.mark.parametrize("wrong", ["Neg(s)", "Max(s, n)"])
+def test_what_no_engine_gives_is_a_fault_in_spite_of_the_dispute(wrong):
+
+    def other(model):
+        return ir.from_onnx_text(
+            Lowest.text.replace("y = M", "s = M").replace(
+                "(t) }", f"(t) n = Constant<value_float=-7.0>() y = {wrong} }}"
+            )
+        )
+
+    trial = attempt(Lowest(), other, contract=Tolerance())
+    assert trial.judged
+    assert trial.fault is not None
+
+
+def test_what_the_reference_evaluator_sees_as_the_engine_does_is_not_in_dispute():
+    third = {"y": np.float32([1.0])}
+    assert not is_disputed("y", third, {"y": np.float32([2.0])}, third, Tolerance())
+    assert not is_disputed("y", third, {"y": np.float32([2.0])}, {}, Tolerance())
+    assert is_disputed("y", {"y": np.float32([2.0])}, third, third, Tolerance())
 
 
 def test_one_model_in_eight_has_its_nodes_out_of_order():
