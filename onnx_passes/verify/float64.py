@@ -1,9 +1,9 @@
 """A model evaluated in double precision, node by node: what float32 results are held against.
 
 Every number of 16 or 32 bits becomes one of 64. ONNX Runtime computes each node that it has a
-double kernel for, which is asked of it; convolutions are computed here; onnx's reference
-evaluator takes what is left; and what that cannot do either is computed in single precision,
-and counted.
+double kernel for, which is asked of it; convolutions and global maxima are computed here;
+onnx's reference evaluator takes what is left; and what that cannot do either is computed in
+single precision, and counted.
 """
 
 from __future__ import annotations
@@ -148,6 +148,10 @@ class _Step:
         operator = self.wide.op_type
         if self.wide.domain == "" and operator == "Conv":
             return [convolve(self.wide, fed)]
+        if self.wide.domain == "" and operator == "GlobalMaxPool":
+            (image,) = (np.asarray(data) for data in fed.values())
+            axes = tuple(range(2, image.ndim))
+            return [image.max(axis=axes, keepdims=True, initial=-np.inf)]
         try:
             return self._engine(self.wide, fed)
         except Exception as error:

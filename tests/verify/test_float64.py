@@ -36,6 +36,19 @@ def test_a_perceptron_is_what_numpy_computes():
     np.testing.assert_allclose(y, np.tanh(x.astype(float) @ w + np.float32(0.1)), 1e-14)
 
 
+@pytest.mark.parametrize("shape", ["1,2,3", "1,2,3,2", "1,2,3,1,2"])
+def test_a_global_maximum_of_nothing_but_minus_infinity_is_minus_infinity(shape):
+    """ONNX Runtime has a kernel for single precision only, which gives the lowest number."""
+    ones = ",".join(["1", "2", *["1"] * (shape.count(",") - 1)])
+    model = parse(f"(float[{shape}] x) => (float[{ones}] y) {{ y = GlobalMaxPool(x) }}")
+    x = RNG.standard_normal([int(size) for size in shape.split(",")]).astype(np.float32)
+    x[:, 1] = -np.inf
+    found = evaluate(model, [{"x": x}])
+    wanted = x.max(axis=tuple(range(2, x.ndim)), keepdims=True)
+    np.testing.assert_array_equal(found.outputs[0]["y"], wanted)
+    assert not found.single
+
+
 def test_a_cast_to_fewer_bits_rounds_nothing():
     model = parse("(float[2] x) => (float[2] y) { h = Cast<to = 10>(x) y = Cast<to = 1>(h) }")
     x = np.float32([1 / 3, 70000])

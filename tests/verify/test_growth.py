@@ -58,6 +58,23 @@ def test_nan_infinity_shapes_and_integers_are_compared_as_always():
         assert not found.passed
 
 
+@pytest.mark.parametrize(
+    ("truth", "new", "right"),
+    [
+        ([1, -np.inf, np.inf], [1, -np.inf, np.inf], True),
+        ([1, -np.inf, np.inf], [1, -np.inf, -np.inf], False),
+        ([1, -np.inf, np.inf], [1, np.inf, np.inf], False),
+        ([1, -3e38, np.inf], [1, -np.inf, np.inf], False),
+    ],
+)
+def test_an_infinity_that_the_truth_has_too_is_right(truth, new, right):
+    """Of nothing but -inf, ONNX Runtime's MaxPool gives the lowest number."""
+    old = np.float32([1, np.finfo(np.float32).min, np.inf])
+    exact = {"y": np.float64(truth)}
+    (found,) = error_growth({"y": old}, {"y": np.float32(new)}, exact, 1e9)
+    assert found.passed == right
+
+
 def test_two_results_that_are_alike_have_errors_that_are_alike_below_the_floor_too():
     exact = {"y": np.full(1000, 0.5)}
     near = exact["y"].astype(np.float32)
