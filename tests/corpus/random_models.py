@@ -15,7 +15,8 @@ from onnx_passes.config.schema import PipelineConfig
 from onnx_passes.contracts import Equality, Tolerance
 from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.verify.models import Recipe
-from onnx_passes.verify.models.trial import DISPUTED, Trial, attempt
+from onnx_passes.verify.models.dispute import DISPUTED
+from onnx_passes.verify.models.trial import Trial, attempt
 
 EXACT = ("cleanup", "simplify", "tensorrt")
 """Presets that compute every bit as it was, on one engine, the sign of zero as well."""
@@ -30,7 +31,7 @@ class Findings:
         unjudged: Why how many could not be judged.
         fired: How often each rule fired.
         faults: What differs in which, shrunk.
-        disputed: Those of which the reference evaluator says something else than ONNX Runtime.
+        disputed: Those about which engines disagree before the preset has done anything.
     """
 
     models: int = 0

@@ -12,12 +12,12 @@ from onnx_passes.contracts import Equality, Tolerance
 from onnx_passes.errors import EngineError, OnnxPassesError, PassError, ReferenceDataError
 from onnx_passes.graph.text import canonical_lines
 from onnx_passes.graph.walk import all_graphs
-from onnx_passes.runtime.base import Data, Feeds, Outputs
+from onnx_passes.runtime.base import Feeds, Outputs
 from onnx_passes.runtime.inputs import generate
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
-from onnx_passes.runtime.reference import ReferenceEngine
 from onnx_passes.verify.compare import compare
 from onnx_passes.verify.interface import compare_interfaces, interface_of
+from onnx_passes.verify.models.dispute import DISPUTED, is_disputed, other_opinion
 from onnx_passes.verify.models.recipe import Recipe
 from onnx_passes.verify.snapshot import Change, Snapshot
 from onnx_passes.verify.structure import check_structure
@@ -26,7 +26,6 @@ Transform = Callable[[ir.Model], ir.Model]
 SAMPLES = 2
 INVALID = "the model is not valid"
 NOT_RUN = "ONNX Runtime does not run the model"
-DISPUTED = "the reference evaluator sides with the result against the original on ONNX Runtime"
 
 
 @dataclass(frozen=True)
@@ -167,46 +166,13 @@ def _values(
         wrong = [c for c in checks if not c.passed and c.output not in rounded]
         if not wrong:
             continue
-        third = dict(zip(names, _by_reference(original, feeds), strict=False))
+        third = dict(zip(names, other_opinion(original, feeds), strict=False))
         for check in wrong:
             disputed = is_disputed(check.output, known, new, third, contract)
             found = _Difference(f"{check.output}: {check.reason}", feeds, disputed)
             if not disputed:
                 return found
     return found
-
-
-def is_disputed(
-    output: str, old: Outputs, new: Outputs, third: Outputs, contract: Equality | Tolerance
-) -> bool:
-    """Whether the reference evaluator contradicts the engine about the original.
-
-    No result can be right by both then. One that is right by neither is not in dispute.
-
-    Args:
-        output: What differs.
-        old: What the engine gives for the original.
-        new: What it gives for the result.
-        third: What the reference evaluator gives for the original.
-        contract: What the transformation promises.
-    """
-    if not all(output in side for side in (old, new, third)):
-        return False
-
-    def agree(one: Outputs, other: Outputs) -> bool:
-        checks = compare({output: one[output]}, {output: other[output]}, contract)
-        return all(check.passed for check in checks)
-
-    return agree(third, new) and not agree(third, old)
-
-
-def _by_reference(model: ir.Model, feeds: Feeds) -> Sequence[Data]:
-    """Return the outputs by the reference evaluator, none where it cannot compute them."""
-    try:
-        with ReferenceEngine().prepare(model) as session:
-            return list(session.run(feeds).values())
-    except EngineError:
-        return []
 
 
 def _rounded(known: Outputs, new: Outputs, contract: Equality | Tolerance) -> set[str]:

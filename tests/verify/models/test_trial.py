@@ -11,8 +11,9 @@ from onnx_passes.passes.cleanup.topological_sort import TopologicalSort
 from onnx_passes.passes.eliminate.eliminate_identity import EliminateIdentity
 from onnx_passes.passes.lowering.lower_max_pool import LowerMaxPool
 from onnx_passes.verify.models import recipes
+from onnx_passes.verify.models.dispute import DISPUTED, is_disputed, other_opinion
 from onnx_passes.verify.models.fuzz_pass import fuzz_pass
-from onnx_passes.verify.models.trial import DISPUTED, attempt, is_disputed
+from onnx_passes.verify.models.trial import attempt
 
 
 def right(model):
@@ -114,6 +115,33 @@ def test_what_no_engine_gives_is_a_fault_in_spite_of_the_dispute(wrong):
     trial = attempt(Lowest(), other, contract=Tolerance())
     assert trial.judged
     assert trial.fault is not None
+
+
+CALLS = """<ir_version: 9, opset_import: ["" : 18, "local" : 1]>
+    g (float[1,1,6] x) => (float[1,1,4] y, float[1,1,6] z) { z = local.f(x)
+    i = Constant<value_float=-inf>() t = Add(x, i) y = MaxPool<kernel_shape = [3]>(t) }
+    <domain: "local", opset_import: ["" : 18]>
+    f <slope: float = 0.5> (a) => (b) { b = LeakyRelu<alpha: float = @slope>(a) }"""
+
+
+def test_the_other_opinion_knows_defaults_of_functions():
+    model = ir.from_onnx_text(CALLS)
+    x = np.full([1, 1, 6], -1, np.float32)
+    y, z = other_opinion(model, {"x": x})
+    np.testing.assert_array_equal(y, np.full([1, 1, 4], -np.inf, np.float32))
+    np.testing.assert_array_equal(z, x / 2)
+    assert model.functions
+
+
+def test_what_the_reference_evaluator_cannot_compute_is_computed_in_double_precision():
+    model = ir.from_onnx_text(
+        """<ir_version: 8, opset_import: ["" : 18]>
+        g (float[1,1,6] x) => (float[1,1,6] y) {
+        y = MaxPool<kernel_shape = [3], pads = [1, 1]>(x) }"""
+    )
+    (y,) = other_opinion(model, {"x": np.full([1, 1, 6], -np.inf, np.float32)})
+    np.testing.assert_array_equal(y, np.full([1, 1, 6], -np.inf, np.float32))
+    assert y.dtype == np.float32
 
 
 def test_what_the_reference_evaluator_sees_as_the_engine_does_is_not_in_dispute():
