@@ -8,6 +8,12 @@ import onnx_ir as ir
 from onnx_passes.passes._support.proto import light_proto
 
 
+def lost(before: ir.Model, after: ir.Model) -> str | None:
+    """Return why ONNX Runtime loads a model no longer, None if it does or never did."""
+    reason = refusal(after)
+    return None if reason is None or refusal(before) is not None else reason
+
+
 def refusal(model: ir.Model) -> str | None:
     """Return why ONNX Runtime does not load a model, None if it does.
 

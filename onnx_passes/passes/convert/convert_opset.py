@@ -22,6 +22,7 @@ from onnx_passes.passes.convert._down import DOWN
 from onnx_passes.passes.convert._down_legacy import DOWN_LEGACY
 from onnx_passes.passes.convert._edit import CannotConvertError, Edit
 from onnx_passes.passes.convert._legacy import LEGACY
+from onnx_passes.passes.convert._loading import lost
 from onnx_passes.passes.convert._up import UP
 from onnx_passes.passes.replace import Namer
 
@@ -48,7 +49,8 @@ class ConvertOpset(Transformation):
     versions of one operator with different kernels.
 
     Leaves alone: nodes whose operator is the same in both opsets. A node without an equivalent
-    is an error that says why; then the model stays as it was.
+    is an error that says why; then the model stays as it was. A model that ONNX Runtime loads
+    in the old opset only is converted, and a note says what it lacks.
 
     Attributes:
         version: The opset wanted.
@@ -69,7 +71,11 @@ class ConvertOpset(Transformation):
         if all(imports.get("", self.version) == self.version for _, imports in roots(model)):
             return ir.passes.PassResult(model, modified=False)
         # On a copy first: an obstacle must not leave the model half converted.
-        convert(model.clone(), self.version)
+        converted = model.clone()
+        convert(converted, self.version)
+        reason = lost(model, converted)
+        if reason is not None:
+            self.context.notes.append(f"ONNX Runtime no longer loads the model: {reason}")
         convert(model, self.version)
         return ir.passes.PassResult(model, modified=True)
 

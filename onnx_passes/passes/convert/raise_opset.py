@@ -10,7 +10,7 @@ from onnx_passes import passes
 from onnx_passes.errors import PassError
 from onnx_passes.graph.copy import copy_model
 from onnx_passes.passes.base import Transformation
-from onnx_passes.passes.convert._loading import refusal
+from onnx_passes.passes.convert._loading import lost
 from onnx_passes.passes.convert.convert_opset import convert
 
 
@@ -58,7 +58,5 @@ class RaiseOpset(Transformation):
             convert(raised, self.version)
         except PassError as error:
             return " ".join([error.message, *str(error.where or "").split()])
-        reason = refusal(raised)
-        if reason is None or refusal(model) is not None:
-            return None  # or nothing that ONNX Runtime ran before is lost
-        return f"ONNX Runtime would no longer load the model: {reason}"
+        reason = lost(model, raised)
+        return reason and f"ONNX Runtime would no longer load the model: {reason}"

@@ -402,3 +402,16 @@ def test_leaves_alone(leaves_alone):
     leaves_alone(
         ConvertOpset(version=13), text(13, "(float[2] x) => (float[2] y) { y = Exp(x) }")
     )
+
+
+def test_what_onnx_runtime_no_longer_loads_is_noted():
+    """It computes Relu of int64 by its function, which ends with opset 18."""
+    model = ir.from_onnx_text(
+        """<ir_version: 8, opset_import: ["" : 18]> m (int64[2] x) => (int64[2] y)
+        { y = Relu(x) }"""
+    )
+    pass_ = ConvertOpset(version=21)
+    assert pass_(model).modified
+    (note,) = pass_.context.notes
+    assert note.startswith("ONNX Runtime no longer loads the model: ")
+    assert "Relu" in note
