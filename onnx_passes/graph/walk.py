@@ -17,6 +17,7 @@ from onnx_passes.io.contents import (
 from onnx_passes.io.order import captured_values, cycle_error, topological_order
 
 __all__ = [
+    "GROWTH",
     "all_graphs",
     "all_nodes",
     "all_tensors",
@@ -30,13 +31,18 @@ __all__ = [
     "node_count",
     "operator_histogram",
     "subgraphs_of",
+    "tensor_growth",
     "topological_order",
+    "ungrown_bytes",
     "weight_bytes",
 ]
 
 
-_PORT, _CONSTANT, _ATTRIBUTE = 24, 16, 10
-"""Bytes of an input or output, a constant, an attribute, besides names and data."""
+_PORT, _CONSTANT, _ATTRIBUTE, _METADATA = 24, 16, 10, 6
+"""Bytes of a port, a constant, an attribute, a property, besides names and data."""
+
+GROWTH = "onnx_passes.growth"
+"""Metadata of a constant that was folded: the bytes by which the model grew."""
 
 
 def node_count(model: ir.Model) -> int:
@@ -62,11 +68,25 @@ def file_bytes(model: ir.Model) -> int:
     return found + weight_bytes(model)
 
 
+def ungrown_bytes(model: ir.Model) -> int:
+    """Estimate the bytes of a model's file, less what folding has made it grow by so far."""
+    return file_bytes(model) - sum(tensor_growth(tensor) for tensor in all_tensors(model))
+
+
+def tensor_growth(tensor: ir.TensorProtocol) -> int:
+    """Return the bytes by which folding a constant has made the model bigger."""
+    noted = getattr(tensor, "metadata_props", {}).get(GROWTH, "")
+    return int(noted) if noted.isdecimal() else 0
+
+
 def node_bytes(node: ir.Node) -> int:
     """Estimate the bytes of a node, its subgraphs and tensors left out."""
     values = sum(2 + _length(value) for value in (*node.inputs, *node.outputs))
     named = 6 + len(node.op_type) + len(node.domain) + len(node.name or "")
-    return named + values + sum(_ATTRIBUTE + len(name) for name in node.attributes)
+    # Exporters tell where each node comes from: that may be most of a small file.
+    told = sum(_METADATA + len(key) + len(text) for key, text in node.metadata_props.items())
+    told += len(node.doc_string or "")
+    return named + values + told + sum(_ATTRIBUTE + len(name) for name in node.attributes)
 
 
 def constant_bytes(name: str) -> int:

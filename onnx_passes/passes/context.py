@@ -94,7 +94,8 @@ class PassContext:
         rewrites: Budget and record of rewrites, shared by all passes of a pipeline.
         analyses: Results of analyses that still hold, by pass name.
         notes: Sentences for the report.
-        file_bytes: What the file of the original takes, about; None if there is none.
+        file_bytes: What the file of the original takes, about, less what folding has made it
+            grow by in earlier runs; None if there is no original.
     """
 
     rewrites: Rewrites = field(default_factory=Rewrites)

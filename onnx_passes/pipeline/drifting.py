@@ -20,7 +20,7 @@ from onnx_passes.config.resolve import PassStep
 from onnx_passes.config.schema import PipelineConfig
 from onnx_passes.contracts import Tolerance
 from onnx_passes.errors import EngineError, OnnxPassesError
-from onnx_passes.graph.walk import file_bytes
+from onnx_passes.graph.walk import ungrown_bytes
 from onnx_passes.passes.context import Application, PassContext, Rewrites
 from onnx_passes.passes.patterns import describe
 from onnx_passes.pipeline.baseline import Bench
@@ -88,8 +88,8 @@ class Drifted:
 
     @cached_property
     def file_bytes(self) -> int:
-        """What the file of the original takes, about."""
-        return file_bytes(self.original.model)
+        """What the file of the original takes, about, less what was folded into it."""
+        return ungrown_bytes(self.original.model)
 
 
 @dataclass

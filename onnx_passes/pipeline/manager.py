@@ -15,9 +15,9 @@ from onnx_passes.config.steps import Repeat
 from onnx_passes.errors import FixpointError, OnnxPassesError, PassError, VerificationError
 from onnx_passes.graph.walk import (
     all_graphs,
-    file_bytes,
     node_count,
     topological_order,
+    ungrown_bytes,
     weight_bytes,
 )
 from onnx_passes.passes.base import ALL, Analysis, Pass, is_shipped
@@ -73,7 +73,7 @@ class PassManager:
 
     def __post_init__(self) -> None:
         self.plain = self.config.plain()
-        self.file_bytes = file_bytes(self.model)
+        self.file_bytes = ungrown_bytes(self.model)
         self.reset()
 
     def reset(self) -> None:

@@ -9,16 +9,20 @@ from dataclasses import dataclass, field
 
 import onnx_ir as ir
 
-from onnx_passes.graph.walk import all_tensors, constant_bytes, file_bytes, node_bytes
+from onnx_passes.graph.walk import (
+    GROWTH,
+    all_tensors,
+    constant_bytes,
+    node_bytes,
+    tensor_growth,
+    ungrown_bytes,
+)
 from onnx_passes.passes._support.edit import discard
 from onnx_passes.passes._support.scopes import nodes_within
 from onnx_passes.passes._support.tensors import constant_of, constant_tensor
 from onnx_passes.passes.folding._candidates import estimated_bytes
 from onnx_passes.passes.folding._evaluate import Evaluation
 from onnx_passes.passes.folding._install import install
-
-GROWTH = "onnx_passes.growth"
-"""Metadata of a constant that was folded: the bytes by which the model grew."""
 
 NOTED = 1024
 """Bytes from which on growth is noted: less is the size of a node."""
@@ -52,20 +56,15 @@ class Budget:
             size_limit: Bytes of one new constant that replaces no bigger ones.
             growth_limit: Bytes by which any model may grow.
             share: The share of its weights by which a model may grow, if that is more.
-            original: Bytes of the file of the original, about: what passes have saved of them
-                may be used.
+            original: Bytes of the file of the original, about, without what earlier runs have
+                folded: what passes have saved of them may be used.
         """
         tensors = {id(tensor): tensor for tensor in all_tensors(model)}.values()
-        grown = sum(map(_growth, tensors))
+        grown = sum(map(tensor_growth, tensors))
         weights = sum(tensor.nbytes for tensor in tensors) - grown
         allowed = max(growth_limit, int(share * weights))
-        saved = 0 if original is None else original - file_bytes(model) + grown
+        saved = 0 if original is None else original - ungrown_bytes(model)
         return cls(size_limit, allowed + max(0, saved) - grown)
-
-
-def _growth(tensor: ir.TensorProtocol) -> int:
-    noted = getattr(tensor, "metadata_props", {}).get(GROWTH, "")
-    return int(noted) if noted.isdecimal() else 0
 
 
 @dataclass
@@ -81,6 +80,9 @@ class Fold:
     nodes: Sequence[ir.Node]
     named: AbstractSet[str]
     kept: set[ir.Node] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self.members = frozenset(self.nodes)
 
     @property
     def folded(self) -> list[ir.Node]:
@@ -112,13 +114,16 @@ class Fold:
 
     def cone(self, value: ir.Value) -> list[ir.Node]:
         """Return the folded nodes that a value is computed by."""
-        wanted = {value}
-        found = []
-        for node in reversed(self.folded):
-            if wanted.intersection(node.outputs):
-                found.append(node)
-                wanted.update(v for n in nodes_within(node) for v in n.inputs if v is not None)
-        return found
+        found: dict[ir.Node, None] = {}
+        pending = [value.producer()]
+        while pending:
+            node = pending.pop()
+            if node is None or node in found or node not in self.members or node in self.kept:
+                continue
+            found[node] = None
+            read = (v for inner in nodes_within(node) for v in inner.inputs if v is not None)
+            pending.extend(v.producer() for v in read)
+        return list(found)
 
 
 def fold(
@@ -190,10 +195,11 @@ def _has_shape(tensor: ir.TensorProtocol, shape: ir.Shape | None) -> bool:
 def _over_budget(
     frontier: Sequence[ir.Value], plan: Fold, evaluation: Evaluation, budget: Budget
 ) -> list[ir.Value]:
-    """Return the biggest results if all are too much, and take the sum off if not.
+    """Return the results that add most if all are too much, and take the sum off if not.
 
     What a node that stays had read stays as well, so that leaving results out saves at most
-    their bytes: of the biggest as many go at once as are needed for sure.
+    their bytes: as many go at once as are needed for sure. Those that are no bigger than what
+    they replace stay, unless constants that several read are all that can be left.
     """
     sizes = {v: t.nbytes for v in frontier if (t := evaluation.results[v]) is not None}
     growth = sum(sizes.values()) - sum(plan.freed(plan.folded).values())
@@ -203,15 +209,17 @@ def _over_budget(
     if excess <= 0:
         budget.growth_left -= growth
         return []
-    biggest = sorted(sizes, key=lambda value: -sizes[value])
-    saved = itertools.accumulate((sizes[value] for value in biggest), initial=0)
-    return [v for v, before in zip(biggest, saved, strict=False) if before < excess]
+    net = {v: size - sum(plan.freed(plan.cone(v)).values()) for v, size in sizes.items()}
+    growing = [value for value in sizes if net[value] > 0] or list(sizes)
+    growing.sort(key=lambda value: (-net[value], -sizes[value]))
+    saved = itertools.accumulate((sizes[value] for value in growing), initial=0)
+    return [v for v, before in zip(growing, saved, strict=False) if before < excess]
 
 
 def _note_growth(value: ir.Value, tensor: ir.TensorProtocol, plan: Fold) -> None:
     """Note on a constant by how much the model grew, so that no later run grows it again."""
     freed = plan.freed(plan.cone(value))
-    before = sum(_growth(t) for v in freed if (t := constant_of(v)) is not None)
+    before = sum(tensor_growth(t) for v in freed if (t := constant_of(v)) is not None)
     grown = before + tensor.nbytes - sum(freed.values())
     if grown >= NOTED:
         tensor.metadata_props[GROWTH] = str(grown)

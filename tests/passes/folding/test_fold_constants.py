@@ -4,8 +4,10 @@ import onnx_ir as ir
 import onnxruntime as ort
 import pytest
 
+from onnx_passes.config.load import config_from_data
 from onnx_passes.passes.annotation.shape_inference import ShapeInference
 from onnx_passes.passes.folding.fold_constants import FoldConstants
+from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 
 HEADER = '<ir_version: 10, opset_import: ["" : 20]> m '
@@ -485,6 +487,46 @@ def test_a_further_run_has_no_budget_of_its_own():
         assert not FoldAfterInference(growth_limit=5000)(again).modified
         assert operators(again) == left
     assert FoldAfterInference(growth_limit=50000)(model).modified
+
+
+def test_what_is_no_bigger_than_its_source_is_folded_when_the_budget_is_spent():
+    """A position bias of a small Swin stayed three nodes, as its masks were too big."""
+    weight = ", ".join(map(str, range(400)))
+    text = f"""(float[300] x, float[20,20] z) => (float[300] y, float[20,20] v)
+    <int64[1] s = {{300}}, float[20,20] w = {{{weight}}}>
+    {{ m = ConstantOfShape(s) y = Add(x, m) t = Transpose(w) v = Add(z, t) }}"""
+    model = ir.from_onnx_text(HEADER + text)
+    FoldAfterInference(growth_limit=64)(model)
+    assert operators(model) == ["ConstantOfShape", "Add", "Add"]
+
+
+def noted(length):
+    """Return a model of which a node tells where it comes from, in so many bytes."""
+    text = """(float[400] x) => (float[400] y) <int64[1] s = {400}>
+    { i = Identity(x) m = ConstantOfShape(s) y = Add(i, m) }"""
+    model = ir.from_onnx_text(HEADER + text)
+    model.graph[0].metadata_props["namespace"] = "m" * length
+    return model
+
+
+def folded_in_a_pipeline(model, growth_limit):
+    steps = ["eliminate-identity", {"fold-constants": {"growth_limit": growth_limit}}]
+    return run_pipeline(model, config_from_data({"passes": steps})).model
+
+
+@pytest.mark.parametrize(("length", "left"), [(3000, []), (300, ["ConstantOfShape"])])
+def test_what_passes_have_saved_of_metadata_may_be_used(length, left):
+    """It is most of a small file of PyTorch's newer exporter."""
+    result = folded_in_a_pipeline(noted(length), 0)
+    assert operators(result) == [*left, "Add"]
+
+
+def test_a_second_pipeline_may_not_grow_a_model_again():
+    once = folded_in_a_pipeline(ir.from_onnx_text(HEADER + GROWING), 5000)
+    left = operators(once)
+    assert "ConstantOfShape" in left
+    again = folded_in_a_pipeline(ir.from_proto(ir.to_proto(once)), 5000)
+    assert operators(again) == left
 
 
 def test_a_model_may_grow_by_a_share_of_its_weights():
