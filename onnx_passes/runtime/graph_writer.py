@@ -17,7 +17,7 @@ INLINE_INTEGER_BYTES = 65536
 """As INLINE_BYTES, for int32 and int64, which carry shapes, indices and sizes."""
 
 LOCATION = "weights-by-reference"
-"""The location declared for tensors left out; no file of that name is ever opened."""
+"""The location declared for tensors left out; no file of that name has content."""
 
 _FIRST_FUNCTION_VALUE_INFO = 10  # IR version; before it, FunctionProto had no value_info
 

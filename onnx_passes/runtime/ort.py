@@ -24,7 +24,7 @@ from onnx_passes.runtime.ort_providers import (
     with_provider,
 )
 from onnx_passes.runtime.ort_session import OrtSession
-from onnx_passes.runtime.weight_files import files_folder, in_folder, locate_files
+from onnx_passes.runtime.weight_files import EMPTY, files_folder, in_folder, locate_files
 from onnx_passes.runtime.weightless import split_for_engine
 
 if TYPE_CHECKING:
@@ -149,16 +149,34 @@ class OnnxRuntimeEngine:
         weights: Mapping[str, onnxruntime.OrtValue],
         folder: str | None = None,
     ) -> onnxruntime.InferenceSession:
+        # Sharing is not safe beside rewrites by ONNX Runtime, which may keep the name of a
+        # weight that they change, nor possible across devices.
+        shared = self.optimization == "none" and self.provider == _CPU
+        if shared and folder is None and weights:
+            # What ONNX Runtime reads of a weight by itself fails, as that file is empty.
+            with suppress(Exception):
+                return self._started(ort, proto, self._sharing(ort, weights, EMPTY))
+        options = self._sharing(ort, weights if shared else {}, folder)
+        options.add_external_initializers(list(weights), list(weights.values()))
+        return self._started(ort, proto, options)
+
+    def _sharing(
+        self,
+        ort: ModuleType,
+        weights: Mapping[str, onnxruntime.OrtValue],
+        folder: str | None,
+    ) -> onnxruntime.SessionOptions:
+        """Return options under which a session takes weights by reference, or from files."""
         options = self._options(ort)
         if folder is not None:
             options.add_session_config_entry(_FILES_FOLDER, folder)
-        options.add_external_initializers(list(weights), list(weights.values()))
-        if self.optimization == "none" and self.provider == _CPU:
-            # External initializers alone are copied once. Sharing them is not safe beside
-            # rewrites by ONNX Runtime, which may keep the name of a weight that they change,
-            # nor possible across devices.
-            for name, value in weights.items():
-                options.add_initializer(name, value)
+        for name, value in weights.items():
+            options.add_initializer(name, value)
+        return options
+
+    def _started(
+        self, ort: ModuleType, proto: onnx.ModelProto, options: onnxruntime.SessionOptions
+    ) -> onnxruntime.InferenceSession:
         ort.set_seed(self.seed)
         try:
             if is_plugin(self.provider):

@@ -19,6 +19,9 @@ from onnx_passes.graph.walk import all_tensors
 
 T = TypeVar("T")
 
+EMPTY = str(Path(__file__).with_name("nothing"))
+"""A folder with an empty file of the name under which weights in memory are declared."""
+
 
 def files_folder(model: ir.Model) -> str | None:
     """Return the folder that holds most of a model's external data; None without any."""

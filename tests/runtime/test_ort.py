@@ -14,6 +14,7 @@ from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.testing import parse
 
 ENGINE = OnnxRuntimeEngine()
+ENGINE_AS_WRITTEN = OnnxRuntimeEngine(prepacking=False)
 RELU = "g (float[2] x) => (float[2] y) { y = Relu(x) }"
 LARGE = np.linspace(-1, 1, 4096, dtype=np.float32).reshape(64, 64)
 
@@ -355,3 +356,22 @@ def test_memory_that_another_session_has_left_is_touched_already():
             faults = resource.getrusage(resource.RUSAGE_THREAD).ru_minflt - before
     pages = (1 << 26) // resource.getpagesize()
     assert faults < pages // 8
+
+
+def test_a_session_without_rewrites_copies_no_weight(parse):
+    weight = np.ones((1 << 12, 1 << 12), np.float32)
+    text = "g (float[4096] x, float[4096, 4096] w) => (float[4096] y) { y = MatMul(x, w) }"
+    model = parse(text, w=weight)
+    for _ in range(2):
+        before = resource.getrusage(resource.RUSAGE_THREAD).ru_minflt
+        with ENGINE_AS_WRITTEN.prepare(model):
+            faults = resource.getrusage(resource.RUSAGE_THREAD).ru_minflt - before
+    assert faults < weight.nbytes // resource.getpagesize() // 8
+
+
+def test_weights_are_handed_over_where_their_file_is_missing(parse, run, monkeypatch):
+    monkeypatch.setattr("onnx_passes.runtime.ort.EMPTY", "/nowhere")
+    model = parse(
+        "g (float[64, 64] x, float[64, 64] w) => (float[64, 64] y) { y = Add(x, w) }", w=LARGE
+    )
+    np.testing.assert_array_equal(run(ENGINE, model, x=LARGE)["y"], LARGE * 2)
