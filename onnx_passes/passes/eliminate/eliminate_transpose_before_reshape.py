@@ -22,7 +22,7 @@ class EliminateTransposeBeforeReshape(Transformation, RewriteRulePass):
     and Reshape keeps the order of the elements.
 
     Leaves alone: axes of other or of unknown size that change places; a target that is
-    computed, or that copies a dimension (0) of the tensor between.
+    computed, or that copies a dimension (0) of an axis that changes places.
     """
 
     requires: ClassVar[Any] = ("shape-inference",)
@@ -34,10 +34,12 @@ class EliminateTransposeBeforeReshape(Transformation, RewriteRulePass):
         dims, sizes = dims_of(x), ints_of(target)
         if dims is None or sizes is None:
             return False
-        if 0 in sizes and not node_of(y).attributes.get_int("allowzero"):
-            return False
         given = node_of(t).attributes.get_ints("perm")
         perm = list(given) if given else list(reversed(range(len(dims))))
+        if not node_of(y).attributes.get_int("allowzero"):
+            copied = [axis for axis, size in enumerate(sizes) if size == 0]
+            if any(perm[axis : axis + 1] != [axis] for axis in copied):
+                return False
         moved = [axis for axis in perm if dims[axis] != 1]
         return moved == sorted(moved)
 

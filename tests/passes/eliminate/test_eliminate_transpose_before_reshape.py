@@ -26,12 +26,21 @@ def test_fires(shape, perm, rewrites):
     rewrites(EliminateTransposeBeforeReshape(), before, graph("y = Reshape(x, s)", shape))
 
 
+def test_a_target_may_copy_an_axis_that_stays(rewrites):
+    """The windows of a small Swin stayed four nodes where there is only one."""
+    shape, target = "N,1,8,4", (0, 32)
+    before = graph("t = Transpose<perm = [0, 2, 1, 3]>(x) y = Reshape(t, s)", shape, target)
+    after = graph("y = Reshape(x, s)", shape, target)
+    rewrites(EliminateTransposeBeforeReshape(), before, after)
+
+
 @pytest.mark.parametrize(
     ("shape", "perm", "target"),
     [
         pytest.param("2,3,8,4", "<perm = [0, 2, 1, 3]>", (-1, 4), id="moves"),
         pytest.param("2,N,8,4", "<perm = [0, 2, 1, 3]>", (-1, 4), id="unknown"),
-        pytest.param("2,1,8,4", "<perm = [0, 2, 1, 3]>", (0, -1), id="copies"),
+        pytest.param("2,1,8,4", "<perm = [0, 2, 1, 3]>", (2, 0, 4), id="copies"),
+        pytest.param("2,1,8,4", "<perm = [1, 0, 2, 3]>", (0, -1), id="copies-first"),
     ],
 )
 def test_leaves_alone(shape, perm, target, leaves_alone):
