@@ -5,12 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from onnx_passes.config.resolve import PassStep
-from onnx_passes.graph.walk import all_nodes
-from onnx_passes.passes.base import Analysis, Pass, RewriteRulePass, RewriteRuleSetPass
-from onnx_passes.passes.patterns import PatternInfo
+from onnx_passes.passes.base import Analysis, Pass
+from onnx_passes.passes.roots import Operators, begins_nowhere, operators_of
 from onnx_passes.verify.snapshot import Snapshot
-
-Roots = frozenset[tuple[str, str] | None]
 
 
 @dataclass
@@ -24,8 +21,7 @@ class Idle:
 
     _model: Snapshot | None = None
     _left: dict[tuple[type[Pass], str], list[str]] = field(default_factory=dict)
-    _roots: dict[tuple[type[Pass], str], Roots] = field(default_factory=dict)
-    _operators: Roots = frozenset()
+    _operators: Operators = frozenset()
 
     def notes(self, pass_: Pass, step: PassStep, model: Snapshot) -> list[str] | None:
         """Return what a pass would say that has nothing to do; None where it has to run."""
@@ -35,12 +31,7 @@ class Idle:
         key = (step.cls, step.text)
         if key in self._left:
             return self._left[key]
-        if not isinstance(pass_, RewriteRulePass | RewriteRuleSetPass):
-            return None
-        if key not in self._roots:
-            self._roots[key] = frozenset(PatternInfo.of(rule).root for rule in pass_.rules())
-        roots = self._roots[key]
-        return None if None in roots or roots & self._operators else []
+        return [] if begins_nowhere(pass_, self._operators) else None
 
     def note(self, step: PassStep, model: Snapshot, notes: list[str]) -> None:
         """Note that a pass left a model alone, and what it said."""
@@ -51,5 +42,4 @@ class Idle:
         if model is not self._model:
             self._model = model
             self._left.clear()
-            nodes = all_nodes(model.model)
-            self._operators = frozenset({(node.domain, node.op_type) for node in nodes})
+            self._operators = operators_of(model.model)

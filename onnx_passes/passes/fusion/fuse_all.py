@@ -9,6 +9,7 @@ import onnx_ir as ir
 from onnx_passes import passes
 from onnx_passes.passes.base import Pass, Transformation
 from onnx_passes.passes.registry import lookup
+from onnx_passes.passes.roots import begins_nowhere, operators_of
 
 FIRST = (
     "fuse-instance-normalization",
@@ -51,12 +52,15 @@ class FuseAll(Transformation):
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
         """Run them one after the other: formulas first, then in the order of their names."""
-        modified = False
+        modified, operators = False, operators_of(model)
         for cls in self.members():
             member = cls(self.config, self.state_dict)
+            if begins_nowhere(member, operators):
+                continue
             member.context = self.context
             result = member(model)
-            model, modified = result.model, modified or bool(result.modified)
+            if result.modified:
+                model, modified, operators = result.model, True, operators_of(result.model)
         return ir.passes.PassResult(model, modified=modified)
 
     def members(self) -> list[type[Pass]]:

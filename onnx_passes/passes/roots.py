@@ -1,0 +1,46 @@
+"""Which passes have no operator to begin at, known without building their rules."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import TypeAlias
+from weakref import WeakKeyDictionary
+
+import onnx_ir as ir
+
+from onnx_passes.graph.walk import all_nodes
+from onnx_passes.passes.base import Pass, RewriteRulePass, RewriteRuleSetPass
+from onnx_passes.passes.patterns import PatternInfo
+
+Operators: TypeAlias = frozenset[tuple[str, str] | None]
+"""Domains and operators; None stands for any."""
+
+_ROOTS: WeakKeyDictionary[type[Pass], dict[Hashable, Operators]] = WeakKeyDictionary()
+
+
+def operators_of(model: ir.Model) -> Operators:
+    """Return the operators of all nodes, in subgraphs and functions too."""
+    return frozenset({(node.domain, node.op_type) for node in all_nodes(model)})
+
+
+def begins_nowhere(pass_: Pass, operators: Operators) -> bool:
+    """Whether a model of these operators has no node that a rule of the pass begins at.
+
+    Only a pass that depends on the model and its options alone (``Pass.repeats_itself``) is
+    known that well. Building its rules takes longer than running them on a small model, so
+    what they begin at is worked out once in a process.
+    """
+    if not pass_.repeats_itself or not isinstance(pass_, RewriteRulePass | RewriteRuleSetPass):
+        return False
+    roots = _roots_of(pass_)
+    return None not in roots and not roots & operators
+
+
+def _roots_of(pass_: RewriteRulePass | RewriteRuleSetPass) -> Operators:
+    cls = type(pass_)
+    # The methods too: a rule that was put in for another, in a test, begins elsewhere.
+    key = (cls.rules, cls.pattern, repr(sorted(pass_.options.items())))
+    known = _ROOTS.setdefault(cls, {})
+    if key not in known:
+        known[key] = frozenset(PatternInfo.of(rule).root for rule in pass_.rules())
+    return known[key]
