@@ -24,7 +24,10 @@ class FuseShapeSlice(Transformation, RewriteRuleSetPass):
     Before: ``Unsqueeze(Gather(Shape(x), 1), [0])``, ``Slice(Shape(x), [1], [3])``,
             ``Concat(Shape<0, 1>(x), Shape<1, 3>(x), n)``
     After:  ``Shape<start = 1, end = 2>(x)``, ``Shape<start = 1, end = 3>(x)``,
-            ``Concat(Shape<0, 3>(x), n)``
+            ``Concat(Shape<end = 3>(x), n)``
+
+    Dimensions are counted from the front where the rank is known, and what is the default is
+    left out.
 
     Sound because ``start`` and ``end`` of Shape count as those of Slice do. An index that the
     tensor does not have is an error before, and gives nothing afterwards.
@@ -74,8 +77,15 @@ def _shape(op: Op, x: Value, y: Value, **_: Any) -> Value:
 
 
 def _piece(op: Op, x: ir.Value | None, found: Range) -> Value:
-    start, end = found
-    made: Value = op.Shape(x, start=start, **({} if end is None else {"end": end}))
+    """Make the Shape of a part, spelled as every pass does, whichever comes first."""
+    (start, end), rank = found, rank_of(x)
+    if rank is not None:
+        start = max(0, start + rank) if start < 0 else start
+        end = max(0, end + rank) if end is not None and end < 0 else end
+        end = None if end is not None and end >= rank else end
+    limits = {"start": start or None, "end": end}
+    given = {name: limit for name, limit in limits.items() if limit is not None}
+    made: Value = op.Shape(x, **given)
     return made
 
 
