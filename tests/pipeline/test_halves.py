@@ -8,11 +8,15 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
+from onnx_passes import passes
 from onnx_passes.config.load import config_from_data
+from onnx_passes.passes.base import Transformation
 from onnx_passes.pipeline.run import run_pipeline
+from onnx_passes.report.json import from_json, to_json
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.verify.recording import exposed
 from onnx_passes.verify.reference import Reference
+from onnx_passes.verify.result import Verdict
 
 X = {"x": np.float16([1000, 2])}
 
@@ -39,3 +43,53 @@ def test_no_pass_is_accused_of_that(model, scope):
     assert run.error is None
     assert run.report.passes[0].changed
     assert not run.report.not_verified
+
+
+CHAIN = """<ir_version: 10, opset_import: ["" : 18]>
+    g (float16[2,4,90] x) => (float16[2,360] y)
+    <float[4] s = {1, 1, 1, 1}, float[4] b = {0, 0, 0, 0},
+     float k = {-0.63}, float c = {1.0}> {
+    sh = Cast<to = 10>(s) bh = Cast<to = 10>(b) kh = Cast<to = 10>(k) ch = Cast<to = 10>(c)
+    n = InstanceNormalization(x, sh, bh) t = Transpose<perm = [0, 1, 2]>(n)
+    f = Flatten(t) m = Mul(f, kh) y = Add(m, ch) }"""
+"""The Transpose keeps ONNX Runtime from computing on from the Flatten in single precision."""
+
+
+@passes.register("halves-shift")
+@passes.verify.tolerance(rtol=1.0, atol=1.0)
+class HalvesShift(Transformation):
+    """Add a little less: a fault that is small beside the largest element."""
+
+    def call(self, model):
+        value = model.graph.initializers["c"]
+        value.const_value = ir.tensor(np.float32(0.999), name="c")
+        return ir.passes.PassResult(model, modified=True)
+
+
+def run_chain(*steps, **verify):
+    model = ir.from_onnx_text(CHAIN)
+    x = np.random.default_rng(0).standard_normal([2, 4, 90]).astype(np.float16)
+    # On one level: others round at other places, and would count as noise.
+    engines = [{"onnxruntime": {"optimization": "none", "prepacking": False}}]
+    config = config_from_data({"passes": list(steps), "verify": verify, "engines": engines})
+    return run_pipeline(model, config, reference=Reference([{"x": x}], None, "test"))
+
+
+def test_a_node_that_ended_a_chain_of_half_precision_may_go():
+    run = run_chain("eliminate-noop-transpose")
+    assert run.error is None
+    assert all(check.verdict is Verdict.PASSED for check in run.report.final)
+    (told,) = {check.reason for check in run.report.final}
+    assert told.startswith("y: over the tolerance by roundings of half precision")
+    assert from_json(to_json(run.report)).final == run.report.final
+
+
+def test_a_limit_that_was_given_holds_for_half_precision_too():
+    run = run_chain("eliminate-noop-transpose", drift={"rtol": 1e-3, "atol": 1e-5})
+    assert run.error is not None
+
+
+def test_an_error_that_has_grown_is_a_fault_of_half_precision_too():
+    run = run_chain("halves-shift")
+    assert "y too far from the original" in str(run.error)
+    assert run_chain("halves-shift", growth=100).error is None
