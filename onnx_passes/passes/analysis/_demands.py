@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING
 
 import onnx_ir as ir
 
+from onnx_passes.errors import ModelError, OptionError
 from onnx_passes.graph.equality import explain_difference, structurally_equal
 from onnx_passes.graph.walk import (
     all_graphs,
     all_nodes,
     all_tensors,
     operator_histogram,
+    topological_order,
     weight_bytes,
 )
 from onnx_passes.io.load import load_model
@@ -25,10 +27,12 @@ from onnx_passes.passes.analysis._sized import (
     scaled,
     sized,
 )
-from onnx_passes.passes.analysis._structure import components
+from onnx_passes.passes.analysis._structure import bottlenecks, components
 from onnx_passes.passes.analysis.cost import ModelCost, cost_of
 from onnx_passes.passes.analysis.dynamic_shapes import dynamic_values
 from onnx_passes.passes.analysis.peak_memory import peak_of
+from onnx_passes.passes.analysis.value_ranges import ranges_of
+from onnx_passes.passes.naming import did_you_mean
 
 if TYPE_CHECKING:
     from onnx_passes.passes.analysis.assert_model import AssertModel
@@ -53,7 +57,7 @@ class Finding:
 
 def findings(asked: AssertModel, model: ir.Model) -> Iterator[Finding]:
     """Yield whether each demand holds, in the order of the options."""
-    for demand in (_counts, _runs, _operators, _shapes, _opsets, _form):
+    for demand in (_counts, _runs, _operators, _shapes, _opsets, _form, _ranges):
         yield from demand(asked, model)
 
 
@@ -215,6 +219,10 @@ def _form(asked: AssertModel, model: ir.Model) -> Iterator[Finding]:
             yield Finding(False, text)
         else:
             yield Finding(True, "connected: all nodes hang together")
+    if asked.acyclic:
+        yield _acyclic(model)
+    if asked.dominators:
+        yield _dominated(asked, model)
     if asked.isomorphic_to is not None:
         other = load_model(asked.isomorphic_to).model
         if structurally_equal(model, other):
@@ -224,3 +232,50 @@ def _form(asked: AssertModel, model: ir.Model) -> Iterator[Finding]:
             shown = "\n".join(f"  {line}" for line in lines[:_DIFFERENCE_LINES])
             text = f"isomorphic: it is no copy of {asked.isomorphic_to}"
             yield Finding(False, text, f"they differ here:\n{shown}" if shown else None)
+
+
+def _acyclic(model: ir.Model) -> Finding:
+    try:
+        for graph in all_graphs(model):
+            topological_order(graph)
+    except ModelError as error:
+        return Finding(False, f"acyclic: {error.message}", error.help)
+    return Finding(True, "acyclic: no node needs its own output")
+
+
+def _dominated(asked: AssertModel, model: ir.Model) -> Finding:
+    """Names are those of nodes, and of the values that they make."""
+    named: dict[str, ir.Node] = {}
+    for node in model.graph:
+        for name in (node.name, *(value.name for value in node.outputs)):
+            named.setdefault(name or "", node)
+    for name in asked.dominators:
+        if not name or name not in named:
+            hint = did_you_mean(name, named, "'structure' names the nodes that do")
+            raise OptionError(f"assert: no node or value is named {name!r}", help=hint)
+    through = bottlenecks(model.graph)
+    around = [name for name in asked.dominators if named[name] not in through]
+    if not around:
+        return Finding(
+            True, f"dominators: all data goes through {', '.join(asked.dominators)}"
+        )
+    told = listed([label_of(node) for node in through]) or "no node"
+    return Finding(
+        False, f"dominators: not all data goes through {', '.join(around)}, but through {told}"
+    )
+
+
+def _ranges(asked: AssertModel, model: ir.Model) -> Iterator[Finding]:
+    if not asked.ranges:
+        return
+    found = ranges_of(model, asked.inputs, asked.dims, name="assert").intervals
+    for name, (least, most) in asked.ranges.items():
+        if name not in found:
+            hint = did_you_mean(name, found, "values of functions have no name of their own")
+            raise OptionError(f"assert: the model has no value {name!r}", help=hint)
+        low, high = found[name]
+        text = (
+            f"range of {name}: in [{low:.6g}, {high:.6g}], allowed [{least:.6g}, {most:.6g}]"
+        )
+        help_ = "bounds of inputs make it narrower: inputs: {image: [0, 1]}"
+        yield Finding(least <= low and high <= most, text, help_)

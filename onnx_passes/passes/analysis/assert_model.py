@@ -8,12 +8,14 @@ from types import MappingProxyType
 from typing import Annotated, Any, ClassVar
 
 import onnx_ir as ir
-from pydantic import BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from onnx_passes import passes
 from onnx_passes.errors import OptionError, VerificationError
 from onnx_passes.passes.analysis import _demands as demands
 from onnx_passes.passes.analysis._demands import Finding
+from onnx_passes.passes.analysis._intervals import Interval
+from onnx_passes.passes.analysis._operators import known_operator
 from onnx_passes.passes.base import Analysis
 from onnx_passes.passes.options import Size
 
@@ -33,6 +35,19 @@ def parse_count(value: object) -> object:
 
 Count = Annotated[int, Field(ge=0), BeforeValidator(parse_count)]
 """A number of things; text such as ``8.2 G`` is understood."""
+
+
+def _ordered(range_: Interval) -> Interval:
+    if not range_[0] <= range_[1]:
+        raise ValueError("a range is the least number, then the greatest")
+    return range_
+
+
+Range = Annotated[Interval, AfterValidator(_ordered)]
+"""The least and the greatest number."""
+
+Operator = Annotated[str, AfterValidator(known_operator)]
+"""An operator; one that ONNX does not have is a slip, and would never be found."""
 
 
 @passes.register("assert")
@@ -61,8 +76,14 @@ class AssertModel(Analysis):
         min_opset: Oldest version of the default opset.
         max_opset: Newest version of the default opset.
         connected: Whether all nodes must hang together.
+        acyclic: Whether no node may need its own output.
+        dominators: Nodes, or the values they make, through which all data must go on its way
+            to every output, by name.
         isomorphic_to: Path of a model of which it must be a copy, up to names, the order of
             independent nodes and where constants are kept.
+        ranges: The least and the greatest number that a value may reach where it is not NaN,
+            by name, as bounded by `value-ranges`: ``{probability: [0, 1]}``.
+        inputs: The least and the greatest number of inputs, for ``ranges``.
         dims: Sizes of dynamic dimensions, for what depends on them.
     """
 
@@ -74,15 +95,19 @@ class AssertModel(Analysis):
     max_flops: Count | None = None
     max_traffic: Size | None = None
     max_peak_memory: Size | None = None
-    max_op_counts: dict[str, Count] = {}  # noqa: RUF012 - a default, never changed
-    ops_absent: tuple[str, ...] = ()
-    ops_present: tuple[str, ...] = ()
-    ops_only: tuple[str, ...] | None = None
+    max_op_counts: dict[Operator, Count] = {}  # noqa: RUF012 - a default, never changed
+    ops_absent: tuple[Operator, ...] = ()
+    ops_present: tuple[Operator, ...] = ()
+    ops_only: tuple[Operator, ...] | None = None
     static_shapes: bool = False
     min_opset: Count | None = None
     max_opset: Count | None = None
     connected: bool = False
+    acyclic: bool = False
+    dominators: tuple[str, ...] = ()
     isomorphic_to: str | None = None
+    ranges: dict[str, Range] = {}  # noqa: RUF012 - a default, never changed
+    inputs: dict[str, Range] = {}  # noqa: RUF012 - a default, never changed
     dims: dict[str, int] = {}  # noqa: RUF012 - a default, never changed
 
     def analyse(self, model: ir.Model) -> list[str]:

@@ -32,6 +32,9 @@ HOLD = {
     "min_opset": 20,
     "max_opset": 20,
     "connected": True,
+    "acyclic": True,
+    "dominators": ["first", "u"],
+    "ranges": {"t": [0, float("inf")]},
 }
 
 
@@ -67,6 +70,7 @@ def test_a_limit_holds_exactly_and_one_less_does_not(name):
         ({"max_flops": "1 G"}, "cannot be told"),
         ({"max_peak_memory": "1 GB"}, "cannot be told"),
         ({"max_peak_memory": 100, "dims": {"N": 3}}, "at Exp 'first'"),
+        ({"ranges": {"t": [0, 1]}}, "range of t: in [0, inf], allowed [0, 1]"),
     ],
 )
 def test_says_by_how_much_and_where(options, told):
@@ -106,9 +110,45 @@ def test_isomorphic_to_a_file(tmp_path):
     assert "Mul" in text
 
 
+def test_dominators_are_what_no_way_to_an_output_avoids():
+    forked = """(float[2] x) => (float[2] y, float[2] z)
+        { [stem] t = Exp(x) [left] y = Neg(t) [right] z = Abs(t) }"""
+    AssertModel(dominators=["stem"]).analyse(parse(forked))
+    assert "not all data goes through z, but through Exp 'stem'" in complaint(
+        forked, dominators=["stem", "z"]
+    )
+    with pytest.raises(OptionError, match="did you mean 'stem'"):
+        AssertModel(dominators=["sten"]).analyse(parse(forked))
+
+
+def test_a_cycle_is_told():
+    model = parse("(float[2] x) => (float[2] y) { t = Exp(x) y = Neg(t) }")
+    first, second = model.graph
+    first.replace_input_with(0, second.outputs[0])
+    assert "acyclic: the graph has a cycle" in complaint(model, acyclic=True)
+
+
+def test_ranges_hold_for_what_is_said_of_inputs():
+    model = "(float[2] x) => (float[2] y) { y = Neg(x) }"
+    AssertModel(ranges={"y": [-1, 0]}, inputs={"x": [0, 1]}).analyse(parse(model))
+    assert "allowed [-1, 0]" in complaint(model, ranges={"y": [-1, 0]})
+    with pytest.raises(OptionError, match="no value 'z'"):
+        AssertModel(ranges={"z": [0, 1]}).analyse(parse(model))
+
+
+def test_a_misspelt_operator_is_not_absent():
+    for option in ("ops_absent", "ops_present", "ops_only"):
+        with pytest.raises(OptionError, match="did you mean 'Loop'"):
+            AssertModel(**{option: ["Lop"]})
+    with pytest.raises(OptionError, match="did you mean 'Loop'"):
+        AssertModel(max_op_counts={"Lop": 0})
+    assert "Exp 'first'" in complaint(ops_absent=["ai.onnx::Exp", "com.acme::Lop"])
+
+
 @pytest.mark.parametrize(
     ("options", "told"),
     [
+        ({"ranges": {"y": [1, 0]}}, "the least number, then the greatest"),
         ({"max_node": 3}, "did you mean 'max_nodes'"),
         ({"max_flops": "many"}, "such as 8.2 G"),
         ({"max_nodes": -1}, "greater than or equal to 0"),
