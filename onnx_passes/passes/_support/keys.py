@@ -10,6 +10,14 @@ from onnx_passes.graph.digest import leaf_key, tensor_digest, value_key
 
 Key = tuple[object, ...]
 
+COMMUTATIVE = frozenset(
+    ("Add", "Mul", "And", "Or", "Xor", "Equal", "BitwiseAnd", "BitwiseOr", "BitwiseXor")
+)
+"""Operators whose operands may change places, bit for bit. For -0, those of Max may not.
+
+Before opset 7, attributes align the second operand with the first.
+"""
+
 
 def node_key(node: ir.Node, local: Mapping[ir.Value, int] | None = None) -> Key:
     """Return a key that nodes share if they compute the same outputs from the same values.
@@ -22,6 +30,8 @@ def node_key(node: ir.Node, local: Mapping[ir.Value, int] | None = None) -> Key:
     inputs: list[object] = [_value_key(value, numbers) for value in node.inputs]
     while inputs and inputs[-1] is None:
         inputs.pop()
+    if node.op_type in COMMUTATIVE and not node.domain and not node.attributes:
+        inputs.sort(key=str)
     outputs = [bool(value.name) for value in node.outputs]
     while outputs and not outputs[-1]:
         outputs.pop()

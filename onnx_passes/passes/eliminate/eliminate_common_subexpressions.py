@@ -29,8 +29,8 @@ class EliminateCommonSubexpressions(Transformation):
     After:  ``a = Exp(x)  y = Add(a, a)``
 
     Two nodes are equal if operator, inputs and attributes are; tensors are compared by
-    content, subgraphs by structure. A node in a subgraph may be replaced by one outside of it,
-    never the other way round.
+    content, subgraphs by structure, the operands of sums and products in any order. A node in
+    a subgraph may be replaced by one outside of it, never the other way round.
 
     Sound because a deterministic operator gives the same result for the same inputs, bit for
     bit, as the same kernel computes it.

@@ -1,8 +1,9 @@
 """Take out a Squeeze and an Unsqueeze that undo each other."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 from onnx_passes import passes
+from onnx_passes.passes._support.axes import counted, rank_of
 from onnx_passes.passes._support.shapes import ints_of
 from onnx_passes.passes.base import Op, RewriteRuleSetPass, Transformation, Value, Var
 
@@ -20,8 +21,10 @@ class EliminateSqueezeUnsqueeze(Transformation, RewriteRuleSetPass):
     puts back.
 
     Leaves alone: axes that are computed, left out, or given as attributes (before opset 13);
-    the same axes in other numbers (1 and -1).
+    the same axes in other numbers (1 and -1) where the rank is not known.
     """
+
+    requires: ClassVar[Any] = ("shape-inference",)
 
     def pattern(self) -> list[Any]:
         def closes(op: Op, x: Var, a: Var, b: Var) -> Var:
@@ -33,17 +36,26 @@ class EliminateSqueezeUnsqueeze(Transformation, RewriteRuleSetPass):
         return [closes, opens]
 
     def check(self) -> list[Any]:
-        def same(context: Any, x: Value, a: Value, b: Value) -> bool:
-            first, second = ints_of(a), ints_of(b)
-            if first is None or second is None:
-                return False
-            # The order does not matter: the axes are those of the bigger tensor for both.
-            return sorted(first) == sorted(second)
+        def closes(context: Any, x: Value, a: Value, b: Value) -> bool:
+            return _same(a, b, rank_of(x))
 
-        return [same, same]
+        def opens(context: Any, x: Value, a: Value, b: Value) -> bool:
+            rank, taken = rank_of(x), ints_of(a)
+            return _same(a, b, None if rank is None or taken is None else rank + len(taken))
+
+        return [closes, opens]
 
     def rewrite(self) -> list[Any]:
         return [_first, _first]
+
+
+def _same(a: Value, b: Value, rank: int | None) -> bool:
+    """Whether both name the same axes of the bigger tensor; their order does not matter."""
+    first, second = ints_of(a), ints_of(b)
+    if first is None or second is None:
+        return False
+    one, other = counted(first, rank), counted(second, rank)
+    return sorted(first) == sorted(second) or (one is not None and one == other)
 
 
 def _first(op: Op, x: Value, a: Value, b: Value) -> Value:

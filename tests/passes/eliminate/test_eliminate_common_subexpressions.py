@@ -29,6 +29,12 @@ from onnx_passes.passes.eliminate.eliminate_common_subexpressions import (
             id="constants-by-content",
         ),
         pytest.param(
+            """(float[N] x, float[N] w) => (float[N] y)
+            { a = Add(x, w) b = Add(w, x) y = Mul(a, b) }""",
+            """(float[N] x, float[N] w) => (float[N] y) { a = Add(x, w) y = Mul(a, a) }""",
+            id="sums-with-operands-swapped-were-two",
+        ),
+        pytest.param(
             "(float[N] x) => (float[N] y, float[N] z) { a = Exp(x) y = Neg(a) z = Neg(a) }",
             """(float[N] x) => (float[N] y, float[N] z)
             { a = Exp(x) y = Neg(a) z = Identity(y) }""",
@@ -77,6 +83,8 @@ def test_computes_once(before, after, rewrites):
 @pytest.mark.parametrize(
     "text",
     [
+        "(float x, float w) => (float y) { a = Sub(x, w) b = Sub(w, x) y = Div(a, b) }",
+        "(float x, float w) => (float y) { a = Max(x, w) b = Max(w, x) y = Div(a, b) }",
         pytest.param(
             "(float[2] x) => (float[2] y) { a = Exp(x) b = Neg(x) y = Add(a, b) }",
             id="operator",

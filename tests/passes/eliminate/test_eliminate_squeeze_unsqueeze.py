@@ -18,6 +18,18 @@ from onnx_passes.passes.eliminate.eliminate_squeeze_unsqueeze import EliminateSq
             """(float[2,3] x) => (float[2,3] y) { y = Exp(x) }""",
             id="unsqueeze first",
         ),
+        pytest.param(
+            """(float[2,3] x) => (float[2,3] y) <int64[2] a = {0, 2}, int64[2] b = {-2, 0}>
+            { s = Unsqueeze(x, a) t = Squeeze(s, b) y = Exp(t) }""",
+            """(float[2,3] x) => (float[2,3] y) { y = Exp(x) }""",
+            id="the-same-axes-counted-from-the-end-stayed",
+        ),
+        pytest.param(
+            """(float[N,1,3] x) => (float[N,1,3] y) <int64[1] a = {-2}, int64[1] b = {1}>
+            { s = Squeeze(x, a) t = Unsqueeze(s, b) y = Exp(t) }""",
+            """(float[N,1,3] x) => (float[N,1,3] y) { y = Exp(x) }""",
+            id="squeeze-first-counted-from-the-end",
+        ),
     ],
 )
 def test_fires(before, after, rewrites):
@@ -31,6 +43,11 @@ def test_fires(before, after, rewrites):
             """(float[2] x) => (float[A,B] y) <int64[2] a = {0, 2}, int64[1] b = {0}>
             { s = Unsqueeze(x, a) y = Squeeze(s, b) }""",
             id="other axes",
+        ),
+        pytest.param(
+            """(float[1,1,2] x) => (float[A,B,C] y) <int64[1] a = {0}, int64[1] b = {-2}>
+            { s = Squeeze(x, a) y = Unsqueeze(s, b) }""",
+            id="other axes counted from the end",
         ),
         pytest.param(
             """(float[1] x) => (float[1] y) <int64[1] a = {0}>

@@ -1,0 +1,77 @@
+import pytest
+
+from onnx_passes.passes.eliminate.eliminate_zero_state import EliminateZeroState
+from onnx_passes.testing import parse
+
+GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
+
+
+def layer(operator, made, directions=1, inputs=""):
+    """A layer of 2 hidden units over 3 features whose state is made from its input."""
+    rows, state = 2 * GATES[operator], "h, h" if operator == "LSTM" else "h"
+    direction = "bidirectional" if directions == 2 else "forward"
+    return f"""(float[T,N,3] x, float[{directions},{rows},3] w, float[{directions},{rows},2] r
+      {inputs}) => (float[T,{directions},N,2] y)
+      <int64[1] d = {{{directions}}}, int64[1] e = {{2}}, int64[1] i = {{1}}> {{
+      s = Shape(x) n = Gather(s, i) t = Concat<axis = 0>(d, n, e) {made}
+      y = {operator}<hidden_size = 2, direction = "{direction}">(x, w, r, , , {state}) }}"""
+
+
+def states(model):
+    (node,) = (node for node in model.graph if node.op_type in GATES)
+    return node.inputs[3:]
+
+
+FILLED = "h = ConstantOfShape(t)"
+
+
+@pytest.mark.parametrize("operator", GATES)
+@pytest.mark.parametrize("directions", [1, 2])
+@pytest.mark.parametrize(
+    "made",
+    [
+        FILLED,
+        "h = ConstantOfShape<value = float[1] {0}>(t)",
+        "z = Constant<value = float {0}>() h = Expand(z, t)",
+    ],
+)
+def test_a_state_of_zeros_for_each_batch(operator, directions, made, rewrites):
+    model = rewrites(EliminateZeroState(), layer(operator, made, directions))
+    assert states(model) == ()
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        "h = ConstantOfShape<value = float[1] {1}>(t)",
+        "h = ConstantOfShape<value = float[1] {-0.0}>(t)",
+        "z = Constant<value = float {0.5}>() h = Expand(z, t)",
+        "f = ConstantOfShape(t) h = Exp(f)",
+    ],
+)
+def test_leaves_other_states_alone(made, leaves_alone):
+    leaves_alone(EliminateZeroState(), layer("GRU", made))
+
+
+def test_leaves_a_state_that_callers_give_alone(leaves_alone):
+    model = layer("GRU", "h = Identity(u)", inputs=", float[1,N,2] u")
+    leaves_alone(EliminateZeroState(), model)
+
+
+def test_one_of_two_states_stays():
+    model = parse(layer("LSTM", FILLED, inputs=", float[1,N,2] u"))
+    (node,) = (node for node in model.graph if node.op_type == "LSTM")
+    node.replace_input_with(6, model.graph.inputs[3])
+    EliminateZeroState()(model)
+    assert [value and value.name for value in states(model)] == [None, None, None, "u"]
+
+
+def test_looks_into_bodies_and_functions():
+    text = """<ir_version: 10, opset_import: ["" : 20, "f" : 1]>
+      g (float[T,N,3] x, float[1,4,3] w, float[1,4,2] r, int64[3] t) => (float[T,1,N,2] y)
+      { y = f.layer(x, w, r, t) }
+      <domain: "f", opset_import: ["" : 20]> layer (x, w, r, t) => (y) {
+      h = ConstantOfShape(t) y = RNN<hidden_size = 4>(x, w, r, , , h) }"""
+    model = EliminateZeroState()(parse(text)).model
+    (function,) = model.functions.values()
+    assert len(list(function)[-1].inputs) == 3
