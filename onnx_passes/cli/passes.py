@@ -62,7 +62,9 @@ def option_rows(cls: type[Pass]) -> list[tuple[str, str, str]]:
         if "[" in str(field.annotation) or "|" in str(field.annotation):
             # Validators are no part of the type, and their text holds an address.
             kind = re.sub(
-                r"Annotated\[(\w+), (?:[^\[\]]|\[[^\[\]]*\])*\]", r"\1", str(field.annotation)
+                r"Annotated\[(\w+(?:\[[^\[\]]*\])?), (?:[^\[\]]|\[[^\[\]]*\])*\]",
+                r"\1",
+                str(field.annotation),
             )
             kind = kind.replace("typing.", "")
         default = "required" if field.is_required() else repr(field.default)
