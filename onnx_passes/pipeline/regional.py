@@ -18,6 +18,7 @@ from onnx_passes.runtime.base import Data, Feeds, Outputs
 from onnx_passes.runtime.inputs import name_of
 from onnx_passes.runtime.parallel import run_each
 from onnx_passes.verify.compare import compare
+from onnx_passes.verify.node_equality import Folded
 from onnx_passes.verify.recording import Recording, exposed, inlined, value_names
 from onnx_passes.verify.region import Region, changed_region, region_model
 from onnx_passes.verify.result import Check, OutputCheck, Verdict
@@ -30,6 +31,11 @@ The first touch of memory costs more than most kernels: what is missing is compu
 
 _LARGE = 16
 """A region of at least this part of all nodes costs as much as the whole model."""
+
+_HANDS_ON = frozenset(
+    ("Expand", "Flatten", "Reshape", "Shape", "Squeeze", "Transpose", "Unsqueeze")
+)
+"""Operators that compute no element: where only these are new, no output is likely to move."""
 
 _HALVES = (ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
 
@@ -99,16 +105,8 @@ class Regional:
             before, model = inlined(before), inlined(model)
         except PassError:
             return None
-        region = changed_region(before, model)
+        region = self._region(bench, baseline, before, model, untouched=untouched)
         if region is None:
-            return None
-        # A recording costs a run of the whole model, so it waits until nodes need its values.
-        needed = frozenset((*region.boundary, *region.frontier))
-        if self.recordings is not None and not self._fill(bench, before, needed):
-            self.recordings = None  # not all was kept
-        if region.nodes and not self.record(
-            bench, before, baseline, needed, untouched=untouched
-        ):
             return None
         self._names = set(value_names(model))
         checks = self._follow_ahead(bench, model, region, baseline, contracts, resolve)
@@ -131,6 +129,45 @@ class Regional:
         # What is downstream was computed from the old frontier, so that is what stays.
         self._learned = [{k: v for k, v in o.items() if k not in inner} for o in outputs]
         return [replace(checks[0], seconds=time.perf_counter() - start), *checks[1:]]
+
+    def _region(
+        self,
+        bench: Bench,
+        baseline: Baseline,
+        before: ir.Model,
+        model: ir.Model,
+        *,
+        untouched: bool,
+    ) -> Region | None:
+        """Find what changed, with the values recorded that it is held against.
+
+        A constant in place of a value that the engine computed is compared with that value:
+        equal bit for bit, it makes nothing new that reads it. Where one is not, its readers
+        are part of the region.
+        """
+        folded = Folded()
+        while (region := changed_region(before, model, folded)) is not None:
+            needed = region.needed
+            if self.recordings is not None and not self._fill(bench, before, needed):
+                self.recordings = None  # not all was kept
+            # A recording costs a run of the whole model, so it waits until its values are
+            # needed.
+            if (region.nodes or region.folded) and not self.record(
+                bench, before, baseline, needed, untouched=untouched
+            ):
+                return None
+            wrong = {n for n, t in region.folded.items() if not self._holds(n, t)}
+            if not wrong:
+                break
+            folded = Folded(refused=folded.refused | wrong)
+        return region
+
+    def _holds(self, name: str, tensor: ir.TensorProtocol) -> bool:
+        """Whether a value was, on every sample, what a constant is, bit for bit."""
+        return all(
+            name in recording and _equal(recording, {name: tensor.numpy()}, [name])
+            for recording in self.recordings or ()
+        )
 
     def _fill(self, bench: Bench, before: ir.Model, needed: frozenset[str]) -> bool:
         """Compute what a recording lacks, in place of what the last check lacked.
@@ -220,7 +257,8 @@ class Regional:
         found: list[Outputs] = []
         while len(found) < len(samples):
             hidden = self._hidden(model, shaped, samples, {*needed, *names})
-            with bench.engine.prepare(exposed(model, weights=False, hidden=hidden)) as session:
+            shown = exposed(model, weights=False, hidden=hidden, needed=needed)
+            with bench.engine.prepare(shown) as session:
                 if not found:
                     found = [session.run(samples[0])]
                     self._sizes |= {name: _size(value) for name, value in found[0].items()}
@@ -288,6 +326,7 @@ class Regional:
             The checks; None where the region has to be run.
         """
         large = _LARGE * len(region.nodes) > len(model.graph)
+        large &= any(node.op_type not in _HANDS_ON for node in region.nodes)
         tolerant = all(isinstance(contract, Tolerance) for contract in contracts)
         if not (large and tolerant and region.frontier and _runs_as_written(bench, model)):
             return None
@@ -355,7 +394,8 @@ class Regional:
         resolve: Resolve,
     ) -> Check:
         kind = str(contract).partition("(")[0]
-        if not region.frontier:
+        held = (*region.frontier, *region.folded)
+        if not held:
             reason = "nothing that reaches an output is computed differently"
             return Check(kind, Verdict.PASSED, bench.engine.name, "region", reason)
         limit: Equality | Tolerance = Equality()
@@ -367,9 +407,10 @@ class Regional:
         for sample, produced in enumerate(outputs):
             assert self.recordings is not None
             recording = self.recordings[sample]
+            given = {name: tensor.numpy() for name, tensor in region.folded.items()}
             results = compare(
-                {name: recording[name] for name in region.frontier},
-                {name: produced[name] for name in region.frontier},
+                {name: recording[name] for name in held},
+                {**{name: produced[name] for name in region.frontier}, **given},
                 limit,
                 overrides=overrides,
                 scale_by_max=True,
@@ -377,7 +418,7 @@ class Regional:
             )
             for result in results:
                 measure.merge(worst, result)
-            if isinstance(limit, Tolerance) and not self.moved:
+            if isinstance(limit, Tolerance) and region.frontier and not self.moved:
                 self.moved = not _equal(recording, produced, region.frontier)
             if failed is None and not all(result.passed for result in results):
                 failed = sample

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+
 import numpy as np
 import onnx_ir as ir
 
@@ -47,6 +49,25 @@ def same_tensor(old: ir.TensorProtocol, new: ir.TensorProtocol) -> bool:
     return tensor_digest(old) == tensor_digest(new)
 
 
+@dataclass
+class Folded:
+    """Values that the model before computes, and the one after holds as constants.
+
+    Attributes:
+        tensors: The constants by the name of the value.
+        refused: Names of values that are not what the constant is.
+    """
+
+    tensors: dict[str, ir.TensorProtocol] = field(default_factory=dict)
+    refused: set[str] = field(default_factory=set)
+
+    def take(self, name: str, tensor: ir.TensorProtocol) -> bool:
+        """Take a value for what a constant is, if it is not known to be another."""
+        if name in self.refused:
+            return False
+        return same_tensor(self.tensors.setdefault(name, tensor), tensor)
+
+
 class NodeEquality:
     """Compares nodes of two models: by names, and constants by content.
 
@@ -54,8 +75,18 @@ class NodeEquality:
     share the tensors that a pass has not touched.
     """
 
-    def __init__(self, before: ir.Model, after: ir.Model) -> None:
-        """Compare the functions that both have."""
+    def __init__(
+        self, before: ir.Model, after: ir.Model, folded: Folded | None = None
+    ) -> None:
+        """Compare the functions that both have.
+
+        Args:
+            before: One model.
+            after: The other.
+            folded: Takes computed values of the main graph for equal to constants in their
+                place; whoever gives it compares them. None where they count as changed.
+        """
+        self._folded, self._main = folded, before.graph
         self._changed: set[ir.OperatorIdentifier] = set()
         self._functions = after.functions
         if before.functions or after.functions:
@@ -78,7 +109,7 @@ class NodeEquality:
             and len(old.inputs) == len(new.inputs)
             and len(old.outputs) == len(new.outputs)
             and all(a.name == b.name for a, b in zip(old.outputs, new.outputs, strict=True))
-            and all(map(_same_read, old.inputs, new.inputs))
+            and all(map(self._same_read, old.inputs, new.inputs))
             and (not self._changed or new.op_identifier() not in self._changed)
             and self._same_attributes(old, new)
         )
@@ -109,7 +140,7 @@ class NodeEquality:
             len(old) == len(new)
             and [v.name for v in old.inputs] == [v.name for v in new.inputs]
             and len(old.outputs) == len(new.outputs)
-            and all(map(_same_read, old.outputs, new.outputs))
+            and all(map(self._same_read, old.outputs, new.outputs))
             and all(map(self.same, old, new))
         )
 
@@ -122,6 +153,29 @@ class NodeEquality:
             )
             and self._same_graph(old.graph, new.graph)
         )
+
+    def _same_read(self, old: ir.Value | None, new: ir.Value | None) -> bool:
+        if old is None or new is None:
+            return old is new
+        # Nearly all values are told by their names, and nearly all the time of a region goes
+        # here.
+        one, other = old.producer(), new.producer()
+        if one is not None and other is not None:
+            if one.op_type not in _LOOKED_THROUGH and other.op_type not in _LOOKED_THROUGH:
+                return old.name == new.name
+        elif old.const_value is new.const_value and one is other and old.name == new.name:
+            return old.is_graph_input() == new.is_graph_input()
+        old, new = _source(old), _source(new)
+        a, b = constant_tensor(old), constant_tensor(new)
+        if a is not None and b is not None:
+            return same_tensor(a, b)
+        if a is None and b is None:
+            return old.name == new.name
+        if b is None or self._folded is None:
+            return False
+        node = old.producer()
+        computed = node is not None and node.graph is self._main and bool(old.name)
+        return computed and self._folded.take(str(old.name), b)
 
     def _spread(self) -> None:
         """Take callers of changed functions for changed, until no other calls one."""
@@ -151,20 +205,3 @@ def _source(value: ir.Value) -> ir.Value:
         assert read is not None
         value = read
     return value
-
-
-def _same_read(old: ir.Value | None, new: ir.Value | None) -> bool:
-    if old is None or new is None:
-        return old is new
-    # Nearly all values are told by their names, and nearly all the time of a region goes here.
-    one, other = old.producer(), new.producer()
-    if one is not None and other is not None:
-        if one.op_type not in _LOOKED_THROUGH and other.op_type not in _LOOKED_THROUGH:
-            return old.name == new.name
-    elif old.const_value is new.const_value and one is other and old.name == new.name:
-        return old.is_graph_input() == new.is_graph_input()
-    old, new = _source(old), _source(new)
-    a, b = constant_tensor(old), constant_tensor(new)
-    if a is None or b is None:
-        return a is b and old.name == new.name
-    return same_tensor(a, b)

@@ -103,7 +103,11 @@ def inlined(model: ir.Model) -> ir.Model:
 
 
 def exposed(
-    model: ir.Model, *, weights: bool = True, hidden: Collection[str] = ()
+    model: ir.Model,
+    *,
+    weights: bool = True,
+    hidden: Collection[str] = (),
+    needed: Collection[str] = (),
 ) -> ir.Model:
     """Return a copy of a model whose outputs are all values of its main graph.
 
@@ -112,12 +116,13 @@ def exposed(
         weights: Whether weights that the graph computes (from no input, and over 1 MiB or of
             unknown size) are among them. They are the same for every sample.
         hidden: Names of values that are not wanted.
+        needed: Names of computed weights that are wanted in any case.
     """
     copy = model.clone()
     graph = copy.graph
     known = set(graph.outputs)
     if not weights:
-        known |= _computed_weights(graph)
+        known |= {value for value in _computed_weights(graph) if value.name not in needed}
     graph.outputs.extend(
         value
         for node in graph

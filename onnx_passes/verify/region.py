@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import onnx_ir as ir
 
@@ -21,6 +21,7 @@ from onnx_passes.graph.copy import copy_nodes
 from onnx_passes.graph.walk import captured_values
 from onnx_passes.runtime.base import Array
 from onnx_passes.verify.node_equality import (
+    Folded,
     NodeEquality,
     constant_tensor,
     is_identity,
@@ -36,15 +37,31 @@ class Region:
         nodes: The new nodes of the main graph, in order.
         boundary: Names of the values that they read and do not compute, constants aside.
         frontier: Names of the values that they compute and others read.
+        folded: Constants that nodes read in place of computed values, by the names of these.
+            The rest of the region holds only where they are equal, bit for bit.
     """
 
     nodes: tuple[ir.Node, ...]
     boundary: tuple[str, ...]
     frontier: tuple[str, ...]
+    folded: Mapping[str, ir.TensorProtocol] = field(default_factory=dict)
+
+    @property
+    def needed(self) -> frozenset[str]:
+        """Names of the values that have to be known to check it."""
+        return frozenset((*self.boundary, *self.frontier, *self.folded))
 
 
-def changed_region(before: ir.Model, after: ir.Model) -> Region | None:
+def changed_region(
+    before: ir.Model, after: ir.Model, folded: Folded | None = None
+) -> Region | None:
     """Find what changed between two models.
+
+    Args:
+        before: The model before.
+        after: The model after.
+        folded: Where given, a constant in place of a computed value makes no reader new, and
+            is among the ``folded`` of the region, unless it was refused.
 
     Returns:
         The region; None where values cannot be matched by name, so that only the whole model
@@ -57,7 +74,7 @@ def changed_region(before: ir.Model, after: ir.Model) -> Region | None:
     if not _constant_outputs_agree(before, after):
         return None  # no node computes them that could be run
     producers = {str(v.name): node for node in before.graph for v in node.outputs if v.name}
-    equality = NodeEquality(before, after)
+    equality = NodeEquality(before, after, folded)
     new: list[ir.Node] = []
     for node in after.graph:
         if not _is_constant_node(node):
@@ -70,7 +87,8 @@ def changed_region(before: ir.Model, after: ir.Model) -> Region | None:
     names = {v.name for v in before.graph.inputs}
     if any(n not in names and n not in producers for n in (*boundary, *frontier)):
         return None
-    return Region(tuple(new), boundary, frontier)
+    taken = folded.tensors if folded is not None else {}
+    return Region(tuple(new), boundary, frontier, taken)
 
 
 def boundary_of(nodes: Sequence[ir.Node]) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 import numpy as np
 import onnx_ir as ir
+import pytest
 
 from onnx_passes.contracts import Equality, Tolerance
 from onnx_passes.pipeline.baseline import Baseline, Bench
@@ -93,16 +94,66 @@ def test_what_earlier_nodes_took_fails_no_later_one(nodes_run):
     assert nodes_run[-1] == 2
 
 
-def test_a_weight_recorded_only_after_the_pass_is_no_key_error():
-    # Weights that constants make are recorded only where a small size is noted: here after
-    # the pass alone, as where one folds the shapes of a quantised BERT.
+def test_a_weight_of_unknown_size_is_recorded_where_a_region_needs_it():
+    # Weights that constants make are recorded ahead only where a small size is noted: here
+    # after the pass alone, as where one folds the shapes of a quantised BERT.
     before = """{
         k = Constant<value_floats = [1.0, 2.0, 3.0, 4.0]>() w = Exp(k) a = Mul(x, w) y = Neg(a)
     }"""
     after = "<float[4] w>" + before.replace("w = Exp(k)", "h = Exp(k) w = Abs(h)")
-    region, _, _, found = check(before, before, after, Tolerance())
-    assert found is None  # only the whole model tells
-    assert "w" not in region.recordings[0]
+    _, _, _, (found,) = check(before, before, after, Tolerance())
+    assert found.verdict is Verdict.PASSED
+    wrong = after.replace("Abs(h)", "Sqrt(h)")
+    _, _, _, (found,) = check(before, before, wrong, Tolerance())
+    assert found.verdict is Verdict.FAILED
+
+
+COMPUTED = """{
+    k = Constant<value_floats = [0.0, 1.0, 4.0, 9.0]>() w = Sqrt(k) a = Mul(x, w) b = Add(a, w)
+    c = Neg(b) y = Sin(c)
+}"""
+FOLDED = "w = Constant<value_floats = [0.0, 1.0, 2.0, 3.0]>()"
+RIGHT = COMPUTED.replace("w = Sqrt(k)", FOLDED)
+NEARLY = RIGHT.replace("3.0]", "3.00001]")
+WRONG = RIGHT.replace("3.0]", "3.1]")
+
+
+@pytest.mark.parametrize("contract", [Equality(), Tolerance()], ids=str)
+def test_a_constant_equal_to_the_value_that_was_computed_makes_no_reader_new(
+    nodes_run, contract
+):
+    region, _, _, (found,) = check(COMPUTED, COMPUTED, RIGHT, contract)
+    assert found.verdict is Verdict.PASSED
+    assert [o.output for o in found.outputs] == ["w"]
+    assert not region.moved
+    assert nodes_run == [6]
+
+
+def test_a_constant_that_is_not_quite_equal_is_followed_through_its_readers(nodes_run):
+    _, _, _, found = check(COMPUTED, COMPUTED, NEARLY, Equality())
+    assert found is None  # a run of the whole decides
+    region, _, _, (found,) = check(COMPUTED, COMPUTED, NEARLY, Tolerance())
+    assert found.verdict is Verdict.PASSED
+    assert region.moved
+    assert [o.output for o in found.outputs] == ["b"]
+    assert len(nodes_run) == 4
+
+
+def test_a_wrong_constant_fails():
+    _, _, _, (found,) = check(COMPUTED, COMPUTED, WRONG, Tolerance())
+    assert found.verdict is Verdict.FAILED
+
+
+def test_only_readers_of_the_constant_that_differs_are_run(nodes_run):
+    two = COMPUTED.replace("c = Neg(b)", "v = Exp(k) c = Mul(b, v)")
+    after = RIGHT.replace(
+        "c = Neg(b)",
+        "v = Constant<value_floats = [1.0, 2.71828, 54.598, 8103.0]>() c = Mul(b, v)",
+    )
+    region, _, _, (found,) = check(two, two, after, Tolerance())
+    assert found.verdict is Verdict.PASSED
+    assert {o.output for o in found.outputs} == {"w", "c"}
+    assert region.moved
 
 
 def test_sizes_that_the_first_sample_shows_spare_the_others_large_values(nodes_run):
