@@ -26,6 +26,19 @@ SLIM_FUSIONS = tuple(
 )
 """Fusions of onnxslim; its FusionConcatReshape only simplifies the target of a Reshape."""
 
+SIM_FUSIONS = (
+    *FUSIONS,
+    *(
+        f"fuse_{name}"
+        for name in (
+            *("matmul_add_bias_into_gemm_batched", "matmul_into_conv", "mul_into_conv"),
+            *("preceding_mul_into_conv", "reduce_sum_into_conv", "attention", "gelu", "gqa"),
+            *("layer_norm", "rms_norm", "rope", "lp_normalization"),
+        )
+    ),
+)
+"""Fusions of onnxsim: those of onnxoptimizer, and its own, which its lists do not all name."""
+
 
 @dataclass(frozen=True)
 class Tool:
@@ -91,7 +104,7 @@ _POLYGRAPHY = Tool(
 PEERS = (
     *(_SLIM, _SIM, _OPTIMIZER, _SCRIPT, _POLYGRAPHY),
     _SLIM.without_fusion(*_SLIM.words, "--skip-fusion-patterns", *SLIM_FUSIONS),
-    _SIM.without_fusion(*_SIM.words, "--skip-optimization", *FUSIONS),
+    _SIM.without_fusion(*_SIM.words, "--skip-optimization", *SIM_FUSIONS),
     *(
         tool.without_fusion("{worker}", f"{tool.name}, no fusion", "{source}", "{target}")
         for tool in (_OPTIMIZER, _SCRIPT)

@@ -22,7 +22,7 @@ FUSIONS = tuple(
         *("consecutive_log_softmax", "consecutive_reduce_unsqueeze"),
     )
 )
-"""Fusions of onnxoptimizer and of onnxsim; their other ``fuse_`` merge two of a kind."""
+"""Fusions of onnxoptimizer, which onnxsim has too; its other ``fuse_`` merge two of a kind."""
 
 NO_FUSIONS = tuple(
     f"{name}_rule"
