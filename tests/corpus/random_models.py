@@ -60,8 +60,8 @@ def findings_of(preset: str, models: Iterable[Recipe], *, verify: bool = False) 
     Args:
         preset: Name of a shipped pipeline.
         models: The models.
-        verify: Whether the gate looks on. What it refuses is a fault then, since all that it
-            refuses is compared without it, too, and found right.
+        verify: Whether the gate looks on. What it refuses is a fault then, of the gate or of a
+            pass: the same models without it tell which.
     """
     found = Findings()
     try_, quiet = (trial_of(preset, fired, verify) for fired in (found.fired, Counter()))

@@ -10,6 +10,7 @@ from tests.corpus.random_models import findings_of
 
 NIGHTLY = 1000
 PARTS = 10
+VERIFIED = 60
 
 
 @pytest.mark.parametrize("config", shipped_configs())
@@ -32,3 +33,13 @@ def test_a_shipped_pipeline_changes_no_result_of_1000_models(config, part):
     assert not found.faults, "\n".join(found.faults)
     assert found.judged >= 0.93 * NIGHTLY / PARTS
     assert len(found.disputed) <= 0.01 * NIGHTLY / PARTS + 1
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("config", shipped_configs())
+def test_the_gate_of_a_shipped_pipeline_refuses_nothing_that_is_right(config):
+    found = findings_of(config, recipes(VERIFIED, seed=21), verify=True)
+    print(f"{config}, verified: {found}")
+    assert not found.faults, "\n".join(found.faults)
+    assert found.judged >= 0.93 * VERIFIED

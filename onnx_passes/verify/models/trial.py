@@ -163,7 +163,7 @@ def _values(
         # By position: where a pass may rename outputs, their order is what stays.
         known = dict(zip(names, old.values(), strict=False))
         checks = compare(known, new, contract, negative_zero=negative_zero)
-        wrong = [c for c in checks if not c.passed]
+        wrong = [check for check in checks if not check.passed]
         if not wrong:
             continue
         loose = Tolerance() if isinstance(contract, Equality) else contract
@@ -171,9 +171,8 @@ def _values(
         if rounded and isinstance(contract, Equality):
             rounded &= equal_as_written(original, model, feeds, negative_zero=negative_zero)
         wrong = [check for check in wrong if check.output not in rounded]
-        if not wrong:
-            continue
-        third = dict(zip(names, other_opinion(original, feeds), strict=False))
+        opinion = other_opinion(original, feeds) if wrong else []
+        third = dict(zip(names, opinion, strict=False))
         for check in wrong:
             disputed = is_disputed(check.output, known, new, third, contract)
             found = _Difference(f"{check.output}: {check.reason}", feeds, disputed)
