@@ -1,9 +1,11 @@
+import numpy as np
 import pytest
 
 from onnx_passes import testing
 from onnx_passes.errors import OptionError
 from onnx_passes.graph.walk import all_nodes
 from onnx_passes.passes.lowering.lower_functions import LowerFunctions
+from onnx_passes.runtime.ort import OnnxRuntimeEngine
 
 FORMULAS = [
     *["Celu<alpha = 2.0>(x)", "Elu<alpha = 2.0>(x)", "Selu(x)", "Softsign(x)", "PRelu(x, x)"],
@@ -95,3 +97,18 @@ def test_names_of_values_around_stay(rewrites):
 )
 def test_a_definition_that_takes_no_such_integers_is_not_put_in(text, leaves_alone):
     leaves_alone(LowerFunctions(), text)
+
+
+def test_an_affine_grid_of_a_known_size_runs_with_all_optimisations():
+    """ONNX defines it by a Range of tensors of one element, which must be scalars."""
+    model = testing.parse(
+        """<ir_version: 10, opset_import: ["" : 20]> g (float[2,2,3] x) => (float[2,4,5,2] y)
+        { s = Constant<value_ints = [2, 3, 4, 5]>() y = AffineGrid(x, s) }"""
+    )
+    feeds = {"x": np.arange(12, dtype=np.float32).reshape(2, 2, 3)}
+    engine = OnnxRuntimeEngine(optimization="all")
+    with engine.prepare(model) as session:
+        expected = session.run(feeds)["y"]
+    assert LowerFunctions(operators=("AffineGrid",))(model).modified
+    with engine.prepare(model) as session:
+        np.testing.assert_allclose(session.run(feeds)["y"], expected, 1e-5, 1e-6)
