@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import onnx
 import onnx_ir as ir
 
-from onnx_passes.passes._support.scopes import nodes_within
-from onnx_passes.passes._support.tensors import constant_of
+from onnx_passes.passes.convert._affine_grid import settle_rank
 
 
 def body_of(node: ir.Node, opset: int) -> tuple[ir.Function, int] | None:
@@ -51,35 +49,9 @@ def body_of(node: ir.Node, opset: int) -> tuple[ir.Function, int] | None:
     proto = onnx.FunctionProto.FromString(text)
     _leave_out_outputs(proto, node)
     function = ir.serde.deserialize_function(proto)
-    _give_ranges_scalars(function)
+    if node.op_type == "AffineGrid":
+        settle_rank(function, node)
     return function, version
-
-
-def _give_ranges_scalars(function: ir.Function) -> None:
-    """Make scalars of what a Range is given: AffineGrid hands it tensors of one element.
-
-    ONNX Runtime's kernel takes these, its shape inference refuses them once it knows the rank.
-    """
-    for node in [n for outer in list(function) for n in nodes_within(outer)]:
-        graph = node.graph
-        if node.domain or node.op_type != "Range" or graph is None:
-            continue
-        for index, value in enumerate(node.inputs):
-            if value is None or _is_scalar(value):
-                continue
-            name = f"{node.outputs[0].name}_{index}"
-            none = ir.tensor(np.zeros([0], np.int64))
-            shape = ir.node("Constant", [], {"value": none}, name=f"{name}_shape")
-            scalar = ir.node("Reshape", [value, shape.outputs[0]], name=f"{name}_scalar")
-            for made in (shape, scalar):
-                made.outputs[0].name = made.name
-            graph.insert_before(node, [shape, scalar])
-            node.replace_input_with(index, scalar.outputs[0])
-
-
-def _is_scalar(value: ir.Value) -> bool:
-    tensor = constant_of(value)
-    return tensor is not None and not tensor.shape.rank()
 
 
 def _leave_out_outputs(proto: onnx.FunctionProto, node: ir.Node) -> None:

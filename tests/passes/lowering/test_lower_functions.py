@@ -99,16 +99,25 @@ def test_a_definition_that_takes_no_such_integers_is_not_put_in(text, leaves_alo
     leaves_alone(LowerFunctions(), text)
 
 
-def test_an_affine_grid_of_a_known_size_runs_with_all_optimisations():
-    """ONNX defines it by a Range of tensors of one element, which must be scalars."""
+@pytest.mark.parametrize("sizes", [[2, 3, 4, 5], [2, 3, 4, 5, 6]])
+@pytest.mark.parametrize("align", [0, 1])
+@pytest.mark.parametrize("given", [True, False])
+def test_an_affine_grid_of_known_rank_runs_with_all_optimisations(sizes, align, given):
+    """Its definition has branches for both ranks, and a Range of tensors of one element."""
+    rank, count = len(sizes) - 2, len(sizes)
+    dims = ",".join(map(str, [sizes[0], *sizes[2:], rank]))
+    s = f"int64[{count}] s"
     model = testing.parse(
-        """<ir_version: 10, opset_import: ["" : 20]> g (float[2,2,3] x) => (float[2,4,5,2] y)
-        { s = Constant<value_ints = [2, 3, 4, 5]>() y = AffineGrid(x, s) }"""
+        f"""<ir_version: 10, opset_import: ["" : 20]>
+        g (float[2,{rank},{rank + 1}] x{f", {s}" if given else ""}) => (float[{dims}] y)
+        {"" if given else f"<{s} = {{{', '.join(map(str, sizes))}}}>"}
+        {{ y = AffineGrid<align_corners = {align}>(x, s) }}"""
     )
-    feeds = {"x": np.arange(12, dtype=np.float32).reshape(2, 2, 3)}
+    x = np.arange(2 * rank * (rank + 1), dtype=np.float32).reshape(2, rank, rank + 1)
+    feeds = {"x": x, **({"s": np.array(sizes, np.int64)} if given else {})}
     engine = OnnxRuntimeEngine(optimization="all")
     with engine.prepare(model) as session:
         expected = session.run(feeds)["y"]
     assert LowerFunctions(operators=("AffineGrid",))(model).modified
     with engine.prepare(model) as session:
-        np.testing.assert_allclose(session.run(feeds)["y"], expected, 1e-5, 1e-6)
+        np.testing.assert_allclose(session.run(feeds)["y"], expected, 1e-5, 1e-5)
