@@ -9,6 +9,7 @@ import onnx_ir as ir
 from onnx_passes.graph.walk import graphs_within
 from onnx_passes.passes._support.calls import Names, inline_call
 from onnx_passes.passes._support.scopes import nodes_within
+from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.base import Transformation
 from onnx_passes.passes.convert._bodies import body_of
 from onnx_passes.passes.convert._conform import conform, schema_of
@@ -47,7 +48,7 @@ class FunctionPass(Transformation):
         """Put a definition in the place of a node; nothing where there is none that fits."""
         graph = node.graph
         assert graph is not None, "the node has just been found in it"
-        if not _has_types_for(node):
+        if not _has_types_for(node) or not _divides_by_more_than_zero(node):
             return []
         attributes = dict(node.attributes)
         found = body_of(node, opset)
@@ -71,6 +72,17 @@ def _has_types_for(node: ir.Node) -> bool:
     if dtype is None or dtype.is_floating_point():
         return dtype is not None
     return node.op_type == "Shrink" and dtype.is_signed()
+
+
+def _divides_by_more_than_zero(node: ir.Node) -> bool:
+    """Whether a definition has no division by zero that its operator has not.
+
+    That of AffineGrid with aligned corners divides by sizes less one.
+    """
+    if node.op_type != "AffineGrid" or not node.attributes.get_int("align_corners", 0):
+        return True
+    sizes = constant_of(node.inputs[1])
+    return sizes is not None and 1 not in sizes.numpy()[2:]
 
 
 def _fits(body: ir.Function, node: ir.Node, since: int, opset: int) -> bool:

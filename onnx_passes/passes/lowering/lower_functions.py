@@ -36,8 +36,9 @@ class LowerFunctions(FunctionPass):
     Leaves alone: operators of which ONNX has no definition for the model's opset, or one that
     uses an operator that has since changed; nodes whose types a definition has to know, and
     which are not known; ReduceLogSum of integers and Shrink of unsigned ones, whose
-    definitions are of other types; bodies of functions; Bernoulli, Range and SequenceMap
-    unless they are named, since their definitions are no simpler.
+    definitions are of other types; AffineGrid with aligned corners and a size that is or may
+    be 1, by which less one its definition divides; bodies of functions; Bernoulli, Range and
+    SequenceMap unless they are named, since their definitions are no simpler.
 
     Attributes:
         operators: The operators to lower; without any, all that ONNX defines so.
