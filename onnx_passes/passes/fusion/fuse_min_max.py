@@ -1,11 +1,13 @@
-"""Put one Clip in the place of a Min and a Max with constants."""
+"""Put one operator in the place of two that bound a tensor."""
 
+from itertools import product
 from typing import Any, ClassVar
 
 import numpy as np
 import onnx_ir as ir
 
 from onnx_passes import passes
+from onnx_passes.passes._support.clip_bounds import Bounds, bounds_of
 from onnx_passes.passes._support.matches import node_of, opset_at
 from onnx_passes.passes._support.shapes import widens
 from onnx_passes.passes._support.tensors import constant_of
@@ -15,88 +17,137 @@ TYPES = (
     *(ir.DataType.FLOAT16, ir.DataType.FLOAT, ir.DataType.DOUBLE),
     *(ir.DataType.INT32, ir.DataType.INT64, ir.DataType.UINT32, ir.DataType.UINT64),
 )
-"""Types that ONNX Runtime has all three operators for."""
+"""Types that ONNX Runtime has Min, Max and Clip for."""
 
 
 @passes.verify.tolerance
 @passes.register()
 @passes.register("fuse")
 class FuseMinMax(Transformation, RewriteRuleSetPass):
-    """Put one Clip in the place of a Min and a Max with constants.
+    """Put one operator in the place of two that bound a tensor.
 
-    Before: ``Min(Max(x, 0), 6)``, ``Max(Min(x, 6), 0)``
-    After:  ``Clip(x, 0, 6)``
+    Before: ``Min(Max(x, 0), 6)``, ``Max(Min(x, 6), 0)``, ``Min(Relu(x), 6)``;
+            ``Max(Max(x, 1), 2)``
+    After:  ``Clip(x, 0, 6)``; ``Max(x, 2)``
 
-    Sound because that is what Clip does where its bounds are not crossed; NaN goes through all
-    three. The contract is a tolerance for the sign of zero only: engines choose which of -0
-    and 0 is the greater one.
+    Two of Min, Max, Relu and Clip in a row, one of them Min or Max.
 
-    Leaves alone: bounds that are crossed, NaN, computed, that callers may override, or that
-    make the tensor bigger; more than two operands; opsets before 12, where Clip has no
-    integers; types that ONNX Runtime has no kernel for; a value between that something else
-    reads.
+    Sound because each keeps order and is constant outside of its bounds: so are both in a row,
+    and their bounds are what the second makes of the first's. NaN goes through all four. The
+    contract is a tolerance for the sign of zero only: engines choose which of -0 and 0 is the
+    greater one.
+
+    Leaves alone: bounds that are NaN, computed, that callers may override, or that make the
+    tensor bigger; more than two operands; opsets before 12, where Clip has no integers; types
+    that ONNX Runtime has no kernel for; a value between that something else reads; two Clip or
+    Relu, which `merge-clips` merges.
     """
 
     requires: ClassVar[Any] = ("shape-inference",)
     exclusive: ClassVar[bool] = True
 
     def pattern(self) -> list[Any]:
-        return [_Nested(*form) for form in _FORMS]
+        return [*_CHAINS]
 
     def check(self) -> list[Any]:
-        return [_can_be_fused for _ in _FORMS]
+        return [_can_be_fused for _ in _CHAINS]
 
     def rewrite(self) -> list[Any]:
-        return [_clip for _ in _FORMS]
+        return [_bounded for _ in _CHAINS]
 
 
-_FORMS = [(outer, first) for outer in ("Min", "Max") for first in (True, False)]
+class _Chain:
+    """Two operators in a row, the inner one first or second among the outer one's operands."""
+
+    def __init__(self, inner: str, outer: str, first: bool = True) -> None:
+        self.inner, self.outer, self.first = inner, outer, first
+
+    def __call__(self, op: Op, a: Var, c: Var) -> Var:
+        t = getattr(op, self.inner)(a, _allow_other_inputs=True, _outputs=["t"])
+        outer = getattr(op, self.outer)
+        if self.outer in UNARY:
+            return outer(t, _allow_other_inputs=True, _outputs=["y"])
+        return outer(*((t, c) if self.first else (c, t)), _outputs=["y"])
 
 
-class _Nested:
-    """A Min of a Max or the other way round, the inner one first or second."""
-
-    def __init__(self, outer: str, first: bool) -> None:
-        self.outer, self.first = outer, first
-
-    def __call__(self, op: Op, a: Var, b: Var, c: Var) -> Var:
-        inner = getattr(op, "Max" if self.outer == "Min" else "Min")
-        t = inner(a, b, _outputs=["t"])
-        operands = (t, c) if self.first else (c, t)
-        return getattr(op, self.outer)(*operands, _outputs=["y"])
+UNARY = ("Relu", "Clip")
+_CHAINS = [
+    *(
+        _Chain(*pair)
+        for pair in product(("Max", "Min", *UNARY), ("Min", "Max"), (True, False))
+    ),
+    *(_Chain(*pair) for pair in product(("Min", "Max"), UNARY)),
+]
 
 
-def _can_be_fused(context: Any, c: Value, t: Value, y: Value, **_: Any) -> bool:
-    return opset_at(context) >= 12 and _parts(c, t, y) is not None
+def _can_be_fused(context: Any, t: Value, y: Value, **_: Any) -> bool:
+    return opset_at(context) >= 12 and _parts(t, y) is not None
 
 
-def _clip(op: Op, c: Value, t: Value, y: Value, **_: Any) -> Value:
-    parts = _parts(c, t, y)
+def _bounded(op: Op, t: Value, y: Value, **_: Any) -> Value:
+    parts = _parts(t, y)
     assert parts is not None, "check has seen to it"
-    x, *bounds = parts
-    low, high = (op.Constant(value=ir.tensor(np.asarray(bound))) for bound in bounds)
-    made: Value = op.Clip(x, low, high)
+    x, bounds = parts
+    whole = _open(bounds.dtype)
+    made: Value
+    if bounds.low == whole.low:
+        made = op.Min(x, _constant(op, bounds.high))
+    elif bounds.high == whole.high:
+        made = op.Max(x, _constant(op, bounds.low))
+    else:
+        made = op.Clip(x, _constant(op, bounds.low), _constant(op, bounds.high))
     return made
 
 
-def _parts(c: Value, t: Value, y: Value) -> tuple[Value, Any, Any] | None:
-    """Return the tensor and its bounds."""
-    x, inner = node_of(t).inputs
-    if constant_of(inner) is None:
-        x, inner = inner, x
-    if x is None or constant_of(x) is not None:
-        return None
-    bounds = [_bound(x, value) for value in (inner, c)]
-    if node_of(y).op_type == "Max":
-        bounds.reverse()
-    low, high = bounds
-    if low is None or high is None or low.dtype != high.dtype or not low <= high:
-        return None
-    return x, low, high
+def _constant(op: Op, number: Any) -> Value:
+    made: Value = op.Constant(value=ir.tensor(np.asarray(number)))
+    return made
 
 
-def _bound(x: Value, value: Value | None) -> Any:
-    tensor = constant_of(value)
-    if tensor is None or tensor.size != 1 or tensor.dtype not in TYPES or widens(x, value):
+def _parts(t: Value, y: Value) -> tuple[Value, Bounds] | None:
+    """Return the tensor, and what both operators come to."""
+    inner, outer = node_of(t), node_of(y)
+    known = next((d for d in map(_given, (inner, outer)) if d is not None), None)
+    x = _operand(inner)
+    if x is None or constant_of(x) is not None or known not in TYPES:
         return None
-    return tensor.numpy().reshape(-1)[0]
+    first, second = (_bounds(node, known) for node in (inner, outer))
+    return None if first is None or second is None else (x, first.then(second))
+
+
+def _operand(node: ir.Node) -> Value | None:
+    """Return the operand that is not constant, where no other makes it bigger."""
+    if node.op_type in UNARY:
+        return node.inputs[0]
+    if len(node.inputs) != 2:
+        return None
+    x, c = node.inputs if constant_of(node.inputs[1]) is not None else node.inputs[::-1]
+    return None if x is None or c is None or widens(x, c) else x
+
+
+def _given(node: ir.Node) -> ir.DataType | None:
+    """Return the type of the numbers that a Min or a Max has."""
+    tensors = [] if node.op_type in UNARY else [constant_of(value) for value in node.inputs]
+    return next((tensor.dtype for tensor in tensors if tensor is not None), None)
+
+
+def _bounds(node: ir.Node, dtype: ir.DataType) -> Bounds | None:
+    if node.op_type in UNARY:
+        found = bounds_of(node, dtype)
+        return found if found is not None and found.dtype is dtype else None
+    x = _operand(node)
+    numbers = [constant_of(value) for value in node.inputs if value is not x]
+    tensor = numbers[0] if len(numbers) == 1 else None
+    if x is None or tensor is None or tensor.dtype is not dtype or tensor.size != 1:
+        return None
+    number, whole = tensor.numpy().reshape(-1)[0], _open(dtype)
+    if number != number:
+        return None
+    low, high = (number, whole.high) if node.op_type == "Max" else (whole.low, number)
+    return Bounds(low, high, dtype)
+
+
+def _open(dtype: ir.DataType) -> Bounds:
+    """Return the bounds that leave every number as it is."""
+    whole, kind = Bounds.all_of(dtype), dtype.numpy().type
+    return Bounds(kind(-np.inf), kind(np.inf), dtype) if dtype.is_floating_point() else whole

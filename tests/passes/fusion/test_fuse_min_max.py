@@ -34,12 +34,37 @@ def test_the_usual_bounds(rewrites):
     rewrites(FuseMinMax(), graph("t = Max(x, l) y = Min(t, h)", l=0, h=6), after)
 
 
+CHAINS = [
+    ("t = Relu(x) y = Min(h, t)", 1, 6, "y = Clip(x, l, h)", 0, 6),
+    ("t = Min(x, h) y = Relu(t)", 1, 6, "y = Clip(x, l, h)", 0, 6),
+    ("t = Relu(x) y = Max(t, l)", 1, 6, "y = Max(x, l)", 1, 6),
+    ("t = Max(l, x) y = Relu(t)", -1, 6, "y = Max(x, l)", 0, 6),
+    ("t = Max(x, l) y = Max(h, t)", 1, 6, "y = Max(x, h)", 1, 6),
+    ("t = Min(x, l) y = Min(t, h)", 1, 6, "y = Min(x, l)", 1, 6),
+    ("t = Clip(x, l) y = Min(t, h)", 1, 6, "y = Clip(x, l, h)", 1, 6),
+    ("t = Max(x, l) y = Clip(t, , h)", 1, 6, "y = Clip(x, l, h)", 1, 6),
+    ("t = Max(x, l) y = Min(t, h)", 6, 1, "y = Clip(x, l, h)", 1, 1),
+    ("t = Relu(x) y = Min(t, l)", -1, 6, "y = Clip(x, l, h)", -1, -1),
+]
+
+
+@pytest.mark.parametrize(("body", "low", "high", "after", "new_low", "new_high"), CHAINS)
+@pytest.mark.parametrize("dtype", ["float", "int32"])
+def test_a_chain_that_was_left_because_it_has_a_relu_or_two_of_a_kind(
+    body, low, high, after, new_low, new_high, dtype, rewrites
+):
+    special = SPECIAL.astype("float32") if dtype == "float" else np.arange(-5, 15, dtype="i4")
+    feeds = [{"x": special.reshape(2, -1)}]
+    result = graph(after, dtype, l=new_low, h=new_high)
+    rewrites(FuseMinMax(), graph(body, dtype, l=low, h=high), result, feeds=feeds)
+
+
 @pytest.mark.parametrize(
     ("body", "low", "high"),
     [
-        pytest.param("t = Max(x, l) y = Min(t, h)", 6, 1, id="crossed"),
         pytest.param("t = Max(x, l, h) y = Min(t, h)", 1, 6, id="three"),
-        pytest.param("t = Max(x, l) y = Max(t, h)", 1, 6, id="two-max"),
+        pytest.param("t = Relu(x) y = Clip(t, l, h)", 1, 6, id="of-merge-clips"),
+        pytest.param("z = Relu(x) t = Max(x, z) y = Min(t, h)", 1, 6, id="two-tensors"),
         pytest.param("t = Max(x, l) u = Min(t, h) y = Add(t, u)", 1, 6, id="read"),
         pytest.param("c = Abs(l) t = Max(x, c) y = Min(t, h)", 1, 6, id="computed"),
         pytest.param("t = Max(l, h) u = Min(t, h) y = Add(x, u)", 1, 6, id="constants"),
