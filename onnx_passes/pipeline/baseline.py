@@ -14,7 +14,8 @@ from onnx_passes.contracts import Equality
 from onnx_passes.errors import EngineError, EngineUnavailableError, UnsupportedModelError
 from onnx_passes.graph.digest import Key
 from onnx_passes.graph.walk import captured_values
-from onnx_passes.passes._support.randomness import RANDOM, Determinism
+from onnx_passes.ops.randomness import may_draw
+from onnx_passes.passes._support.randomness import Determinism
 from onnx_passes.passes._support.scopes import nodes_within
 from onnx_passes.runtime.base import Engine, Feeds, Outputs
 from onnx_passes.runtime.inputs import AdversarialFeeds, name_of
@@ -390,5 +391,4 @@ def _random_outputs(model: ir.Model, suspects: Sequence[ir.Node]) -> frozenset[s
 
 
 def _draws(node: ir.Node) -> bool:
-    known = node.domain == "" and (node.op_type in RANDOM or node.op_type == "Dropout")
-    return known and "seed" not in node.attributes
+    return may_draw(node) and "seed" not in node.attributes

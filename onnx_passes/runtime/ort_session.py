@@ -10,6 +10,7 @@ import onnx_ir as ir
 
 from onnx_passes.errors import EngineError, UnsupportedModelError
 from onnx_passes.graph.walk import all_nodes
+from onnx_passes.ops.randomness import may_draw
 from onnx_passes.runtime import ort_values
 from onnx_passes.runtime.base import Data, Feeds, Outputs
 from onnx_passes.runtime.interface import Interface
@@ -17,9 +18,6 @@ from onnx_passes.runtime.ort_errors import translate
 
 if TYPE_CHECKING:
     import onnxruntime
-
-
-_DRAWING = ("Random", "Bernoulli", "Multinomial", "Dropout")
 
 
 class OrtSession:
@@ -37,7 +35,7 @@ class OrtSession:
         weights: Mapping[str, onnxruntime.OrtValue],
     ) -> None:
         self._interface = Interface(model)
-        self.in_turn = any(node.op_type.startswith(_DRAWING) for node in all_nodes(model))
+        self.in_turn = any(map(may_draw, all_nodes(model)))
         self._types = {output.name: output.type for output in session.get_outputs()}
         self._session: onnxruntime.InferenceSession | None = session
         self._weights: Mapping[str, onnxruntime.OrtValue] = weights

@@ -6,24 +6,9 @@ from collections.abc import Mapping
 
 import onnx_ir as ir
 
+from onnx_passes.ops.randomness import RANDOM, RANDOM_CONTRIB
 from onnx_passes.passes._support.scopes import nodes_within
 from onnx_passes.passes.constants import constant, is_constant
-
-RANDOM = frozenset(
-    {
-        "Bernoulli",
-        "Multinomial",
-        "RandomNormal",
-        "RandomNormalLike",
-        "RandomUniform",
-        "RandomUniformLike",
-    }
-)
-"""Operators that draw random numbers, whatever their attributes."""
-
-RANDOM_CONTRIB = frozenset(
-    {"BiasDropout", "BitmaskBiasDropout", "BitmaskDropout", "Sampling", "DropoutGrad"}
-)
 
 PURE_DOMAINS = frozenset({"", "ai.onnx.ml"})
 """Domains whose operators, those above aside, are functions of their inputs."""

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
+from onnx_passes.ops.randomness import RANDOM
 from onnx_passes.verify.rules import operators  # noqa: F401 (fills OPERATORS)
 from onnx_passes.verify.rules.arithmetic import MALFORMED, Semantics, Unsupported
 from onnx_passes.verify.rules.call import OPERATORS, Call, Tensor, constant, scalars
@@ -16,8 +17,6 @@ from onnx_passes.verify.rules.call import OPERATORS, Call, Tensor, constant, sca
 # Elements above which a tensor is not worth evaluating one scalar at a time.
 MAX_ELEMENTS = 20_000
 
-_RANDOM = {"RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}
-_STATEFUL = _RANDOM | {"Bernoulli", "Multinomial"}
 _DEFAULT_DOMAINS = {"", "ai.onnx"}
 
 
@@ -123,7 +122,7 @@ def _opaque(call: Call) -> tuple[Tensor, ...]:
     """
     node = call.node
     subgraphs = {ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS}
-    if node.op_type in _STATEFUL or any(a.type in subgraphs for a in node.attributes.values()):
+    if node.op_type in RANDOM or any(a.type in subgraphs for a in node.attributes.values()):
         raise Unsupported(f"the operator {node.op_type}")
     tensors = [t for t in call.inputs if t is not None]
     elements = [s for t in tensors for s in t.data.flat]
