@@ -146,7 +146,7 @@ def command(
     for target in targets:
         found = [next(results) for _ in target.indices(level)]
         rows.append(_show(target, found))
-        if write and target.cls is not None and target.rules:
+        if write and target.cls is not None and found:
             _write(target, found, bounds, folder)
     if json_file is not None:
         _save(json_file, rows)
@@ -301,8 +301,6 @@ def _check(targets: Sequence[Target], folder: Path) -> None:
     for target in targets:
         if target.cls is None:
             raise UsageError("--check is for passes; rules from outside have no certificate")
-        if target.rules is None:
-            continue
         try:
             check_certificate(target.cls, target.name, folder)
             click.echo(f"{target.name}: fresh")

@@ -112,6 +112,17 @@ class Pass(ir.passes.PassBase, abc.ABC):
         declared = ", ".join(map(str, cls.contracts()))
         return declared or (READS_ONLY if issubclass(cls, Analysis) else "none declared")
 
+    @classmethod
+    def example_for(cls, model: ir.Model) -> Mapping[str, Any]:
+        """Return options for a test of the pass on a model; by default ``example``.
+
+        For passes whose options name parts of a model, which no fixed example can.
+
+        Args:
+            model: What it will be tested on; stays as it is.
+        """
+        return cls.example
+
     def interface_map(self, before: ir.Model) -> InterfaceMap | None:
         """Return how inputs and outputs of a model become those of the result.
 

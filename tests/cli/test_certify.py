@@ -106,6 +106,23 @@ def test_a_certificate_is_written_and_fresh(cli):
     assert "eliminate-identity: fresh" in end.out
 
 
+def test_a_pass_that_is_no_rule_has_a_certificate_of_what_it_changed_by_itself(cli):
+    words = (
+        "certify",
+        "merge-equal-dimensions",
+        "--models",
+        "80",
+        "--time",
+        "100s",
+        "--write",
+    )
+    assert cli(*words).code == 0
+    (rule,) = json.loads(Path("certificates/merge-equal-dimensions.json").read_text())["rules"]
+    # Shapes, which it requires to be inferred, change nearly all of them.
+    assert 0 < rule["tested"]["changed"] < rule["tested"]["models"] / 2
+    assert cli("certify", "merge-equal-dimensions", "--check").code == 0
+
+
 def test_a_missing_certificate_says_what_to_run(cli):
     end = cli("certify", "eliminate-identity", "--check")
     assert end.code == 1

@@ -78,7 +78,7 @@ class ConvertIoTypes(Transformation):
     """
 
     interface_changes: ClassVar[frozenset[str]] = frozenset({"types"})
-    example: ClassVar[Mapping[str, Any]] = MappingProxyType({"all": {}})
+    example: ClassVar[Mapping[str, Any]] = MappingProxyType({"all": {"float32": "float64"}})
 
     inputs: dict[str, Type] = {}  # noqa: RUF012 - the default of an option, never changed
     outputs: dict[str, Type] = {}  # noqa: RUF012 - the default of an option, never changed

@@ -59,6 +59,13 @@ class ConvertLayout(Transformation):
     inputs: dict[str, Layout] = {}  # noqa: RUF012 - the default of an option, never changed
     outputs: dict[str, Layout] = {}  # noqa: RUF012 - the default of an option, never changed
 
+    @classmethod
+    def example_for(cls, model: ir.Model) -> Mapping[str, Any]:
+        """Put the channels of every input last whose rank has them."""
+        ranked = [v for v in model.graph.inputs if v.shape is not None and len(v.shape) > 2]
+        free = [v for v in ranked if not (v.is_initializer() or v.is_graph_output())]
+        return {"inputs": {str(value.name): "nhwc" for value in free}}
+
     def call(self, model: ir.Model) -> ir.passes.PassResult:
         """Transpose inputs and outputs, and close the ways between Transposes.
 

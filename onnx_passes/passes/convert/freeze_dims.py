@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import onnx_ir as ir
 
@@ -33,6 +33,12 @@ class FreezeDims(Transformation):
     interface_changes: ClassVar[frozenset[str]] = frozenset({"dims"})
 
     dims: dict[str, int] = {}  # noqa: RUF012 - the default of an option, never changed
+
+    @classmethod
+    def example_for(cls, model: ir.Model) -> Mapping[str, Any]:
+        """Freeze the first dimension that has a name."""
+        names = [name for value in model.graph.inputs for name in _symbols(value)]
+        return {"dims": dict.fromkeys(names[:1], 3)}
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
         """Replace the names by their sizes.

@@ -42,6 +42,15 @@ class RenameIo(Transformation):
     inputs: dict[str, str] = {}  # noqa: RUF012 - the default of an option, never changed
     outputs: dict[str, str] = {}  # noqa: RUF012 - the default of an option, never changed
 
+    @classmethod
+    def example_for(cls, model: ir.Model) -> Mapping[str, Any]:
+        """Rename the first input and the first output."""
+        graph = model.graph
+        return {
+            "inputs": {str(value.name): "renamed_input" for value in graph.inputs[:1]},
+            "outputs": {str(value.name): "renamed_output" for value in graph.outputs[:1]},
+        }
+
     def call(self, model: ir.Model) -> ir.passes.PassResult:
         """Rename.
 

@@ -55,6 +55,14 @@ class UnfreezeDims(Transformation):
     dims: dict[str, dict[int, str]] = {}  # noqa: RUF012 - a default, never changed
     repair: bool = False
 
+    @classmethod
+    def example_for(cls, model: ir.Model) -> Mapping[str, Any]:
+        """Unfreeze the first axis of the first input that has one of a fixed size."""
+        for value in model.graph.inputs:
+            if value.shape and isinstance(value.shape[0], int) and not value.is_initializer():
+                return {"dims": {value.name: {0: "any"}}}
+        return cls.example
+
     def call(self, model: ir.Model) -> ir.passes.PassResult:
         """Unfreeze the dimensions.
 
@@ -178,7 +186,8 @@ class UnfreezeDims(Transformation):
         shapes = [probe.model.graph.outputs[index].shape for probe in probes]
         ranks = {len(shape) for shape in shapes if shape is not None}
         if len(ranks) != 1 or any(shape is None for shape in shapes):
-            return None
+            # What a Loop carries may have any size; an output without a rank is not valid.
+            return None if value.shape is None else ir.Shape([None] * len(value.shape))
         old = value.shape if value.shape is not None and {len(value.shape)} == ranks else None
         dims: list[Any] = []
         for axis in range(*ranks):

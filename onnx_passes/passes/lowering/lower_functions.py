@@ -13,8 +13,8 @@ from onnx_passes.errors import OptionError
 from onnx_passes.passes.lowering._functions import FunctionPass
 from onnx_passes.passes.naming import did_you_mean
 
-NO_SIMPLER = frozenset({"Bernoulli", "Range", "SequenceMap"})
-"""Operators whose definition draws other random numbers, or is a Loop."""
+ONLY_IF_NAMED = frozenset({"Bernoulli", "LayerNormalization", "Range", "SequenceMap"})
+"""Operators whose definition draws other random numbers, loses digits, or is a Loop."""
 
 
 @passes.verify.tolerance
@@ -37,8 +37,11 @@ class LowerFunctions(FunctionPass):
     uses an operator that has since changed; nodes whose types a definition has to know, and
     which are not known; ReduceLogSum of integers and Shrink of unsigned ones, whose
     definitions are of other types; AffineGrid with aligned corners and a size that is or may
-    be 1, by which less one its definition divides; bodies of functions; Bernoulli, Range and
-    SequenceMap unless they are named, since their definitions are no simpler.
+    be 1, by which less one its definition divides; bodies of functions; and unless they are
+    named, Bernoulli, Range and SequenceMap, since their definitions are no simpler, and
+    LayerNormalization, whose definition subtracts the square of the mean from the mean of the
+    squares: where the mean is large, few digits are left (``lower-layer-normalization``
+    subtracts it first).
 
     Attributes:
         operators: The operators to lower; without any, all that ONNX defines so.
@@ -62,7 +65,7 @@ class LowerFunctions(FunctionPass):
                         name, known, f"it does so for {', '.join(sorted(known))}"
                     ),
                 )
-        self._wanted = frozenset(self.operators) or known - NO_SIMPLER
+        self._wanted = frozenset(self.operators) or known - ONLY_IF_NAMED
 
     def wanted(self, node: ir.Node) -> bool:
         return node.op_type in self._wanted

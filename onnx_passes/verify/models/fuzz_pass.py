@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import Any
 
 import onnx_ir as ir
 
@@ -87,26 +86,33 @@ def fuzz_pass(
 
 
 def examine(cls: type[Pass], recipe: Recipe) -> Trial:
-    """Run a pass, and what it requires, on the model of a recipe, and compare."""
+    """Run a pass, after what it requires, on the model of a recipe, and compare."""
     contracts = contracts_of(cls)
     contract = next((c for c in contracts if isinstance(c, Equality | Tolerance)), None)
     trial = attempt(
         recipe,
-        lambda model: _applied(cls, model),
+        lambda model: _applied(_made(cls, model), model),
         contract=contract,
         allowed=cls.interface_changes,
         disorder=cls.name == "topological-sort",
+        prepare=lambda model: _prepared(cls, model),
+        mapped=lambda model: _made(cls, model).interface_map(model),
     )
     if trial.changed and trial.fault is None and issubclass(cls, Analysis):
         return Trial(True, True, "an analysis changed the model", trial.before, trial.after)
     return trial
 
 
-def _applied(cls: type[Pass], model: ir.Model) -> ir.Model:
-    context = PassContext()
-    options: dict[type[Pass], Any] = {cls: cls.example}
-    for step in (*collect(cls.required_passes), cls):
-        pass_ = step(**options.get(step, {}))
-        pass_.context = context
-        model = pass_(model).model
+def _made(cls: type[Pass], model: ir.Model) -> Pass:
+    return cls(**cls.example_for(model))
+
+
+def _prepared(cls: type[Pass], model: ir.Model) -> ir.Model:
+    for step in collect(cls.required_passes):
+        model = _applied(step(), model)
     return model
+
+
+def _applied(pass_: Pass, model: ir.Model) -> ir.Model:
+    pass_.context = PassContext()
+    return pass_(model).model

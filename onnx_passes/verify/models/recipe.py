@@ -17,6 +17,8 @@ OPSETS = (12, 13, 15, 17, 18, 19, 20, 21, 22, 23, 23, 24, 24)
 TRIES = 8
 PLANTED = 0.4
 """Share of the steps that plant what passes look for, or a near miss of it."""
+ANNOTATED = 0.3
+"""Share of the models that tell the types of inner values, and of those with descriptions."""
 
 _STEPS: tuple[structure.Step, ...] = (
     *elementwise.STEPS,
@@ -62,6 +64,7 @@ class Recipe:
             [onnx.helper.make_value_info(v.name, type_proto(v)) for v in outputs],
             initializer=scope.initializers,
         )
+        _annotate(graph, scope)
         imports = [onnx.helper.make_opsetid("", scope.opset)]
         if rng.random() < 0.1:
             imports.append(onnx.helper.make_opsetid("unread", 1))
@@ -105,6 +108,22 @@ def recipes(count: int, *, seed: int = 0, steps: int = 12) -> Iterator[Recipe]:
     for _ in range(count):
         number = int(rng.integers(2**31))
         yield Recipe(number, tuple(range(int(rng.integers(2, steps + 1)))))
+
+
+def _annotate(graph: onnx.GraphProto, scope: Scope) -> None:
+    """Tell the types of inner values in some models, and describe the nodes of some."""
+    rng = np.random.default_rng([scope.seed, 2**22])
+    if rng.random() < ANNOTATED:
+        named = {value.name for value in [*graph.input, *graph.output]}
+        made = {name for node in graph.node for name in node.output} - named
+        inner = [v for v in [*scope.values, *scope.sealed] if v.name in made]
+        graph.value_info.extend(
+            onnx.helper.make_value_info(v.name, type_proto(v)) for v in inner
+        )
+    if rng.random() < ANNOTATED:
+        for index, node in enumerate(graph.node):
+            node.doc_string = f"node {index}"
+            onnx.helper.set_metadata_props(node, {"number": str(index)})
 
 
 def _take(scope: Scope, number: int) -> None:

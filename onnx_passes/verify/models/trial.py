@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -12,7 +12,8 @@ from onnx_passes.contracts import Equality, Tolerance
 from onnx_passes.errors import EngineError, OnnxPassesError, PassError, ReferenceDataError
 from onnx_passes.graph.text import canonical_lines
 from onnx_passes.graph.walk import all_graphs
-from onnx_passes.runtime.base import Feeds, Outputs
+from onnx_passes.passes.interface_map import InterfaceMap, Port
+from onnx_passes.runtime.base import Data, Feeds, Outputs
 from onnx_passes.runtime.inputs import generate
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.verify.compare import compare
@@ -67,6 +68,8 @@ def attempt(
     allowed: frozenset[str] = frozenset(),
     negative_zero: bool = False,
     disorder: bool = False,
+    prepare: Callable[[ir.Model], ir.Model] | None = None,
+    mapped: Callable[[ir.Model], InterfaceMap | None] | None = None,
 ) -> Trial:
     """Transform the model of a recipe, and compare what both compute.
 
@@ -77,6 +80,8 @@ def attempt(
         allowed: Parts of the interface that it declares to change.
         negative_zero: Whether -0 and 0 are different under equality.
         disorder: Whether one model in eight is given with its nodes out of order.
+        prepare: What runs before it, and does not count as its change.
+        mapped: Says of a model how its inputs and outputs become those of the result.
     """
     model = recipe.model()
     if check_structure(model):
@@ -96,6 +101,10 @@ def attempt(
         given = kept.restore()
         if disorder and recipe.seed % 8 == 0:
             _disordered(given, recipe.seed)
+        if prepare is not None:
+            given = prepare(given)
+            kept = Snapshot(given)
+        ports = None if mapped is None else mapped(given)
         result = transform(given)
     except PassError:
         return Trial(judged=True, refused=True)
@@ -108,6 +117,15 @@ def attempt(
         return faulty(broken, _unsure_text(result))
     text, changed = _text(result), kept.change(result) is not Change.NONE
     if changed:
+        if ports is not None:
+            samples = [_translated(feeds, ports.inputs) for feeds in samples]
+            seen = _run(model, [_translated(feeds, ports.back) for feeds in samples])
+            expected = [_translated(outputs, ports.outputs) for outputs in seen]
+            model = kept.restore()
+            ports.wrap(model)
+        elif not all(_fits(feeds, result) for feeds in samples):
+            samples = generate(result, seed=recipe.seed % 1000, samples=SAMPLES)
+            expected = _run(model, samples)
         found = _values(
             model, result, samples, expected, contract or Equality(), negative_zero
         )
@@ -131,6 +149,20 @@ def _structure(before: ir.Model, after: ir.Model, allowed: frozenset[str]) -> st
         interface_of(before), interface_of(after), allowed
     )
     return faults[0] if faults else None
+
+
+def _translated(values: Mapping[str, Data], port: Port) -> dict[str, Data]:
+    return dict(port(name, value) for name, value in values.items())
+
+
+def _fits(feeds: Feeds, model: ir.Model) -> bool:
+    """Whether feeds have the sizes that the inputs of a model declare."""
+    for value in model.graph.inputs:
+        sizes = getattr(feeds.get(str(value.name)), "shape", ())
+        for declared, size in zip(value.shape or (), sizes, strict=False):
+            if isinstance(declared, int) and declared != size:
+                return False
+    return True
 
 
 @dataclass(frozen=True)

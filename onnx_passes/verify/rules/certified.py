@@ -36,6 +36,9 @@ def line(content: Mapping[str, Any]) -> str:
     models, firings = (sum(t.get(key, 0) for t in tests) for key in ("models", "firings"))
     opsets = sorted({int(o) for t in tests for o in t.get("opsets", {})})
     types = {name for t in tests for name in t.get("dtypes", {})}
+    if any("changed" in test for test in tests):
+        changed, kind = sum(test["changed"] for test in tests), _count(models, "random model")
+        return f"**{level(content)}** on {kind}, of which it changed {changed:,}"
     parts = [f"**{level(content)}** ({_count(len(rules), 'rule')})"]
     if any(rule["verdict"] == "proved" for rule in rules):
         templates = sum(

@@ -136,6 +136,18 @@ def test_refuses(options, told):
         UnfreezeDims(**options)(parse(text))
 
 
+def test_an_output_whose_sizes_are_not_known_any_more_keeps_its_rank():
+    model = parse(
+        """(float[2,3] x) => (float[2,3] y) {
+        n = Constant<value = int64 {1}>() c = Constant<value = bool {1}>()
+        y = Loop(n, c, x) <body = b (int64 i, bool go, float[2,3] a) => (bool on, float[2,3] o)
+        { on = Identity(go) o = Identity(a) }> }"""
+    )
+    UnfreezeDims(dims={"x": {0: "any"}})(model)
+    (output,) = model.graph.outputs
+    assert len(output.shape) == 2
+
+
 def test_functions_are_not_looked_into():
     model = ir.from_onnx_text(
         """<ir_version: 10, opset_import: ["" : 20, "l" : 1]>

@@ -133,3 +133,12 @@ def test_an_affine_grid_of_one_pixel_with_aligned_corners_is_not_divided_by_zero
         g (float[2,2,3] {declared[0]}) => (float[2,h,w,2] y) {declared[1]}
         {{ y = AffineGrid<align_corners = 1>(x, s) }}""",
     )
+
+
+NORMALIZED = "(float[2,4] x, float[4] s) => (float[2,4] y) { y = LayerNormalization(x, s) }"
+
+
+def test_a_definition_that_loses_digits_is_only_put_in_if_it_is_named(leaves_alone, rewrites):
+    leaves_alone(LowerFunctions(), NORMALIZED)
+    model = rewrites(LowerFunctions(operators=("LayerNormalization",)), NORMALIZED)
+    assert "LayerNormalization" not in {node.op_type for node in all_nodes(model)}

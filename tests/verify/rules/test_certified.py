@@ -56,3 +56,9 @@ def test_the_line_says_what_was_done_and_no_more():
 def test_certificates_are_read_by_pass(tmp_path: Path):
     (tmp_path / "one.json").write_text(json.dumps({"rules": []}))
     assert certified.read_certificates(tmp_path) == {"one": {"rules": []}}
+
+
+def test_a_pass_that_is_no_rule_is_told_by_what_it_changed():
+    whole = {"verdict": "tested", "tested": {"models": 199, "changed": 53, "refused": 0}}
+    told = certified.line({"rules": [whole]})
+    assert told == "**tested** on 199 random models, of which it changed 53"
