@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import onnx_ir as ir
-from onnxscript.rewriter import pattern
+from onnxscript.rewriter import _pattern_ir, pattern
 
 from onnx_passes.passes._support.shapes import widens
 from onnx_passes.passes._support.tensors import constant_of
@@ -30,8 +30,19 @@ def number(value: float) -> Var:
 
     The guard calls :func:`spells` to make sure that it is that number and not one near it.
     """
-    one = pattern.Constant(value, rel_tol=NEAR)
-    return pattern.OrValue([one, pattern.Constant([value], rel_tol=NEAR)])
+    alternatives = (value, [value])
+    return _Number([pattern.Constant(each, rel_tol=NEAR) for each in alternatives])
+
+
+class _Number(_pattern_ir.BacktrackingOr, _pattern_ir.Var):
+    """Alternatives that are values, as variables are.
+
+    onnxscript lets a match read variables and constants of the graph around a body, yet no
+    alternatives, whatever they are.
+    """
+
+    def clone(self, node_map: dict[Any, Any]) -> _Number:
+        return _Number([value.clone(node_map) for value in self._values], self.name)
 
 
 def spells(context: Any, numbers: Sequence[float], x: ir.Value, *others: Any) -> bool:

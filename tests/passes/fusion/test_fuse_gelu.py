@@ -145,3 +145,13 @@ PLAIN = "a=Div(x,root) e=Erf(a) s=Add(e,one) p=Mul(x,s) "
 )
 def test_leaves_alone(text, leaves_alone):
     leaves_alone(FuseGelu(), text)
+
+
+def test_a_branch_that_read_numbers_of_the_graph_around_it(rewrites):
+    text = """(float[2,N] x, bool c) => (float[2,N] y) <float root = {1.4142135},
+      float[1] one = {1}, float half = {0.5}> { y = If(c) <
+      then_branch = t () => (float[2,N] g) { a = Div(x, root) e = Erf(a) s = Add(one, e)
+        p = Mul(x, s) g = Mul(half, p) },
+      else_branch = f () => (float[2,N] z) { z = Identity(x) }> }"""
+    model = rewrites(FuseGelu(), text)
+    assert "Gelu" in [n.op_type for n in model.graph.node(0).attributes["then_branch"].value]
