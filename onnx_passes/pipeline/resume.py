@@ -32,6 +32,12 @@ INTERVAL = 5.0
 SHARE = 0.05
 """Share of a run's time that writing them may take."""
 
+FIRST = 0.5
+"""Seconds that the first state takes, in which the sources of passes are digested."""
+
+DIGESTED = 1e9
+"""Bytes of weights that it digests in a second."""
+
 
 @dataclass
 class Resume:
@@ -136,7 +142,7 @@ class Keeper:
     def __post_init__(self) -> None:
         self.states = States(self.settings.folder, self.settings.limit)
         self._said = [repr(remarks(tensor)) for tensor in all_tensors(self.original.model)]
-        self._next = time.monotonic() + self.settings.interval
+        self._next = time.monotonic() + self._patience
 
     def lead(self, manager: PassManager, pipeline: ResolvedPipeline) -> None:
         """Put a manager that has done nothing where the best state is, if that is wanted."""
@@ -171,6 +177,13 @@ class Keeper:
         self.report.notes = [n for n in self.report.notes if not n.startswith("resumed after")]
         self.report.notes.append(f"nothing is resumed: {reason}")
         self.report.resumed = None
+
+    @property
+    def _patience(self) -> float:
+        """Seconds before the first state, which may take no more of a run than later ones."""
+        interval = self.settings.interval
+        expected = FIRST + self.original.weight_bytes / DIGESTED
+        return max(interval, expected / SHARE) if interval else 0.0
 
     def accept(self, manager: PassManager) -> None:
         """Note where a run is; write it if the last time was long enough ago."""

@@ -20,9 +20,10 @@ from onnx_passes.passes.base import Transformation
 from onnx_passes.pipeline import resume as resuming
 from onnx_passes.pipeline import states as storing
 from onnx_passes.pipeline.instruments import Instrument
-from onnx_passes.pipeline.resume import Resume
+from onnx_passes.pipeline.resume import Keeper, Resume
 from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.pipeline.states import States
+from onnx_passes.verify.snapshot import Snapshot
 
 HERE = Path(__file__).parent
 DIGITS = HERE.parents[1] / "examples" / "digits" / "model.onnx"
@@ -365,3 +366,16 @@ def test_what_drifted_before_the_interruption_is_traced_after_it(tmp_path):
     assert "too far from the original" in done.report.error
     (blame,) = done.report.blame
     assert (blame.step, blame.name) == (1, "resume-drift")
+
+
+def test_the_first_state_takes_no_more_of_a_run_than_later_ones(tmp_path, monkeypatch):
+    monkeypatch.setattr(resuming, "DIGESTED", 4.0)  # a weight of two seconds
+    text = """<ir_version: 10, opset_import: ["" : 20]>
+        g (float[2] x) => (float[2] y) <float[2] w = {1, 2}> { y = Add(x, w) }"""
+    original = Snapshot(ir.from_onnx_text(text))
+
+    def patience(interval):
+        settings = Resume(tmp_path, interval=interval)
+        return Keeper(settings, original, None, None, [], None)._patience
+
+    assert [patience(interval) for interval in (0, 5, 60)] == pytest.approx([0, 50, 60])
