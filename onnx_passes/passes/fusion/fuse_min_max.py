@@ -95,7 +95,7 @@ def _bounded(op: Op, t: Value, y: Value, **_: Any) -> Value:
     elif bounds.high == whole.high:
         made = op.Max(x, _constant(op, bounds.low))
     else:
-        made = op.Clip(x, _constant(op, bounds.low), _constant(op, bounds.high))
+        made = bounds.build(op, x, attributes=False)
     return made
 
 

@@ -88,3 +88,8 @@ def test_looks_into_functions(rewrites):
       t = Max(x, l) y = Min(t, h) }"""
     (function,) = rewrites(FuseMinMax(), text).functions.values()
     assert [node.op_type for node in function if node.inputs] == ["Clip"]
+
+
+def test_a_bound_that_was_left_out_is_not_written_as_a_number(rewrites):
+    after = graph("y = Clip(x, l)", l=1)
+    rewrites(FuseMinMax(), graph("t = Clip(x, l) y = Max(t, h)", l=1, h=0), after)
