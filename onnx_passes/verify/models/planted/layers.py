@@ -186,13 +186,33 @@ def reduction(p: Plant) -> Known:
     return p.with_axes("Squeeze" if keep else "Unsqueeze", y, [same])
 
 
+def recurrent(p: Plant) -> Known:
+    """A recurrent layer that starts with a state of zeros, for a batch that may be read."""
+    operator, gates = p.choose(("RNN", 1), ("GRU", 3), ("LSTM", 4))
+    hidden, x = 3, p.x(FLOAT, (2, p.batch(), 4))
+    w, r = p.weights(1, gates * hidden, 4), p.weights(1, gates * hidden, hidden)
+    sizes = x.shape or ()
+    if len(sizes) == 3 and isinstance(sizes[1], int) and p.chance():
+        zeros = np.zeros((1, sizes[1], hidden), np.float32)
+        state = p.constant(zeros + p.other(0, 1, -0.0))
+    else:
+        batch = p.op("Gather", p.op("Shape", x), p.ints(1))
+        shape = p.op("Concat", p.ints(1), batch, p.ints(hidden), axis=0)
+        state = p.op("ConstantOfShape", shape)
+    cell = [p.choose(state, None)] if operator == "LSTM" else []
+    inputs = [x, w, r, None, None, p.choose(state, None), *cell]
+    while inputs[-1] is None:
+        inputs.pop()
+    return p.op(operator, *inputs, hidden_size=hidden)
+
+
 STEPS = tuple(
     planted(form, sealed=True)
     for form in (
         affine, affine, affine, affine, matmul, matmul, constant_arithmetic,
         constant_arithmetic, pad, pad, windows, windows, transposed_gemm, reshaped_gemm,
         reshaped_gemm, reduction,
-        reduction, reduction, reduction,
+        reduction, reduction, reduction, recurrent,
     )
 )  # fmt: skip
 """Steps of this file."""
