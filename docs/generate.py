@@ -17,8 +17,8 @@ CERTIFICATES = certified.read_certificates(Path(__file__).parents[1] / "certific
 INTRODUCTION = (
     "Made by `make docs` from the passes' docstrings, and from their [certificates]"
     "(../certify.md#certificates),",
-    "which say of rewrite rules whether they are *proved* or only *tested*, on their own.",
-    "Passes without such a word are no rewrite rules: they run on random models in the tests.",
+    "which say of rewrite rules whether they are *proved* or only *tested*, on their own, and of",
+    "other passes that they were *tested* on random models.",
 )
 
 
@@ -63,7 +63,7 @@ def index() -> str:
     lines = ["# Passes", "", *INTRODUCTION, ""]
     passes = sorted(library(), key=lambda cls: (home(cls), cls.name))
     for group in dict.fromkeys(map(home, passes)):
-        lines += [f"## {group}", "", "| pass | contract | rules are | |", "|---|---|---|---|"]
+        lines += [f"## {group}", "", "| pass | contract | certified | |", "|---|---|---|---|"]
         lines += [_row(cls) for cls in passes if home(cls) == group]
         lines.append("")
     return "\n".join(lines)

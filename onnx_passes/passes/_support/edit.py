@@ -56,7 +56,8 @@ def supersede(old: ir.Value, new: ir.Value, names: Counter[str]) -> None:
         standing = new
         names[new.name or ""] -= 1
     else:
-        identity = ir.Node("", "Identity", [new])
+        # Without a name onnx-ir numbers it, in every branch from 0.
+        identity = ir.Node("", "Identity", [new], name=f"{name}_out")
         graph.insert_before(producer, identity)
         standing = identity.outputs[0]
         standing.name = None
