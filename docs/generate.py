@@ -17,8 +17,8 @@ CERTIFICATES = certified.read_certificates(Path(__file__).parents[1] / "certific
 INTRODUCTION = (
     "Made by `make docs` from the passes' docstrings, and from their [certificates]"
     "(../certify.md#certificates),",
-    "which say of rewrite rules whether they are *proved* or only *tested*, on their own, and of",
-    "other passes that they were *tested* on random models.",
+    "which say of rewrite rules whether they are *proved* or only *tested*, on their own,",
+    "and of other passes that they were *tested* on random models.",
 )
 
 
