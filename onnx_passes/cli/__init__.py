@@ -2,8 +2,12 @@
 
 import sys
 
+from onnx_passes.cli.interrupts import interruptible, received
+
 try:
-    from onnx_passes.cli.main import main
+    with interruptible():
+        from onnx_passes.cli.main import main
+    received.check()  # the import system loses what is raised while it lets go of a lock
 except KeyboardInterrupt:
     # Ctrl-C while the program itself is still being loaded.
     sys.stderr.write("interrupted: nothing was written\n")

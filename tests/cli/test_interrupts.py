@@ -152,3 +152,31 @@ def test_handlers_of_others_are_left_as_they_were():
     with interrupts.interruptible():
         assert signal.getsignal(signal.SIGTERM) is not before[signal.SIGTERM]
     assert {n: signal.getsignal(n) for n in before} == before
+
+
+LOST = """
+import os, signal, sys, weakref
+
+class Lock: pass
+
+def press(_):
+    os.kill(os.getpid(), signal.SIGINT)
+    for _ in range(1000): pass
+
+class Finder:
+    def find_spec(self, name, path=None, target=None):
+        if name == "onnx_passes.cli.main":
+            lock = Lock()
+            self.held = weakref.ref(lock, press)
+
+sys.meta_path.insert(0, Finder())
+from onnx_passes.cli import main
+main(["--version"])
+"""
+
+
+def test_ctrl_c_that_the_import_system_loses_still_ends_the_program():
+    done = subprocess.run([sys.executable, "-c", LOST], capture_output=True, text=True)
+    assert "Exception ignored" in done.stderr, "it was not lost: the test shows nothing"
+    assert done.returncode == 130
+    assert "interrupted: nothing was written" in done.stderr
