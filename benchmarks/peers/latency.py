@@ -14,7 +14,7 @@ from pathlib import Path
 
 from benchmarks.peers.judge import feeds_of, session
 
-TURNS = 15
+TURNS = 9
 """Turns that a latency is the median of."""
 
 
