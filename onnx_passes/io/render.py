@@ -12,12 +12,15 @@ from onnx_passes.errors import ModelError
 from onnx_passes.io.fidelity import lost, split
 from onnx_passes.io.formats import Form
 from onnx_passes.io.protos import attribute_tensors
+from onnx_passes.io.tensors import ListedTensor
 
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def inlined(tensor: ir.TensorProtocol, initializer: bool) -> ir.TensorProtocol:
-    """Give an external tensor as one that is written with its data."""
+    """Give a tensor as one that is written with its data, in the form that it was read in."""
+    if isinstance(tensor, ListedTensor):
+        return tensor.listed()
     if not isinstance(tensor, ir.ExternalTensor):
         return tensor
     return ir.LazyTensor(

@@ -19,7 +19,7 @@ from onnx_passes.io.contents import all_graphs
 from onnx_passes.io.formats import LIMIT
 from onnx_passes.io.render import render
 from onnx_passes.io.slots import Choice
-from onnx_passes.io.tensors import chunks
+from onnx_passes.io.tensors import ListedTensor, chunks
 from onnx_passes.io.wire import fields, head
 
 Left = Mapping[str, ir.TensorProtocol]
@@ -50,6 +50,8 @@ def emptied(model: ir.Model, choose: Choice) -> tuple[Choice, Left]:
     for value in model.graph.initializers.values():
         tensor = value.const_value
         if not isinstance(tensor, _KINDS) or tensor.dtype == ir.DataType.STRING:
+            continue
+        if isinstance(tensor, ListedTensor):
             continue
         # A tensor is chosen for wherever it is used, and only those of the graph are filled.
         if tensor.nbytes < SMALL or id(tensor) in inner or value.name is None:

@@ -8,6 +8,7 @@ from mmap import mmap
 from typing import Any
 
 import numpy as np
+import onnx
 import onnx_ir as ir
 
 from onnx_passes.errors import ModelError
@@ -97,6 +98,42 @@ def _chunks_of_file(tensor: ir.ExternalTensor) -> Iterator[bytes]:
         )
 
 
+class ListedTensor(ir.Tensor[Any]):
+    """A tensor whose file lists its integers, in fewer bytes than they take raw.
+
+    Protobuf spends a byte on a small integer where raw data has eight: written as raw data, a
+    file of many shapes would grow.
+    """
+
+    def listed(self) -> ir.TensorProtoTensor:
+        """Return the tensor as it was read."""
+        proto = onnx.TensorProto(
+            name=self.name,
+            data_type=int(self.dtype),
+            dims=self.shape.numpy(),
+            doc_string=self.doc_string or None,
+        )
+        getattr(proto, _LISTS[self.dtype]).extend(self.numpy().reshape(-1).tolist())
+        onnx.helper.set_metadata_props(proto, self.metadata_props)
+        return ir.TensorProtoTensor(proto)
+
+
+_LISTS = {
+    ir.DataType.INT32: "int32_data",
+    ir.DataType.INT64: "int64_data",
+    ir.DataType.UINT32: "uint64_data",
+    ir.DataType.UINT64: "uint64_data",
+}
+"""The fields that list integers which are wider than most of them need."""
+
+
+def _is_listed(tensor: ir.TensorProtocol) -> bool:
+    if not isinstance(tensor, ir.TensorProtoTensor) or tensor.dtype not in _LISTS:
+        return False
+    proto = tensor.raw
+    return not proto.HasField("raw_data") and proto.ByteSize() < tensor.nbytes
+
+
 def immutable(tensor: ir.TensorProtocol) -> ir.TensorProtocol:
     """Return an equal tensor to whose content nobody can write, by any name it has.
 
@@ -119,21 +156,26 @@ def immutable(tensor: ir.TensorProtocol) -> ir.TensorProtocol:
         whole = tensor.numpy()
         array = _read_only(array_buffer(whole)).view(whole.dtype).reshape(whole.shape)
         return _named(ir.Tensor(array, dtype=tensor.dtype), tensor)
-    return holding(tensor_buffer(tensor), tensor)
+    return holding(
+        tensor_buffer(tensor), tensor, ListedTensor if _is_listed(tensor) else ir.Tensor
+    )
 
 
-def holding(data: memoryview, like: ir.TensorProtocol) -> ir.TensorProtocol:
+def holding(
+    data: memoryview, like: ir.TensorProtocol, kind: type[ir.Tensor[Any]] = ir.Tensor
+) -> ir.TensorProtocol:
     """Return a tensor like another one, with a content that nobody can write to.
 
     Args:
         data: The content as ONNX ``raw_data`` holds it; copied, unless it is that of bytes.
         like: Has the type and shape, which are not of strings, and the name and remarks.
+        kind: What to make of types of whole bytes.
     """
     shape, array = ir.Shape(like.shape.numpy()), _read_only(data)
     if like.dtype.bitwidth < 8:
         return _named(ir.PackedTensor(array, like.dtype, shape=shape), like)
     array = array.view(like.dtype.numpy()).reshape(shape.numpy())
-    return _named(ir.Tensor(array, dtype=like.dtype), like)
+    return _named(kind(array, dtype=like.dtype), like)
 
 
 def _named(tensor: ir.TensorProtocol, like: ir.TensorProtocol) -> ir.TensorProtocol:

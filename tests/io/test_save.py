@@ -374,3 +374,25 @@ def test_weights_are_streamed_and_never_held_in_memory(external, tmp_path):
     grown = int(run.stdout) * (1024 if sys.platform == "linux" else 1)
     assert grown < size / 4
     assert sum(f.stat().st_size for f in out.parent.iterdir()) > size
+
+
+@pytest.mark.parametrize("kind", ["INT64", "INT32", "UINT64", "UINT32"])
+def test_a_file_that_lists_small_integers_does_not_grow(kind, tmp_path):
+    """Written raw, each takes four or eight bytes; protobuf spends one on it."""
+    number = getattr(onnx.TensorProto, kind)
+    shape = onnx.helper.make_tensor("s", number, [1000], list(range(100)) * 10)
+    graph = onnx.helper.make_graph(
+        [onnx.helper.make_node("Identity", ["s"], ["y"])],
+        "g",
+        [],
+        [onnx.helper.make_tensor_value_info("y", number, [1000])],
+        [shape],
+    )
+    imports = [onnx.helper.make_opsetid("", 20)]
+    source, target = tmp_path / "in.onnx", tmp_path / "out.onnx"
+    onnx.save(onnx.helper.make_model(graph, ir_version=10, opset_imports=imports), source)
+    loaded = load_model(source)
+    save_model(loaded.model, target, source=loaded)
+    assert target.stat().st_size <= source.stat().st_size
+    (written,) = onnx.load(target).graph.initializer
+    assert written == shape
