@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import tempfile
 from collections import Counter
 from pathlib import Path
@@ -40,6 +41,9 @@ def pytest_runtest_setup(item):
 
 def pytest_configure(config):
     shared = getattr(config, "workerinput", {}).get("corpus_log")
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        # A script's background job is started so, and what tests start would inherit it.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     config.stash[LOG] = Path(shared or tempfile.mkdtemp(prefix="onnx-passes-corpus-"))
 
 
