@@ -9,7 +9,7 @@ from typing import Literal
 import onnx_ir as ir
 
 from onnx_passes.io.contents import all_graphs
-from onnx_passes.io.tensors import immutable
+from onnx_passes.io.tensors import immutable, lists_elements
 
 Choice = Callable[[ir.TensorProtocol, bool], ir.TensorProtocol]
 """What to put in place of a tensor, which may be itself, and whether it is an initializer."""
@@ -35,7 +35,7 @@ def make_immutable(model: ir.Model, *, layout: Literal["any", "same"]) -> bool:
         # What is shared stays shared. The key's tensor is kept, so that ids stay unique.
         known = made.get(id(tensor))
         if known is None:
-            left = layout == "same" and _lists_elements(tensor)
+            left = layout == "same" and lists_elements(tensor)
             known = made[id(tensor)] = (tensor, tensor if left else immutable(tensor))
         return known[1]
 
@@ -54,10 +54,6 @@ def fill(model: ir.Model, choose: Choice) -> None:
             other = _with_tensors(attribute, choose)
             if other is not attribute:
                 holder[name] = other
-
-
-def _lists_elements(tensor: ir.TensorProtocol) -> bool:
-    return isinstance(tensor, ir.TensorProtoTensor) and not tensor.raw.HasField("raw_data")
 
 
 def _holders(model: ir.Model) -> list[MutableMapping[str, ir.Attr]]:

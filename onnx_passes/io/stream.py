@@ -49,9 +49,9 @@ def emptied(model: ir.Model, choose: Choice) -> tuple[Choice, Left]:
     left: dict[str, ir.TensorProtocol] = {}
     for value in model.graph.initializers.values():
         tensor = value.const_value
-        if not isinstance(tensor, _KINDS) or tensor.dtype == ir.DataType.STRING:
+        if not isinstance(tensor, _KINDS) or isinstance(tensor, ListedTensor):
             continue
-        if isinstance(tensor, ListedTensor):
+        if tensor.dtype == ir.DataType.STRING:
             continue
         # A tensor is chosen for wherever it is used, and only those of the graph are filled.
         if tensor.nbytes < SMALL or id(tensor) in inner or value.name is None:

@@ -127,11 +127,14 @@ _LISTS = {
 """The fields that list integers which are wider than most of them need."""
 
 
+def lists_elements(tensor: ir.TensorProtocol) -> bool:
+    """Whether a tensor is a protobuf that lists its elements, in place of raw data."""
+    return isinstance(tensor, ir.TensorProtoTensor) and not tensor.raw.HasField("raw_data")
+
+
 def _is_listed(tensor: ir.TensorProtocol) -> bool:
-    if not isinstance(tensor, ir.TensorProtoTensor) or tensor.dtype not in _LISTS:
-        return False
-    proto = tensor.raw
-    return not proto.HasField("raw_data") and proto.ByteSize() < tensor.nbytes
+    wide = tensor.dtype in _LISTS and lists_elements(tensor)
+    return wide and tensor.raw.ByteSize() < tensor.nbytes
 
 
 def immutable(tensor: ir.TensorProtocol) -> ir.TensorProtocol:

@@ -11,11 +11,11 @@ from onnx_passes.contracts import Tolerance
 from onnx_passes.errors import OnnxPassesError
 from onnx_passes.pipeline import measure
 from onnx_passes.pipeline.baseline import Baseline, Bench
-from onnx_passes.runtime.base import Data, Feeds, Outputs
+from onnx_passes.runtime.base import Feeds, Outputs
 from onnx_passes.runtime.inputs import name_of
-from onnx_passes.verify.compare import compare
 from onnx_passes.verify.float64 import evaluate
 from onnx_passes.verify.growth import error_growth
+from onnx_passes.verify.halves import halves_that_agree
 from onnx_passes.verify.result import Check, OutputCheck, Verdict
 from onnx_passes.verify.snapshot import Snapshot
 
@@ -85,15 +85,15 @@ class Truth:
             The check, passed where all that failed is of that kind.
         """
         failed = {output.output for output in check.outputs if not output.passed}
-        halves = failed and all(map(_is_half, map(bench.original[0].get, failed)))
-        if check.verdict is not Verdict.FAILED or not halves or not self.usable:
+        if check.verdict is not Verdict.FAILED or not failed or not self.usable:
             return check
         worst: dict[str, OutputCheck] = {}
         for rows in zip(bench.original, produced, self._outputs, strict=True):
             old, new, truth = ({n: row[n] for n in failed if n in row} for row in rows)
-            near = compare(old, new, Tolerance(), scale_by_max=True)
+            if failed - halves_that_agree(old, new, Tolerance()):
+                return check
             grown = error_growth(old, new, truth, self.settings.growth)
-            if not all(result.passed for result in (*near, *grown)):
+            if not all(result.passed for result in grown):
                 return check
             for result in grown:
                 measure.merge(worst, result)
@@ -136,7 +136,3 @@ class Truth:
 
     def _stable(self, outputs: Outputs) -> Outputs:
         return {k: v for k, v in outputs.items() if k not in self.baseline.unstable}
-
-
-def _is_half(data: Data | None) -> bool:
-    return str(getattr(data, "dtype", "")) in ("float16", "bfloat16")

@@ -6,6 +6,7 @@ import onnx
 import onnx_ir as ir
 
 from onnx_passes.passes._support.proto import light_proto
+from onnx_passes.passes._support.session import start
 
 
 def lost(before: ir.Model, after: ir.Model) -> str | None:
@@ -24,19 +25,8 @@ def refusal(model: ir.Model) -> str | None:
     Args:
         model: Any model; its big weights are taken for inputs, so that none is copied.
     """
-    import onnxruntime as ort
-
-    options = ort.SessionOptions()
-    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
-    options.add_session_config_entry("session.disable_prepacking", "1")
-    options.intra_op_num_threads = options.inter_op_num_threads = 1
-    options.log_severity_level = 4
     try:
-        ort.InferenceSession(
-            _weightless(model).SerializeToString(),
-            options,
-            providers=["CPUExecutionProvider"],
-        )
+        start(_weightless(model))
     except Exception as error:  # each status has a class of its own, with no common one
         first = next(iter(str(error).splitlines()), type(error).__name__)
         return first.rpartition(" : ")[2]

@@ -11,6 +11,7 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.errors import PassError
+from onnx_passes.graph.copy import copy_model
 from onnx_passes.graph.walk import graphs_within
 from onnx_passes.passes._support.calls import Names, inline_call
 from onnx_passes.passes._support.scopes import nodes_within, roots
@@ -70,14 +71,25 @@ class ConvertOpset(Transformation):
         """
         if all(imports.get("", self.version) == self.version for _, imports in roots(model)):
             return ir.passes.PassResult(model, modified=False)
-        # On a copy first: an obstacle must not leave the model half converted.
-        converted = model.clone()
-        convert(converted, self.version)
-        reason = lost(model, converted)
+        reason = rehearse(model, self.version)
         if reason is not None:
             self.context.notes.append(f"ONNX Runtime no longer loads the model: {reason}")
         convert(model, self.version)
         return ir.passes.PassResult(model, modified=True)
+
+
+def rehearse(model: ir.Model, version: int) -> str | None:
+    """Convert a copy, so that an obstacle does not leave the model half converted.
+
+    Returns:
+        Why ONNX Runtime would load the model no longer; None if it does or never did.
+
+    Raises:
+        PassError: As ``convert``.
+    """
+    copy = copy_model(model)
+    convert(copy, version)
+    return lost(model, copy)
 
 
 def convert(model: ir.Model, version: int) -> None:

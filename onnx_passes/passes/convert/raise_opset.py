@@ -8,10 +8,8 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.errors import PassError
-from onnx_passes.graph.copy import copy_model
 from onnx_passes.passes.base import Transformation
-from onnx_passes.passes.convert._loading import lost
-from onnx_passes.passes.convert.convert_opset import convert
+from onnx_passes.passes.convert.convert_opset import convert, rehearse
 
 
 @passes.verify.tolerance
@@ -53,10 +51,8 @@ class RaiseOpset(Transformation):
 
     def _obstacle(self, model: ir.Model) -> str | None:
         """Return why a model stays as it is, None if nothing speaks against it."""
-        raised = copy_model(model)
         try:
-            convert(raised, self.version)
+            reason = rehearse(model, self.version)
         except PassError as error:
             return " ".join([error.message, *str(error.where or "").split()])
-        reason = lost(model, raised)
         return reason and f"ONNX Runtime would no longer load the model: {reason}"

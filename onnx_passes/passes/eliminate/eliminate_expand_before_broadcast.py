@@ -7,8 +7,7 @@ from typing import Any, ClassVar
 import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.graph.walk import graphs_within
-from onnx_passes.passes._support.scopes import roots
+from onnx_passes.graph.walk import all_nodes
 from onnx_passes.passes._support.shapes import widens
 from onnx_passes.passes.base import Transformation
 
@@ -55,11 +54,9 @@ class EliminateExpandBeforeBroadcast(Transformation):
     def call(self, model: ir.Model) -> ir.passes.PassResult:
         """Look into subgraphs too."""
         found = 0
-        for root, _ in roots(model):
-            for graph in graphs_within(root):
-                for node in graph:
-                    if _broadcasts(node):
-                        found += sum(_relieve(node, i) for i in range(len(node.inputs)))
+        for node in all_nodes(model):
+            if _broadcasts(node):
+                found += sum(_relieve(node, i) for i in range(len(node.inputs)))
         return ir.passes.PassResult(model, modified=found > 0)
 
 

@@ -7,8 +7,7 @@ from typing import Any, ClassVar
 import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.graph.walk import graphs_within
-from onnx_passes.passes._support.scopes import roots
+from onnx_passes.graph.walk import all_nodes
 from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.base import Transformation
 
@@ -42,11 +41,9 @@ class EliminateZeroState(Transformation):
     def call(self, model: ir.Model) -> ir.passes.PassResult:
         """Look into subgraphs and functions too; what made the zeros is removed as unused."""
         found = 0
-        for root, _ in roots(model):
-            for graph in graphs_within(root):
-                for node in graph:
-                    if node.op_type in LAYERS and not node.domain:
-                        found += _leave_out(node)
+        for node in all_nodes(model):
+            if node.op_type in LAYERS and not node.domain:
+                found += _leave_out(node)
         return ir.passes.PassResult(model, modified=found > 0)
 
 

@@ -19,6 +19,7 @@ import onnx_ir as ir
 
 from onnx_passes.graph.walk import captured_values
 from onnx_passes.passes._support.scopes import nodes_within
+from onnx_passes.passes._support.session import start
 from onnx_passes.passes._support.tensors import constant_of
 
 if TYPE_CHECKING:
@@ -117,16 +118,8 @@ class Evaluation:
         import onnxruntime as ort
 
         proto, feeds = self._build(nodes, wanted)
-        options = ort.SessionOptions()
-        options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
-        # Prepacked weights have other kernels, whose last bits differ from those of the gate.
-        options.add_session_config_entry("session.disable_prepacking", "1")
-        options.intra_op_num_threads = options.inter_op_num_threads = 1
-        options.log_severity_level = 4
         try:
-            session = ort.InferenceSession(
-                proto.SerializeToString(), options, providers=["CPUExecutionProvider"]
-            )
+            session = start(proto)
         except Exception:
             if len(nodes) > 1:
                 raise

@@ -17,10 +17,11 @@ from onnx_passes.runtime.base import Data, Feeds, Outputs
 from onnx_passes.runtime.inputs import generate
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.verify.compare import compare
+from onnx_passes.verify.halves import halves_that_agree
 from onnx_passes.verify.interface import compare_interfaces, interface_of
 from onnx_passes.verify.models.dispute import DISPUTED, is_disputed, other_opinion
 from onnx_passes.verify.models.recipe import Recipe
-from onnx_passes.verify.models.rounding import equal_as_written, halves_that_agree
+from onnx_passes.verify.models.rounding import equal_as_written
 from onnx_passes.verify.snapshot import Change, Snapshot
 from onnx_passes.verify.structure import check_structure
 
