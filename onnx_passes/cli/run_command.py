@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, redirect_stdout
 from pathlib import Path
@@ -73,7 +74,7 @@ Examples:
 @click.option(
     "--resume",
     is_flag=True,
-    help="Go on after the last verified pass of a run that ended early.",
+    help="Go on after the last step that a run which ended early has verified.",
 )
 @click.option("-v", "--verbose", count=True, help="Tell more: each rewrite, each check.")
 @click.option("-q", "--quiet", is_flag=True, help="Tell errors only.")
@@ -101,6 +102,7 @@ def command(
     from onnx_passes.config.load import default_config, load_config
     from onnx_passes.io.load import load_model
 
+    began = time.time()
     reports = {"--json": json_path, "--html": html_path, "--junit": junit_path}
     _check_output(output)
     extra = list(overrides)
@@ -121,18 +123,19 @@ def command(
         read["the pipeline file"] = [Path(config)]
     check_destinations(output, reports, read)
     received.watch = Watch([output, *reports.values()])
-    states = _states(settings, wanted=resume)
+    states = _states(settings, loaded, wanted=resume, began=began)
     try:
         run = execute(
             loaded, settings, str(model), output, reports, -1 if quiet else verbose, states
         )
     except BaseException:
         if states is not None:
-            states.rescue()
+            with received.unhurried():
+                states.save()
             received.hint = states.hint
         raise
     if states is not None and run.error is None:
-        states.done()
+        states.remove()
     if run.usable and output is None:
         _print(run.model)
     raise click.exceptions.Exit(run.report.exit_code)
@@ -156,7 +159,7 @@ def execute(
         output: Where the result goes; None for nowhere.
         reports: Where reports go, by option: ``--json``, ``--html``, ``--junit``.
         verbosity: How much is told; less than 0 for errors only.
-        states: Where verified states are kept.
+        states: Saves the state of the run if it ends early.
 
     Raises:
         OnnxPassesError: The original cannot be run, or a file cannot be written.
@@ -206,20 +209,25 @@ def execute(
     return run
 
 
-def _states(settings: PipelineConfig, *, wanted: bool) -> Resume | None:
-    """Return where states are kept; None where the user wants none."""
+def _states(
+    settings: PipelineConfig, loaded: LoadedModel, *, wanted: bool, began: float
+) -> Resume | None:
+    """Return what saves the state of a run; None if the user wants none."""
     from onnx_passes.cli.cache import cache_folder
     from onnx_passes.pipeline.resume import Resume
+    from onnx_passes.pipeline.states import FOLDER
 
     folder = cache_folder(settings)
-    if folder is None:
-        if wanted:
-            raise UsageError(
-                "--resume has nothing to go on from: the cache of states is switched off",
-                help="give 'cache' in the pipeline file, or ONNX_PASSES_CACHE, a folder",
-            )
-        return None
-    return Resume(folder, wanted)
+    if folder is not None:
+        # A pass may change the working folder.
+        files = [path.absolute() for path in (loaded.path, *loaded.external)]
+        return Resume(folder / FOLDER, files, wanted, began)
+    if wanted:
+        raise UsageError(
+            "--resume has nothing to go on from: the cache of states is switched off",
+            help="give 'cache' in the pipeline file, or ONNX_PASSES_CACHE, a folder",
+        )
+    return None
 
 
 def _check_output(output: Path | None) -> None:

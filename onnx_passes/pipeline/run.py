@@ -95,8 +95,8 @@ def run_pipeline(
         reference: Reference data, in place of what the pipeline names or generates.
         instruments: Who looks on.
         notes: Sentences for the report.
-        resume: Where verified states are kept and gone on from; None for neither. The caller
-            says when they are not needed any more.
+        resume: Saves the state if the run ends early, and goes on from one; None for
+            neither. The caller removes what was saved once the result is written.
 
     Returns:
         The result. A failed check or pass does not raise: see ``Run.error``.
@@ -194,7 +194,7 @@ def _run(
     if error is None and any(p.action == "warned" for p in report.passes):
         error = VerificationError("a check failed, and the policy is to go on")
     if error is not None and resume is not None:
-        resume.rescue()
+        resume.save()
     return Run(manager.model, report, error, usable)
 
 
