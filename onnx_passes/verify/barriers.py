@@ -89,13 +89,18 @@ def _is_low(value: ir.Value, types: _Types) -> bool:
     if value.type is not None:
         return value.dtype in LOW and isinstance(value.type, ir.TensorType)
     found = types.get(str(value.name))
-    return bool(found & LOW) if found else not _is_no_tensor(value)
+    return bool(found & LOW) if found else _may_be_low(value)
 
 
-def _is_no_tensor(value: ir.Value) -> bool:
+def _may_be_low(value: ir.Value) -> bool:
+    """Whether a value of unknown type, as in a function, may be below float32."""
     producer = value.producer()
-    operator = "" if producer is None else producer.op_type
-    return "Sequence" in operator or operator == "Optional"
+    assert producer is not None, "only results of nodes are asked for"
+    if _is_cast(producer) and (target := _target(producer)) is not None:
+        return target in LOW
+    # Identity knows neither int4 nor, before opset 14, a sequence.
+    operator = producer.op_type
+    return "Sequence" not in operator and operator not in ("Optional", "QuantizeLinear")
 
 
 def _parts_casts(value: ir.Value, types: _Types) -> bool:

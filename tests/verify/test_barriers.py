@@ -176,3 +176,18 @@ def test_no_barrier_stands_behind_constants():
         { k = Constant<value = float16 {2}>() y = Mul(x, k) }"""
     )
     assert not any(node.op_type == "Identity" for node in all_nodes(with_barriers(model)))
+
+
+def test_quantized_values_in_functions_have_none():
+    # ONNX Runtime has no Identity of int4.
+    model = ir.from_onnx_text(
+        """<ir_version: 10, opset_import: ["" : 21, "local" : 1]>
+        g (float16[4] x) => (float16[4] y) { y = local.f(x) }
+        <domain: "local", opset_import: ["" : 21]>
+        f (u) => (w) { k = Constant<value_float = 0.5>() s = CastLike(k, u)
+        q = QuantizeLinear<output_dtype = 22>(u, s) w = DequantizeLinear(q, s) }"""
+    )
+    x = np.float16([1, 1.25, -3, 9])
+    np.testing.assert_array_equal(
+        outputs_of(with_barriers(model), {"x": x})["y"], np.float16([1, 1, -3, 3.5])
+    )
