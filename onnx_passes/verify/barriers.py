@@ -14,15 +14,14 @@ first even if it loses digits.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
-import onnx
 import onnx_ir as ir
 
 from onnx_passes.graph.copy import copy_model
 from onnx_passes.graph.walk import all_graphs, all_nodes, all_tensors
-from onnx_passes.runtime.weightless import split_weights
+from onnx_passes.verify.value_types import Types, inferred_types, types_of
 
 LOW = frozenset(
     dtype
@@ -36,8 +35,6 @@ _LENGTH = 2
 _NEWEST_OPSET = 21
 """Opset of Identity in a graph that has no operator of the standard domain."""
 _TYPE_ATTRIBUTES = ("to", "dtype", "output_dtype")
-
-_Types = dict[str, set[ir.DataType]]
 
 
 def with_barriers(model: ir.Model) -> ir.Model:
@@ -60,7 +57,7 @@ def with_barriers(model: ir.Model) -> ir.Model:
     low = _has_low_values(model)
     if not low and not any(_parts_casts(value, {}) for value in _results(model)):
         return model
-    types = _inferred_types(model)
+    types = inferred_types(model)
     copy = copy_model(model)
     # All of them are chosen first, because barriers part Casts.
     chosen = [
@@ -84,7 +81,7 @@ def _results(model: ir.Model) -> Iterator[ir.Value]:
             yield from (v for v in node.outputs if v.name and v.uses())
 
 
-def _is_low(value: ir.Value, types: _Types) -> bool:
+def _is_low(value: ir.Value, types: Types) -> bool:
     """Whether a value may be below float32."""
     if value.type is not None:
         return value.dtype in LOW and isinstance(value.type, ir.TensorType)
@@ -103,7 +100,7 @@ def _may_be_low(value: ir.Value) -> bool:
     return "Sequence" not in operator and operator not in ("Optional", "QuantizeLinear")
 
 
-def _parts_casts(value: ir.Value, types: _Types) -> bool:
+def _parts_casts(value: ir.Value, types: Types) -> bool:
     """Whether ONNX Runtime may remove the Cast that makes a value, and its rounding with it.
 
     It does so if that Cast loses digits and each reader is a Cast to a type that is narrower.
@@ -113,17 +110,11 @@ def _parts_casts(value: ir.Value, types: _Types) -> bool:
         return False
     after = _target(producer)
     if after is not None and all(
-        _keeps_all(before, after) for before in _types_of(producer.inputs[0], types)
+        _keeps_all(before, after) for before in types_of(producer.inputs[0], types)
     ):
         return False
     readers = [usage.node for usage in value.uses()]
     return any(_is_cast(node) and _narrows(after, _target(node)) for node in readers)
-
-
-def _types_of(value: ir.Value | None, types: _Types) -> set[ir.DataType | None]:
-    if value is None or value.dtype is not None:
-        return {None if value is None else value.dtype}
-    return {*types.get(str(value.name), {None})}
 
 
 def _keeps_all(before: ir.DataType | None, after: ir.DataType) -> bool:
@@ -186,32 +177,6 @@ def _names_low_type(node: ir.Node) -> bool:
             if any(number == dtype.value for dtype in LOW):
                 return True
     return False
-
-
-def _inferred_types(model: ir.Model) -> _Types:
-    """Return the types that onnx infers, by name; names of nested graphs may coincide."""
-    if all(v.dtype is not None for v in _results(model)):
-        return {}
-    try:
-        proto = onnx.shape_inference.infer_shapes(split_weights(model).proto)
-    except (onnx.shape_inference.InferenceError, ir.serde.SerdeError, OSError, ValueError):
-        return {}
-    found: _Types = {}
-    pending = [proto.graph]
-    while pending:
-        graph = pending.pop()
-        _collect(graph.value_info, found)
-        for node in graph.node:
-            for attribute in node.attribute:
-                pending += [attribute.g, *attribute.graphs]
-    return found
-
-
-def _collect(infos: Iterable[onnx.ValueInfoProto], found: _Types) -> None:
-    for info in infos:
-        number = info.type.tensor_type.elem_type
-        if number:
-            found.setdefault(info.name, set()).add(ir.DataType(number))
 
 
 def _names(model: ir.Model) -> set[str]:
