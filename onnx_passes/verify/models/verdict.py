@@ -9,6 +9,7 @@ from typing import Any
 from onnx_passes.contracts import Equality, Tolerance, contracts_of
 from onnx_passes.errors import OptionError
 from onnx_passes.passes.base import Pass
+from onnx_passes.verify.barriers import with_barriers
 from onnx_passes.verify.models.fuzz_pass import TestedPass, fuzz_pass
 from onnx_passes.verify.models.trial import Trial
 
@@ -24,7 +25,7 @@ from onnx_passes.verify.models.fuzz_pass import examine
 
 
 def test_{function}():
-    fault = examine({cls}, Recipe({seed}, {steps})).fault
+    fault = examine({cls}, Recipe({seed}, {steps}, {precision!r})).fault
     assert fault is None, fault
 '''
 
@@ -102,9 +103,8 @@ def _written(cls: type[Pass], tested: TestedPass, folder: Path) -> dict[str, str
         from onnx_passes.verify.bundle import Bundle, write_bundle
 
         readme = f"# A pass that is wrong: {cls.name}\n\n{_text(trial)}\n"
-        bundle = Bundle(
-            trial.model, trial.result, trial.feeds, prepacking=False, readme=readme
-        )
+        models = with_barriers(trial.model), with_barriers(trial.result)
+        bundle = Bundle(*models, trial.feeds, prepacking=False, readme=readme)
         folder = write_bundle(bundle, folder)
         found["folder"] = str(folder)
     folder.mkdir(parents=True, exist_ok=True)
@@ -119,6 +119,7 @@ def _written(cls: type[Pass], tested: TestedPass, folder: Path) -> dict[str, str
             function=function,
             seed=recipe.seed,
             steps=recipe.steps,
+            precision=recipe.precision,
         ),
         "utf-8",
     )
