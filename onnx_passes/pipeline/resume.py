@@ -161,7 +161,6 @@ class Keeper:
         earlier = [replace(done, resumed=True) for done in state.passes]
         manager.progress = Progress(found.journal, earlier, self.accept, results=state.results)
         if manager.gate is not None:
-            manager.gate.distrust()
             manager.gate.recall(state.budget)
         self.report.resumed = found.words
         self.report.notes += [n for n in state.notes if n not in self.report.notes]

@@ -229,7 +229,7 @@ def _gate(
     )
     labels = reference.expected
     levels = begin(model, baseline.samples, engines)
-    gate = Gate(config.verify, baseline, original, labels, faults, levels)
+    gate = Gate.begin(config.verify, baseline, original, labels, faults, levels)
     gate.check_original()
     gate.check_thresholds(_own_tolerances(pipeline.steps))
     _tell_baseline(report, gate)

@@ -8,6 +8,9 @@ from enum import StrEnum
 LEVEL = "level"
 """Kind of the checks that ask how far a compiler gets with a model."""
 
+ENGINE = "engine"
+"""Kind of checks that found an engine to treat the result other than the original."""
+
 EXECUTED = "executed"
 """The level of a check that compared numbers; those below compared nothing."""
 
