@@ -318,6 +318,9 @@ def _not_verified(report: RunReport) -> list[str]:
             if check.verdict is Verdict.NOT_VERIFIED
             and (check.level is None or done.verdict is Verdict.NOT_VERIFIED)
         ]
+        if done.verdict is Verdict.NOT_VERIFIED:
+            weak = [one for one in done.evidence if not one.kind.verifies]
+            reasons += [f"{one.what}: {one.kind}, {one.reason}" for one in weak]
         found += [f"{done.name}: {reason}" for reason in dict.fromkeys(reasons)]
     found += [
         f"the result: {check.reason} ({check.engine})"

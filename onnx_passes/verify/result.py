@@ -167,6 +167,11 @@ class Check:
         return bool(self.engine) and self.level in (None, EXECUTED)
 
     @property
+    def executes(self) -> bool:
+        """Whether an engine ran something for it."""
+        return self.compares and bool(self.outputs or self.metrics or self.level)
+
+    @property
     def max_abs(self) -> float | None:
         """Largest absolute error over all outputs, None where none is numeric."""
         return max((o.max_abs for o in self.outputs if o.max_abs is not None), default=None)
