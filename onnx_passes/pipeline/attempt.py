@@ -12,6 +12,7 @@ from onnx_passes.errors import OnnxPassesError
 from onnx_passes.passes.base import Pass
 from onnx_passes.passes.context import Application, PassContext, Rewrites, Witness
 from onnx_passes.pipeline.execute import execute
+from onnx_passes.pipeline.state import Checked
 from onnx_passes.verify.result import Check, Checks, Verdict
 from onnx_passes.verify.snapshot import Change, Snapshot
 
@@ -28,13 +29,18 @@ class Attempt:
         model: The model.
         change: How it differs from the one before the pass.
         applied: The rewrites made.
-        checks: The checks of it; none where nothing changed.
+        checked: What the gate says of it.
     """
 
     model: ir.Model
     change: Change
     applied: list[Application]
-    checks: list[Check]
+    checked: Checked
+
+    @property
+    def checks(self) -> list[Check]:
+        """The checks of it; none where nothing changed."""
+        return self.checked.checks
 
     @property
     def fails(self) -> bool:
@@ -66,7 +72,7 @@ class Attempts:
     before: Snapshot
     context: PassContext
     first: int
-    check: Callable[[ir.Model, Change], list[Check]]
+    check: Callable[[ir.Model, Change, Sequence[Application]], Checked]
     pass_seconds: float | None = None
     deadline: float = float("inf")
     runs: int = field(default=0, init=False)
@@ -125,8 +131,7 @@ class Attempts:
         """
         model, applied = self.apply(skip=skip, only=only, count=count)
         change = self.before.change(model)
-        checks = [] if change is Change.NONE else self.check(model, change)
-        return Attempt(model, change, applied, checks)
+        return Attempt(model, change, applied, self.check(model, change, applied))
 
     def prefix(self, expected: Sequence[Application], count: int) -> Attempt:
         """Run the pass up to some rewrite.

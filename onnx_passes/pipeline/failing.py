@@ -22,13 +22,14 @@ from onnx_passes.pipeline.drifting import Drifted, Kept, trace_drift
 from onnx_passes.pipeline.gate import Gate
 from onnx_passes.pipeline.reproduce import Failure, Pair, bench_of, failed_check, reproduce
 from onnx_passes.pipeline.reproduce_level import reproduce_level
+from onnx_passes.pipeline.state import Checked
 from onnx_passes.pipeline.summary import rewrite_summary
 from onnx_passes.report.model import Blame, PassReport, RunReport
 from onnx_passes.runtime.base import Data
 from onnx_passes.verify.cut import values_of
 from onnx_passes.verify.diverge import first_divergence
 from onnx_passes.verify.local import LocalScore, boundary, local_scores
-from onnx_passes.verify.result import LEVEL, Check, Checks
+from onnx_passes.verify.result import LEVEL
 from onnx_passes.verify.snapshot import Change, Snapshot
 from onnx_passes.verify.witness import Witnesses
 
@@ -49,6 +50,7 @@ class FailedCheck:
         after: The model that it made.
         first: Position in the record of rewrites at which it began; None for a sequence of
             passes, which have each been looked into already.
+        checked: What the gate said of it.
         gate: What checked it.
         context: What it shares with the pipeline, the record of rewrites among it.
         config: The pipeline.
@@ -63,6 +65,7 @@ class FailedCheck:
     before: Snapshot
     after: ir.Model
     first: int | None
+    checked: Checked
     gate: Gate
     context: PassContext
     config: PipelineConfig
@@ -78,7 +81,7 @@ class FailedCheck:
         """Name the wrong rewrites where there are any, and leave a reproducer."""
         check = failed_check(self.report.checks)
         overall = check is not None and check.kind in ("drift", "metric")
-        failed = Attempt(self.after, change, self.applied, self.report.checks)
+        failed = Attempt(self.after, change, self.applied, self.checked)
         search = find_culprits(self._attempts, failed, self._scores, bisect=not overall)
         if overall and search.rest is None:
             # Held against the original: no rewrite of this pass need be at fault.
@@ -129,21 +132,17 @@ class FailedCheck:
             or rest.change is Change.NONE
         ):
             return None
-        # The gate keeps what it learned from the model that it checked last.
-        checks = self._check(rest.model, rest.change)
-        if Checks(tuple(checks)).verdict != Checks(tuple(rest.checks)).verdict:
-            return None
         rewrites = self.context.rewrites
         rewrites.applied[self.first :] = rest.applied
         rewrites.skip |= {culprit.application.key for culprit in search.culprits}
-        return Attempt(rest.model, rest.change, rest.applied, checks)
+        return rest
 
     def tell(self, rest: Attempt, search: Search, message: str) -> None:
         """Report the pass as what is left of it."""
         report = self.report
         report.rewrites = [rewrite_summary(a) for a in self.applied]
         report.checks, report.culprits, report.error = rest.checks, [], None
-        report.verdict = Checks(tuple(rest.checks)).verdict
+        report.evidence, report.verdict = rest.checked.evidence, rest.checked.verdict
         report.nodes_after = node_count(rest.model)
         report.bytes_after = weight_bytes(rest.model)
         found = (culprit.application for culprit in search.culprits)
@@ -172,8 +171,14 @@ class FailedCheck:
     def _recorded(self) -> dict[int, dict[str, Data]]:
         return {}
 
-    def _check(self, model: ir.Model, change: Change) -> list[Check]:
-        return self.gate.check(self.pass_, self.before, model, change, self.step.tolerance)
+    def _check(
+        self, model: ir.Model, change: Change, applied: Sequence[Application]
+    ) -> Checked:
+        if change is Change.NONE:
+            return Checked([], [], self.gate.state)
+        return self.gate.check(
+            self.pass_, self.before, model, change, self.step.tolerance, applied
+        )
 
     def _scores(
         self, applied: Sequence[Application], skip: frozenset[str], current: Attempt

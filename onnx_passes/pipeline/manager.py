@@ -363,12 +363,14 @@ class PassManager:
         if self.gate is None:
             report.verdict = Verdict.NOT_VERIFIED
             return
-        report.checks = self.gate.check(pass_, before, self.model, change, step.tolerance)
+        applied = () if first is None else self.rewrites.applied[first:]
+        checked = self.gate.check(pass_, before, self.model, change, step.tolerance, applied)
+        report.checks, report.evidence = checked.checks, checked.evidence
         report.verify_seconds = sum(check.seconds for check in report.checks)
         report.budget_spent = budget_spent(report.checks)
-        report.verdict = Checks(tuple(report.checks)).verdict
+        report.verdict = checked.verdict
         if report.verdict is not Verdict.FAILED:
-            self.gate.accept()
+            self.gate.state = checked.state
             return
         message = _reason(report.checks)
         report.error = _failed(pass_, message)
@@ -380,6 +382,7 @@ class PassManager:
             before,
             self.model,
             first,
+            checked,
             self.gate,
             self.context,
             self.config,
@@ -391,12 +394,12 @@ class PassManager:
         if rest is not None:
             failed.tell(rest, search, message)
             self.model = rest.model
-            self.gate.accept()
+            self.gate.state = rest.checked.state
             return
         error = VerificationError(message, where=step.where)
         self._fail(pass_, step, report, before, error, report.error)
         if report.action == "warned":
-            self.gate.distrust(report.checks)
+            self.gate.state = checked.state
 
     def _fail(
         self,

@@ -188,7 +188,6 @@ class Resume:
         manager.state.update(state["shared"])
         manager.rewrites.applied += [_EARLIER] * state["applied"]
         manager.rewrites.skip = frozenset(state["skip"])
-        self._gate.distrust()
         self._gate.recall(state["budget"])
         self._source, self._done = path, len(state["steps"])
         report.passes += [replace(done, resumed=True) for done in passes]

@@ -229,7 +229,7 @@ def _gate(
     )
     labels = reference.expected
     levels = begin(model, baseline.samples, engines)
-    gate = Gate(config.verify, baseline, original, labels, faults, levels)
+    gate = Gate.begin(config.verify, baseline, original, labels, faults, levels)
     gate.check_original()
     gate.check_thresholds(_own_tolerances(pipeline.steps))
     _tell_baseline(report, gate)
@@ -318,6 +318,9 @@ def _not_verified(report: RunReport) -> list[str]:
             if check.verdict is Verdict.NOT_VERIFIED
             and (check.level is None or done.verdict is Verdict.NOT_VERIFIED)
         ]
+        if done.verdict is Verdict.NOT_VERIFIED:
+            weak = [one for one in done.evidence if not one.kind.verifies]
+            reasons += [f"{one.what}: {one.kind}, {one.reason}" for one in weak]
         found += [f"{done.name}: {reason}" for reason in dict.fromkeys(reasons)]
     found += [
         f"the result: {check.reason} ({check.engine})"

@@ -11,9 +11,9 @@ import onnx_ir as ir
 
 from onnx_passes.contracts import Tolerance
 from onnx_passes.graph.walk import captured_values, subgraphs_of
-from onnx_passes.verify.barriers import LOW
+from onnx_passes.runtime.barriers import LOW
+from onnx_passes.runtime.value_types import Types, inferred_types, types_of
 from onnx_passes.verify.elementwise import default_tolerance
-from onnx_passes.verify.value_types import Types, inferred_types, types_of
 
 _READS_NO_ELEMENT = ("Shape", "Size", "ConstantOfShape", "EyeLike")
 

@@ -9,7 +9,7 @@ from typing import Any
 from onnx_passes.contracts import Equality, Tolerance, contracts_of
 from onnx_passes.errors import OptionError
 from onnx_passes.passes.base import Pass
-from onnx_passes.verify.barriers import with_barriers
+from onnx_passes.runtime.barriers import with_barriers
 from onnx_passes.verify.models.fuzz_pass import TestedPass, fuzz_pass
 from onnx_passes.verify.models.trial import Trial
 

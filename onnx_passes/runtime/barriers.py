@@ -21,7 +21,7 @@ import onnx_ir as ir
 
 from onnx_passes.graph.copy import copy_model
 from onnx_passes.graph.walk import all_graphs, all_nodes, all_tensors
-from onnx_passes.verify.value_types import Types, inferred_types, types_of
+from onnx_passes.runtime.value_types import Types, inferred_types, types_of
 
 LOW = frozenset(
     dtype

@@ -7,9 +7,9 @@ import pytest
 from onnx_passes.graph.copy import copy_model
 from onnx_passes.graph.text import canonical_lines
 from onnx_passes.graph.walk import all_nodes
+from onnx_passes.runtime.barriers import with_barriers
 from onnx_passes.runtime.inputs import generate
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
-from onnx_passes.verify.barriers import with_barriers
 from onnx_passes.verify.models import recipes
 
 CHAIN = """<ir_version: 9, opset_import: ["" : %d]>
