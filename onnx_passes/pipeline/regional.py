@@ -13,14 +13,15 @@ from onnx_passes.contracts import Equality, Tolerance
 from onnx_passes.errors import EngineError
 from onnx_passes.graph.walk import all_nodes
 from onnx_passes.passes.context import Application
-from onnx_passes.pipeline.baseline import Baseline
+from onnx_passes.pipeline.baseline import Baseline, Bench
 from onnx_passes.pipeline.downstream import Agreement, Downstream, nodes_behind
 from onnx_passes.pipeline.recorder import Recorded, Recorder
 from onnx_passes.runtime.base import Data, Outputs
 from onnx_passes.runtime.inputs import name_of
 from onnx_passes.runtime.parallel import run_each
+from onnx_passes.verify.bodies import changed_bodies
 from onnx_passes.verify.compare import compare
-from onnx_passes.verify.evidence import Evidence, Kind
+from onnx_passes.verify.evidence import Evidence, Kind, weakest
 from onnx_passes.verify.informative import depends_on_data, is_informative
 from onnx_passes.verify.judge import Promise, describe_mismatch, judge
 from onnx_passes.verify.node_equality import Folded
@@ -95,6 +96,7 @@ class RegionCheck:
     promises: Sequence[Promise]
     untouched: bool = False
     _settled: dict[Obligation, Agreement] = field(default_factory=dict)
+    _bodies: list[Regional] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         """Put the bodies of functions in place, unless the pass itself did so."""
@@ -228,6 +230,7 @@ class RegionCheck:
             longer = self._produce(nodes) if behind else produced
             produced = longer if longer is not None else produced
             self._settle(produced, nodes, results)
+        self._bodies = self._check_bodies()
         learned = self._learn(produced, results)
         names = set(value_names(self.after))
         return self._conclude(produced, results, self.recorded.following(learned, names))
@@ -361,6 +364,39 @@ class RegionCheck:
         for one in wrong:
             self._settled[one] = down.settle(one, names, differs)
 
+    def _check_bodies(self) -> list[Regional]:
+        """Check the bodies that changed, each as a model of its own."""
+        found = []
+        inside = [application for application in self.applied if not application.outermost]
+        bodies = changed_bodies(
+            self.before,
+            self.region.removed,
+            self.after,
+            self.region.nodes,
+            self.recorded.samples,
+            self.bench.engine,
+        )
+        for body in bodies:
+            bench = Bench(self.bench.engine, self.bench.when)
+            check = RegionCheck(
+                Recorder(bench, self.recorder.memory_limit),
+                Baseline(body.before, [bench], list(body.feeds), ahead=False),
+                body.before,
+                body.after,
+                inside,
+                self.promises,
+                untouched=True,
+            )
+            try:
+                checked = check.run(None)
+            except EngineError:
+                continue
+            if checked is not None:
+                numbers = {n for one in checked.evidence for n in one.numbers}
+                inside = [a for a in inside if a.number not in numbers]
+                found.append(checked)
+        return found
+
     def _learn(
         self,
         produced: Sequence[Mapping[str, Data]],
@@ -408,6 +444,10 @@ class RegionCheck:
                     ),
                 )
             )
+        for inner in self._bodies:
+            for index, (check, own) in enumerate(zip(checks, inner.checks, strict=True)):
+                if own.verdict is Verdict.FAILED and check.verdict is Verdict.PASSED:
+                    checks[index] = replace(own, outputs=(*check.outputs, *own.outputs))
         differs = None
         if failing and only_outputs:
             differs = checks[0].reason
@@ -473,13 +513,23 @@ class RegionCheck:
         agreed = {o for o, checks in compared.items() if _passed(checks)}
         parts, lost = split_parts(self.region, list(compared), agreed, self.applied)
         found = [self._weigh(part, compared, failing) for part in parts]
-        if self.applied:
-            found = [one for one in found if one.numbers] or found
-        if lost:
-            rules = ", ".join(dict.fromkeys(a.rule for a in lost))
-            numbers = tuple(a.number for a in lost)
-            found.append(Evidence(rules, Kind.PROVED, numbers, reason=BY_STRUCTURE))
-        return found
+        inner = [one for check in self._bodies for one in check.evidence if one.numbers]
+        known = {number for one in inner for number in one.numbers}
+        within = weakest(one.kind for one in found)
+        for kind, reason, group in (
+            (Kind.PROVED, BY_STRUCTURE, [a for a in lost if a.outermost]),
+            (
+                within,
+                "compared at the node that holds it",
+                [a for a in lost if not a.outermost],
+            ),
+        ):
+            left = [a for a in group if a.number not in known]
+            if left:
+                rules = ", ".join(dict.fromkeys(a.rule for a in left))
+                numbers = tuple(a.number for a in left)
+                found.append(Evidence(rules, kind, numbers, reason=reason))
+        return [*(one for one in found if one.numbers or not inner), *inner]
 
     def _weigh(
         self,
