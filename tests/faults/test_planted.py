@@ -36,7 +36,8 @@ def test_the_suite_is_as_big_as_it_says():
     assert len({f.name for f in FAULTS}) == len(FAULTS)
     assert {f.family for f in FAULTS} == {m.__name__.rpartition(".")[2] for m in FAMILIES}
     assert {f.name for f in FAULTS} >= NOT_YET
-    assert {f.name for f in FAULTS} | {cls.name for cls, _ in INNOCENTS} >= NOT_YET_SPARED
+    spared = {name.partition(" on ")[0] for name in NOT_YET_SPARED}
+    assert {f.name for f in FAULTS} | {cls.name for cls, _ in INNOCENTS} >= spared
 
 
 @pytest.mark.parametrize("fault", SMALL)
