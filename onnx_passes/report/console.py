@@ -233,6 +233,8 @@ class ConsoleReporter:
         grid.add_column(overflow="fold")
         for label, told in lines.summary_rows(report, self._glyphs):
             grid.add_row(f"{label}", Text(told))
+        if self._level >= _DETAILS and report.read_back is not None:
+            grid.add_row("file", lines.read_back_text(report.read_back, self._glyphs))
         if self._level >= _DETAILS:
             for engine in report.engines:
                 for spread in engine.spreads:

@@ -191,6 +191,25 @@ class ReferenceReport:
 
 
 @dataclass
+class ReadBackReport:
+    """What reading the written file again has shown.
+
+    Attributes:
+        result: "equal", "differs", or "not done".
+        reason: Where it differs, or why it was not done; None if it is equal.
+        parts: Number of parts compared: nodes, attributes, values, tensors.
+        tensor_bytes: Size of the tensors compared, in bytes.
+        seconds: Wall time, which is part of that of writing.
+    """
+
+    result: str
+    reason: str | None = None
+    parts: int = 0
+    tensor_bytes: int = 0
+    seconds: float = 0.0
+
+
+@dataclass
 class RunReport:
     """A whole run.
 
@@ -218,6 +237,7 @@ class RunReport:
         planned: Number of passes asked for, where that is known before they run.
         resumed: Where the run went on from an earlier one, after which pass and of when; else
             None.
+        read_back: The output file, read again; None where no file was asked for.
         schema_version: Version of this layout.
     """
 
@@ -243,6 +263,7 @@ class RunReport:
     started: str = ""
     planned: int | None = None
     resumed: str | None = None
+    read_back: ReadBackReport | None = None
     schema_version: int = SCHEMA_VERSION
 
     @property
