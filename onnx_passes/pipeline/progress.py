@@ -94,7 +94,7 @@ class Progress:
         names, skipped = tuple(stored), len(manager.rewrites.skip)
         failed = report.verdict is Verdict.FAILED or skipped > self._skipped
         self._skipped = skipped
-        self.trusted &= report.action != "warned"
+        self.trusted &= report.action not in ("warned", "waived")
         event = Event(
             kind,
             step.text if isinstance(step, PassStep) else step.name,

@@ -135,6 +135,8 @@ class ConsoleReporter:
             self._table(report)
         else:
             self._one_line(report)
+        for told in summary.waiver_sentences(report):
+            self._print(self._glyphs.name(told))
         for note in report.notes:
             self._print(f"note: {self._glyphs.name(note)}")
         if not report.verify:

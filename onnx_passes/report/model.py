@@ -88,7 +88,7 @@ class PassReport:
         name: Pipeline name, with options as text: ``fold-constants{size_limit=1MiB}``.
         contract: What it promises, as text; "reads only" for an analysis.
         verdict: The outcome.
-        action: "kept", "rolled back", "warned" or "stopped".
+        action: "kept", "rolled back", "warned", "waived" or "stopped".
         changed: Whether the model differs from before, measured by comparing.
         claimed: What the pass itself said (``PassResult.modified``).
         nodes_before: Number of nodes before.
@@ -191,6 +191,27 @@ class ReferenceReport:
 
 
 @dataclass
+class WaiverReport:
+    """A waiver of the pipeline file, and whether it was needed.
+
+    Attributes:
+        what: "rule NAME" or "pass NAME".
+        model: Pattern of the names of model files.
+        reason: Why it is accepted.
+        expires: The last day on which it counts, ISO 8601; None for no end.
+        used: Whether it has accepted anything in this run.
+        expired: Whether its last day was over, so that it did not count.
+    """
+
+    what: str
+    model: str
+    reason: str
+    expires: str | None = None
+    used: bool = False
+    expired: bool = False
+
+
+@dataclass
 class ReadBackReport:
     """What reading the written file again has shown.
 
@@ -229,6 +250,8 @@ class RunReport:
         blame: What a failure of those was traced to.
         reproducer: Folder of the reproducer that such a failure left.
         not_verified: What was not verified and why, a sentence each.
+        waivers: The waivers of the pipeline file.
+        waived: The sentences of ``not_verified`` that a waiver accepts.
         notes: What the loader and the saver had to say, a sentence each.
         error: The error that ended the run, as text.
         seconds: Wall time of the whole run.
@@ -256,6 +279,8 @@ class RunReport:
     blame: list[Blame] = field(default_factory=list)
     reproducer: str | None = None
     not_verified: list[str] = field(default_factory=list)
+    waivers: list[WaiverReport] = field(default_factory=list)
+    waived: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     error: str | None = None
     seconds: float = 0.0

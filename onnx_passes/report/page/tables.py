@@ -92,12 +92,14 @@ def background(report: RunReport) -> Element:
         _block("Machine", report.machine.items()),
     ]
     pipeline = tag("pre", report.pipeline, tabindex=0) if report.pipeline else None
+    waivers = [tag("li", told) for told in summary.waiver_sentences(report)[:_MOST_ROWS]]
     notes = [tag("li", note) for note in report.notes[:_MOST_ROWS]]
     return tag(
         "section",
         tag("h2", "To repeat it"),
         tag("div", blocks, class_="columns"),
         [tag("h3", "Pipeline"), pipeline] if pipeline is not None else None,
+        [tag("h3", "Waivers"), tag("ul", waivers)] if waivers else None,
         [tag("h3", "Notes"), tag("ul", notes)] if notes else None,
     )
 
