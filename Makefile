@@ -5,7 +5,7 @@ BIN := .venv/bin
 STAMP := .venv/.installed
 JOBS ?= 2
 
-.PHONY: demo test lint types rooms certificates unit slow nightly tensorrt bench docs clean help
+.PHONY: demo test lint types rooms certificates unit slow nightly tensorrt bench docs wheel clean help
 
 help:  ## show the targets
 	@grep -hE '^[a-z]+:.*##' Makefile | sed -E 's/:[^#]*## /\t/'
@@ -54,6 +54,9 @@ tensorrt:  ## the tests that need NVIDIA's compiler, and no GPU (with one: those
 		--no-deps --upgrade --target $(TENSORRT)/bindings-$$version "tensorrt-cu13-bindings==$$version.*"; done
 	TENSORRT_BINDINGS=$(TENSORRT)/bindings-10:$(TENSORRT)/bindings-11 \
 		$(TENSORRT)/bin/pytest -m "(tensorrt or gpu) and not slow"
+
+wheel: $(STAMP)  ## build the package: dist/onnx_passes-*.whl
+	$(BIN)/python -m build --wheel --no-isolation
 
 clean:  ## remove the environment and what was built
 	rm -rf .venv .venv-tensorrt out build dist .mypy_cache .ruff_cache .pytest_cache

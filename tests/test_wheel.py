@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from onnx_passes import __version__
+
 ROOT = Path(__file__).parents[1]
 MODEL = ROOT / "examples" / "digits" / "model.onnx"
 
@@ -40,6 +42,11 @@ def test_a_wheel_in_an_empty_environment_runs_the_main_job(tmp_path):
         pytest.skip(f"no package index to install from: {installed.stderr.splitlines()[-1]}")
     assert installed.returncode == 0, installed.stderr
     program = python.with_name("onnx-passes")
+    assert run(program, "--help", cwd=tmp_path).returncode == 0
+    assert run(program, "--version", cwd=tmp_path).stdout.split()[-1] == __version__
+    _install_one_that_requires(python, "onnx-passes>=0.4")
+    checked = run(python, "-m", "pip", "check", cwd=tmp_path)
+    assert checked.returncode == 0, checked.stdout
     for config in ("cleanup", "optimize"):
         out = tmp_path / f"{config}.onnx"
         done = run(program, "-c", config, "-o", out, "--strict", MODEL, cwd=tmp_path)
@@ -48,3 +55,14 @@ def test_a_wheel_in_an_empty_environment_runs_the_main_job(tmp_path):
     assert "fold-constants" in run(program, "list", cwd=tmp_path).stdout
     made = run(program, "new-pass", "merge-widgets", cwd=tmp_path)
     assert made.returncode == 0, made.stderr
+
+
+def _install_one_that_requires(python: Path, requirement: str) -> None:
+    """Install a package that was made for the system whose interface this one implements."""
+    (packages,) = (python.parents[1] / "lib").glob("python*/site-packages")
+    metadata = packages / "made_for_it-1.0.dist-info" / "METADATA"
+    metadata.parent.mkdir()
+    metadata.write_text(
+        "Metadata-Version: 2.1\nName: made-for-it\nVersion: 1.0\n"
+        f"Requires-Dist: {requirement}\n"
+    )

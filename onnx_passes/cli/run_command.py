@@ -14,7 +14,7 @@ import click
 
 from onnx_passes.cli.destinations import abandon_stdout, check_destinations
 from onnx_passes.cli.interrupts import Watch, received
-from onnx_passes.errors import OnnxPassesError, UsageError
+from onnx_passes.errors import OnnxPassesError, UsageError, VerificationError
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -165,7 +165,6 @@ def execute(
         OnnxPassesError: The original cannot be run, or a file cannot be written.
     """
     from onnx_passes.cli.console import Announcer
-    from onnx_passes.io.save import save_model
     from onnx_passes.pipeline.run import run_pipeline
 
     # A pass may change the working folder.
@@ -188,13 +187,7 @@ def execute(
         received.check()
         try:
             if run.usable and goal is not None:
-                save_model(
-                    run.model,
-                    goal,
-                    external_data=settings.save.external_data,
-                    size_threshold=settings.save.size_threshold,
-                    source=loaded,
-                )
+                _save(run, loaded, settings, goal)
                 report.output = str(output)
         except OnnxPassesError as error:
             report.error, report.exit_code = (
@@ -207,6 +200,41 @@ def execute(
                 write_reports(report, *places)
         announcer.close(report)
     return run
+
+
+def _save(run: Run, loaded: LoadedModel, settings: PipelineConfig, goal: Path) -> None:
+    """Write the result; of a verified run, the file is read back before it is in its place.
+
+    Raises:
+        ModelError: The file cannot be written.
+        VerificationError: It does not hold the model that was verified.
+    """
+    from onnx_passes.io.formats import form_of
+    from onnx_passes.io.save import save_model
+    from onnx_passes.report.model import ReadBackReport
+    from onnx_passes.verify.read_back import ReadBack
+
+    report = run.report
+    # ONNX text has no place for doc strings and other remarks.
+    check = ReadBack(remarks=form_of(goal) != "text") if report.verify else None
+    try:
+        save_model(
+            run.model,
+            goal,
+            external_data=settings.save.external_data,
+            size_threshold=settings.save.size_threshold,
+            source=loaded,
+            inspect=check,
+        )
+    except VerificationError as error:
+        report.read_back = ReadBackReport("differs", error.message)
+        raise
+    if check is None:
+        report.read_back = ReadBackReport("not done", "verification is off")
+    else:
+        report.read_back = ReadBackReport(
+            "equal", None, check.parts, check.tensor_bytes, check.seconds
+        )
 
 
 def _states(

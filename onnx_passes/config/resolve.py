@@ -120,6 +120,9 @@ def resolve(config: PipelineConfig) -> ResolvedPipeline:
         except UnknownMetricError as error:
             error.where = config.where("verify", "metrics", name)
             raise
+    for index, waiver in enumerate(config.waivers):
+        if waiver.pass_name is not None:
+            _check_waived(waiver.pass_name, config.where("waivers", index, "pass"))
     defaults = {name: _section(config, name, key) for name, key in _SECTIONS.items()}
     if isinstance(config.dump_after, tuple):
         for index, name in enumerate(config.dump_after):
@@ -128,6 +131,16 @@ def resolve(config: PipelineConfig) -> ResolvedPipeline:
     if config.exhaustive and steps:
         steps = (GroupStep("exhaustive", steps, "fixpoint", EXHAUSTIVE_LIMIT),)
     return ResolvedPipeline(steps)
+
+
+def _check_waived(name: str, where: str | None) -> None:
+    found = registry.lookup(name, where=where)
+    if len(found) > 1:
+        raise ConfigError(
+            f"{name!r} is a group of passes, and a waiver is of one pass",
+            where=where,
+            help=f"name one of {', '.join(cls.name for cls in found)}",
+        )
 
 
 def resolve_steps(

@@ -27,6 +27,7 @@ from onnx_passes.config.sections import (
 )
 from onnx_passes.config.source import Span
 from onnx_passes.config.steps import Places, Step
+from onnx_passes.config.waivers import WaiverSection
 from onnx_passes.config.yaml_tree import Tree
 from onnx_passes.errors import ConfigError
 from onnx_passes.passes.naming import did_you_mean
@@ -173,6 +174,11 @@ class PipelineConfig(Section):
     )
     strict: bool = Field(
         default=False, description="Whether a run fails if something could not be verified."
+    )
+    waivers: tuple[WaiverSection, ...] = Field(
+        default=(),
+        description="What is accepted though it is not verified or fails its check; every "
+        "report shows it.",
     )
     onnxruntime: OnnxRuntime = Field(
         default_factory=OnnxRuntime, description="Options of every engine 'onnxruntime'."

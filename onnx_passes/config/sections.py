@@ -53,11 +53,12 @@ class Section(BaseModel):
     def _check_keys(cls, data: Any) -> Any:
         if not isinstance(data, dict):
             return data
-        known = [*cls.model_fields, *cls.also]
+        fields = [field.alias or name for name, field in cls.model_fields.items()]
+        known = [*fields, *cls.also]
         given: dict[str, Any] = {}
         for key, value in data.items():
             name = str(cls.also.get(key, key))
-            if name not in cls.model_fields and cls.model_config.get("extra") == "forbid":
+            if name not in fields and cls.model_config.get("extra") == "forbid":
                 raise PydanticCustomError(
                     "unknown_key", "unknown key", {"key": key, "known": known}
                 )
@@ -70,7 +71,7 @@ class Section(BaseModel):
 
 
 def _admits_none(cls: type[Section], name: str) -> bool:
-    field = cls.model_fields.get(name)
+    field = next((f for n, f in cls.model_fields.items() if (f.alias or n) == name), None)
     if field is None:
         return True
     union = typing.get_origin(field.annotation) in (types.UnionType, typing.Union)

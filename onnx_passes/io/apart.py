@@ -69,6 +69,22 @@ def parse_pieces(path: Path) -> Pieces | None:
     return None if proto is None or not contents else Pieces(proto, location, contents)
 
 
+def parse_in_place(path: Path) -> onnx.ModelProto | None:
+    """Read a model without its large initializers, which refer to the model's own file.
+
+    Args:
+        path: The model, whose name no tensor names as its location.
+
+    Returns:
+        The model; None where it is not one that can be read so, which says nothing of whether
+        it can be read otherwise.
+
+    Raises:
+        OSError: The file cannot be read.
+    """
+    return _parse(path, path.name, lambda data, field: field.content)
+
+
 def parse_apart(path: Path, target: Path) -> onnx.ModelProto | None:
     """Read a model, and copy its large initializers to a file that it then refers to.
 

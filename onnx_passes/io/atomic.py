@@ -21,6 +21,10 @@ class Pending:
         """Add to the content."""
         self.stream.write(data)
 
+    def flush(self) -> None:
+        """Let readers of the temporary file see all that was written."""
+        self.stream.flush()
+
     def publish(self, path: Path) -> None:
         """Flush to the disk and move into place, over any file that is there.
 

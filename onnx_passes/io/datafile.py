@@ -13,7 +13,7 @@ import onnx
 import onnx_ir as ir
 from google.protobuf.message import DecodeError
 
-from onnx_passes.io.atomic import pending
+from onnx_passes.io.atomic import Pending, pending
 from onnx_passes.io.contents import all_graphs, all_tensors
 from onnx_passes.io.formats import LIMIT
 from onnx_passes.io.protos import all_tensors as all_tensor_protos
@@ -22,10 +22,29 @@ from onnx_passes.io.slots import Choice
 from onnx_passes.io.tensors import chunks
 
 
+class DataFile:
+    """A data file that is written, and not yet in its place."""
+
+    def __init__(self, file: Pending, path: Path) -> None:
+        """Remember the file, and its place."""
+        self._file, self.path = file, path
+        self.is_new = False
+
+    @property
+    def temporary(self) -> Path:
+        """Where the content is until the file is in its place."""
+        return self._file.temporary
+
+    def publish(self) -> None:
+        """Move the file into its place."""
+        self.is_new = not self.path.exists()
+        self._file.publish(self.path)
+
+
 @contextmanager
 def write_data(
     model: ir.Model, path: Path, threshold: int
-) -> Iterator[tuple[Path | None, Choice]]:
+) -> Iterator[tuple[DataFile | None, Choice]]:
     """Write a model's large tensors beside it, one after the other.
 
     Args:
@@ -34,8 +53,9 @@ def write_data(
         threshold: Tensors of fewer bytes stay in the model.
 
     Yields:
-        The data file, None if no tensor is large, and what to write for each tensor. If the
-        block fails, a data file that was not there before is removed.
+        The data file, which the block publishes, None if no tensor is large; and what to
+        write for each tensor. If the block fails, a data file that was not there before is
+        removed.
     """
     content = hashlib.sha256()
     offsets: dict[int, int] = {}
@@ -50,15 +70,15 @@ def write_data(
         if not offsets:
             yield None, inlined
             return
-        data_file = path.with_name(f"{path.name}.{content.hexdigest()[:16]}.data")
-        known = data_file.exists()
+        file.flush()
+        place = path.with_name(f"{path.name}.{content.hexdigest()[:16]}.data")
+        data = DataFile(file, place)
         try:
-            file.publish(data_file)
-            yield data_file, _choice(data_file.name, offsets)
+            yield data, _choice(place.name, offsets)
         except BaseException:
             # An interrupt may come when the model is in place already.
-            if not known and not _mentions(path, data_file):
-                data_file.unlink(missing_ok=True)
+            if data.is_new and not _mentions(path, place):
+                place.unlink(missing_ok=True)
             raise
 
 

@@ -50,8 +50,12 @@ def form_of(path: Path) -> Form | None:
     return next((f for end, f in _EXTENSIONS.items() if name.endswith(end)), None)
 
 
-def parse(path: Path) -> onnx.ModelProto:
+def parse(path: Path, form: Form | None = None) -> onnx.ModelProto:
     """Read a file as a model, without its external data.
+
+    Args:
+        path: The file.
+        form: Its form; by default its extension says it, else its content.
 
     Raises:
         ModelError: The file cannot be read, or is no ONNX model.
@@ -60,7 +64,7 @@ def parse(path: Path) -> onnx.ModelProto:
     for start, magic, what, advice in _FOREIGN:
         if data.startswith(magic, start):
             raise ModelError(f"the file is {what}, no model", where=str(path), help=advice)
-    return _PARSERS[form_of(path) or _guess(data)](data, path)
+    return _PARSERS[form or form_of(path) or _guess(data)](data, path)
 
 
 def _read(path: Path) -> bytes:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,14 +11,15 @@ import onnx
 import onnx_ir as ir
 
 from onnx_passes.errors import ModelError
-from onnx_passes.io.apart import SMALL, Pieces, parse_apart, parse_pieces
+from onnx_passes.io.apart import SMALL, Pieces, parse_apart, parse_in_place, parse_pieces
 from onnx_passes.io.causes import root_cause
 from onnx_passes.io.contents import all_graphs, all_tensors
 from onnx_passes.io.convert import convert
 from onnx_passes.io.data_rules import check_data
 from onnx_passes.io.fidelity import lost, split
-from onnx_passes.io.formats import LIMIT, form_of, parse
+from onnx_passes.io.formats import LIMIT, Form, form_of, parse
 from onnx_passes.io.order import label, topological_order
+from onnx_passes.io.protos import all_tensors as all_tensor_protos
 from onnx_passes.io.rules import check_header, check_rules
 from onnx_passes.io.slots import make_immutable, replaced
 from onnx_passes.io.tensors import holding
@@ -66,25 +67,60 @@ def load_model(path: str | Path, *, weights: Path | None = None) -> LoadedModel:
     if lean is None and (pieces := _pieces(path)) is not None:
         lean, apart = pieces.proto, pieces.location
     proto = parse(path) if lean is None else lean
-    check_header(proto, path)
-    notes = convert(proto, path)
-    check_rules(proto, path)
-    external = check_data(proto, path, apart=apart)
-    with _own_errors(path):
-        model = deserialize(proto)
+    model, notes, external = _represent(proto, path, apart)
     if pieces is not None:
         _put_back(pieces, model)
-    folder = path.absolute().parent
-    for tensor in all_tensors(model):
-        if isinstance(tensor, ir.ExternalTensor):
-            copied = weights is not None and tensor.location == apart
-            tensor.base_dir = weights.absolute().parent if weights and copied else folder
+    if weights is not None:
+        for tensor in all_tensors(model):
+            if isinstance(tensor, ir.ExternalTensor) and tensor.location == apart:
+                tensor.base_dir = weights.absolute().parent
     notes += _check_kept(proto, model, path)
     # Weights in protobufs are copied at each look, and hold the whole file in memory.
     with _own_errors(path):
         make_immutable(model, layout="any")
     notes += _sort(model, path)
     return LoadedModel(model, path, notes, external)
+
+
+def load_written(path: Path, form: Form, moved: Mapping[str, str]) -> ir.Model:
+    """Read a file that was written just now; its large weights stay in files.
+
+    Args:
+        path: The file.
+        form: Its form, whatever its extension says.
+        moved: Names of data files that are still under other names, and these.
+
+    Raises:
+        ModelError: As :func:`load_model`.
+        OSError: The file cannot be read.
+    """
+    lean = parse_in_place(path) if form == "binary" else None
+    proto = parse(path, form) if lean is None else lean
+    for _, tensor in all_tensor_protos(proto):
+        for entry in tensor.external_data:
+            if entry.key == "location":
+                entry.value = moved.get(entry.value, entry.value)
+    model, _, _ = _represent(proto, path, path.name)
+    _check_kept(proto, model, path)
+    _sort(model, path)
+    return model
+
+
+def _represent(
+    proto: onnx.ModelProto, path: Path, apart: str | None
+) -> tuple[ir.Model, list[str], tuple[Path, ...]]:
+    """Return the model that a protobuf holds, what was converted, and its data files."""
+    check_header(proto, path)
+    notes = convert(proto, path)
+    check_rules(proto, path)
+    external = check_data(proto, path, apart=apart)
+    with _own_errors(path):
+        model = deserialize(proto)
+    folder = path.absolute().parent
+    for tensor in all_tensors(model):
+        if isinstance(tensor, ir.ExternalTensor):
+            tensor.base_dir = folder
+    return model, notes, external
 
 
 def _lean(path: Path, weights: Path | None) -> onnx.ModelProto | None:

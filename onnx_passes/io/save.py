@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeAlias
 
 import onnx
 import onnx_ir as ir
@@ -14,14 +14,17 @@ from onnx_passes.errors import ModelError
 from onnx_passes.io.atomic import pending
 from onnx_passes.io.causes import root_cause
 from onnx_passes.io.contents import all_tensors
-from onnx_passes.io.datafile import superseded, write_data
+from onnx_passes.io.datafile import DataFile, superseded, write_data
 from onnx_passes.io.formats import LIMIT, Form, form_of
-from onnx_passes.io.load import LoadedModel
+from onnx_passes.io.load import LoadedModel, load_written
 from onnx_passes.io.protos import all_bodies
 from onnx_passes.io.protos import all_tensors as all_tensor_protos
 from onnx_passes.io.render import inlined, render
 from onnx_passes.io.slots import Choice, replaced
 from onnx_passes.io.stream import emptied, stream
+
+Inspect: TypeAlias = Callable[[ir.Model, Callable[[], ir.Model]], None]
+"""Takes the model in memory, and what reads the written one; raises if they differ."""
 
 # Room for the graph itself in a file whose weights fill the rest.
 _MARGIN = 1 << 26
@@ -34,6 +37,7 @@ def save_model(
     external_data: Literal["keep", "inline", "external"] = "keep",
     size_threshold: int = 1024,
     source: LoadedModel | None = None,
+    inspect: Inspect | None = None,
 ) -> list[Path]:
     """Write a model; what was at the path stays complete until the new one is.
 
@@ -50,6 +54,8 @@ def save_model(
             2 GiB they always do.
         size_threshold: Weights of fewer bytes stay inside.
         source: What the model was loaded from; without it, ``keep`` looks at the weights.
+        inspect: Called when all is written, and nothing is in its place. If it raises,
+            nothing is put there.
 
     Returns:
         The files written, the model last.
@@ -72,17 +78,18 @@ def save_model(
     if source is not None:
         in_use.update(source.external)
     old = superseded(path) - in_use
-    data_file: Path | None = None
+    data: DataFile | None = None
     with _os_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         if outside:
-            with write_data(model, path, size_threshold) as (data_file, choose):
-                _publish(model, path, form, choose)
+            with write_data(model, path, size_threshold) as (data, choose):
+                _publish(model, path, form, choose, data, inspect)
         else:
-            _publish(model, path, form, inlined)
-        for file in old - {data_file}:
+            _publish(model, path, form, inlined, None, inspect)
+        kept = {data.path} if data is not None else set()
+        for file in old - kept:
             file.unlink(missing_ok=True)
-    return [data_file, path] if data_file is not None else [path]
+    return [*kept, path]
 
 
 def to_text(model: ir.Model) -> str:
@@ -96,7 +103,14 @@ def to_text(model: ir.Model) -> str:
     return render(serialise(model, inlined, "text"), "text", "text").decode()
 
 
-def _publish(model: ir.Model, path: Path, form: Form, choose: Choice) -> None:
+def _publish(
+    model: ir.Model,
+    path: Path,
+    form: Form,
+    choose: Choice,
+    data: DataFile | None,
+    inspect: Inspect | None,
+) -> None:
     where = str(path)
     if form == "binary":
         choice, left = emptied(model, choose)
@@ -106,6 +120,12 @@ def _publish(model: ir.Model, path: Path, form: Form, choose: Choice) -> None:
     with pending(path) as file:
         for piece in content:
             file.write(piece)
+        file.flush()
+        if inspect is not None:
+            moved = {data.path.name: data.temporary.name} if data is not None else {}
+            inspect(model, lambda: load_written(file.temporary, form, moved))
+        if data is not None:
+            data.publish()
         file.publish(path)
 
 

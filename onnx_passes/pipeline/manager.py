@@ -33,6 +33,7 @@ from onnx_passes.pipeline.gate import Gate
 from onnx_passes.pipeline.idle import Idle
 from onnx_passes.pipeline.instruments import Instrument
 from onnx_passes.pipeline.summary import rewrite_summary
+from onnx_passes.pipeline.waiving import waive_failure
 from onnx_passes.report.model import PassReport, RunReport
 from onnx_passes.verify.result import Check, Checks, Verdict
 from onnx_passes.verify.snapshot import Change, Snapshot
@@ -390,6 +391,9 @@ class PassManager:
             self.kept,
         )
         search = failed.explain(change)
+        if waive_failure(self.config, self.report, report):
+            self.gate.distrust(report.checks)
+            return
         rest = failed.undo(search)
         if rest is not None:
             failed.tell(rest, search, message)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date, datetime
 from pathlib import Path
 
 import onnx_ir as ir
@@ -33,6 +33,7 @@ from onnx_passes.pipeline.levels import begin
 from onnx_passes.pipeline.manager import PassManager, Stopped
 from onnx_passes.pipeline.resume import Resume
 from onnx_passes.pipeline.summary import summarize
+from onnx_passes.pipeline.waiving import is_waived, list_waivers, waive_gaps, waive_result
 from onnx_passes.report.model import EngineReport, ReferenceReport, RunReport
 from onnx_passes.runtime.base import Feeds
 from onnx_passes.runtime.environment import machine, versions
@@ -117,6 +118,7 @@ def run_pipeline(
         notes=list(notes),
         started=datetime.now().astimezone().isoformat(timespec="seconds"),
         planned=len(pipeline.passes),
+        waivers=list_waivers(config, date.today()),
     )
     start = time.perf_counter()
     watchers = [*instruments, *_own_instruments(config)]
@@ -177,6 +179,8 @@ def _run(
             traced = manager.trace(report.final, "result", error.message)
             report.blame, report.reproducer = traced.blame, traced.folder
             report.notes += traced.notes
+            if waive_result(config, report):
+                error = None
         if config.onnxruntime.full_context_dump:
             folder = (config.folder or Path()) / config.dump_dir
             gate.baseline.ready("each")
@@ -184,7 +188,7 @@ def _run(
     if gate is not None:
         gate.baseline.settle()
         _tell_baseline(report, gate, manager.model)
-    report.not_verified = _not_verified(report)
+    report.not_verified = _not_verified(report, config)
     if gate is not None and any(p.changed for p in report.passes):
         report.not_verified += [
             f"output {name!r}: the original gives another result each time"
@@ -304,7 +308,7 @@ def _own_instruments(config: PipelineConfig) -> list[Instrument]:
     return found
 
 
-def _not_verified(report: RunReport) -> list[str]:
+def _not_verified(report: RunReport, config: PipelineConfig) -> list[str]:
     if not report.verify:
         changed = [p.name for p in report.passes if p.changed]
         return [f"verification is off: {', '.join(changed)} not verified"] if changed else []
@@ -312,21 +316,33 @@ def _not_verified(report: RunReport) -> list[str]:
     for done in report.passes:
         if done.action == "rolled back":
             continue
-        reasons = [
-            f"{check.reason} ({check.engine})" if check.engine else str(check.reason)
+        open_checks = [
+            check
             for check in done.checks
             if check.verdict is Verdict.NOT_VERIFIED
             and (check.level is None or done.verdict is Verdict.NOT_VERIFIED)
         ]
+        if done.action == "waived":
+            open_checks += [c for c in done.checks if c.verdict is Verdict.FAILED]
+        reasons = [
+            f"{check.reason} ({check.engine})" if check.engine else str(check.reason)
+            for check in open_checks
+        ]
         if done.verdict is Verdict.NOT_VERIFIED:
             weak = [one for one in done.evidence if not one.kind.verifies]
             reasons += [f"{one.what}: {one.kind}, {one.reason}" for one in weak]
-        found += [f"{done.name}: {reason}" for reason in dict.fromkeys(reasons)]
-    found += [
-        f"the result: {check.reason} ({check.engine})"
-        for check in report.final
-        if check.verdict is Verdict.NOT_VERIFIED
-    ]
+        told = [f"{done.name}: {reason}" for reason in dict.fromkeys(reasons)]
+        why = waive_gaps(config, report, done) if told else None
+        if why is not None:
+            told = [f"{sentence} (waived: {why})" for sentence in told]
+            report.waived += told
+        found += told
+    for check in report.final:
+        if check.verdict is Verdict.NOT_VERIFIED:
+            sentence = f"the result: {check.reason} ({check.engine})"
+            found.append(sentence)
+            if is_waived(check):
+                report.waived.append(sentence)
     return found
 
 
@@ -337,4 +353,5 @@ def _say(checks: Sequence[Check]) -> str:
 def _exit_code(run: Run, *, strict: bool) -> int:
     if run.error is not None:
         return run.error.exit_code
-    return 4 if strict and run.report.not_verified else 0
+    report = run.report
+    return 4 if strict and set(report.not_verified) - set(report.waived) else 0

@@ -135,6 +135,8 @@ class ConsoleReporter:
             self._table(report)
         else:
             self._one_line(report)
+        for told in summary.waiver_sentences(report):
+            self._print(self._glyphs.name(told))
         for note in report.notes:
             self._print(f"note: {self._glyphs.name(note)}")
         if not report.verify:
@@ -235,6 +237,8 @@ class ConsoleReporter:
         grid.add_column(overflow="fold")
         for label, told in lines.summary_rows(report, self._glyphs):
             grid.add_row(f"{label}", Text(told))
+        if self._level >= _DETAILS and report.read_back is not None:
+            grid.add_row("file", lines.read_back_text(report.read_back, self._glyphs))
         if self._level >= _DETAILS:
             for engine in report.engines:
                 for spread in engine.spreads:

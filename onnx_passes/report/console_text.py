@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from onnx_passes.report import summary
 from onnx_passes.report.console_failure import limits, rewrite_nodes
-from onnx_passes.report.model import PassReport, RewriteSummary, RunReport
+from onnx_passes.report.model import PassReport, ReadBackReport, RewriteSummary, RunReport
 from onnx_passes.report.text import (
     bound,
     change,
@@ -142,6 +142,14 @@ def budget_text(check: Check, glyphs: Glyphs) -> str | None:
         for spent in sorted(check.budget, key=lambda s: s.total, reverse=True)[:_MOST_BUDGETS]
     ]
     return f"budget {'; '.join(told)}" if told else None
+
+
+def read_back_text(found: ReadBackReport, glyphs: Glyphs) -> str:
+    """Return what reading the written file again has shown: ``read back: equal, 31 ms``."""
+    if found.result == "equal":
+        told = f"{size(found.tensor_bytes)} of tensors, {duration(found.seconds)}"
+        return f"read back: equal, {told}"
+    return f"read back: {found.result}, {glyphs.name(found.reason or '')}"
 
 
 def spread_text(spread: Spread, glyphs: Glyphs) -> str:

@@ -101,7 +101,9 @@ def _cases(report: RunReport) -> Iterator[ET.Element]:
 
 def _judge_pass(element: ET.Element, done: PassReport, verify: bool) -> None:
     words = summary.verdict_words(done)
-    if done.verdict is Verdict.FAILED:
+    if done.action == "waived":
+        _add(element, "skipped", f"failed, and waived: {words.why}", None)
+    elif done.verdict is Verdict.FAILED:
         broke = summary.failing(done.checks) is not None
         told = done.error or words.why or words.head
         rows = [f"{label:<10} {text}" for label, text in failure_rows(done, _GLYPHS)]
@@ -154,6 +156,7 @@ def _log(report: RunReport) -> Iterator[str]:
         applied = plural(len(done.rewrites), "rewrite")
         yield f"{done.name}: {words.head}; nodes {nodes}; {applied}"
         yield from done.notes
+    yield from summary.waiver_sentences(report)
     yield from report.notes
 
 

@@ -89,7 +89,7 @@ class PassReport:
         name: Pipeline name, with options as text: ``fold-constants{size_limit=1MiB}``.
         contract: What it promises, as text; "reads only" for an analysis.
         verdict: The outcome.
-        action: "kept", "rolled back", "warned" or "stopped".
+        action: "kept", "rolled back", "warned", "waived" or "stopped".
         changed: Whether the model differs from before, measured by comparing.
         claimed: What the pass itself said (``PassResult.modified``).
         nodes_before: Number of nodes before.
@@ -194,6 +194,46 @@ class ReferenceReport:
 
 
 @dataclass
+class WaiverReport:
+    """A waiver of the pipeline file, and whether it was needed.
+
+    Attributes:
+        what: "rule NAME" or "pass NAME".
+        model: Pattern of the names of model files.
+        reason: Why it is accepted.
+        expires: The last day on which it counts, ISO 8601; None for no end.
+        used: Whether it has accepted anything in this run.
+        expired: Whether its last day was over, so that it did not count.
+    """
+
+    what: str
+    model: str
+    reason: str
+    expires: str | None = None
+    used: bool = False
+    expired: bool = False
+
+
+@dataclass
+class ReadBackReport:
+    """What reading the written file again has shown.
+
+    Attributes:
+        result: "equal", "differs", or "not done".
+        reason: Where it differs, or why it was not done; None if it is equal.
+        parts: Number of parts compared: nodes, attributes, values, tensors.
+        tensor_bytes: Size of the tensors compared, in bytes.
+        seconds: Wall time, which is part of that of writing.
+    """
+
+    result: str
+    reason: str | None = None
+    parts: int = 0
+    tensor_bytes: int = 0
+    seconds: float = 0.0
+
+
+@dataclass
 class RunReport:
     """A whole run.
 
@@ -213,6 +253,8 @@ class RunReport:
         blame: What a failure of those was traced to.
         reproducer: Folder of the reproducer that such a failure left.
         not_verified: What was not verified and why, a sentence each.
+        waivers: The waivers of the pipeline file.
+        waived: The sentences of ``not_verified`` that a waiver accepts.
         notes: What the loader and the saver had to say, a sentence each.
         error: The error that ended the run, as text.
         seconds: Wall time of the whole run.
@@ -221,6 +263,7 @@ class RunReport:
         planned: Number of passes asked for, where that is known before they run.
         resumed: Where the run went on from an earlier one, after which pass and of when; else
             None.
+        read_back: The output file, read again; None where no file was asked for.
         schema_version: Version of this layout.
     """
 
@@ -239,6 +282,8 @@ class RunReport:
     blame: list[Blame] = field(default_factory=list)
     reproducer: str | None = None
     not_verified: list[str] = field(default_factory=list)
+    waivers: list[WaiverReport] = field(default_factory=list)
+    waived: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     error: str | None = None
     seconds: float = 0.0
@@ -246,6 +291,7 @@ class RunReport:
     started: str = ""
     planned: int | None = None
     resumed: str | None = None
+    read_back: ReadBackReport | None = None
     schema_version: int = SCHEMA_VERSION
 
     @property

@@ -8,7 +8,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
-from onnx_passes.report.model import EngineReport, PassReport, RewriteSummary, RunReport
+from onnx_passes.report.model import (
+    EngineReport,
+    PassReport,
+    RewriteSummary,
+    RunReport,
+    WaiverReport,
+)
 from onnx_passes.report.text import bound, number, plural
 from onnx_passes.verify.evidence import Kind, count_kinds
 from onnx_passes.verify.result import EXECUTED, Check, OutputCheck, Verdict
@@ -85,10 +91,13 @@ def outcome(report: RunReport) -> Words:
     """Return the verdict of the whole run."""
     failed = [p for p in report.passes if p.verdict is Verdict.FAILED]
     undone = [p for p in failed if p.action == "rolled back"]
+    waived = [p for p in failed if p.action == "waived"]
     broken = [c for c in report.final if c.verdict is Verdict.FAILED]
-    if report.error or broken or len(failed) > len(undone):
+    if report.error or broken or len(failed) > len(undone) + len(waived):
         return Words("FAILED", "bad", _first_line(report.error) or _blame(failed, broken))
-    aside = f"{_named(undone)} failed and rolled back" if undone else ""
+    asides = [f"{_named(undone)} failed and rolled back"] if undone else []
+    asides += [f"{_named(waived)} failed and is accepted by a waiver"] if waived else []
+    aside = "; ".join(asides)
     if not report.verify:
         return Words("NOT VERIFIED", "warn", "verification was off")
     unknown = [
@@ -103,7 +112,9 @@ def outcome(report: RunReport) -> Words:
         missing = [_named(unknown)] if unknown else []
         missing += ["the end result"] if open_checks else []
         missing += [f"the end result on {', '.join(only)}"] if only else []
-        said = f"not verified: {' and '.join(missing)}" if missing else "see what is missing"
+        said = f"not verified: {' and '.join(missing)}" if missing else ""
+        if not said and not waived:
+            said = "see what is missing"
         return Words(head, "warn", "; ".join(filter(None, [said, aside])))
     if not any(p.changed for p in report.passes):
         return Words("UNCHANGED", "good", aside or "no pass changed the model")
@@ -130,7 +141,8 @@ def verdict_words(done: PassReport) -> Words:
 def _verdict_words(done: PassReport) -> Words:
     if done.verdict is Verdict.FAILED:
         head = "FAILED" if done.action == "kept" else f"FAILED, {done.action}"
-        return Words(head, "bad", _first_reason(done.checks, Verdict.FAILED))
+        tone: Tone = "warn" if done.action == "waived" else "bad"
+        return Words(head, tone, _first_reason(done.checks, Verdict.FAILED))
     if done.verdict is Verdict.NOT_VERIFIED:
         weak = [one for one in done.evidence if not one.kind.verifies]
         why = _first_reason(done.checks, Verdict.NOT_VERIFIED)
@@ -284,6 +296,22 @@ def _output_reason(check: Check) -> str:
 
 def _first_line(text: str | None) -> str:
     return text.strip().splitlines()[0] if text and text.strip() else ""
+
+
+def waiver_sentences(report: RunReport) -> list[str]:
+    """Return each waiver of the pipeline file, and what became of it in this run."""
+    return [
+        f"waiver of {w.what}{'' if w.model == '*' else f' on {w.model}'}, {_became(w)}: "
+        f"{w.reason}"
+        for w in report.waivers
+    ]
+
+
+def _became(waiver: WaiverReport) -> str:
+    if waiver.expired:
+        return f"expired {waiver.expires}, and does not count"
+    end = f"until {waiver.expires}" if waiver.expires else "without an end"
+    return f"{'used' if waiver.used else 'not used'}, {end}"
 
 
 def _named(passes: list[PassReport]) -> str:

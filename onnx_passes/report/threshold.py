@@ -260,6 +260,7 @@ def _tell_budget(done: PassReport, before: list[Check]) -> None:
 _HISTORY = {
     "kept": "kept",
     "warned": "kept with a warning",
+    "waived": "kept by a waiver",
     "rolled back": "rolled back, so what followed ran without it",
     "stopped": "where the run stopped, so what would have followed never ran",
 }

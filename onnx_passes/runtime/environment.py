@@ -7,8 +7,9 @@ import platform
 from importlib import metadata
 from pathlib import Path
 
+from onnx_passes import __version__
+
 PACKAGES = (
-    "onnx-passes",
     "onnx",
     "onnx-ir",
     "onnxscript",
@@ -24,8 +25,9 @@ PACKAGES = (
 
 
 def versions() -> dict[str, str]:
-    """Return the version of Python and of every package of ``PACKAGES`` that is installed."""
-    found = {"python": platform.python_version()}
+    """Return the versions of Python, of this package, and of each installed ``PACKAGES``."""
+    # Metadata of an editable install are as old as the install.
+    found = {"python": platform.python_version(), "onnx-passes": __version__}
     for package in PACKAGES:
         try:
             found[package] = metadata.version(package)

@@ -211,7 +211,7 @@ def resnet50():
         ),
         verify=True,
         versions={
-            "onnx-passes": "0.1.0",
+            "onnx-passes": "1.0.0.dev0",
             "onnx": "1.23.2",
             "onnx-ir": "1.1.0",
             "numpy": "2.4.6",

@@ -5,6 +5,7 @@ import platform
 
 import onnx
 
+import onnx_passes
 from onnx_passes.runtime.environment import machine, versions
 
 
@@ -12,6 +13,7 @@ def test_versions_are_those_installed():
     found = versions()
     assert found["onnx"] == onnx.__version__
     assert found["python"] == platform.python_version()
+    assert found["onnx-passes"] == onnx_passes.__version__
     assert {"onnx-ir", "onnxruntime", "numpy"} <= set(found)
 
 

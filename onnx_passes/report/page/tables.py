@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from onnx_passes.report import summary
-from onnx_passes.report.model import EngineReport, RunReport
+from onnx_passes.report.model import EngineReport, ReadBackReport, RunReport
 from onnx_passes.report.page.markup import Child, Element, named, tag
 from onnx_passes.report.page.overview import badge
 from onnx_passes.report.page.passes import check_row, check_table
 from onnx_passes.report.page.table import table
-from onnx_passes.report.text import bound, plural, printable
+from onnx_passes.report.text import bound, plural, printable, size
 
 _MOST_ROWS = 200
 
@@ -92,12 +92,14 @@ def background(report: RunReport) -> Element:
         _block("Machine", report.machine.items()),
     ]
     pipeline = tag("pre", report.pipeline, tabindex=0) if report.pipeline else None
+    waivers = [tag("li", told) for told in summary.waiver_sentences(report)[:_MOST_ROWS]]
     notes = [tag("li", note) for note in report.notes[:_MOST_ROWS]]
     return tag(
         "section",
         tag("h2", "To repeat it"),
         tag("div", blocks, class_="columns"),
         [tag("h3", "Pipeline"), pipeline] if pipeline is not None else None,
+        [tag("h3", "Waivers"), tag("ul", waivers)] if waivers else None,
         [tag("h3", "Notes"), tag("ul", notes)] if notes else None,
     )
 
@@ -109,6 +111,14 @@ def _model(report: RunReport) -> Iterator[tuple[str, str]]:
             yield f"hash {label}", model.hash
             yield f"opsets {label}", opsets
             yield f"initializers {label}", f"{model.initializers:,}"
+    if report.read_back is not None:
+        yield "file read back", _read_back(report.read_back)
+
+
+def _read_back(found: ReadBackReport) -> str:
+    if found.reason:
+        return f"{found.result}: {found.reason}"
+    return f"{found.result}, {size(found.tensor_bytes)} of tensors"
 
 
 def _block(

@@ -57,7 +57,10 @@ class Store:
             self._at = self.folder or self._temporary()
             stem = self._at / ("weights" if self.keep else f".{secrets.token_hex(6)}")
             with writing(self._at), write_data(self.model, stem, 1024) as (data, choose):
-                self._data, self._choose = data, choose
+                if data is not None:
+                    data.publish()
+                    self._data = data.path
+                self._choose = choose
         return self
 
     def __exit__(self, *error: object) -> None:

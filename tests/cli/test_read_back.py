@@ -1,0 +1,148 @@
+"""The written file is read again before it replaces anything."""
+
+import json
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper, numpy_helper
+
+from onnx_passes.io import save, stream
+from onnx_passes.io.atomic import Pending
+
+GOOD = b"the file that was there"
+
+
+@pytest.fixture
+def weights(tmp_path):
+    """y = Relu(x @ w) behind an Identity, with 256 kB of weights."""
+    w = numpy_helper.from_array(np.ones((256, 256), np.float32), "w")
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["h"], name="dense"),
+        helper.make_node("Identity", ["h"], ["i"]),
+        helper.make_node("LeakyRelu", ["i"], ["y"], name="leak", alpha=0.25),
+    ]
+    shape = ["N", 256]
+    values = [helper.make_tensor_value_info(n, onnx.TensorProto.FLOAT, shape) for n in "xy"]
+    graph = helper.make_graph(nodes, "main", values[:1], values[1:], [w])
+    model = helper.make_model(
+        graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10
+    )
+    path = tmp_path / "model.onnx"
+    onnx.save(model, path)
+    return path
+
+
+def flipped(chunks):
+    """Stand in for a disk that changes one byte of each weight."""
+
+    def broken(tensor):
+        for chunk in chunks(tensor):
+            data = bytearray(chunk)
+            data[len(data) // 2] ^= 1
+            yield bytes(data)
+
+    return broken
+
+
+def report(path="report.json"):
+    with open(path) as file:
+        return json.load(file)
+
+
+@pytest.mark.parametrize("where", ["inline", "external"])
+@pytest.mark.parametrize("name", ["out.onnx", "out.textproto", "out.onnxtxt"])
+def test_the_report_says_that_the_file_was_read_back_and_is_equal(cli, weights, name, where):
+    option = f"save.external_data={where}"
+    words = ["-o", name, "-s", option, weights, "eliminate-identity"]
+    done = cli(*words, "--json", "report.json", "--html", "report.html", "-v")
+    assert done.code == 0, done.err
+    found = report()["read_back"]
+    assert (found["result"], found["reason"]) == ("equal", None)
+    assert found["tensor_bytes"] == 256 * 256 * 4
+    assert "read back: equal, 262.1 kB of tensors" in done.err
+    with open("report.html") as page:
+        assert "file read back" in page.read()
+
+
+def test_weights_that_were_written_wrong_are_an_error_and_replace_nothing(
+    cli, weights, tmp_path, monkeypatch
+):
+    (tmp_path / "out.onnx").write_bytes(GOOD)
+    monkeypatch.setattr(stream, "chunks", flipped(stream.chunks))
+    done = cli("-o", "out.onnx", weights, "eliminate-identity", "--json", "report.json")
+    assert done.code == 1
+    assert "is not the model that was verified: graph 'main', initializer 'w', content" in (
+        done.err
+    )
+    assert (tmp_path / "out.onnx").read_bytes() == GOOD
+    assert report()["read_back"]["result"] == "differs"
+    assert report()["output"] is None
+    assert {p.name for p in tmp_path.iterdir()} == {"model.onnx", "out.onnx", "report.json"}
+
+
+def test_a_data_file_that_was_written_wrong_replaces_nothing(
+    cli, weights, tmp_path, monkeypatch
+):
+    words = ["-o", "out.onnx", "-s", "save.external_data=external", weights]
+    assert cli(*words, "eliminate-identity").code == 0
+    good = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    assert len(good) == 3
+    write = Pending.write
+
+    def broken(self, data):
+        write(self, bytes(data[:-1]) + bytes([data[-1] ^ 1]) if len(data) > 9999 else data)
+
+    monkeypatch.setattr(Pending, "write", broken)
+    done = cli(*words, "eliminate-identity")
+    assert done.code == 1, done.err
+    assert "initializer 'w', content" in done.err
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == good
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (lambda m: m.graph.node[1].attribute[0].__setattr__("f", 0.5), "attribute 'alpha'"),
+        (lambda m: m.graph.node[0].__setattr__("name", "other"), "node 0 'dense' (MatMul)"),
+        (lambda m: m.graph.node[1].__setattr__("op_type", "Elu"), "node 1 'leak' (LeakyRelu)"),
+        (
+            lambda m: m.graph.input[0].type.tensor_type.__setattr__("elem_type", 11),
+            "value 'x'",
+        ),
+        (lambda m: m.graph.output[0].type.tensor_type.shape.dim[0].Clear(), "value 'y'"),
+        (lambda m: m.graph.initializer[0].dims.__setitem__(slice(None), [128, 512]), "'w'"),
+        (lambda m: m.opset_import[0].__setattr__("version", 21), "the opset imports"),
+        (lambda m: m.__setattr__("doc_string", "another"), "the header"),
+        (lambda m: m.graph.node.pop(), "cannot be read back: nothing makes the output 'y'"),
+    ],
+)
+def test_anything_that_the_writer_changes_is_named(
+    cli, weights, tmp_path, monkeypatch, change, told
+):
+    (tmp_path / "out.onnx").write_bytes(GOOD)
+    serialise = save.serialise
+
+    def changed(*given):
+        proto = serialise(*given)
+        change(proto)
+        return proto
+
+    monkeypatch.setattr(save, "serialise", changed)
+    done = cli("-o", "out.onnx", weights, "eliminate-identity")
+    assert done.code == 1, done.err
+    assert told in done.err
+    assert (tmp_path / "out.onnx").read_bytes() == GOOD
+
+
+def test_without_verification_the_file_is_not_read_back(cli, weights, tmp_path, monkeypatch):
+    monkeypatch.setattr(stream, "chunks", flipped(stream.chunks))
+    words = ["-o", "out.onnx", "--no-verify", "--json", "report.json", weights]
+    assert cli(*words, "eliminate-identity").code == 0
+    assert report()["read_back"]["result"] == "not done"
+    assert report()["read_back"]["reason"] == "verification is off"
+
+
+def test_a_run_without_an_output_file_has_nothing_to_read_back(cli, weights):
+    assert cli(weights, "eliminate-identity", "--json", "report.json").code == 0
+    assert report()["read_back"] is None
