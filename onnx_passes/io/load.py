@@ -20,6 +20,7 @@ from onnx_passes.io.fidelity import lost, split
 from onnx_passes.io.formats import LIMIT, form_of, parse
 from onnx_passes.io.order import label, topological_order
 from onnx_passes.io.rules import check_header, check_rules
+from onnx_passes.io.sizes import clear_negative_sizes
 from onnx_passes.io.slots import make_immutable, replaced
 from onnx_passes.io.tensors import holding
 
@@ -41,7 +42,9 @@ class LoadedModel:
     external: tuple[Path, ...]
 
 
-def load_model(path: str | Path, *, weights: Path | None = None) -> LoadedModel:
+def load_model(
+    path: str | Path, *, weights: Path | None = None, allow_invalid: bool = False
+) -> LoadedModel:
     """Read a model: ONNX binary, ONNX text, or protobuf's text or JSON form.
 
     Args:
@@ -49,6 +52,7 @@ def load_model(path: str | Path, *, weights: Path | None = None) -> LoadedModel:
         weights: A file to which large initializers of a binary model are copied, not through
             memory, and from which they are mapped. It has to stay while the model is used;
             nothing is there where they are not in the model's file.
+        allow_invalid: Whether inputs with dimensions of a negative size are read as dynamic.
 
     Returns:
         The model, with notes on what was changed to represent it.
@@ -67,7 +71,8 @@ def load_model(path: str | Path, *, weights: Path | None = None) -> LoadedModel:
         lean, apart = pieces.proto, pieces.location
     proto = parse(path) if lean is None else lean
     check_header(proto, path)
-    notes = convert(proto, path)
+    notes = clear_negative_sizes(proto, path, allow_invalid=allow_invalid)
+    notes += convert(proto, path)
     check_rules(proto, path)
     external = check_data(proto, path, apart=apart)
     with _own_errors(path):
