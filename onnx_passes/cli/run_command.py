@@ -37,7 +37,7 @@ Exit codes:
   0  all verified
   1  a verification failed
   2  bad usage or config
-  3  the model cannot be read, or the engine cannot run it
+  3  the model cannot be read, is not valid, or the engine cannot run it
   4  something could not be verified, and --strict was given
 
 \b
@@ -57,6 +57,11 @@ Examples:
     "-s", "--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Override a key."
 )
 @click.option("--no-verify", is_flag=True, help="Check nothing. The report says so.")
+@click.option(
+    "--allow-invalid",
+    is_flag=True,
+    help="Accept a MODEL that breaks the rules of ONNX. The report says which.",
+)
 @click.option("--strict", is_flag=True, help="Fail (4) if anything could not be verified.")
 @click.option(
     "--rewrite-limit", type=int, metavar="N", help="Stop rewriting after N rewrites."
@@ -86,6 +91,7 @@ def command(
     output: Path | None,
     overrides: Sequence[str],
     no_verify: bool,
+    allow_invalid: bool,
     strict: bool,
     rewrite_limit: int | None,
     dump_after: str | None,
@@ -108,6 +114,8 @@ def command(
     extra = list(overrides)
     if no_verify:
         extra.append("verify=false")
+    elif allow_invalid:
+        extra.append("verify.allow_invalid=true")
     if strict:
         extra.append("strict=true")
     if rewrite_limit is not None:
@@ -117,7 +125,7 @@ def command(
     settings = load_config(config, extra, passes) if config else default_config(extra, passes)
     if settings.logging.verbose:
         verbose = max(verbose, 1)
-    loaded = load_model(model)
+    loaded = load_model(model, allow_invalid=allow_invalid)
     read = {"the model": [loaded.path], "its data file": loaded.external}
     if config is not None:
         read["the pipeline file"] = [Path(config)]

@@ -15,8 +15,8 @@ from onnx_passes.errors import EngineError, EngineUnavailableError, UnsupportedM
 from onnx_passes.graph.digest import Key
 from onnx_passes.graph.walk import captured_values, subgraphs_of
 from onnx_passes.ops.randomness import may_draw, may_vary
-from onnx_passes.runtime.base import Engine, Feeds, Outputs
-from onnx_passes.runtime.inputs import AdversarialFeeds, name_of
+from onnx_passes.runtime.base import Engine, Feeds, Outputs, Session
+from onnx_passes.runtime.inputs import AdversarialFeeds, Substitutes, name_of
 from onnx_passes.runtime.parallel import concurrent, run_each
 from onnx_passes.runtime.reference import ReferenceEngine
 from onnx_passes.runtime.tensorrt.engine import compiler_of
@@ -132,6 +132,7 @@ class Baseline:
         given: Whether the user gave the samples; one that does not run is then an error.
         unstable: Outputs in which two runs of the original differ.
         notes: What a user should know of the above, a sentence each.
+        substitutes: Other inputs for an original that does not run on generated ones.
         ahead: Whether runs may go on beside each other. Each session has the weights in its
             own part of the address space, mapped or not.
     """
@@ -142,6 +143,7 @@ class Baseline:
     given: bool = False
     unstable: frozenset[str] = frozenset()
     notes: list[str] = field(default_factory=list)
+    substitutes: Substitutes | None = None
     ahead: bool = True
 
     def __post_init__(self) -> None:
@@ -266,17 +268,33 @@ class Baseline:
                         f"generated sample {index} does not run on {bench.engine.name}: "
                         f"{failure.message}"
                     )
+            if all(name_of(self.samples[index]) is not None for index in found):
+                self._substitute(bench, session, error)
+                return
         self.notes += notes
         if special:
             self.notes.append(_left_out(bench, special))
-        if all(name_of(self.samples[index]) is not None for index in found):
+        self.keep(list(found))
+        bench.take(list(found.values()))
+
+    def _substitute(self, bench: Bench, session: Session, error: EngineError) -> None:
+        """Replace generated samples, none of which the original runs on."""
+        others = self.substitutes
+        # What another engine gave is for the samples that it ran on.
+        if others is None or any(other.ran for other in self.benches):
+            found, tried = None, ""
+        else:
+            found, tried = others.search(session), f"; {others.failure}"
+        if found is None:
             raise EngineError(
                 f"{bench.engine.name} cannot run the original model on generated inputs: "
                 f"{error.message}",
-                help="give inputs that it can take under 'reference: {inputs: ...}'",
+                help="give inputs that it can take under 'reference: {inputs: ...}', or sizes "
+                f"under 'reference: {{dims: ...}}'{tried}",
             ) from error
-        self.keep(list(found))
-        bench.take(list(found.values()))
+        self.samples = found.samples
+        self.notes.append(found.note)
+        bench.take(found.outputs)
 
     def keep(self, kept: Sequence[int]) -> None:
         """Keep only some of the samples, and what is known of them."""
@@ -326,6 +344,7 @@ def prepared(
     *,
     given: bool,
     special: Sequence[Feeds] = (),
+    substitutes: Substitutes | None = None,
 ) -> Baseline:
     """Put the engines beside the original; what shows without running it is asked here.
 
@@ -335,6 +354,7 @@ def prepared(
         engines: The engines asked for; those that only compile are left out.
         given: Whether the user gave the samples; one that does not run is then an error.
         special: Samples of special values, which may fail to run.
+        substitutes: Other inputs, where the samples are generated and none of them runs.
 
     Raises:
         EngineUnavailableError: An engine is not on this machine: nothing stands in for it.
@@ -343,7 +363,9 @@ def prepared(
     for step in engines:
         step.engine.describe()
     benches = [Bench(step.engine, step.when) for step in engines]
-    return Baseline(model, benches, [*samples, *special], given)
+    baseline = Baseline(model, benches, [*samples, *special], given)
+    baseline.substitutes = None if given else substitutes
+    return baseline
 
 
 def establish(
@@ -353,6 +375,7 @@ def establish(
     *,
     given: bool,
     special: Sequence[Feeds] = (),
+    substitutes: Substitutes | None = None,
 ) -> Baseline:
     """Put the engines beside the original, and run it once on each.
 
@@ -362,12 +385,15 @@ def establish(
         engines: The engines asked for.
         given: Whether the user gave the samples; one that does not run is then an error.
         special: Samples of special values, which may fail to run.
+        substitutes: Other inputs, where the samples are generated and none of them runs.
 
     Raises:
         EngineError: Neither the engine nor the reference evaluator can run the original.
         EngineUnavailableError: An engine is not on this machine: nothing stands in for it.
     """
-    baseline = prepared(model, samples, engines, given=given, special=special)
+    baseline = prepared(
+        model, samples, engines, given=given, special=special, substitutes=substitutes
+    )
     baseline.ready(*{step.when for step in engines})
     return baseline
 

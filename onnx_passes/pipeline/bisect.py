@@ -22,7 +22,7 @@ from onnx_passes.pipeline.noise import LEVELS, Noise
 from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.report.model import PassReport, RewriteSummary
 from onnx_passes.runtime.base import Engine
-from onnx_passes.runtime.inputs import generate
+from onnx_passes.runtime.inputs import Substitutes, generate
 from onnx_passes.runtime.tensorrt.engine import compiler_of
 from onnx_passes.verify.reference import load_reference
 from onnx_passes.verify.score import first_above, resolution, score
@@ -157,7 +157,13 @@ def judge_by_score(model: ir.Model, config: PipelineConfig) -> ByScore:
             "no engine of the pipeline executes the model, so no numbers can be judged",
             help="add 'onnxruntime' to its engines, or give --check",
         )
-    return ByScore(model, establish(model, samples, engines, given=bool(given)))
+    others = Substitutes(
+        model, settings.seed, settings.samples, settings.ranges, settings.dims
+    )
+    return ByScore(
+        model,
+        establish(model, samples, engines, given=bool(given), substitutes=others),
+    )
 
 
 def bisect(model: ir.Model, config: PipelineConfig, judge: Judge) -> Finding:

@@ -39,15 +39,18 @@ from onnx_passes.runtime.base import Feeds
 from onnx_passes.runtime.environment import machine, versions
 from onnx_passes.runtime.inputs import (
     AdversarialFeeds,
+    Substitutes,
     adversarial,
     describe_feeds,
     generate,
     name_of,
 )
+from onnx_passes.runtime.tensorrt.engine import compiler_of
 from onnx_passes.verify.reference import Reference, load_reference
 from onnx_passes.verify.result import Check, Verdict
 from onnx_passes.verify.snapshot import Snapshot
 from onnx_passes.verify.structure import check_structure
+from onnx_passes.verify.validity import check_validity
 
 
 @dataclass
@@ -213,14 +216,27 @@ def _gate(
     if reference is None:
         spec = config.reference.model_dump()
         reference = load_reference(spec, model, config.folder or Path())
+    engines = resolve_engines(config)
+    invalid = check_validity(
+        model,
+        [step.engine for step in engines if compiler_of(step.engine) is None],
+        allow_invalid=config.verify.allow_invalid,
+        where=report.model,
+    )
+    report.notes += invalid
     given = bool(reference.samples)
     if not given:
         reference = _generated(model, config, reference)
     special = _special(model, config, reference.samples if given else ())
-    engines = resolve_engines(config)
-    baseline = prepared(model, reference.samples, engines, given=given, special=special)
-    faults = frozenset(check_structure(model))
-    report.notes += [f"the original: {fault}" for fault in sorted(faults)]
+    baseline = prepared(
+        model,
+        reference.samples,
+        engines,
+        given=given,
+        special=special,
+        substitutes=_substitutes(model, config),
+    )
+    faults = frozenset(check_structure(model) if invalid else ())
     others = [name for name, _ in config.onnxruntime.providers[1:]]
     if others:
         first = config.onnxruntime.providers[0][0]
@@ -271,6 +287,10 @@ def _tell_baseline(report: RunReport, gate: Gate, result: ir.Model | None = None
     report.notes += [note for note in baseline.notes if note not in report.notes]
     if report.reference is not None:
         report.reference.samples = len(baseline.samples)
+        chosen = baseline.substitutes.chosen if baseline.substitutes is not None else None
+        if chosen is not None and chosen.text not in report.reference.source:
+            report.reference.source += f", {chosen.text}"
+            report.reference.inputs = describe_feeds(chosen.samples[0])
         if report.reference.names:
             report.reference.names = [name_of(feeds) or "" for feeds in baseline.samples]
 
@@ -282,6 +302,18 @@ def _generated(model: ir.Model, config: PipelineConfig, given: Reference) -> Ref
         model, seed=settings.seed, ranges=settings.ranges, dims=settings.dims, **options
     )
     return Reference(samples, given.expected, f"generated (seed {settings.seed})")
+
+
+def _substitutes(model: ir.Model, config: PipelineConfig) -> Substitutes:
+    settings = config.reference
+    return Substitutes(
+        model,
+        settings.seed,
+        settings.samples,
+        settings.ranges,
+        settings.dims,
+        adversarial=config.verify.inputs == "adversarial",
+    )
 
 
 def _special(
