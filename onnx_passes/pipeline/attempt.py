@@ -77,6 +77,7 @@ class Attempts:
         skip: frozenset[str] = frozenset(),
         only: frozenset[str] | None = None,
         count: int | None = None,
+        expected: Sequence[str] | None = None,
         witness: Witness | None = None,
     ) -> tuple[ir.Model, list[Application]]:
         """Run the pass.
@@ -85,13 +86,14 @@ class Attempts:
             skip: Keys of rewrites to leave out, beside those that the run leaves out anyway.
             only: Keys of the rewrites to make; None for all.
             count: Number of rewrites to make; None for all.
+            expected: Keys of the rewrites that it has to make; None for any.
             witness: Who looks on.
 
         Returns:
             The model, and the rewrites made.
 
         Raises:
-            OnnxPassesError: The pass raised.
+            OnnxPassesError: The pass raised, or did not make the rewrites expected.
             OutOfTime: The deadline is over.
         """
         if time.monotonic() > self.deadline:
@@ -108,7 +110,10 @@ class Attempts:
             file_bytes=self.context.file_bytes,
         )
         model = execute(pass_, self.before.restore(), self.pass_seconds).model
-        return model, pass_.context.rewrites.applied[self.first :]
+        applied = pass_.context.rewrites.applied[self.first :]
+        if expected is not None and [a.key for a in applied] != list(expected):
+            raise OnnxPassesError("the pass does not repeat its rewrites")
+        return model, applied
 
     def run(
         self,
@@ -116,26 +121,15 @@ class Attempts:
         skip: frozenset[str] = frozenset(),
         only: frozenset[str] | None = None,
         count: int | None = None,
+        expected: Sequence[str] | None = None,
     ) -> Attempt:
         """Run the pass as :meth:`apply` does, and check what it makes.
 
         Raises:
-            OnnxPassesError: The pass raised.
+            OnnxPassesError: The pass raised, or did not make the rewrites expected.
             OutOfTime: The deadline is over.
         """
-        model, applied = self.apply(skip=skip, only=only, count=count)
+        model, applied = self.apply(skip=skip, only=only, count=count, expected=expected)
         change = self.before.change(model)
         checks = [] if change is Change.NONE else self.check(model, change)
         return Attempt(model, change, applied, checks)
-
-    def prefix(self, expected: Sequence[Application], count: int) -> Attempt:
-        """Run the pass up to some rewrite.
-
-        Raises:
-            OnnxPassesError: The pass raised, or does not repeat what it did.
-            OutOfTime: The deadline is over.
-        """
-        attempt = self.run(count=count)
-        if attempt.keys != [application.key for application in expected[:count]]:
-            raise OnnxPassesError("the pass does not repeat its rewrites")
-        return attempt

@@ -25,14 +25,11 @@ from onnx_passes.runtime.base import Engine
 from onnx_passes.runtime.inputs import generate
 from onnx_passes.runtime.tensorrt.engine import compiler_of
 from onnx_passes.verify.reference import load_reference
-from onnx_passes.verify.score import first_above, resolution, score
+from onnx_passes.verify.score import GAP, first_above, middle_of, resolution, score, stands_out
 from onnx_passes.verify.snapshot import Snapshot
 
 MOST = 32
 """Number of further bad rewrites after which no more are looked for."""
-
-GAP = 10.0
-"""How far a fault must stand above the noise to be told from it."""
 
 
 class Judge(Protocol):
@@ -254,8 +251,7 @@ class _Bisection:
             return finding("sound")
         if final < GAP * noise:
             return finding("undecided")
-        # Midway between the two in size; a fault beyond all bounds says nothing of the middle.
-        threshold = math.sqrt(noise * min(final, 1.0))
+        threshold = middle_of(noise, final)
         index, good, bad = first_above(
             len(order), lambda n: self._score(states.models[order[n - 1]]), final, threshold
         )
@@ -266,7 +262,7 @@ class _Bisection:
             rewrite = done.rewrites[number - 1]
         elif done.rewrites:
             rewrite = done.rewrites[0]
-        if bad < GAP * max(good, noise):
+        if not stands_out(good, bad, noise):
             return replace(finding("undecided"), good=good, bad=bad, done=done)
         return replace(finding("found"), done=done, rewrite=rewrite, good=good, bad=bad)
 

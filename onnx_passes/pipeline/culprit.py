@@ -17,12 +17,10 @@ from onnx_passes.pipeline.attempt import Attempt, Attempts, OutOfTime
 from onnx_passes.report.summary import margin
 from onnx_passes.verify.local import LocalScore
 from onnx_passes.verify.result import OutputCheck
+from onnx_passes.verify.score import GAP, first_true
 
 MOST_CULPRITS = 32
 """Number of wrong rewrites of one pass after which no more are looked for."""
-
-GAP = 10.0
-"""How far a fault must stand above the noise to be told from it."""
 
 Scores = Callable[[Sequence[Application], frozenset[str], Attempt], list[LocalScore | None]]
 
@@ -170,15 +168,14 @@ class _Hunt:
         everything = self._without(suspects)
         if everything.fails:
             return suspects, everything
-        low, high, best = 0, len(suspects), everything
-        while high - low > 1:
-            middle = (low + high) // 2
-            attempt = self._without(suspects[:middle])
-            if attempt.fails:
-                low = middle
-            else:
-                high, best = middle, attempt
-        return self._as_far_off(suspects, high, best)
+        tried = {len(suspects): everything}
+
+        def cures(count: int) -> bool:
+            tried[count] = self._without(suspects[:count])
+            return not tried[count].fails
+
+        fewest = first_true(len(suspects), cures)
+        return self._as_far_off(suspects, fewest, tried[fewest])
 
     def _as_far_off(
         self, suspects: Sequence[Culprit], count: int, best: Attempt
@@ -210,37 +207,29 @@ class _Hunt:
         last = applied[position - 1]
         needed, others = [last], list(applied[: position - 1])
         while others and not self._fail_alone(needed):
-            low, high = 0, len(others)
-            while high - low > 1:
-                middle = (low + high) // 2
-                if self._fail_alone([*others[:middle], *needed]):
-                    high = middle
-                else:
-                    low = middle
-            needed.insert(0, others[high - 1])
-            others = others[: high - 1]
+            place = self._first_needed(others, needed)
+            needed.insert(0, others[place - 1])
+            others = others[: place - 1]
         guilty = [a for a in needed if a is last or self._is_accomplice(a, needed)]
         how = "by bisection" if len(guilty) == 1 else "by bisection, wrong together"
         return [Culprit(application, how) for application in guilty]
 
     def _first_failing(self, current: Attempt) -> tuple[int, Attempt | None, Attempt]:
-        low, high = 0, len(current.applied)
-        good: Attempt | None = None
-        bad = current
-        while high - low > 1:
-            middle = (low + high) // 2
-            attempt = self._prefix(current, middle)
-            if attempt.fails:
-                high, bad = middle, attempt
-            else:
-                low, good = middle, attempt
-        return high, good, bad
+        tried = {len(current.applied): current}
 
-    def _prefix(self, current: Attempt, count: int) -> Attempt:
-        attempt = self.attempts.run(skip=self.skip, count=count)
-        if attempt.keys != current.keys[:count]:
-            raise OnnxPassesError("the pass does not repeat its rewrites")
-        return attempt
+        def fails(count: int) -> bool:
+            keys = current.keys[:count]
+            tried[count] = self.attempts.run(skip=self.skip, count=count, expected=keys)
+            return tried[count].fails
+
+        first = first_true(len(current.applied), fails)
+        return first, tried.get(first - 1), tried[first]
+
+    def _first_needed(
+        self, others: Sequence[Application], needed: Sequence[Application]
+    ) -> int:
+        """Return how many of the others some rewrites need to fail."""
+        return first_true(len(others), lambda n: self._fail_alone([*others[:n], *needed]))
 
     def _fail_alone(self, applications: Sequence[Application]) -> bool:
         keys = frozenset(application.key for application in applications)

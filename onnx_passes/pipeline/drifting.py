@@ -24,7 +24,6 @@ from onnx_passes.graph.walk import ungrown_bytes
 from onnx_passes.passes.context import Application, PassContext, Rewrites
 from onnx_passes.passes.patterns import describe
 from onnx_passes.pipeline.baseline import Bench
-from onnx_passes.pipeline.culprit import GAP
 from onnx_passes.pipeline.execute import execute
 from onnx_passes.pipeline.gate import Gate
 from onnx_passes.pipeline.reproduce import Failure, Pair, bench_of, failed_check, reproduce
@@ -34,7 +33,7 @@ from onnx_passes.verify.cut import values_of
 from onnx_passes.verify.diverge import first_divergence
 from onnx_passes.verify.local import LocalScore, boundary, local_scores
 from onnx_passes.verify.result import LEVEL, Check
-from onnx_passes.verify.score import first_above, resolution, score
+from onnx_passes.verify.score import GAP, first_above, middle_of, resolution, score, stands_out
 from onnx_passes.verify.snapshot import Change, Snapshot
 from onnx_passes.verify.witness import Witnesses
 
@@ -156,11 +155,11 @@ class _Tracer:
         states = self._states()
         final = self._error(drifted.result)
         noise = self._noise()
-        threshold = math.sqrt(max(noise, 1e-12) * min(max(final, noise), 1.0))
+        threshold = middle_of(noise, final)
         place, good, bad = first_above(
             len(states), lambda n: self._error(states[n - 1]), final, threshold
         )
-        if not states or bad < GAP * max(good, noise):
+        if not states or not stands_out(good, bad, noise):
             self.traced.notes.append(
                 "no single pass is to blame: the error grows little by little, and at no pass "
                 f"by {GAP:g} times ({good:.3g} -> {bad:.3g}, the noise is {noise:.3g})"
