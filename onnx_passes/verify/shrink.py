@@ -36,6 +36,7 @@ class Case:
         feeds: The sample.
         what: What the models are, in a few words.
         part: Whether they are parts of models, whose values are inner ones.
+        steps: The passes between them; empty for those of the failure.
     """
 
     before: ir.Model
@@ -43,6 +44,7 @@ class Case:
     feeds: dict[str, Data]
     what: str
     part: bool = False
+    steps: tuple[str, ...] = ()
 
 
 Judge = Callable[[Case], tuple[OutputCheck, ...] | None]
@@ -156,7 +158,7 @@ class Shrinker:
             before, after, feeds = small
             name = parted.value.output
             what = f"{case.what.removesuffix(WHOLE)}, up to {name}"
-            self._try(Case(before, after, feeds, what, part=True))
+            self._try(Case(before, after, feeds, what, True, case.steps))
 
     def _smaller_dimensions(self) -> None:
         refused: set[tuple[int, int]] = set()
