@@ -10,7 +10,6 @@ import onnx_ir as ir
 
 from onnx_passes.config.sections import OutputTolerance
 from onnx_passes.contracts import Contract, Equality, Tolerance
-from onnx_passes.errors import EngineError
 from onnx_passes.passes.context import Application
 from onnx_passes.passes.patterns import describe
 from onnx_passes.pipeline.attempt import Attempts
@@ -20,9 +19,8 @@ from onnx_passes.pipeline.gate import Gate
 from onnx_passes.report.model import Blame
 from onnx_passes.runtime.base import Engine, Feeds
 from onnx_passes.runtime.preparing import PreparingEngine
-from onnx_passes.verify.cut import values_of
 from onnx_passes.verify.diverge import first_divergence
-from onnx_passes.verify.local import LocalScore, boundary, local_scores
+from onnx_passes.verify.local import LocalScore, local_scores
 from onnx_passes.verify.result import LEVEL, Check, Verdict
 from onnx_passes.verify.witness import Witnesses
 
@@ -111,12 +109,8 @@ class Judgement:
         witnesses = Witnesses()
         keys = [application.key for application in applied]
         model, _ = attempts.apply(skip=skip, expected=keys, witness=witnesses)
-        pieces, before = witnesses.pieces, attempts.before.model
-        try:
-            values = values_of(before, boundary(pieces), self.feeds, self.engine)
-        except EngineError:
-            return []
-        return local_scores(model, pieces, values, self.engine, *self.limits)
+        before, pieces = attempts.before.model, witnesses.pieces
+        return local_scores(before, model, pieces, self.feeds, self.engine, *self.limits)
 
     def blame(
         self,
