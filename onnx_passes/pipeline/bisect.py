@@ -14,18 +14,18 @@ from onnx_passes.config.engines import resolve_engines
 from onnx_passes.config.resolve import resolve
 from onnx_passes.config.schema import PipelineConfig
 from onnx_passes.config.sections import Logging
-from onnx_passes.errors import ConfigError, EngineError
+from onnx_passes.errors import ConfigError
 from onnx_passes.passes.base import Pass
-from onnx_passes.pipeline.baseline import Baseline, Bench, establish
+from onnx_passes.pipeline.baseline import Baseline, establish
 from onnx_passes.pipeline.instruments import Instrument
+from onnx_passes.pipeline.judgement import error_of
 from onnx_passes.pipeline.noise import LEVELS, Noise
 from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.report.model import PassReport, RewriteSummary
-from onnx_passes.runtime.base import Engine
 from onnx_passes.runtime.inputs import generate
 from onnx_passes.runtime.tensorrt.engine import compiler_of
 from onnx_passes.verify.reference import load_reference
-from onnx_passes.verify.score import GAP, first_above, middle_of, resolution, score, stands_out
+from onnx_passes.verify.score import GAP, first_above, middle_of, resolution, stands_out
 from onnx_passes.verify.snapshot import Snapshot
 
 MOST = 32
@@ -106,15 +106,7 @@ class ByScore:
 
     def __call__(self, model: ir.Model) -> float:
         """Return the score; a model that does not run is infinitely far off."""
-        try:
-            return self._score(self.baseline.benches[0].engine, model)
-        except EngineError:
-            return math.inf
-
-    def _score(self, engine: Engine, model: ir.Model) -> float:
-        produced = Bench(engine, "each").run(model, self.baseline.samples)
-        expected = self.baseline.benches[0].original
-        return score(expected, produced, self.baseline.unstable)
+        return error_of(model, self.baseline.benches[0], self.baseline)
 
 
 @dataclass

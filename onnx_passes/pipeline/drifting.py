@@ -8,7 +8,6 @@ stands out. Where no step stands out either, the first value that diverges is na
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -18,14 +17,13 @@ import onnx_ir as ir
 
 from onnx_passes.config.resolve import PassStep
 from onnx_passes.config.schema import PipelineConfig
-from onnx_passes.errors import EngineError, OnnxPassesError
+from onnx_passes.errors import OnnxPassesError
 from onnx_passes.graph.walk import ungrown_bytes
 from onnx_passes.passes.context import Application, PassContext, Rewrites
-from onnx_passes.pipeline.attempt import Attempt, Attempts
-from onnx_passes.pipeline.culprit import find_culprits
+from onnx_passes.pipeline.attempt import Attempts
+from onnx_passes.pipeline.culprit import find_culprits, pairs_around
 from onnx_passes.pipeline.gate import Gate
-from onnx_passes.pipeline.judgement import Judgement
-from onnx_passes.pipeline.pairs import Pair, pairs_of_pass
+from onnx_passes.pipeline.judgement import Judgement, error_of
 from onnx_passes.pipeline.reproduce import leave_reproducer
 from onnx_passes.pipeline.reproducer import Failure
 from onnx_passes.report.model import Blame, RunReport
@@ -35,9 +33,9 @@ from onnx_passes.verify.score import (
     first_above,
     middle_of,
     resolution,
-    score,
     stands_out,
 )
+from onnx_passes.verify.shrink import Case
 from onnx_passes.verify.snapshot import Change, Snapshot
 
 
@@ -121,7 +119,7 @@ def trace_drift(drifted: Drifted, error: str) -> Traced:
     level = judgement is not None and judgement.check.kind == LEVEL
     if judgement is None or not (level or judgement.samples):
         return traced
-    pairs: list[Pair] = []
+    pairs: list[Case] = []
     try:
         if not level:
             pairs += _Tracer(drifted, judgement, traced).run()
@@ -129,7 +127,7 @@ def trace_drift(drifted: Drifted, error: str) -> Traced:
         # It explains a failure that is already certain, and must not replace it.
         told = failure.message if isinstance(failure, OnnxPassesError) else str(failure)
         traced.notes.append(f"the drift was not traced to a pass: {told}")
-    pairs.append(Pair(drifted.original.model, drifted.result, "the whole models"))
+    pairs.append(Case(drifted.original.model, drifted.result, {}, "the whole models"))
     if drifted.config.reproducers:
         contract = "within the drift tolerance of the original"
         steps = [kept.step.text for kept in drifted.kept]
@@ -154,7 +152,7 @@ class _Tracer:
     judgement: Judgement
     traced: Traced
 
-    def run(self) -> list[Pair]:
+    def run(self) -> list[Case]:
         """Find the pass, then what is wrong in it; return the models around that."""
         drifted = self.drifted
         states = self._states()
@@ -184,7 +182,7 @@ class _Tracer:
         """Repeat the passes; return the original, and the model after each."""
         states = [self.drifted.original]
         for kept in self.drifted.kept:
-            states.append(Snapshot(self._attempts(kept, states[-1]).apply()[0]))
+            states.append(Snapshot(self._attempts(kept, states[-1]).apply().model))
         if states[-1].change(self.drifted.result) not in (Change.NONE, Change.NAMES):
             raise OnnxPassesError("the passes do not repeat what they did")
         return states
@@ -212,11 +210,11 @@ class _Tracer:
 
     def _within(
         self, kept: Kept, before: Snapshot, after: ir.Model, threshold: float
-    ) -> list[Pair]:
+    ) -> list[Case]:
         """Find the rewrites of a pass that are wrong, or the first value that diverges."""
         attempts = self._attempts(kept, before, threshold)
         checks = attempts.check(after, Change.COMPUTATION)
-        failed = Attempt(after, Change.COMPUTATION, list(kept.applied), checks)
+        failed = attempts.known(after, list(kept.applied), Change.COMPUTATION, checks)
         search = find_culprits(
             attempts,
             failed,
@@ -227,13 +225,8 @@ class _Tracer:
         place = kept.index, name
         self.traced.notes += search.notes
         self.traced.blame += self.judgement.blame(search.culprits, right, after, place)
-        return pairs_of_pass(attempts, failed, search, f"pass {kept.index} {name}", (name,))
+        return pairs_around(attempts, failed, search, f"pass {kept.index} {name}", (name,))
 
     def _error(self, model: ir.Model) -> float:
         """Return how far a model's outputs are from those of the original."""
-        baseline, bench = self.drifted.gate.baseline, self.judgement.bench
-        try:
-            produced = bench.run(model, baseline.samples)
-        except EngineError:
-            return math.inf
-        return score(bench.original, produced, baseline.unstable)
+        return error_of(model, self.judgement.bench, self.drifted.gate.baseline)

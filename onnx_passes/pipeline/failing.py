@@ -15,11 +15,10 @@ from onnx_passes.graph.walk import node_count, weight_bytes
 from onnx_passes.passes.base import Pass
 from onnx_passes.passes.context import Application, PassContext
 from onnx_passes.pipeline.attempt import Attempt, Attempts
-from onnx_passes.pipeline.culprit import Search, find_culprits
+from onnx_passes.pipeline.culprit import Search, find_culprits, pairs_around
 from onnx_passes.pipeline.drifting import Drifted, Kept, trace_drift
 from onnx_passes.pipeline.gate import Gate
 from onnx_passes.pipeline.judgement import Judgement
-from onnx_passes.pipeline.pairs import pairs_of_pass
 from onnx_passes.pipeline.reproduce import leave_reproducer
 from onnx_passes.pipeline.reproducer import Failure
 from onnx_passes.pipeline.summary import rewrite_summary
@@ -83,7 +82,7 @@ class FailedCheck:
     def explain(self, change: Change) -> Search:
         """Name the wrong rewrites where there are any, and leave a reproducer."""
         overall = self.judgement.check.kind in ("drift", "metric")
-        failed = Attempt(self.after, change, self.applied, self.report.checks)
+        failed = self._attempts.known(self.after, self.applied, change, self.report.checks)
         search = find_culprits(self._attempts, failed, self._scores, bisect=not overall)
         if overall and search.rest is None:
             # Held against the original: no rewrite of this pass need be at fault.
@@ -102,7 +101,7 @@ class FailedCheck:
                 self.step.text,
                 report.error or "",
                 report.contract,
-                pairs_of_pass(self._attempts, failed, search, "the pass"),
+                pairs_around(self._attempts, failed, search, "the pass"),
                 [self.step.text],
                 report.blame,
                 self.make,
@@ -156,7 +155,7 @@ class FailedCheck:
         rewrites = self.context.rewrites
         rewrites.applied[self.first :] = rest.applied
         rewrites.skip |= {culprit.application.key for culprit in search.culprits}
-        return Attempt(rest.model, rest.change, rest.applied, checks)
+        return self._attempts.known(rest.model, rest.applied, rest.change, checks)
 
     def tell(self, rest: Attempt, search: Search, message: str) -> None:
         """Report the pass as what is left of it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -10,10 +11,11 @@ import onnx_ir as ir
 
 from onnx_passes.config.sections import OutputTolerance
 from onnx_passes.contracts import Contract, Equality, Tolerance
+from onnx_passes.errors import EngineError
 from onnx_passes.passes.context import Application
 from onnx_passes.passes.patterns import describe
 from onnx_passes.pipeline.attempt import Attempts
-from onnx_passes.pipeline.baseline import Bench
+from onnx_passes.pipeline.baseline import Baseline, Bench
 from onnx_passes.pipeline.culprit import Culprit
 from onnx_passes.pipeline.gate import Gate
 from onnx_passes.report.model import Blame
@@ -22,7 +24,20 @@ from onnx_passes.runtime.preparing import PreparingEngine
 from onnx_passes.verify.diverge import first_divergence
 from onnx_passes.verify.local import LocalScore, local_scores
 from onnx_passes.verify.result import LEVEL, Check, Verdict
+from onnx_passes.verify.score import score
 from onnx_passes.verify.witness import Witnesses
+
+
+def error_of(model: ir.Model, bench: Bench, baseline: Baseline) -> float:
+    """Return how far the outputs of a model are from those of the original, on one engine.
+
+    One that does not run is infinitely far off.
+    """
+    try:
+        produced = bench.run(model, baseline.samples)
+    except EngineError:
+        return math.inf
+    return score(bench.original, produced, baseline.unstable)
 
 
 @dataclass(frozen=True)
@@ -108,9 +123,9 @@ class Judgement:
             return []
         witnesses = Witnesses()
         keys = [application.key for application in applied]
-        model, _ = attempts.apply(skip=skip, expected=keys, witness=witnesses)
+        after = attempts.apply(skip=skip, expected=keys, witness=witnesses).model
         before, pieces = attempts.before.model, witnesses.pieces
-        return local_scores(before, model, pieces, self.feeds, self.engine, *self.limits)
+        return local_scores(before, after, pieces, self.feeds, self.engine, *self.limits)
 
     def blame(
         self,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import yaml
@@ -13,7 +13,6 @@ from onnx_passes.config.schema import PipelineConfig
 from onnx_passes.errors import EngineError
 from onnx_passes.passes.base import Pass
 from onnx_passes.pipeline.judgement import Judgement
-from onnx_passes.pipeline.pairs import Pair
 from onnx_passes.report.model import Blame, RunReport
 from onnx_passes.report.text import one_line
 from onnx_passes.runtime.base import Engine, Feeds
@@ -43,7 +42,7 @@ class Failure:
     title: str
     error: str
     contract: str
-    pairs: Sequence[Pair]
+    pairs: Sequence[Case]
     steps: Sequence[str]
     blame: Sequence[Blame] = ()
     make: Callable[[], Pass] | None = None
@@ -100,13 +99,12 @@ class Author(ABC):
                 continue
             if part is not None:
                 before, after, values = part
-                yield Case(before, after, dict(values), pair.what, True, pair.steps)
+                yield replace(pair, before=before, after=after, feeds=values, part=True)
 
     def whole(self, feeds: Feeds) -> Iterator[Case]:
         """Yield the pairs as whole models."""
         for pair in self.failure.pairs:
-            what = pair.what + WHOLE
-            yield Case(pair.before, pair.after, dict(feeds), what, False, pair.steps)
+            yield replace(pair, feeds=dict(feeds), what=pair.what + WHOLE)
 
     def pipeline(self, case: Case, engine: Mapping[str, Any], **more: object) -> str:
         """Return a pipeline that runs the passes of a case alone."""

@@ -210,7 +210,7 @@ def _fill(bundle: Bundle, folder: Path) -> None:
         "kind": bundle.kind,
         "lost": lost,
         "inputs": {name: form for name, form in forms.items() if form != name},
-        "engine": bundle.engine.describe(),
+        "engine": {"name": bundle.engine.name, **bundle.engine.describe()},
         "ignored": list(bundle.ignored),
         "scaled": bundle.scaled,
         "signed_zeros": bundle.signed_zeros,

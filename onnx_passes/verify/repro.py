@@ -27,9 +27,9 @@ def main() -> int:
     feeds = {name: inputs[name] for name in inputs.files}
     feeds |= {name: assemble(form, inputs) for name, form in check["inputs"].items()}
     engine = check["engine"]
-    options = [f"{k} {v}" for k, v in engine.items() if k not in ("engine", "version")]
     version = onnx.__version__ if engine["engine"] == "reference" else ort.__version__
-    say(", ".join([f"{engine['engine']} {version}", *options]))
+    other = "" if version == engine["version"] else f", the check ran on {engine['version']}"
+    say(f"{engine['name']}, version {version}{other}")
     if not (HERE / "after.onnx").exists():
         say(f"after.onnx could not even be written: {check['lost']}")
         return 1

@@ -241,10 +241,8 @@ def test_outputs_that_are_no_evidence_are_left_out(tmp_path):
 def test_the_engine_of_the_check_runs_them(tmp_path, engine):
     run = repro(write_bundle(bundle(engine=engine), tmp_path / "b"))
     assert run.returncode == 1, run.stderr
-    described = engine.describe()
-    assert run.stdout.startswith(f"{described['engine']} {described['version']}")
-    if "optimization" in described:
-        assert "optimization all, threads 2, prepacking False" in run.stdout
+    version = engine.describe()["version"]
+    assert run.stdout.splitlines()[0] == f"{engine.name}, version {version}"
 
 
 @pytest.mark.parametrize("kind", ["bfloat16", "float16", "string"])
