@@ -100,7 +100,7 @@ def _moved(
     ]
     old = state.baseline
     baseline = Baseline(
-        original.model, benches, samples, old.given, unstable, old.notes, old.ahead
+        original.model, benches, samples, old.given, unstable, old.notes, ahead=old.ahead
     )
     baseline.unstable, baseline.deterministic = unstable, old.deterministic
     return replace(

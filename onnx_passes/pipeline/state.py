@@ -97,12 +97,13 @@ class Checked:
     Attributes:
         checks: All checks.
         evidence: What vouches for each application.
-        state: What the next pass is held against if this one is kept, whatever its verdict.
+        state: What the next pass is held against if this one is kept, whatever its verdict;
+            None where it was not the gate that checked.
     """
 
-    checks: list[Check]
-    evidence: list[Evidence]
-    state: State
+    checks: list[Check] = field(default_factory=list)
+    evidence: list[Evidence] = field(default_factory=list)
+    state: State | None = None
 
     @property
     def verdict(self) -> Verdict:

@@ -9,7 +9,6 @@ from typing import Any
 from onnx_passes.contracts import Equality, Tolerance, contracts_of
 from onnx_passes.errors import OptionError
 from onnx_passes.passes.base import Pass
-from onnx_passes.runtime.barriers import with_barriers
 from onnx_passes.verify.models.fuzz_pass import TestedPass, fuzz_pass
 from onnx_passes.verify.models.trial import Trial
 
@@ -100,11 +99,12 @@ def _written(cls: type[Pass], tested: TestedPass, folder: Path) -> dict[str, str
     assert recipe is not None
     found: dict[str, str] = {}
     if trial.model is not None and trial.result is not None:
+        from onnx_passes.runtime.ort import OnnxRuntimeEngine
         from onnx_passes.verify.bundle import Bundle, write_bundle
 
         readme = f"# A pass that is wrong: {cls.name}\n\n{_text(trial)}\n"
-        models = with_barriers(trial.model), with_barriers(trial.result)
-        bundle = Bundle(*models, trial.feeds, prepacking=False, readme=readme)
+        engine = OnnxRuntimeEngine(prepacking=False)
+        bundle = Bundle(trial.model, trial.result, trial.feeds, engine=engine, readme=readme)
         folder = write_bundle(bundle, folder)
         found["folder"] = str(folder)
     folder.mkdir(parents=True, exist_ok=True)
