@@ -132,7 +132,9 @@ def _correct(outcomes: list[Outcome], kept: list[Kept]) -> list[str]:
         f"{len(rows)} passes of their own ({exact} under equality, {total - exact} under "
         f"tolerance); {beside} more shared a pass with a wrong one.",
     ]
-    return lines + [f"- Accused: {r.name} on {r.model}: {r.verdict}" for r in bad]
+    return lines + [
+        f"- Accused: {r.name} on {r.model}: {r.verdict.partition(chr(10))[0]}" for r in bad
+    ]
 
 
 def _kept(outcome: Outcome) -> Kept:
