@@ -74,8 +74,7 @@ class Gate:
 
     Attributes:
         settings: The section ``verify`` of the pipeline.
-        state: What is known of the model that was accepted last. Whoever keeps a pass assigns
-            the state that :meth:`check` gave.
+        state: What is known of the model that was accepted last.
         faults: What was wrong with the structure of the model before the first pass.
         levels: The engines that compile.
     """
@@ -124,6 +123,11 @@ class Gate:
         """The engines' own spread."""
         return self.state.comparing.noise
 
+    def keep(self, checked: Checked) -> None:
+        """Hold the next pass against the model that was checked."""
+        assert checked.state is not None, "this gate checked it"
+        self.state = checked.state
+
     def check(
         self,
         pass_: Pass,
@@ -135,8 +139,7 @@ class Gate:
     ) -> Checked:
         """Put all questions that a pass must answer, the cheapest first.
 
-        Numbers are only compared where the structure is sound. Nothing is kept: that is done
-        by assigning ``state``.
+        Numbers are only compared where the structure is sound. Nothing is kept by this.
 
         Args:
             pass_: The pass.

@@ -99,7 +99,7 @@ class Judgement:
         return self.bench.engine
 
     def prepare(self, model: ir.Model) -> ir.Model:
-        """Return a model as the engine runs it, for scripts that run it without this package."""
+        """Return a model as the engine runs it, for scripts without this package."""
         model = with_seeds(model, getattr(self.engine, "seed", 0))
         return with_barriers(model) if self.bench.node_by_node else model
 

@@ -371,7 +371,7 @@ class PassManager:
         report.budget_spent = budget_spent(report.checks)
         report.verdict = checked.verdict
         if report.verdict is not Verdict.FAILED:
-            self.gate.state = checked.state
+            self.gate.keep(checked)
             return
         message = _reason(report.checks)
         report.error = _failed(pass_, message)
@@ -392,18 +392,18 @@ class PassManager:
         )
         search = failed.explain(change)
         if waive_failure(self.config, self.report, report):
-            self.gate.state = checked.state
+            self.gate.keep(checked)
             return
         rest = failed.undo(search)
         if rest is not None:
             failed.tell(rest, search, message)
             self.model = rest.model
-            self.gate.state = rest.checked.state
+            self.gate.keep(rest.checked)
             return
         error = VerificationError(message, where=step.where)
         self._fail(pass_, step, report, before, error, report.error)
         if report.action == "warned":
-            self.gate.state = checked.state
+            self.gate.keep(checked)
 
     def _fail(
         self,

@@ -6,8 +6,11 @@ import pytest
 
 from onnx_passes.contracts import Equality, Tolerance
 from onnx_passes.pipeline.baseline import Baseline, Bench
-from onnx_passes.pipeline.regional import Regional
+from onnx_passes.pipeline.recorder import Recorder
+from onnx_passes.pipeline.regional import RegionCheck
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
+from onnx_passes.verify.evidence import Kind
+from onnx_passes.verify.judge import Promise
 from onnx_passes.verify.result import Verdict
 
 HEAD = """<ir_version: 10, opset_import: ["" : 20]>
@@ -15,22 +18,26 @@ HEAD = """<ir_version: 10, opset_import: ["" : 20]>
 SAMPLES = [{"x": np.random.default_rng(n).random((n + 2, 4), np.float32)} for n in range(2)]
 
 
-def check(original, before, after, contract, region=None):
+def check(original, before, after, contract, limit=1 << 20):
     baseline = Baseline(
         model(original), [bench := Bench(OnnxRuntimeEngine(), "each")], SAMPLES
     )
-    limits = (Tolerance(1e-3, 1e-4), {})
-    region = region or Regional(1 << 20)
-    found = region.check(
-        bench,
+    limits = Tolerance(1e-3, 1e-4) if isinstance(contract, Tolerance) else None
+    found = RegionCheck(
+        Recorder(bench, limit),
         baseline,
         model(before),
         model(after),
-        [contract],
-        lambda _: limits,
+        (),
+        [Promise(contract, limits, inside=True)],
         untouched=original is before,
-    )
-    return region, bench, baseline, found
+    ).run(None)
+    return found, bench
+
+
+def verdict(found):
+    (check,) = found.checks
+    return check.verdict
 
 
 def model(body):
@@ -43,8 +50,9 @@ SHORT = "{ a = Exp(x) c = Identity(a) y = Sin(c) }"
 
 
 def test_the_original_is_recorded_once_after_passes_that_compute_nothing_else(nodes_run):
-    _, bench, _, (found,) = check(IDENTITY, WITHOUT, SHORT, Equality())
-    assert found.verdict is Verdict.PASSED
+    found, bench = check(IDENTITY, WITHOUT, SHORT, Equality())
+    assert verdict(found) is Verdict.PASSED
+    assert {one.kind for one in found.evidence} == {Kind.EXECUTED}
     # One run gives the values inside and what every later model is held against.
     assert nodes_run == [5, 2]
     np.testing.assert_allclose(bench.original[0]["y"], np.sin(np.exp(SAMPLES[0]["x"])), 1e-5)
@@ -66,21 +74,19 @@ FUSED = (
 def test_a_tolerance_pass_over_much_of_a_model_is_checked_by_the_run_that_follows_it(
     nodes_run,
 ):
-    region, bench, baseline, (found,) = check(LAYERS, LAYERS, FUSED, Tolerance())
-    assert found.verdict is Verdict.PASSED
+    found, bench = check(LAYERS, LAYERS, FUSED, Tolerance())
+    assert verdict(found) is Verdict.PASSED
     assert nodes_run == [4, 5]
-    region.moved = True
-    outputs = region.follow(bench, model(FUSED), baseline)
-    assert nodes_run == [4, 5]
-    np.testing.assert_allclose(outputs[0]["y"], bench.original[0]["y"], rtol=1e-4)
+    np.testing.assert_allclose(found.outputs[0]["y"], bench.original[0]["y"], rtol=1e-4)
 
 
 def test_a_fault_in_it_is_asked_again_on_recorded_values_and_found(nodes_run):
     wrong = FUSED.replace("2.0", "2.01")
-    _, _, _, (found,) = check(LAYERS, LAYERS, wrong, Tolerance())
-    assert found.verdict is Verdict.FAILED
-    assert [o.output for o in found.outputs] == ["b"]
-    assert nodes_run == [4, 5, 1]
+    found, _ = check(LAYERS, LAYERS, wrong, Tolerance())
+    assert verdict(found) is Verdict.FAILED
+    assert [o.output for o in found.checks[0].outputs] == ["b"]
+    # The new node alone, the old one in the same form, and both with what follows.
+    assert nodes_run[:4] == [4, 5, 1, 1]
 
 
 def test_what_earlier_nodes_took_fails_no_later_one(nodes_run):
@@ -89,8 +95,8 @@ def test_what_earlier_nodes_took_fails_no_later_one(nodes_run):
         k = Constant<value_float = 1.0>() a = Mul(x, k) e = Neg(a) b = Mul(e, k) y = Neg(b)
     }"""
     after = before.replace("1.0", "1.0009")
-    _, _, _, (found,) = check(before, before, after, Tolerance())
-    assert found.verdict is Verdict.PASSED
+    found, _ = check(before, before, after, Tolerance())
+    assert verdict(found) is Verdict.PASSED
     assert nodes_run[-1] == 2
 
 
@@ -101,11 +107,11 @@ def test_a_weight_of_unknown_size_is_recorded_where_a_region_needs_it():
         k = Constant<value_floats = [1.0, 2.0, 3.0, 4.0]>() w = Exp(k) a = Mul(x, w) y = Neg(a)
     }"""
     after = "<float[4] w>" + before.replace("w = Exp(k)", "h = Exp(k) w = Abs(h)")
-    _, _, _, (found,) = check(before, before, after, Tolerance())
-    assert found.verdict is Verdict.PASSED
+    found, _ = check(before, before, after, Tolerance())
+    assert verdict(found) is Verdict.PASSED
     wrong = after.replace("Abs(h)", "Sqrt(h)")
-    _, _, _, (found,) = check(before, before, wrong, Tolerance())
-    assert found.verdict is Verdict.FAILED
+    found, _ = check(before, before, wrong, Tolerance())
+    assert verdict(found) is Verdict.FAILED
 
 
 COMPUTED = """{
@@ -122,26 +128,25 @@ WRONG = RIGHT.replace("3.0]", "3.1]")
 def test_a_constant_equal_to_the_value_that_was_computed_makes_no_reader_new(
     nodes_run, contract
 ):
-    region, _, _, (found,) = check(COMPUTED, COMPUTED, RIGHT, contract)
-    assert found.verdict is Verdict.PASSED
-    assert [o.output for o in found.outputs] == ["w"]
-    assert not region.moved
+    found, _ = check(COMPUTED, COMPUTED, RIGHT, contract)
+    assert verdict(found) is Verdict.PASSED
+    assert [o.output for o in found.checks[0].outputs] == ["w"]
+    assert not found.moved
     assert nodes_run == [6]
 
 
 def test_a_constant_that_is_not_quite_equal_is_followed_through_its_readers(nodes_run):
-    _, _, _, found = check(COMPUTED, COMPUTED, NEARLY, Equality())
-    assert found is None  # a run of the whole decides
-    region, _, _, (found,) = check(COMPUTED, COMPUTED, NEARLY, Tolerance())
-    assert found.verdict is Verdict.PASSED
-    assert region.moved
-    assert [o.output for o in found.outputs] == ["b"]
-    assert len(nodes_run) == 4
+    found, _ = check(COMPUTED, COMPUTED, NEARLY, Equality())
+    assert verdict(found) is Verdict.FAILED
+    found, _ = check(COMPUTED, COMPUTED, NEARLY, Tolerance())
+    assert verdict(found) is Verdict.PASSED
+    assert found.moved
+    assert [o.output for o in found.checks[0].outputs] == ["b", "a"]
 
 
 def test_a_wrong_constant_fails():
-    _, _, _, (found,) = check(COMPUTED, COMPUTED, WRONG, Tolerance())
-    assert found.verdict is Verdict.FAILED
+    found, _ = check(COMPUTED, COMPUTED, WRONG, Tolerance())
+    assert verdict(found) is Verdict.FAILED
 
 
 def test_only_readers_of_the_constant_that_differs_are_run(nodes_run):
@@ -150,10 +155,10 @@ def test_only_readers_of_the_constant_that_differs_are_run(nodes_run):
         "c = Neg(b)",
         "v = Constant<value_floats = [1.0, 2.71828, 54.598, 8103.0]>() c = Mul(b, v)",
     )
-    region, _, _, (found,) = check(two, two, after, Tolerance())
-    assert found.verdict is Verdict.PASSED
-    assert {o.output for o in found.outputs} == {"w", "c"}
-    assert region.moved
+    found, _ = check(two, two, after, Tolerance())
+    assert verdict(found) is Verdict.PASSED
+    assert {o.output for o in found.checks[0].outputs} == {"w", "c"}
+    assert found.moved
 
 
 def test_sizes_that_the_first_sample_shows_spare_the_others_large_values(nodes_run):
@@ -165,9 +170,9 @@ def test_sizes_that_the_first_sample_shows_spare_the_others_large_values(nodes_r
     }"""
     changed = body.replace("z = Neg(m)", "o = Identity(m) l = Identity(o) z = Neg(l)")
     other = changed.replace("z = Neg(l)", "l2 = Neg(l) l3 = Neg(l2) z = Neg(l3)")
-    region, _, _, (found,) = check(body, body, other, Equality(), Regional(1 << 16))
-    assert found.verdict is Verdict.PASSED
+    found, _ = check(body, body, other, Equality(), 1 << 16)
+    assert verdict(found) is Verdict.PASSED
     assert nodes_run[:2] == [12, 12]
-    for recording in region.recordings:
+    for recording in found.recorded.samples:
         assert not {"a", "w"} & recording.keys()
         assert {"s", "n", "m"} <= recording.keys()
