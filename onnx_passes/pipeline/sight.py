@@ -12,7 +12,7 @@ from onnx_passes.errors import EngineError
 from onnx_passes.graph.copy import copy_model
 from onnx_passes.runtime.base import Engine, Feeds
 from onnx_passes.verify.compare import compare
-from onnx_passes.verify.recording import inlined
+from onnx_passes.verify.recording import exposed, inlined
 from onnx_passes.verify.region import diff_nodes
 
 _FACTOR, _SHIFT = 1.0625, 0.0625
@@ -48,10 +48,10 @@ def can_see(
     }
     if not inner:
         return True  # what was replaced are the outputs themselves
-    disturbed = disturb_values(before, inner)
-    if disturbed is None:
-        return None
     try:
+        disturbed = disturb_values(_typed(before, inner, engine, sample), inner)
+        if disturbed is None:
+            return None
         with engine.prepare(before) as session:
             old = session.run(sample)
         with engine.prepare(disturbed) as session:
@@ -61,6 +61,28 @@ def can_see(
     kept = [name for name in old if name not in ignored]
     sides = [{name: side[name] for name in kept} for side in (old, new)]
     return bool(kept) and not all(c.passed for c in compare(sides[0], sides[1], Equality()))
+
+
+def _typed(model: ir.Model, names: Collection[str], engine: Engine, sample: Feeds) -> ir.Model:
+    """Return a model in which values have the types that a run shows.
+
+    Few files note them, and a value of unknown type would not be disturbed.
+
+    Raises:
+        EngineError: The model does not run with these values as outputs.
+    """
+    values = [v for node in model.graph for v in node.outputs if v.name in names]
+    if all(value.dtype is not None for value in values):
+        return model
+    shown = exposed(model, needed=names)
+    with engine.prepare(shown) as session:
+        found = session.run(sample)
+    copy = copy_model(model)
+    for value in (v for node in copy.graph for v in node.outputs):
+        array = found.get(str(value.name))
+        if value.name in names and value.dtype is None and isinstance(array, np.ndarray):
+            value.type = ir.TensorType(ir.DataType.from_numpy(array.dtype))
+    return copy
 
 
 def disturb_values(model: ir.Model, names: Collection[str]) -> ir.Model | None:
