@@ -71,7 +71,9 @@ def test_those_in_bodies_and_functions_get_one_too():
 
 @pytest.mark.parametrize("engine", [OnnxRuntimeEngine(), ReferenceEngine()], ids=str)
 def test_two_models_draw_the_same_numbers_where_one_has_a_node_less(engine):
-    longer = model("{ z = RandomNormalLike(x) q = Abs(z) b = RandomUniformLike(x) y = Neg(b) }")
+    longer = model(
+        "{ z = RandomNormalLike(x) q = Abs(z) b = RandomUniformLike(x) y = Neg(b) }"
+    )
     shorter = model("{ b = RandomUniformLike(x) y = Neg(b) }")
     feeds = {"x": np.zeros(64, np.float32)}
     found = []

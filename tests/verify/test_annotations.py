@@ -8,7 +8,9 @@ from onnx_passes.verify.annotations import find_wrong_annotations
 
 MODEL = """<ir_version: 10, opset_import: ["" : 20]>
 g (float[N, 4] x) => (float[N, 4] y) {{ {a} a = Exp(x) y = Neg(a) }}"""
-SAMPLES = [{"x": np.ones((n, 4), np.float32), "a": np.ones((n, 4), np.float32)} for n in (2, 3)]
+SAMPLES = [
+    {"x": np.ones((n, 4), np.float32), "a": np.ones((n, 4), np.float32)} for n in (2, 3)
+]
 
 
 def noted(type_, shape):
@@ -20,7 +22,9 @@ def noted(type_, shape):
 
 
 def wrong(type_, shape, samples=SAMPLES):
-    return find_wrong_annotations(ir.from_onnx_text(MODEL.format(a="")), noted(type_, shape), samples)
+    return find_wrong_annotations(
+        ir.from_onnx_text(MODEL.format(a="")), noted(type_, shape), samples
+    )
 
 
 @pytest.mark.parametrize("shape", [["N", 4], [None, 4], ["other", 4], [None, None]], ids=str)

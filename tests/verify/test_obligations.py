@@ -81,7 +81,8 @@ def test_a_constant_for_a_value_is_known_without_a_run():
 
 def test_names_that_were_in_use_before_are_found_and_may_differ():
     before, after = models(
-        "{ a = Exp(x) b = Abs(a) y = Sin(b) }", "{ a = Exp(x) b = Neg(a) z = Neg(b) y = Sin(z) }"
+        "{ a = Exp(x) b = Abs(a) y = Sin(b) }",
+        "{ a = Exp(x) b = Neg(a) z = Neg(b) y = Sin(z) }",
     )
     region = changed_region(before, after)
     assert names(find_inner(region, before, {"y"})) == [("b", "b")]
