@@ -4,19 +4,21 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
-from onnx_passes.pipeline.downstream import distance, disturb, nodes_behind
 from onnx_passes import passes
 from onnx_passes.config.load import default_config
 from onnx_passes.passes.base import Transformation
+from onnx_passes.pipeline.downstream import distance, disturb, nodes_behind
 from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.verify.evidence import Kind
 from onnx_passes.verify.result import Verdict
 
 HEAD = '<ir_version: 10, opset_import: ["" : 20]> g '
 POOL = """(float[1, 2, 8, 8] x) => (float[1, 2, 8, 8] y) {
-    r = Relu(x) p = MaxPool<kernel_shape = [3, 3], pads = [1, 1, 1, 1]>(r) q = Relu(p) y = Sin(q)
+    r = Relu(x) p = MaxPool<kernel_shape = [3, 3], pads = [1, 1, 1, 1]>(r)
+    q = Relu(p) y = Sin(q)
 }"""
-SATURATED = """(float[1, 16] x) => (float[1, 3] y) <float[16, 3] w = {weights}, float[3] b = {bias}> {
+SATURATED = """(float[1, 16] x) => (float[1, 3] y)
+    <float[16, 3] w = {weights}, float[3] b = {bias}> {
     a = Abs(x) n = Neg(a) r = Relu(n) h = Mul(x, x) s = Sub(r, h) v = Relu(s)
     m = MatMul(v, w) t = Add(m, b) y = Softmax(t)
 }"""
@@ -77,8 +79,9 @@ def test_a_value_that_what_follows_does_not_need_is_followed_to_where_the_models
 
 def test_the_report_says_where_they_agreed():
     (done,) = run(POOL, "drop-inner-relu").report.passes
-    told = " ".join(str(c.reason) for c in done.checks) + str(done.evidence)
-    assert "agrees again at q" in told or "'q'" in told
+    told = "p differs, and agrees again at q"
+    assert [one.reason for one in done.evidence] == [told]
+    assert told in [check.reason for check in done.checks]
 
 
 def test_outputs_that_a_saturated_softmax_blinds_excuse_nothing():
@@ -87,7 +90,9 @@ def test_outputs_that_a_saturated_softmax_blinds_excuse_nothing():
     assert done.verdict is Verdict.FAILED
     assert found.error is not None
     (reason,) = [c.reason for c in done.checks if c.verdict is Verdict.FAILED]
-    assert "cannot see" in reason
+    assert reason.startswith("s not as expected")
+    assert "y agrees, and cannot see" in reason
+    assert '@passes.verify.equality(at="outputs")' in reason
 
 
 def test_a_pass_that_promises_outputs_alone_is_blind_there_and_not_verified():

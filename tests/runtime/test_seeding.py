@@ -64,7 +64,8 @@ def test_those_in_bodies_and_functions_get_one_too():
                 else_branch = e () => (p) { p = Neg(f) }
             >
         }
-        <domain: "my", opset_import: ["" : 20]> noise (v) => (w) { w = RandomUniformLike(v) }"""
+        <domain: "my", opset_import: ["" : 20]>
+        noise (v) => (w) { w = RandomUniformLike(v) }"""
     )
     assert set(seeds(with_seeds(given, 0))) == {"o", "w"}
 
