@@ -22,13 +22,20 @@ MOST = 48
 _MOST_DIMS = 8
 _MOST_DEFAULTS = 1 << 16
 _SIZES = (1, 0)
+_MOST_ALONE = 3
 _SMALL = 1 << 16
 """Elements up to which a sample of edge sizes costs little."""
 _RISKY_IF_EMPTY = frozenset(
     (
         *("Div", "Mod", "Loop", "Scan", "LSTM", "GRU", "RNN", "Resize", "Upsample", "TopK"),
         *("ReduceMean", "ReduceMax", "ReduceMin", "ReduceLogSum", "ReduceLogSumExp"),
-        *("ArgMax", "ArgMin", "GlobalAveragePool", "GlobalMaxPool", "MeanVarianceNormalization"),
+        *(
+            "ArgMax",
+            "ArgMin",
+            "GlobalAveragePool",
+            "GlobalMaxPool",
+            "MeanVarianceNormalization",
+        ),
     )
 )
 
@@ -136,7 +143,11 @@ def edge_sizes(
     ]
     if not free:
         return []
-    plans = [(1, free)] + ([(0, free[:1])] if _takes_nothing(model) else [])
+    plans = [(1, free)]
+    if len({frozenset(shape) & frozenset(free) for shape in symbols.shapes.values()}) > 1:
+        plans += [(1, [name]) for name in free[:_MOST_ALONE]]  # one input may broadcast
+    if _takes_nothing(model):
+        plans.append((0, free[:1]))
     found = []
     for size, names in plans:
         sizes = {**dims, **dict.fromkeys(names, size)}
