@@ -22,9 +22,9 @@ from onnx_passes.runtime.parallel import run_each
 from onnx_passes.verify.bodies import changed_bodies
 from onnx_passes.verify.compare import compare
 from onnx_passes.verify.evidence import Evidence, Kind, weakest
-from onnx_passes.verify.informative import depends_on_data, is_informative
+from onnx_passes.verify.informative import depends_on_data, draw_like, is_informative
 from onnx_passes.verify.judge import Promise, describe_mismatch, judge
-from onnx_passes.verify.node_equality import Folded
+from onnx_passes.verify.node_equality import Folded, is_identity
 from onnx_passes.verify.obligations import (
     Obligation,
     Part,
@@ -513,6 +513,8 @@ class RegionCheck:
         agreed = {o for o, checks in compared.items() if _passed(checks)}
         parts, lost = split_parts(self.region, list(compared), agreed, self.applied)
         found = [self._weigh(part, compared, failing) for part in parts]
+        if not failing and any(one.kind is Kind.NOTHING for one in found):
+            found = self._draw(parts, found)
         inner = [one for check in self._bodies for one in check.evidence if one.numbers]
         known = {number for one in inner for number in one.numbers}
         within = weakest(one.kind for one in found)
@@ -544,6 +546,8 @@ class RegionCheck:
             reason = f"{', '.join(wrong[:3])} differs"
             return Evidence(part.text, Kind.NOTHING, numbers, reason=reason)
         held = [o for o in part.obligations if o in compared]
+        if all(map(is_identity, (*part.old, *part.new))):
+            return Evidence(part.text, Kind.PROVED, numbers, reason=BY_STRUCTURE)
         if not held:
             if not any(_is_used(v) for node in part.new for v in node.outputs):
                 return Evidence(part.text, Kind.PROVED, numbers, reason=BY_STRUCTURE)
@@ -556,6 +560,60 @@ class RegionCheck:
             return Evidence(part.text, Kind.EXECUTED, numbers, size, names[:4])
         reason = f"{', '.join(names[:3])} is empty, constant or not finite on each sample"
         return Evidence(part.text, Kind.NOTHING, numbers, size, names[:4], reason)
+
+    def _draw(self, parts: Sequence[Part], found: Sequence[Evidence]) -> list[Evidence]:
+        """Compare parts on drawn values, where the recorded ones tell nothing.
+
+        A value that is constant or empty on all samples shows no fault. Agreement on others
+        is evidence; what differs there may never occur, and fails nothing.
+        """
+        sides = []
+        for model, nodes in (
+            (self.before, self.region.removed),
+            (self.after, self.region.nodes),
+        ):
+            sides.append((model, Region(tuple(nodes), boundary_of(nodes), ())))
+        names = {name for _, region in sides for name in region.boundary}
+        if not self.recorded.holds(names):
+            return list(found)
+        drawn = {n: draw_like(self.recorded.samples[0][n], n) for n in sorted(names)}
+        made: list[dict[str, Data]] = []
+        for model, region in sides:
+            try:
+                made.append({**drawn, **self._run_once(model, region, drawn)})
+            except EngineError:
+                return list(found)
+        known = self.recorded.samples[0]
+        result = []
+        for part, one in zip(parts, found, strict=True):
+            result.append(one)
+            rows = {
+                o.old: (made[0].get(o.old, known.get(o.old)), self._new(o, made[0], made[1]))
+                for o in part.obligations
+            }
+            rows = {n: (a, b) for n, (a, b) in rows.items() if a is not None and b is not None}
+            if one.kind is not Kind.NOTHING or not rows:
+                continue
+            old: Outputs = {name: a for name, (a, _) in rows.items()}
+            new: Outputs = {name: b for name, (_, b) in rows.items()}
+            checks = [judge([old], [new], promise) for promise in self.promises]
+            arrays = [a for a, _ in rows.values() if isinstance(a, np.ndarray)]
+            if any(check.verdict is Verdict.FAILED for check in checks):
+                result[-1] = replace(one, reason=f"{one.reason}; it differs on drawn values")
+            elif any(is_informative([a], lambda: True) for a in arrays):
+                told = "compared on drawn values: the recorded ones are constant or empty"
+                size = sum(a.size for a in arrays)
+                result[-1] = replace(one, kind=Kind.EXECUTED, elements=size, reason=told)
+        return result
+
+    def _run_once(
+        self, model: ir.Model, region: Region, values: Mapping[str, Data]
+    ) -> Outputs:
+        if not region.nodes:
+            return {}
+        part = region_model(model, region, self.recorded.samples[0])
+        with self.bench.engine.prepare(part) as session:
+            return session.run({name: values[name] for name in region.boundary})
 
     def _tells(self, one: Obligation) -> bool:
         arrays = [sample[one.old] for sample in self.recorded.samples]

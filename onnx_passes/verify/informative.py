@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -58,6 +59,22 @@ def _differ(arrays: Sequence[Array]) -> bool:
     return len(firsts) > 1
 
 
+def draw_like(array: Array, name: str) -> Array:
+    """Return drawn values of the type and shape of others; integers stay, as they may index.
+
+    Args:
+        array: The values.
+        name: Gives the seed.
+    """
+    kind = kind_of(array.dtype)
+    rng = np.random.default_rng(zlib.crc32(name.encode()))
+    if kind == "bool":
+        return np.asarray(rng.random(array.shape) < 0.5)
+    if kind != "float":
+        return array
+    return np.asarray(rng.standard_normal(array.shape)).astype(array.dtype)
+
+
 def depends_on_data(model: ir.Model, name: str) -> bool:
     """Whether a value of the main graph depends on more than shapes and constants."""
     producers = {str(v.name): node for node in model.graph for v in node.outputs if v.name}
@@ -70,7 +87,8 @@ def depends_on_data(model: ir.Model, name: str) -> bool:
         node = producers.get(name)
         if node is None or (node.domain == "" and node.op_type in _OF_SHAPES):
             continue
-        for value in (*node.inputs, *captured_values(node)):
+        read = node.inputs[:1] if node.op_type == "CastLike" else node.inputs
+        for value in (*read, *captured_values(node)):
             if value is not None and str(value.name) not in seen:
                 seen.add(str(value.name))
                 pending.append(str(value.name))
