@@ -1,8 +1,9 @@
 """``python -m benchmarks [SECTION]...``: measure, print Markdown.
 
 The sections are optimize, driver, regions, faults, failures, startup and, only where
-named, certify, compare, corpus, reduce, verification and peers. ``certify``, ``corpus`` and
-``peers`` take what follows as their own arguments: ``python -m benchmarks peers --help``.
+named, certify, compare, corpus, reduce, verification, peers and verdicts. ``certify``,
+``corpus``, ``peers`` and ``verdicts`` take what follows as their own arguments:
+``python -m benchmarks peers --help``.
 
 Each figure is a median of several runs. A run of the command line is a process of its own, and
 verified and unverified runs take turns, so that a machine that slows down slows both.
@@ -27,6 +28,7 @@ from benchmarks import (
 from benchmarks.certify import report
 from benchmarks.faults import table
 from benchmarks.peers.__main__ import main as peers
+from benchmarks.verdicts import main as verdicts
 from onnx_passes.runtime.environment import machine, versions
 
 SECTIONS: dict[str, Callable[[], list[str]]] = {
@@ -46,6 +48,7 @@ ARGUMENTS: dict[str, Callable[[list[str]], object]] = {
     "certify": lambda words: print("\n".join(report.tables(words)), flush=True),
     "corpus": lambda words: print("\n".join(corpus.tables(words)), flush=True),
     "peers": lambda words: peers(words, prog_name="python -m benchmarks peers"),
+    "verdicts": lambda words: verdicts(words, prog_name="python -m benchmarks verdicts"),
 }
 """Sections that take what follows as their own arguments."""
 LONG = ("certify", "compare", "corpus", "reduce", "verification")

@@ -103,7 +103,12 @@ def assert_verified(
     steps = [EngineStep(engine or OnnxRuntimeEngine(), "each")]
     samples = list(feeds) if feeds is not None else generate(before.model)
     baseline = establish(before.model, samples, steps, given=feeds is not None)
-    gate = Gate(Verify(), baseline, before)
-    checks = gate.check(pass_, before, after, before.change(after))
-    reasons = [c.reason for c in checks if c.verdict in (Verdict.FAILED, Verdict.NOT_VERIFIED)]
-    assert Checks(tuple(checks)).verdict is Verdict.PASSED, "; ".join(map(str, reasons))
+    gate = Gate.begin(Verify(), baseline, before)
+    checked = gate.check(
+        pass_, before, after, before.change(after), None, pass_.context.rewrites.applied
+    )
+    wrong = (Verdict.FAILED, Verdict.NOT_VERIFIED)
+    reasons = [c.reason for c in checked.checks if c.verdict in wrong]
+    assert Checks(tuple(checked.checks)).verdict is Verdict.PASSED, "; ".join(
+        map(str, reasons)
+    )

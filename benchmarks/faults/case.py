@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeAlias, TypeVar
 
 import numpy as np
 import onnx
@@ -18,6 +19,8 @@ from onnx_passes.runtime.base import Feeds
 
 Setting = Literal["default", "adversarial", "given", "float64", "strict"]
 PassT = TypeVar("PassT", bound=type[Pass])
+
+Plant: TypeAlias = Callable[[], AbstractContextManager[None]]
 
 EVERYWHERE = "*"
 
@@ -63,6 +66,7 @@ class Fault:
         needs: The setting of the gate under which inputs of the declared kind show it;
             "default" where random ones do.
         feeds: Inputs, beside random ones, that show it.
+        plant: Makes a helper of the library wrong, for passes that are wrong because of it.
     """
 
     cls: type[Pass]
@@ -70,6 +74,7 @@ class Fault:
     place: float | str = 0.7
     needs: Setting = "default"
     feeds: tuple[Feeds, ...] = ()
+    plant: Plant | None = None
 
     @property
     def name(self) -> str:
@@ -86,8 +91,13 @@ class Fault:
         """What is wrong, in one line."""
         return (self.cls.__doc__ or "").partition("\n")[0].rstrip(".")
 
+    def planted(self, at: str) -> AbstractContextManager[None]:
+        """Return the context in which the helper is wrong, if ``at`` is not empty."""
+        return self.plant() if self.plant is not None and at else nullcontext()
+
 
 FAULTS: list[Fault] = []
+INNOCENTS: list[tuple[type[Pass], Source]] = []
 
 
 def fault(
@@ -96,11 +106,22 @@ def fault(
     *,
     needs: Setting = "default",
     feeds: Iterable[Feeds] = (),
+    plant: Plant | None = None,
 ) -> Callable[[PassT], PassT]:
     """Enter a pass into the list of faults."""
 
     def enter(cls: PassT) -> PassT:
-        FAULTS.append(Fault(cls, source, place, needs, tuple(feeds)))
+        FAULTS.append(Fault(cls, source, place, needs, tuple(feeds), plant))
+        return cls
+
+    return enter
+
+
+def innocent(*sources: Source) -> Callable[[PassT], PassT]:
+    """Enter a right pass into the list of passes that the gate must not refuse."""
+
+    def enter(cls: PassT) -> PassT:
+        INNOCENTS.extend((cls, source) for source in sources)
         return cls
 
     return enter
@@ -135,6 +156,55 @@ class Planted(Transformation, RewriteRulePass):
         """Build the one or the other."""
         wrong = guilty(self.at, values["out"])
         return (self.wrong if wrong else self.right)(op, **values)
+
+
+class Handwritten(Transformation):
+    """A pass without rules that is wrong if its option is set.
+
+    Attributes:
+        at: Where to be wrong, "" for nowhere.
+    """
+
+    at: str = ""
+
+    @abc.abstractmethod
+    def change(self, model: ir.Model) -> None:
+        """Change a model in place."""
+
+    def call(self, model: ir.Model) -> ir.passes.PassResult:
+        """Change the model."""
+        self.change(model)
+        return ir.passes.PassResult(model, modified=True)
+
+
+def substitute(old: ir.Value, node: ir.Node) -> None:
+    """Let a new node compute a value, under the name that it had.
+
+    Args:
+        old: The output of a node that has no other, which is removed.
+        node: The new node, in no graph yet.
+    """
+    producer, new = old.producer(), node.outputs[0]
+    assert producer is not None
+    assert producer.graph is not None
+    producer.graph.insert_before(producer, node)
+    name, old.name = old.name, None
+    new.name, new.type, new.shape = name, old.type, old.shape
+    old.replace_all_uses_with(new, replace_graph_outputs=True)
+    producer.graph.remove(producer, safe=True)
+
+
+def initializer(graph: ir.Graph, name: str, data: Any, dtype: Any = None) -> ir.Value:
+    """Add an initializer to a graph."""
+    tensor = ir.tensor(np.asarray(data, dtype))
+    value = ir.Value(
+        name=name,
+        type=ir.TensorType(tensor.dtype),
+        shape=ir.Shape(tensor.shape),
+        const_value=tensor,
+    )
+    graph.register_initializer(value)
+    return value
 
 
 class Unguarded(Transformation, RewriteRulePass):

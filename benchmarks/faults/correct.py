@@ -11,8 +11,9 @@ from benchmarks.faults.case import Source, array, attribute, constant, known
 from benchmarks.faults.models import LLAMA, RESNET, TRANSFORMER, blocks
 from onnx_passes import passes
 from onnx_passes.config.load import config_from_data
+from onnx_passes.contracts import Metric
 from onnx_passes.passes import registry
-from onnx_passes.passes.base import Op, RewriteRulePass, Transformation, Value, Var
+from onnx_passes.passes.base import Op, Pass, RewriteRulePass, Transformation, Value, Var
 from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.verify.result import Verdict
 
@@ -178,6 +179,9 @@ _GELUS = blocks(
     "d# = Div(x, r)  e# = Erf(d#)  a# = Add(e#, one)  m# = Mul(x, a#)  y# = Mul(m#, h)",
     constants="float r = {1.4142135}, float one = {1}, float h = {0.5}",
 )
+METRIC = 0.5
+"""Largest root mean square error that a pass with a metric may cause."""
+
 CORRECT: tuple[tuple[type[_Rule], Source], ...] = (
     (DropIdentities, TRANSFORMER),
     (DropCasts, TRANSFORMER),
@@ -193,10 +197,16 @@ CORRECT: tuple[tuple[type[_Rule], Source], ...] = (
 )
 
 
-def keep(cls: type[_Rule], source: Source, *, full: bool) -> Kept:
-    """Run a correct pass, verified."""
+def keep(cls: type[Pass], source: Source, *, full: bool) -> Kept:
+    """Run a correct pass, verified.
+
+    A pass with a metric is held to the root mean square error, which it keeps.
+    """
     registry.register()(cls)
-    config = config_from_data({"passes": [cls.name], "reproducers": False})
+    data: dict[str, Any] = {"passes": [cls.name], "reproducers": False}
+    if any(isinstance(contract, Metric) for contract in cls.contracts()):
+        data["verify"] = {"metrics": {"rmse": [0, METRIC]}}
+    config = config_from_data(data)
     run = run_pipeline(source.model(full=full), config)
     done = run.report.passes[0]
     refused = run.error is not None or done.verdict is Verdict.FAILED

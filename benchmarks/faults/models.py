@@ -23,6 +23,20 @@ LLAMA = Source(
 RESNET = Source("ResNet-50", resnet50, resnet50)
 
 
+def source(name: str, text: str) -> Source:
+    """Make a model from its text.
+
+    Args:
+        name: What the table calls the model.
+        text: The ONNX text form; :data:`onnx_passes.testing.HEADER` may be left out.
+    """
+
+    def build() -> onnx.ModelProto:
+        return ir.to_proto(parse(text))
+
+    return Source(name, build, build)
+
+
 def blocks(
     name: str,
     body: str,
@@ -52,19 +66,36 @@ def blocks(
         texts[5] = body.replace(*odd)
     nodes = " ".join(text.replace("#", str(number)) for number, text in enumerate(texts))
     outputs = ", ".join(f"{y} y{number}" for number in range(count))
-    text = (
+    return source(
+        name,
         f'<ir_version: 10, opset_import: ["" : {opset}]> '
-        f"main ({x}) => ({outputs}) <{constants}> {{ {nodes} }}"
+        f"main ({x}) => ({outputs}) <{constants}> {{ {nodes} }}",
     )
 
+
+def overridable(name: str, body: str, value: float) -> Source:
+    """Make blocks that read a factor ``k#`` each, an input with a default.
+
+    Args:
+        name: What the table calls the model.
+        body: Text of a block, from ``x`` and ``k#`` to ``y#``, all but ``k#`` [4,4].
+        value: The default.
+    """
+    knobs = ", ".join(f"float[1] k{n} = {{{value}}}" for n in range(8))
+
     def build() -> onnx.ModelProto:
-        return ir.to_proto(parse(text))
+        proto = onnx.ModelProto()
+        proto.CopyFrom(blocks(name, body, constants=knobs).full())
+        for n in range(8):
+            port = onnx.helper.make_tensor_value_info(f"k{n}", onnx.TensorProto.FLOAT, [1])
+            proto.graph.input.append(port)
+        return proto
 
     return Source(name, build, build)
 
 
 def feed(**values: object) -> Feeds:
-    """Return feeds, floats as float32."""
+    """Return feeds, float64 as float32."""
     arrays = {name: np.asarray(value) for name, value in values.items()}
     return {
         name: array.astype(np.float32) if array.dtype == np.float64 else array

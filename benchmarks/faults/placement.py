@@ -6,21 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import onnx
-import onnx_ir as ir
 
-from benchmarks.faults.case import Planted, Source, array, constant, fault, guilty, known
-from benchmarks.faults.models import blocks
+from benchmarks.faults.case import Planted, array, constant, fault, guilty, known
+from benchmarks.faults.models import blocks, source
 from onnx_passes import passes
 from onnx_passes.passes.base import Op, RewriteRuleSetPass, Transformation, Value, Var
-from onnx_passes.testing import parse
-
-
-def _source(name: str, text: str) -> Source:
-    def build() -> onnx.ModelProto:
-        return ir.to_proto(parse(text))
-
-    return Source(name, build, build)
 
 
 def _chain(count: int, step: str, constants: str, dtype: str = "float") -> str:
@@ -34,7 +24,7 @@ def _chain(count: int, step: str, constants: str, dtype: str = "float") -> str:
 
 
 @fault(
-    _source(
+    source(
         "a chain, all of it rewritten",
         _chain(
             8,
@@ -72,7 +62,7 @@ class AllRewritten(Transformation, RewriteRuleSetPass):
 
 
 @fault(
-    _source(
+    source(
         "a chain of sums",
         _chain(
             9,
@@ -123,7 +113,7 @@ _STEPS = "a = Sub(c, s)  b = Sin(a)  d = Sub(c, b)  e = Sin(d)  f = Sub(c, e)"
 
 
 @fault(
-    _source(
+    source(
         "a loop",
         "(float[8] x, int64 n) => (float[8] y) <bool yes = {1}, float c = {0.5}> { "
         "y = Loop(n, yes, x) <body = step (int64 i, bool go, float[8] s) => "
@@ -137,7 +127,7 @@ class InLoop(_ConstantLast):
 
 
 @fault(
-    _source(
+    source(
         "a function",
         '<ir_version: 10, opset_import: ["" : 20, "local" : 1]> '
         "main (float[8] x) => (float[8] y) { u = local.f(x)  v = local.f(u)  y = Sin(v) } "

@@ -107,7 +107,8 @@ def run(fault: Fault, at: str, *, full: bool, setting: Setting = "default") -> R
     if setting == "given":
         given = Reference(list(fault.feeds), None, "the inputs of the fault")
     model = fault.source.model(full=full)
-    return run_pipeline(model, config_from_data(data), reference=given)
+    with fault.planted(at):
+        return run_pipeline(model, config_from_data(data), reference=given)
 
 
 def chosen(fault: Fault, clean: Run) -> str:

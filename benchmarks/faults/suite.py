@@ -5,19 +5,26 @@ from __future__ import annotations
 from benchmarks.faults import (
     attributes,
     axes,
+    bodies,
     bounds,
     extremes,
+    halves,
+    handwritten,
+    helpers,
     integers,
+    interfaces,
+    masked,
     normalisation,
     numbers,
     operands,
     placement,
     precision,
+    sizes,
     special,
     structure,
     whole,
 )
-from benchmarks.faults.case import FAULTS, Fault
+from benchmarks.faults.case import FAULTS, INNOCENTS, Fault
 
 FAMILIES = (
     numbers,
@@ -33,6 +40,44 @@ FAMILIES = (
     structure,
     placement,
     whole,
+    masked,
+    bodies,
+    handwritten,
+    helpers,
+    halves,
+    sizes,
+    interfaces,
 )
 
-__all__ = ["FAMILIES", "FAULTS", "Fault"]
+NOT_YET = {
+    # Outputs mask them, or a body that the samples do not enter.
+    "relus-before-arg-max",
+    "relu-before-clip",
+    "behind-closed-gate",
+    "before-tiny-scale",
+    "in-rare-branch",
+    "slices-merged",
+    # No sample has such a size, or overrides such a default.
+    "squeezed-all",
+    "flatten-of-nothing",
+    "expand-dropped",
+    "sum-of-nothing",
+    "default-as-constant",
+    # An innocent rewrite is named, which is within the rounding of half precision.
+    "half-biases-merged",
+}
+"""Faults that the gate does not catch, or not trace, under the setting that they name."""
+
+NOT_YET_SPARED = {
+    # The interface map is not asked if names, types and shapes stay the same.
+    "layout-of-cube",
+    # The drift limit is applied to what only a metric judges.
+    "weights-rounded",
+    # The rounding of half precision spends the error budget.
+    "half-biases-merged",
+    # ONNX Runtime rounds half-precision values, or does not, by the nodes around them.
+    "whole-slice-removed on a Slice of everything",
+}
+"""Right passes, on one model or on each, or without their fault, that the gate refuses."""
+
+__all__ = ["FAMILIES", "FAULTS", "INNOCENTS", "NOT_YET", "NOT_YET_SPARED", "Fault"]

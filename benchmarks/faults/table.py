@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from benchmarks.faults import oracle
 from benchmarks.faults.correct import CORRECT, Kept, keep
 from benchmarks.faults.runner import Outcome, Seen, examine
-from benchmarks.faults.suite import FAULTS, Fault
+from benchmarks.faults.suite import FAULTS, INNOCENTS, Fault
 
 _ABOUT = """\
 Each pass is right at every match but one, chosen before, and runs verified. *Caught by* is
@@ -64,7 +64,7 @@ def tables(*, full: bool = True) -> list[str]:
         found = _usual(fault, outcome.at, full=full)
         outcomes.append((outcome, found))
         lines.append(_row(outcome, found))
-    kept = [keep(cls, source, full=full) for cls, source in CORRECT]
+    kept = [keep(cls, source, full=full) for cls, source in (*CORRECT, *INNOCENTS)]
     return [*lines, "", *_totals(outcomes), "", *_correct([o for o, _ in outcomes], kept)]
 
 

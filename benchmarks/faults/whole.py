@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-import onnx
 import onnx_ir as ir
 
-from benchmarks.faults.case import Source, fault
-from benchmarks.faults.models import blocks, feed
+from benchmarks.faults.case import fault
+from benchmarks.faults.models import blocks, feed, overridable
 from onnx_passes import passes
 from onnx_passes.passes.base import Transformation
 
@@ -91,20 +90,11 @@ class BufferReused(Transformation):
         return ir.passes.PassResult(model, modified=True)
 
 
-def _overridable() -> onnx.ModelProto:
-    proto = blocks("", "y# = Mul(x, k#)", constants=_KNOBS, y="float[4,4]").full()
-    for n in range(8):
-        port = onnx.helper.make_tensor_value_info(f"k{n}", onnx.TensorProto.FLOAT, [1])
-        proto.graph.input.append(port)
-    return proto
-
-
-_KNOBS = ", ".join(f"float[1] k{n} = {{2}}" for n in range(8))
 _GIVEN = {f"k{n}": np.array([3], np.float32) for n in range(8)}
 
 
 @fault(
-    Source("defaults that callers may override", _overridable, _overridable),
+    overridable("defaults that callers may override", "y# = Mul(x, k#)", 2.0),
     "y5",
     needs="adversarial",
     feeds=[feed(x=np.ones((4, 4)), **_GIVEN)],

@@ -59,8 +59,8 @@ class Server:
 
     def _gone(self) -> tuple[str, str]:
         assert self.child is not None
-        code = self.child.wait()
-        self.child = None
+        self.child.communicate()  # closes its streams
+        code, self.child = self.child.returncode, None
         return "crashed", f"it ended with {code}"
 
     def stop(self) -> None:

@@ -11,10 +11,11 @@ import click
 
 from onnx_passes.cli.destinations import check_destinations, check_folder
 from onnx_passes.cli.grammar import ManyWords, Several
-from onnx_passes.errors import UsageError
+from onnx_passes.errors import EngineError, UsageError
 
 if TYPE_CHECKING:
     from onnx_passes.runtime.base import Feeds
+    from onnx_passes.runtime.inputs import Substitute
     from onnx_passes.verify.runs import Loader, Run, Runner
     from onnx_passes.verify.runs.settings import Settings
 
@@ -150,6 +151,13 @@ def command(
     if save_inputs is not None:
         samples = _save_inputs(save_inputs, samples, runners, read)
     found: Found = compare(runners, samples, recorded=recorded, settings=settings)
+    generated = not (given["inputs"] or given["data_loader"])
+    if runners and generated and (other := _others(found.runs[len(recorded)], given, runners)):
+        samples = other.samples
+        if save_inputs is not None:
+            _save_inputs(save_inputs, samples, runners, read)
+        found = compare(runners, samples, recorded=recorded, settings=settings)
+        found.notes.append(other.note)
     try:
         if save_outputs is not None:
             save_results(found, save_outputs)
@@ -260,6 +268,19 @@ def _samples(given: dict[str, Any], runners: list[Runner]) -> Iterable[Feeds]:
     if given["inputs"]:
         return inputs.from_file(given["inputs"], runners[0].model)
     return inputs.read_generate(given["generate"]).make(runners[0].model)
+
+
+def _others(run: Run, given: dict[str, Any], runners: list[Runner]) -> Substitute | None:
+    """Return other inputs where the first model does not run on the generated ones."""
+    from onnx_passes.verify.runs import inputs
+    from onnx_passes.verify.runs.found import FAILED
+
+    if run.state != FAILED:
+        return None
+    try:
+        return inputs.read_generate(given["generate"]).find_others(runners[0])
+    except EngineError:
+        return None  # the reason is in the run
 
 
 def _save_inputs(

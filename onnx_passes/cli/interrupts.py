@@ -47,6 +47,29 @@ class Signals:
     number: int | None = None
     watch: Watch | None = None
     hint: str | None = None
+    _timer: threading.Timer | None = None
+
+    @contextmanager
+    def unhurried(self) -> Iterator[None]:
+        """Let the program take its time for a block after a signal; another signal ends it."""
+        self.stop_timer()
+        try:
+            yield
+        finally:
+            if self.number is not None:
+                self.start_timer()
+
+    def start_timer(self) -> None:
+        """End the process after :data:`PATIENCE`."""
+        self.stop_timer()
+        self._timer = threading.Timer(PATIENCE, _end)
+        self._timer.daemon = True
+        self._timer.start()
+
+    def stop_timer(self) -> None:
+        """Let the process go on."""
+        if self._timer is not None:
+            self._timer.cancel()
 
     @property
     def exit_code(self) -> int:
@@ -86,13 +109,10 @@ def interruptible() -> Iterator[None]:
     nohup does, are left alone.
     """
     received.number, received.watch, received.hint = None, None, None
-    timers: list[threading.Timer] = []
 
     def stop(number: int, frame: FrameType | None) -> None:
         if received.number is None:
-            timers.append(threading.Timer(PATIENCE, _end))
-            timers[0].daemon = True
-            timers[0].start()
+            received.start_timer()
         received.number = number
         raise KeyboardInterrupt
 
@@ -106,8 +126,7 @@ def interruptible() -> Iterator[None]:
     finally:
         for number, handler in kept.items():
             signal.signal(number, handler)
-        for timer in timers:
-            timer.cancel()
+        received.stop_timer()
 
 
 def _end() -> None:

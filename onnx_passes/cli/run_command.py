@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, redirect_stdout
 from pathlib import Path
@@ -36,7 +37,7 @@ Exit codes:
   0  all verified
   1  a verification failed
   2  bad usage or config
-  3  the model cannot be read, or the engine cannot run it
+  3  the model cannot be read, is not valid, or the engine cannot run it
   4  something could not be verified, and --strict was given
 
 \b
@@ -56,6 +57,11 @@ Examples:
     "-s", "--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Override a key."
 )
 @click.option("--no-verify", is_flag=True, help="Check nothing. The report says so.")
+@click.option(
+    "--allow-invalid",
+    is_flag=True,
+    help="Accept a MODEL that breaks the rules of ONNX. The report says which.",
+)
 @click.option("--strict", is_flag=True, help="Fail (4) if anything could not be verified.")
 @click.option(
     "--rewrite-limit", type=int, metavar="N", help="Stop rewriting after N rewrites."
@@ -73,7 +79,7 @@ Examples:
 @click.option(
     "--resume",
     is_flag=True,
-    help="Go on after the last verified pass of a run that ended early.",
+    help="Go on after the last step that a run which ended early has verified.",
 )
 @click.option("-v", "--verbose", count=True, help="Tell more: each rewrite, each check.")
 @click.option("-q", "--quiet", is_flag=True, help="Tell errors only.")
@@ -85,6 +91,7 @@ def command(
     output: Path | None,
     overrides: Sequence[str],
     no_verify: bool,
+    allow_invalid: bool,
     strict: bool,
     rewrite_limit: int | None,
     dump_after: str | None,
@@ -101,11 +108,14 @@ def command(
     from onnx_passes.config.load import default_config, load_config
     from onnx_passes.io.load import load_model
 
+    began = time.time()
     reports = {"--json": json_path, "--html": html_path, "--junit": junit_path}
     _check_output(output)
     extra = list(overrides)
     if no_verify:
         extra.append("verify=false")
+    elif allow_invalid:
+        extra.append("verify.allow_invalid=true")
     if strict:
         extra.append("strict=true")
     if rewrite_limit is not None:
@@ -115,24 +125,25 @@ def command(
     settings = load_config(config, extra, passes) if config else default_config(extra, passes)
     if settings.logging.verbose:
         verbose = max(verbose, 1)
-    loaded = load_model(model)
+    loaded = load_model(model, allow_invalid=allow_invalid)
     read = {"the model": [loaded.path], "its data file": loaded.external}
     if config is not None:
         read["the pipeline file"] = [Path(config)]
     check_destinations(output, reports, read)
     received.watch = Watch([output, *reports.values()])
-    states = _states(settings, wanted=resume)
+    states = _states(settings, loaded, wanted=resume, began=began)
     try:
         run = execute(
             loaded, settings, str(model), output, reports, -1 if quiet else verbose, states
         )
     except BaseException:
         if states is not None:
-            states.rescue()
+            with received.unhurried():
+                states.save()
             received.hint = states.hint
         raise
     if states is not None and run.error is None:
-        states.done()
+        states.remove()
     if run.usable and output is None:
         _print(run.model)
     raise click.exceptions.Exit(run.report.exit_code)
@@ -156,7 +167,7 @@ def execute(
         output: Where the result goes; None for nowhere.
         reports: Where reports go, by option: ``--json``, ``--html``, ``--junit``.
         verbosity: How much is told; less than 0 for errors only.
-        states: Where verified states are kept.
+        states: Saves the state of the run if it ends early.
 
     Raises:
         OnnxPassesError: The original cannot be run, or a file cannot be written.
@@ -234,20 +245,25 @@ def _save(run: Run, loaded: LoadedModel, settings: PipelineConfig, goal: Path) -
         )
 
 
-def _states(settings: PipelineConfig, *, wanted: bool) -> Resume | None:
-    """Return where states are kept; None where the user wants none."""
+def _states(
+    settings: PipelineConfig, loaded: LoadedModel, *, wanted: bool, began: float
+) -> Resume | None:
+    """Return what saves the state of a run; None if the user wants none."""
     from onnx_passes.cli.cache import cache_folder
     from onnx_passes.pipeline.resume import Resume
+    from onnx_passes.pipeline.states import FOLDER
 
     folder = cache_folder(settings)
-    if folder is None:
-        if wanted:
-            raise UsageError(
-                "--resume has nothing to go on from: the cache of states is switched off",
-                help="give 'cache' in the pipeline file, or ONNX_PASSES_CACHE, a folder",
-            )
-        return None
-    return Resume(folder, wanted)
+    if folder is not None:
+        # A pass may change the working folder.
+        files = [path.absolute() for path in (loaded.path, *loaded.external)]
+        return Resume(folder / FOLDER, files, wanted, began)
+    if wanted:
+        raise UsageError(
+            "--resume has nothing to go on from: the cache of states is switched off",
+            help="give 'cache' in the pipeline file, or ONNX_PASSES_CACHE, a folder",
+        )
+    return None
 
 
 def _check_output(output: Path | None) -> None:

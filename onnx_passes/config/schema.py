@@ -217,9 +217,9 @@ class PipelineConfig(Section):
         str | None, BeforeValidator(_cache, json_schema_input_type=str | Literal[False] | None)
     ] = Field(
         default=None,
-        description="Folder, from that of this file, that keeps verified states of runs which "
-        "do not end well, for --resume; false for none. By default the variable "
-        "ONNX_PASSES_CACHE names it, or it is in the user's folder of caches.",
+        description="Folder, from that of this file, that holds states of runs that ended "
+        "early, for --resume; false for none. By default the variable ONNX_PASSES_CACHE names "
+        "it, or it is ~/.cache/onnx-passes.",
     )
     save: Save = Field(default_factory=Save, description="How the result is written.")
     extra: dict[str, Any] = Field(

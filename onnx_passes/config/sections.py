@@ -208,6 +208,11 @@ class Verify(Section):
         default={},
         description="Registered metrics by name, each with its range [least, greatest].",
     )
+    allow_invalid: bool = Field(
+        default=False,
+        description="Whether a model that onnx's checker and the engines refuse is accepted, "
+        "with a note.",
+    )
     negative_zero: bool = Field(
         default=False, description="Whether -0 and 0 are different under equality."
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeAlias, TypeVar, overload
+from typing import Any, Literal, TypeAlias, TypeVar, overload
 
 ClassT = TypeVar("ClassT", bound=type[Any])
 
@@ -15,10 +15,17 @@ READS_ONLY = "reads only"
 
 @dataclass(frozen=True, slots=True)
 class Equality:
-    """Every output is equal bit for bit; NaN equals NaN, and -0 equals 0."""
+    """Values are equal bit for bit; NaN equals NaN, and -0 equals 0.
+
+    Attributes:
+        at: Which values: all that a rewrite replaces ("values"), or the outputs of the model
+            alone ("outputs"), where a pass changes values inside on purpose.
+    """
+
+    at: Literal["values", "outputs"] = "values"
 
     def __str__(self) -> str:
-        return "equality"
+        return "equality" if self.at == "values" else "equality(at=outputs)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,9 +75,25 @@ def _declare(cls: ClassT, contract: Contract) -> ClassT:
     return cls
 
 
-def equality(cls: ClassT) -> ClassT:
-    """Declare that a pass keeps every output bit for bit."""
-    return _declare(cls, Equality())
+@overload
+def equality(cls: ClassT) -> ClassT: ...
+@overload
+def equality(*, at: Literal["values", "outputs"]) -> Callable[[ClassT], ClassT]: ...
+def equality(cls: Any = None, *, at: Literal["values", "outputs"] = "values") -> Any:
+    """Declare that a pass keeps every value bit for bit.
+
+    Args:
+        cls: The pass, where the decorator is used without arguments.
+        at: "outputs" for a pass that means to change values inside, and keeps the outputs.
+
+    Raises:
+        ValueError: ``at`` is neither.
+    """
+    if at not in ("values", "outputs"):
+        raise ValueError(f"verify.equality(at={at!r}): at is 'values' or 'outputs'")
+    if cls is not None:
+        return _declare(cls, Equality())
+    return lambda cls: _declare(cls, Equality(at))
 
 
 @overload

@@ -15,6 +15,7 @@ from onnx_passes.errors import ModelError
 from onnx_passes.io.branches import hand_out
 from onnx_passes.io.formats import LIMIT
 from onnx_passes.io.protos import all_attributes, all_bodies
+from onnx_passes.io.untyped import infer_output_types
 
 _FIELDS = {
     "f": onnx.AttributeProto.FLOAT,
@@ -50,6 +51,7 @@ def convert(model: onnx.ModelProto, path: Path) -> list[str]:
         *_drop_shapes_of_no_type(model),
         *_drop_idle_annotations(model),
         *hand_out(model),
+        *infer_output_types(model),
     ]
 
 

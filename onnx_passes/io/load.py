@@ -21,6 +21,7 @@ from onnx_passes.io.formats import LIMIT, Form, form_of, parse
 from onnx_passes.io.order import label, topological_order
 from onnx_passes.io.protos import all_tensors as all_tensor_protos
 from onnx_passes.io.rules import check_header, check_rules
+from onnx_passes.io.sizes import clear_negative_sizes
 from onnx_passes.io.slots import make_immutable, replaced
 from onnx_passes.io.tensors import holding
 
@@ -42,7 +43,9 @@ class LoadedModel:
     external: tuple[Path, ...]
 
 
-def load_model(path: str | Path, *, weights: Path | None = None) -> LoadedModel:
+def load_model(
+    path: str | Path, *, weights: Path | None = None, allow_invalid: bool = False
+) -> LoadedModel:
     """Read a model: ONNX binary, ONNX text, or protobuf's text or JSON form.
 
     Args:
@@ -50,6 +53,7 @@ def load_model(path: str | Path, *, weights: Path | None = None) -> LoadedModel:
         weights: A file to which large initializers of a binary model are copied, not through
             memory, and from which they are mapped. It has to stay while the model is used;
             nothing is there where they are not in the model's file.
+        allow_invalid: Whether inputs with dimensions of a negative size are read as dynamic.
 
     Returns:
         The model, with notes on what was changed to represent it.
@@ -67,7 +71,7 @@ def load_model(path: str | Path, *, weights: Path | None = None) -> LoadedModel:
     if lean is None and (pieces := _pieces(path)) is not None:
         lean, apart = pieces.proto, pieces.location
     proto = parse(path) if lean is None else lean
-    model, notes, external = _represent(proto, path, apart)
+    model, notes, external = _represent(proto, path, apart, allow_invalid=allow_invalid)
     if pieces is not None:
         _put_back(pieces, model)
     if weights is not None:
@@ -100,18 +104,19 @@ def load_written(path: Path, form: Form, moved: Mapping[str, str]) -> ir.Model:
         for entry in tensor.external_data:
             if entry.key == "location":
                 entry.value = moved.get(entry.value, entry.value)
-    model, _, _ = _represent(proto, path, path.name)
+    model, _, _ = _represent(proto, path, path.name, allow_invalid=True)
     _check_kept(proto, model, path)
     _sort(model, path)
     return model
 
 
 def _represent(
-    proto: onnx.ModelProto, path: Path, apart: str | None
+    proto: onnx.ModelProto, path: Path, apart: str | None, *, allow_invalid: bool
 ) -> tuple[ir.Model, list[str], tuple[Path, ...]]:
     """Return the model that a protobuf holds, what was converted, and its data files."""
     check_header(proto, path)
-    notes = convert(proto, path)
+    notes = clear_negative_sizes(proto, path, allow_invalid=allow_invalid)
+    notes += convert(proto, path)
     check_rules(proto, path)
     external = check_data(proto, path, apart=apart)
     with _own_errors(path):

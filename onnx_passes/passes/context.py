@@ -20,6 +20,7 @@ class Application:
         nodes: The nodes matched, as text.
         replaced: Pairs of value names, old and new.
         new_nodes: The nodes put in their place, as text.
+        outermost: Whether it is in the main graph, and not in a body or function.
     """
 
     number: int
@@ -28,6 +29,7 @@ class Application:
     nodes: tuple[str, ...]
     replaced: tuple[tuple[str, str], ...]
     new_nodes: tuple[str, ...]
+    outermost: bool = True
 
 
 class Witness(Protocol):

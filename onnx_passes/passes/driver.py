@@ -172,6 +172,7 @@ class _Driver:
             nodes=texts,
             replaced=tuple(zip(names, (str(v.name) for v in touched.outputs), strict=True)),
             new_nodes=tuple(describe(n) for n in delta.new_nodes),
+            outermost=container is self.model.graph,
         )
         self.rewrites.applied.append(record)
         self.applied.append(record)

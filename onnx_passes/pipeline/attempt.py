@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 
 import onnx_ir as ir
 
@@ -12,6 +13,7 @@ from onnx_passes.errors import OnnxPassesError
 from onnx_passes.passes.base import Pass
 from onnx_passes.passes.context import Application, PassContext, Rewrites, Witness
 from onnx_passes.pipeline.execute import execute
+from onnx_passes.pipeline.state import Checked
 from onnx_passes.verify.result import Check, Checks, Verdict
 from onnx_passes.verify.snapshot import Change, Snapshot
 
@@ -20,21 +22,34 @@ class OutOfTime(Exception):  # noqa: N818 - control flow, not an error
     """The time for looking is over."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class Attempt:
-    """What a pass makes with some of its rewrites.
+    """What a pass makes with some of its rewrites; it is checked once that is asked for.
 
     Attributes:
+        attempts: What ran the pass.
         model: The model.
-        change: How it differs from the one before the pass.
         applied: The rewrites made.
-        checks: The checks of it; none where nothing changed.
     """
 
+    attempts: Attempts
     model: ir.Model
-    change: Change
     applied: list[Application]
-    checks: list[Check]
+
+    @cached_property
+    def change(self) -> Change:
+        """How the model differs from the one before the pass."""
+        return self.attempts.before.change(self.model)
+
+    @cached_property
+    def checked(self) -> Checked:
+        """What the gate says of the model."""
+        return self.attempts.check(self.model, self.change, self.applied)
+
+    @property
+    def checks(self) -> list[Check]:
+        """The checks of the model; none where nothing changed."""
+        return self.checked.checks
 
     @property
     def fails(self) -> bool:
@@ -59,17 +74,15 @@ class Attempts:
         check: Checks a model as the pass was checked.
         pass_seconds: Time limit of one run.
         deadline: When to stop, on the clock of ``time.monotonic``.
-        runs: Number of runs so far.
     """
 
     make: Callable[[], Pass]
     before: Snapshot
     context: PassContext
     first: int
-    check: Callable[[ir.Model, Change], list[Check]]
+    check: Callable[[ir.Model, Change, Sequence[Application]], Checked]
     pass_seconds: float | None = None
     deadline: float = float("inf")
-    runs: int = field(default=0, init=False)
 
     def apply(
         self,
@@ -77,26 +90,24 @@ class Attempts:
         skip: frozenset[str] = frozenset(),
         only: frozenset[str] | None = None,
         count: int | None = None,
+        expected: Sequence[str] | None = None,
         witness: Witness | None = None,
-    ) -> tuple[ir.Model, list[Application]]:
+    ) -> Attempt:
         """Run the pass.
 
         Args:
             skip: Keys of rewrites to leave out, beside those that the run leaves out anyway.
             only: Keys of the rewrites to make; None for all.
             count: Number of rewrites to make; None for all.
+            expected: Keys of the rewrites that it has to make; None for any.
             witness: Who looks on.
 
-        Returns:
-            The model, and the rewrites made.
-
         Raises:
-            OnnxPassesError: The pass raised.
+            OnnxPassesError: The pass raised, or did not make the rewrites expected.
             OutOfTime: The deadline is over.
         """
         if time.monotonic() > self.deadline:
             raise OutOfTime
-        self.runs += 1
         given = self.context.rewrites
         limit = given.limit if count is None else self.first + count
         pass_ = self.make()
@@ -108,34 +119,15 @@ class Attempts:
             file_bytes=self.context.file_bytes,
         )
         model = execute(pass_, self.before.restore(), self.pass_seconds).model
-        return model, pass_.context.rewrites.applied[self.first :]
-
-    def run(
-        self,
-        *,
-        skip: frozenset[str] = frozenset(),
-        only: frozenset[str] | None = None,
-        count: int | None = None,
-    ) -> Attempt:
-        """Run the pass as :meth:`apply` does, and check what it makes.
-
-        Raises:
-            OnnxPassesError: The pass raised.
-            OutOfTime: The deadline is over.
-        """
-        model, applied = self.apply(skip=skip, only=only, count=count)
-        change = self.before.change(model)
-        checks = [] if change is Change.NONE else self.check(model, change)
-        return Attempt(model, change, applied, checks)
-
-    def prefix(self, expected: Sequence[Application], count: int) -> Attempt:
-        """Run the pass up to some rewrite.
-
-        Raises:
-            OnnxPassesError: The pass raised, or does not repeat what it did.
-            OutOfTime: The deadline is over.
-        """
-        attempt = self.run(count=count)
-        if attempt.keys != [application.key for application in expected[:count]]:
+        made = Attempt(self, model, pass_.context.rewrites.applied[self.first :])
+        if expected is not None and made.keys != list(expected):
             raise OnnxPassesError("the pass does not repeat its rewrites")
-        return attempt
+        return made
+
+    def known(
+        self, model: ir.Model, applied: list[Application], change: Change, checked: Checked
+    ) -> Attempt:
+        """Return a run of the pass that was checked before."""
+        made = Attempt(self, model, applied)
+        made.change, made.checked = change, checked
+        return made

@@ -13,12 +13,10 @@ from onnx_passes.config.engines import EngineStep
 from onnx_passes.contracts import Equality
 from onnx_passes.errors import EngineError, EngineUnavailableError, UnsupportedModelError
 from onnx_passes.graph.digest import Key
-from onnx_passes.graph.walk import captured_values
-from onnx_passes.ops.randomness import may_draw
-from onnx_passes.passes._support.randomness import Determinism
-from onnx_passes.passes._support.scopes import nodes_within
-from onnx_passes.runtime.base import Engine, Feeds, Outputs
-from onnx_passes.runtime.inputs import AdversarialFeeds, name_of
+from onnx_passes.graph.walk import captured_values, subgraphs_of
+from onnx_passes.ops.randomness import may_draw, may_vary
+from onnx_passes.runtime.base import Engine, Feeds, Outputs, Session
+from onnx_passes.runtime.inputs import AdversarialFeeds, Substitutes, name_of
 from onnx_passes.runtime.parallel import concurrent, run_each
 from onnx_passes.runtime.reference import ReferenceEngine
 from onnx_passes.runtime.tensorrt.engine import compiler_of
@@ -38,8 +36,6 @@ class Bench:
         when: "each", "checkpoint" or "end"; "never" where another bench has the same engine.
         fallback_for: Why it stands in for the engine asked for, as a sentence.
         original: Outputs of the original model, by sample; empty until it ran.
-        accepted: Outputs of the last model that was accepted, by sample.
-        stale: Whether a later model was accepted without a run of the whole.
         ran: Whether the original was run.
         doubted: Whether the original was run again, to see whether it repeats itself.
     """
@@ -48,8 +44,6 @@ class Bench:
     when: str
     fallback_for: str | None = None
     original: list[Outputs] = field(default_factory=list)
-    accepted: list[Outputs] = field(default_factory=list)
-    stale: bool = False
     ran: bool = False
     doubted: bool = False
     _known: list[tuple[Sequence[Feeds], Key, list[Outputs]]] = field(default_factory=list)
@@ -104,6 +98,11 @@ class Bench:
             return run_each(self.engine, session, samples)
 
     @property
+    def node_by_node(self) -> bool:
+        """Whether each node runs as written, so that keeping a value changes no other."""
+        return bool(getattr(self.engine, "node_by_node", False))
+
+    @property
     def key(self) -> str:
         """Tells it from the other engines of a pipeline, from run to run."""
         return f"{self.engine.name} {self.when}"
@@ -115,17 +114,9 @@ class Bench:
         known = (samples, exact_key(model), list(outputs))
         self._known = [*self._known[1 - KEPT :], known]
 
-    def refresh(self, accepted: ir.Model, samples: Sequence[Feeds]) -> None:
-        """Run the accepted model, of which only a region was run.
-
-        Raises:
-            EngineError: It does not run.
-        """
-        self.accepted, self.stale = self.run(accepted, samples), False
-
     def take(self, outputs: list[Outputs]) -> None:
         """Take these outputs for those of the original."""
-        self.original, self.accepted, self.ran = outputs, list(outputs), True
+        self.original, self.ran = outputs, True
 
 
 @dataclass
@@ -141,6 +132,7 @@ class Baseline:
         given: Whether the user gave the samples; one that does not run is then an error.
         unstable: Outputs in which two runs of the original differ.
         notes: What a user should know of the above, a sentence each.
+        substitutes: Other inputs for an original that does not run on generated ones.
         ahead: Whether runs may go on beside each other. Each session has the weights in its
             own part of the address space, mapped or not.
     """
@@ -151,14 +143,29 @@ class Baseline:
     given: bool = False
     unstable: frozenset[str] = frozenset()
     notes: list[str] = field(default_factory=list)
+    substitutes: Substitutes | None = None
     ahead: bool = True
 
     def __post_init__(self) -> None:
         """Look for operators whose results may differ from run to run."""
-        suspects = _suspects(self.model)
+        suspects = [node for node in self.model.graph if self.is_random(node)]
         self.deterministic = not suspects
         if suspects:
-            self.unstable = _random_outputs(self.model, suspects)
+            self.unstable |= _dependents(self.model, suspects)
+
+    def is_random(self, node: ir.Node) -> bool:
+        """Whether a node may compute something else in another run, seeds or not."""
+        functions = self.model.functions
+        called = functions.get(node.op_identifier())
+        if called is not None and any(self.is_random(n) for n in called.graph):
+            return True
+        return any(may_vary(n, functions) for n in _with_bodies(node))
+
+    def distrust_random(self, *models: ir.Model) -> None:
+        """Leave out the outputs that depend on random numbers: their nodes are other ones."""
+        for model in models:
+            drawing = [n for n in model.graph if any(map(may_draw, _with_bodies(n)))]
+            self.unstable |= _dependents(model, drawing)
 
     def ready(self, *moments: str) -> None:
         """Run the original on the engines of some moments, unless that was done.
@@ -261,17 +268,33 @@ class Baseline:
                         f"generated sample {index} does not run on {bench.engine.name}: "
                         f"{failure.message}"
                     )
+            if all(name_of(self.samples[index]) is not None for index in found):
+                self._substitute(bench, session, error)
+                return
         self.notes += notes
         if special:
             self.notes.append(_left_out(bench, special))
-        if all(name_of(self.samples[index]) is not None for index in found):
+        self.keep(list(found))
+        bench.take(list(found.values()))
+
+    def _substitute(self, bench: Bench, session: Session, error: EngineError) -> None:
+        """Replace generated samples, none of which the original runs on."""
+        others = self.substitutes
+        # What another engine gave is for the samples that it ran on.
+        if others is None or any(other.ran for other in self.benches):
+            found, tried = None, ""
+        else:
+            found, tried = others.search(session), f"; {others.failure}"
+        if found is None:
             raise EngineError(
                 f"{bench.engine.name} cannot run the original model on generated inputs: "
                 f"{error.message}",
-                help="give inputs that it can take under 'reference: {inputs: ...}'",
+                help="give inputs that it can take under 'reference: {inputs: ...}', or sizes "
+                f"under 'reference: {{dims: ...}}'{tried}",
             ) from error
-        self.keep(list(found))
-        bench.take(list(found.values()))
+        self.samples = found.samples
+        self.notes.append(found.note)
+        bench.take(found.outputs)
 
     def keep(self, kept: Sequence[int]) -> None:
         """Keep only some of the samples, and what is known of them."""
@@ -279,7 +302,6 @@ class Baseline:
         for bench in self.benches:
             if bench.ran:
                 bench.original = [bench.original[i] for i in kept]
-                bench.accepted = [bench.accepted[i] for i in kept]
 
     def _differing(self, bench: Bench, known: Sequence[Outputs]) -> frozenset[str]:
         """Return the outputs in which another run of the original differs."""
@@ -322,6 +344,7 @@ def prepared(
     *,
     given: bool,
     special: Sequence[Feeds] = (),
+    substitutes: Substitutes | None = None,
 ) -> Baseline:
     """Put the engines beside the original; what shows without running it is asked here.
 
@@ -331,6 +354,7 @@ def prepared(
         engines: The engines asked for; those that only compile are left out.
         given: Whether the user gave the samples; one that does not run is then an error.
         special: Samples of special values, which may fail to run.
+        substitutes: Other inputs, where the samples are generated and none of them runs.
 
     Raises:
         EngineUnavailableError: An engine is not on this machine: nothing stands in for it.
@@ -339,7 +363,9 @@ def prepared(
     for step in engines:
         step.engine.describe()
     benches = [Bench(step.engine, step.when) for step in engines]
-    return Baseline(model, benches, [*samples, *special], given)
+    baseline = Baseline(model, benches, [*samples, *special], given)
+    baseline.substitutes = None if given else substitutes
+    return baseline
 
 
 def establish(
@@ -349,6 +375,7 @@ def establish(
     *,
     given: bool,
     special: Sequence[Feeds] = (),
+    substitutes: Substitutes | None = None,
 ) -> Baseline:
     """Put the engines beside the original, and run it once on each.
 
@@ -358,37 +385,28 @@ def establish(
         engines: The engines asked for.
         given: Whether the user gave the samples; one that does not run is then an error.
         special: Samples of special values, which may fail to run.
+        substitutes: Other inputs, where the samples are generated and none of them runs.
 
     Raises:
         EngineError: Neither the engine nor the reference evaluator can run the original.
         EngineUnavailableError: An engine is not on this machine: nothing stands in for it.
     """
-    baseline = prepared(model, samples, engines, given=given, special=special)
+    baseline = prepared(
+        model, samples, engines, given=given, special=special, substitutes=substitutes
+    )
     baseline.ready(*{step.when for step in engines})
     return baseline
 
 
-def _suspects(model: ir.Model) -> list[ir.Node]:
-    determinism = Determinism(model)
-    return [n for n in model.graph if not determinism.holds(n, model.opset_imports)]
+def _with_bodies(node: ir.Node) -> list[ir.Node]:
+    return [node, *(n for graph in subgraphs_of(node) for n in graph.all_nodes())]
 
 
-def _random_outputs(model: ir.Model, suspects: Sequence[ir.Node]) -> frozenset[str]:
-    """Return the outputs that depend on random numbers drawn without a seed.
-
-    ONNX Runtime draws the same ones for the same graph, and others for one with fewer nodes:
-    two runs of the original do not show it, and a pass is not to blame for it.
-    """
+def _dependents(model: ir.Model, suspects: Sequence[ir.Node]) -> frozenset[str]:
+    """Return the outputs that depend on some nodes."""
     random: set[ir.Value] = set()
     for node in model.graph:
-        draws = node in suspects and (
-            node.op_identifier() in model.functions or any(map(_draws, nodes_within(node)))
-        )
         read = (*node.inputs, *captured_values(node))
-        if draws or any(value in random for value in read):
+        if node in suspects or any(value in random for value in read):
             random.update(node.outputs)
     return frozenset(str(v.name) for v in model.graph.outputs if v in random)
-
-
-def _draws(node: ir.Node) -> bool:
-    return may_draw(node) and "seed" not in node.attributes

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 import onnx_ir as ir
 
@@ -14,25 +13,24 @@ from onnx_passes.config.engines import resolve_engines
 from onnx_passes.config.resolve import resolve
 from onnx_passes.config.schema import PipelineConfig
 from onnx_passes.config.sections import Logging
-from onnx_passes.errors import ConfigError, EngineError
+from onnx_passes.errors import ConfigError
 from onnx_passes.passes.base import Pass
-from onnx_passes.pipeline.baseline import Baseline, Bench, establish
+from onnx_passes.pipeline.attempt import Attempts
+from onnx_passes.pipeline.baseline import Baseline, establish
 from onnx_passes.pipeline.instruments import Instrument
+from onnx_passes.pipeline.judgement import error_of
 from onnx_passes.pipeline.noise import LEVELS, Noise
 from onnx_passes.pipeline.run import run_pipeline
+from onnx_passes.pipeline.state import Checked
 from onnx_passes.report.model import PassReport, RewriteSummary
-from onnx_passes.runtime.base import Engine
-from onnx_passes.runtime.inputs import generate
+from onnx_passes.runtime.inputs import Substitutes, generate
 from onnx_passes.runtime.tensorrt.engine import compiler_of
 from onnx_passes.verify.reference import load_reference
-from onnx_passes.verify.score import first_above, resolution, score
+from onnx_passes.verify.score import GAP, first_above, middle_of, resolution, stands_out
 from onnx_passes.verify.snapshot import Snapshot
 
 MOST = 32
 """Number of further bad rewrites after which no more are looked for."""
-
-GAP = 10.0
-"""How far a fault must stand above the noise to be told from it."""
 
 
 class Judge(Protocol):
@@ -109,15 +107,7 @@ class ByScore:
 
     def __call__(self, model: ir.Model) -> float:
         """Return the score; a model that does not run is infinitely far off."""
-        try:
-            return self._score(self.baseline.benches[0].engine, model)
-        except EngineError:
-            return math.inf
-
-    def _score(self, engine: Engine, model: ir.Model) -> float:
-        produced = Bench(engine, "each").run(model, self.baseline.samples)
-        expected = self.baseline.benches[0].original
-        return score(expected, produced, self.baseline.unstable)
+        return error_of(model, self.baseline.benches[0], self.baseline)
 
 
 @dataclass
@@ -157,7 +147,13 @@ def judge_by_score(model: ir.Model, config: PipelineConfig) -> ByScore:
             "no engine of the pipeline executes the model, so no numbers can be judged",
             help="add 'onnxruntime' to its engines, or give --check",
         )
-    return ByScore(model, establish(model, samples, engines, given=bool(given)))
+    others = Substitutes(
+        model, settings.seed, settings.samples, settings.ranges, settings.dims
+    )
+    return ByScore(
+        model,
+        establish(model, samples, engines, given=bool(given), substitutes=others),
+    )
 
 
 def bisect(model: ir.Model, config: PipelineConfig, judge: Judge) -> Finding:
@@ -204,27 +200,33 @@ def _renumbered(finding: Finding, numbers: dict[str, int]) -> Finding:
     return replace(finding, rewrite=replace(one, number=numbers[_key(one)]))
 
 
-class _Enough(Exception):  # noqa: N818 - control flow, not an error
-    """The pass wanted has run."""
-
-
 @dataclass
 class _States(Instrument):
-    """Keeps the model after each pass, and stops the run after one of them."""
+    """Keeps the model after each pass that changed it, and what repeats that pass."""
 
-    last: int | None = None
-    skip: frozenset[str] = frozenset()
-    models: dict[int, ir.Model] = field(default_factory=dict)
-    reports: dict[int, PassReport] = field(default_factory=dict)
+    before: Snapshot
+    skip: frozenset[str]
+    models: list[Snapshot] = field(default_factory=list)
+    passes: list[Attempts] = field(default_factory=list)
+    reports: list[PassReport] = field(default_factory=list)
+    _analyses: dict[str, Any] = field(default_factory=dict)
 
     def before_pass(self, pass_: Pass, model: ir.Model, report: PassReport) -> None:
         pass_.context.rewrites.skip |= self.skip
+        self._analyses = dict(pass_.context.analyses)
 
     def after_pass(self, pass_: Pass, model: ir.Model, report: PassReport) -> None:
         if report.changed:
-            self.models[report.index], self.reports[report.index] = model.clone(), report
-        if report.index == self.last:
-            raise _Enough
+            before = self.models[-1] if self.models else self.before
+            context = replace(pass_.context, analyses=self._analyses)
+            first = report.rewrites[0].number - 1 if report.rewrites else 0
+
+            def make() -> Pass:
+                return type(pass_)(pass_.config, dict(pass_.state_dict), **pass_.options)
+
+            self.passes.append(Attempts(make, before, context, first, lambda *_: Checked()))
+            self.models.append(Snapshot(model))
+            self.reports.append(report)
 
 
 @dataclass
@@ -237,59 +239,40 @@ class _Bisection:
     numbers: dict[str, int] = field(default_factory=dict)
 
     def run(self) -> Finding:
-        states = _States(skip=self.skip)
-        run_pipeline(
-            self.original.restore(), self.config, instruments=[states]
-        ).raise_for_failure()
-        order = sorted(states.models)
-        every = (r for report in states.reports.values() for r in report.rewrites)
+        states = _States(self.original, self.skip)
+        model = self.original.restore()
+        run_pipeline(model, self.config, instruments=[states]).raise_for_failure()
+        models = [snapshot.model for snapshot in states.models]
+        every = (rewrite for report in states.reports for rewrite in report.rewrites)
         self.numbers = {_key(rewrite): rewrite.number for rewrite in every}
         noise = self.judge.noise
-        final = self._score(states.models[order[-1]]) if order else 0.0
+        final = self._score(models[-1]) if models else 0.0
 
         def finding(outcome: Literal["found", "sound", "undecided"]) -> Finding:
-            return Finding(outcome, noise, final, len(order), self.runs)
+            return Finding(outcome, noise, final, len(models), self.runs)
 
         if final <= noise:
             return finding("sound")
         if final < GAP * noise:
             return finding("undecided")
-        # Midway between the two in size; a fault beyond all bounds says nothing of the middle.
-        threshold = math.sqrt(noise * min(final, 1.0))
+        threshold = middle_of(noise, final)
         index, good, bad = first_above(
-            len(order), lambda n: self._score(states.models[order[n - 1]]), final, threshold
+            len(models), lambda n: self._score(models[n - 1]), final, threshold
         )
-        done = states.reports[order[index - 1]]
-        rewrite = None
-        if len(done.rewrites) > 1:
-            number, good, bad = self._rewrite(done, good, bad, threshold)
+        done, rewrite = states.reports[index - 1], None
+        if done.rewrites:
+            attempts, before = states.passes[index - 1], good
+            number, good, bad = first_above(
+                len(done.rewrites),
+                lambda n: self._score(attempts.apply(count=n).model),
+                bad,
+                threshold,
+            )
+            good = before if number == 1 else good
             rewrite = done.rewrites[number - 1]
-        elif done.rewrites:
-            rewrite = done.rewrites[0]
-        if bad < GAP * max(good, noise):
+        if not stands_out(good, bad, noise):
             return replace(finding("undecided"), good=good, bad=bad, done=done)
         return replace(finding("found"), done=done, rewrite=rewrite, good=good, bad=bad)
-
-    def _rewrite(
-        self, done: PassReport, good: float, bad: float, threshold: float
-    ) -> tuple[int, float, float]:
-        first = done.rewrites[0].number
-        limits = self.config.limits
-        before = good
-
-        def measure(count: int) -> float:
-            limited = limits.model_copy(update={"rewrites": first - 1 + count})
-            config = self.config.model_copy(update={"limits": limited})
-            states = _States(done.index, self.skip)
-            model = self.original.restore()
-            with suppress(_Enough):
-                run_pipeline(model, config, instruments=[states]).raise_for_failure()
-            if not states.models:
-                return 0.0
-            return self._score(states.models[max(states.models)])
-
-        number, good, bad = first_above(len(done.rewrites), measure, bad, threshold)
-        return number, before if number == 1 else good, bad
 
     def _score(self, model: ir.Model) -> float:
         self.runs += 1

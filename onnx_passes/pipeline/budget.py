@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from onnx_passes.pipeline import measure
 from onnx_passes.report.text import number, percent
 from onnx_passes.runtime.base import Outputs
+from onnx_passes.verify.judge import describe
 from onnx_passes.verify.result import Check, OutputCheck, Spent, Verdict
 
 
-@dataclass
+@dataclass(frozen=True)
 class Budget:
     """The error budget of each output on one engine; shares of the limit, 1 being all of it.
 
@@ -22,19 +22,19 @@ class Budget:
         origin: Outputs that distances are measured from, by sample; None for the original's.
         carried: What was spent when ``origin`` was taken.
         moved: Whether a pass that is not charged for it has moved the outputs since.
-        unsure: Whether the outputs of the accepted model have to be computed first.
     """
 
-    total: dict[str, float] = field(default_factory=dict)
-    summed: dict[str, float] = field(default_factory=dict)
+    total: Mapping[str, float] = field(default_factory=dict)
+    summed: Mapping[str, float] = field(default_factory=dict)
     origin: list[Outputs] | None = None
-    carried: dict[str, float] = field(default_factory=dict)
+    carried: Mapping[str, float] = field(default_factory=dict)
     moved: bool = False
-    unsure: bool = False
 
-    def start_from(self, outputs: list[Outputs]) -> None:
-        """Measure from here on: what moved the outputs promised no tolerance."""
-        self.origin, self.carried, self.moved = list(outputs), dict(self.total), False
+    def measured_from(self, accepted: list[Outputs]) -> Budget:
+        """Measure from the accepted outputs, where an uncharged pass has moved them."""
+        if not self.moved:
+            return self
+        return replace(self, origin=list(accepted), carried=dict(self.total), moved=False)
 
     def spend(self, drift: Check, step: Sequence[OutputCheck]) -> Check:
         """Charge a pass, without accepting it yet.
@@ -87,24 +87,35 @@ class Budget:
             f"{percent(before)} of it was spent before, this pass spent "
             f"{percent(worst.step)} and makes that {percent(worst.total)}; the limit is "
             f"{number(worst.limit)} (rtol {number(output.rtol)}, atol {number(output.atol)}): "
-            f"{measure.detail(output)}"
+            f"{describe(output)}"
         )
 
-    def accept(self, spent: Sequence[Spent]) -> None:
-        """Take what a pass spent for spent."""
-        for one in spent:
-            self.total[one.output], self.summed[one.output] = one.total, one.summed
+    def charged(self, spent: Sequence[Spent], *, moved: bool = False) -> Budget:
+        """Return the budget after a pass.
+
+        Args:
+            spent: What it spent.
+            moved: Whether it moved the outputs without being charged for it.
+        """
+        return replace(
+            self,
+            total={**self.total, **{one.output: one.total for one in spent}},
+            summed={**self.summed, **{one.output: one.summed for one in spent}},
+            moved=self.moved or moved,
+        )
 
     def remember(self) -> dict[str, Any]:
         """Return what was spent, as JSON has it."""
         moved = self.moved or self.origin is not None
         return {"total": dict(self.total), "summed": dict(self.summed), "moved": moved}
 
-    def recall(self, remembered: dict[str, Any]) -> None:
-        """Take it for what was spent."""
-        self.total = {k: float(v) for k, v in remembered["total"].items()}
-        self.summed = {k: float(v) for k, v in remembered["summed"].items()}
-        self.moved = bool(remembered["moved"])
+    @classmethod
+    def recall(cls, remembered: Mapping[str, Any]) -> Budget:
+        """Return the budget that was remembered."""
+        total, summed = (
+            {k: float(v) for k, v in remembered[key].items()} for key in ("total", "summed")
+        )
+        return cls(total, summed, moved=bool(remembered["moved"]))
 
 
 def budget_spent(checks: Sequence[Check]) -> float | None:

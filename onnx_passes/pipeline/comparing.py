@@ -7,16 +7,16 @@ from dataclasses import dataclass, replace
 
 from onnx_passes.config.sections import OutputTolerance, Verify
 from onnx_passes.contracts import Contract, Equality, Metric, Tolerance
-from onnx_passes.pipeline import measure
 from onnx_passes.pipeline.baseline import Baseline, Bench
+from onnx_passes.pipeline.budget import Budget
+from onnx_passes.pipeline.measure import metrics_check
 from onnx_passes.pipeline.noise import Noise
-from onnx_passes.pipeline.spending import Spending
 from onnx_passes.pipeline.thresholds import Limits, Thresholds
 from onnx_passes.pipeline.truth import Truth
 from onnx_passes.runtime.base import Outputs
 from onnx_passes.runtime.inputs import name_of
-from onnx_passes.verify.compare import compare
-from onnx_passes.verify.result import Check, OutputCheck, Verdict
+from onnx_passes.verify.judge import Promise, judge, on_engine
+from onnx_passes.verify.result import Check, Verdict
 from onnx_passes.verify.snapshot import Snapshot
 
 
@@ -41,30 +41,39 @@ class Comparing:
         self.thresholds = Thresholds(self.settings, self.baseline.notes)
         self.noise = Noise(self.baseline)
         self.truth = Truth(self.settings, self.baseline, self.original)
-        self.spending = Spending()
+
+    def inside(self, contract: Contract, override: OutputTolerance | None) -> Promise:
+        """Return what values inside a model are held to by a contract."""
+        assert not isinstance(contract, Metric)
+        if isinstance(contract, Equality):
+            return Promise(contract, inside=True, negative_zero=self.settings.negative_zero)
+        limit, overrides = self.thresholds.step(contract, override)
+        return Promise(contract, limit, overrides, inside=True)
 
     def contract(
         self,
         bench: Bench,
+        accepted: list[Outputs],
         produced: list[Outputs],
         contract: Contract,
         override: OutputTolerance | None,
+        budget: Budget,
     ) -> list[Check]:
         """Hold outputs to a contract, against those of the model accepted last."""
         match contract:
             case Equality():
-                return [self.compare("equality", bench, bench.accepted, produced, contract)]
+                return [self.compare("equality", bench, accepted, produced, contract)]
             case Tolerance() if self.truth.wanted and self.truth.usable:
                 return [self.truth.judge(bench, produced)]
             case Tolerance():
                 limits = self.thresholds.step(contract, override)
                 for again in (False, True):
                     raised = self._raised(bench, limits, "tolerance", again=again)
-                    step = self.compare("tolerance", bench, bench.accepted, produced, *raised)
+                    step = self.compare("tolerance", bench, accepted, produced, *raised)
                     if step.verdict is not Verdict.FAILED:
                         break
-                step = self._excused(bench, produced, step)
-                return [*self.truth.missing(bench), step, self.spend(bench, produced)]
+                spent = self.spend(bench, accepted, produced, budget)
+                return [*self.truth.missing(bench), step, spent]
             case Metric(names):
                 found = self.metrics(bench, produced, names)
                 if found:
@@ -73,36 +82,41 @@ class Comparing:
                 name = bench.engine.name
                 return [Check("metric", Verdict.NOT_VERIFIED, name, reason=reason)]
 
-    def spend(self, bench: Bench, produced: list[Outputs]) -> Check:
+    def spend(
+        self, bench: Bench, accepted: list[Outputs], produced: list[Outputs], budget: Budget
+    ) -> Check:
         """Charge a pass for what it took of each output's error budget."""
-        origin = self.spending.origin(bench)
+        origin = bench.original if budget.origin is None else budget.origin
         for again in (False, True):
             limits = self._raised(bench, self.thresholds.drift(), "drift", again=again)
             drift = self.compare("drift", bench, origin, produced, *limits)
-            step = self.compare("drift", bench, bench.accepted, produced, *limits)
-            found = self.spending.spend(bench, drift, step)
+            step = self.compare("drift", bench, accepted, produced, *limits)
+            found = budget.spend(drift, step.outputs)
             if found.verdict is not Verdict.FAILED:
                 break
-        return self._excused(bench, produced, found)
+        return found
 
-    def end(self, bench: Bench, produced: list[Outputs]) -> list[Check]:
-        """Hold outputs against the original's."""
+    def end(
+        self, bench: Bench, origin: list[Outputs] | None, produced: list[Outputs]
+    ) -> list[Check]:
+        """Hold outputs against the original's.
+
+        Args:
+            bench: The engine.
+            origin: Outputs of the last model that a metric kept, from which drift is measured;
+                None for the original's.
+            produced: The outputs of the result.
+        """
         metrics = self.metrics(bench, produced, ())
-        if self.truth.wanted and self.truth.usable:
+        expected = bench.original if origin is None else origin
+        if origin is None and self.truth.wanted and self.truth.usable:
             return [self.truth.judge(bench, produced), *metrics]
         limits = self._raised(bench, self.thresholds.drift(), "drift", measure=False)
-        drift = self.compare("drift", bench, bench.original, produced, *limits)
+        drift = self.compare("drift", bench, expected, produced, *limits)
         if drift.verdict is Verdict.FAILED and self.noise.asked(bench):
             limits = self._raised(bench, self.thresholds.drift(), "drift", again=True)
-            drift = self.compare("drift", bench, bench.original, produced, *limits)
-        drift = self._excused(bench, produced, drift)
+            drift = self.compare("drift", bench, expected, produced, *limits)
         return [*self.truth.missing(bench), drift, *metrics]
-
-    def _excused(self, bench: Bench, produced: list[Outputs], check: Check) -> Check:
-        """Return a check, passed where half precision rounds in other places only."""
-        if check.verdict is not Verdict.FAILED or self.thresholds.given:
-            return check
-        return self.truth.excuse(bench, produced, check)
 
     def metrics(
         self, bench: Bench, produced: list[Outputs], names: Sequence[str]
@@ -115,7 +129,7 @@ class Comparing:
         # Special values come last; neither labels nor ranges are for them.
         count = sum(name_of(feeds) is None for feeds in self.baseline.samples)
         original, produced = bench.original[:count], produced[:count]
-        return [measure.metrics_check(bench, wanted, original, produced, self.labels)]
+        return [metrics_check(bench, wanted, original, produced, self.labels)]
 
     def compare(
         self,
@@ -127,34 +141,16 @@ class Comparing:
         overrides: dict[str, Tolerance] | None = None,
     ) -> Check:
         """Compare the outputs of all samples; those that are no evidence are left out."""
-        worst: dict[str, OutputCheck] = {}
-        failed: int | None = None
-        stable = self._stable
-        if expected and not any(stable(outputs) for outputs in expected):
-            unstable = ", ".join(sorted(self.baseline.unstable))
-            reason = f"the original gives another result each time: {unstable}"
-            return Check(kind, Verdict.NOT_VERIFIED, bench.engine.name, reason=reason)
-        for sample, (old, new) in enumerate(zip(expected, produced, strict=True)):
-            results = compare(
-                stable(old),
-                stable(new),
-                contract,
-                overrides=overrides,
-                negative_zero=self.settings.negative_zero,
-            )
-            for result in results:
-                measure.merge(worst, result)
-            if failed is None and not all(result.passed for result in results):
-                failed = sample
-        check = Check(kind, Verdict.PASSED, bench.engine.name, outputs=tuple(worst.values()))
-        if failed is None:
-            return check
-        name = name_of(self.baseline.samples[failed])
-        reason = measure.mismatch(kind, worst, failed, name)
-        return replace(check, verdict=Verdict.FAILED, reason=reason, sample=failed)
-
-    def _stable(self, outputs: Outputs) -> Outputs:
-        return {k: v for k, v in outputs.items() if k not in self.baseline.unstable}
+        promise = Promise(
+            contract,
+            overrides=overrides or {},
+            negative_zero=self.settings.negative_zero,
+            kind=kind,
+        )
+        names = [name_of(feeds) for feeds in self.baseline.samples]
+        unstable = self.baseline.unstable
+        check = judge(expected, produced, promise, ignored=unstable, names=names)
+        return on_engine(check, bench.engine.name)
 
     def _raised(
         self,
@@ -172,3 +168,9 @@ class Comparing:
         """
         noise = self.noise.of(bench, again=again) if measure else self.noise.known(bench)
         return self.thresholds.above(limits, noise, self.baseline.unstable, what)
+
+    def moved_to(
+        self, baseline: Baseline, original: Snapshot, labels: Sequence[Outputs] | None
+    ) -> Comparing:
+        """Return the same for another interface; notes go to the same list."""
+        return replace(self, baseline=baseline, original=original, labels=labels)

@@ -1,15 +1,18 @@
 """Which of a pass's rewrites are wrong.
 
 Local scores usually say so with no search: each application is held against the nodes that it
-matched, on recorded values. Where they do not, because a rewrite is in a subgraph, or only
-wrong together with others, the pass is bisected. Either way the answer is put to the test: the
-pass is run without the accused, and must then keep its contract.
+matched, on recorded values. Where they do not, because a rewrite is in a loop or a function,
+or only wrong together with others, the pass is bisected. Either way the answer is put to the
+test: the pass is run without the accused, and must then keep its contract.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+
+import onnx_ir as ir
 
 from onnx_passes.errors import OnnxPassesError
 from onnx_passes.passes.context import Application
@@ -17,12 +20,12 @@ from onnx_passes.pipeline.attempt import Attempt, Attempts, OutOfTime
 from onnx_passes.report.summary import margin
 from onnx_passes.verify.local import LocalScore
 from onnx_passes.verify.result import OutputCheck
+from onnx_passes.verify.score import GAP, first_true
+from onnx_passes.verify.shrink import Case
+from onnx_passes.verify.snapshot import Change
 
 MOST_CULPRITS = 32
 """Number of wrong rewrites of one pass after which no more are looked for."""
-
-GAP = 10.0
-"""How far a fault must stand above the noise to be told from it."""
 
 Scores = Callable[[Sequence[Application], frozenset[str], Attempt], list[LocalScore | None]]
 
@@ -52,20 +55,17 @@ class Search:
         culprits: The rewrites found wrong, in the order in which they were found.
         rest: The pass without them, where that keeps its contract.
         notes: What a reader should know of the search, a sentence each.
-        runs: Number of runs of the pass that it took.
     """
 
     culprits: list[Culprit] = field(default_factory=list)
     rest: Attempt | None = None
     notes: list[str] = field(default_factory=list)
-    runs: int = 0
 
 
 def find_culprits(
     attempts: Attempts,
     failed: Attempt,
     scores: Scores,
-    noise: float = 0.0,
     *,
     bisect: bool = True,
 ) -> Search:
@@ -75,7 +75,6 @@ def find_culprits(
         attempts: Runs the pass.
         failed: What it made with all its rewrites.
         scores: Local scores of rewrites, given those left out, on the sample that failed.
-        noise: Score of what is known to be right.
         bisect: Whether to search where no rewrite is wrong by itself. Where the pass is held
             against the original, the fault may be in an earlier one.
 
@@ -85,7 +84,7 @@ def find_culprits(
     search = Search()
     if failed.applied:
         try:
-            _Hunt(attempts, scores, noise, search, bisect).run(failed)
+            _Hunt(attempts, scores, search, bisect).run(failed)
         except OutOfTime:
             search.notes.append("the time for localising was over: more may be wrong")
         except OnnxPassesError as error:
@@ -98,15 +97,45 @@ def find_culprits(
         for c in search.culprits
         if c.application.key in numbers
     ]
-    search.runs = attempts.runs
     return search
+
+
+def pairs_around(
+    attempts: Attempts, failed: Attempt, search: Search, name: str, steps: tuple[str, ...] = ()
+) -> list[Case]:
+    """Return pairs of models around what is wrong in a pass, those that differ least first.
+
+    Args:
+        attempts: Runs the pass.
+        failed: What it made with all its rewrites.
+        search: What was found in it.
+        name: What to call the pass.
+        steps: The pass, as the pipeline writes it.
+    """
+    before, found = attempts.before.model, [c.application for c in search.culprits]
+    pairs: list[tuple[ir.Model, ir.Model, str]] = []
+    if found and found[0].key in failed.keys:  # else it only applies once others are left out
+        number, count = found[0].number, failed.keys.index(found[0].key) + 1
+        # A pass that does not repeat what it did is shown as a whole.
+        with suppress(Exception):
+            good, bad = (
+                attempts.apply(count=n, expected=failed.keys[:n]).model
+                for n in (count - 1, count)
+            )
+            pairs.append((good, bad, f"what rewrite {number} of {name} changed"))
+            pairs.append((before, bad, f"what {name} changed up to rewrite {number}"))
+    if found and search.rest is not None and search.rest.change is not Change.NONE:
+        numbers = ", ".join(str(application.number) for application in found)
+        what = f"what rewrite {numbers} of {name} changed"
+        pairs.append((search.rest.model, failed.model, what))
+    pairs.append((before, failed.model, f"what {name} changed"))
+    return [Case(old, new, {}, what, steps=steps) for old, new, what in pairs]
 
 
 @dataclass
 class _Hunt:
     attempts: Attempts
     scores: Scores
-    noise: float
     search: Search
     bisect: bool
 
@@ -146,7 +175,7 @@ class _Hunt:
 
     def _without(self, more: Sequence[Culprit]) -> Attempt:
         keys = frozenset(culprit.application.key for culprit in more)
-        return self.attempts.run(skip=self.skip | keys)
+        return self.attempts.apply(skip=self.skip | keys)
 
     def _by_score(self, current: Attempt) -> tuple[list[Culprit], Attempt] | None:
         """Accuse by local scores, the worst first, as few as cure the pass.
@@ -161,24 +190,17 @@ class _Hunt:
         ]
         if not suspects:
             return None
-        if len(suspects) == 1:
-            return suspects, self._without(suspects)
-        if wrong[0].score >= GAP * max(wrong[1].score, self.noise):
-            alone = self._without(suspects[:1])
-            if not alone.fails:
-                return suspects[:1], alone  # the others are far behind
         everything = self._without(suspects)
         if everything.fails:
             return suspects, everything
-        low, high, best = 0, len(suspects), everything
-        while high - low > 1:
-            middle = (low + high) // 2
-            attempt = self._without(suspects[:middle])
-            if attempt.fails:
-                low = middle
-            else:
-                high, best = middle, attempt
-        return self._as_far_off(suspects, high, best)
+        tried = {len(suspects): everything}
+
+        def cures(count: int) -> bool:
+            tried[count] = self._without(suspects[:count])
+            return not tried[count].fails
+
+        fewest = first_true(len(suspects), cures)
+        return self._as_far_off(suspects, fewest, tried[fewest])
 
     def _as_far_off(
         self, suspects: Sequence[Culprit], count: int, best: Attempt
@@ -210,46 +232,38 @@ class _Hunt:
         last = applied[position - 1]
         needed, others = [last], list(applied[: position - 1])
         while others and not self._fail_alone(needed):
-            low, high = 0, len(others)
-            while high - low > 1:
-                middle = (low + high) // 2
-                if self._fail_alone([*others[:middle], *needed]):
-                    high = middle
-                else:
-                    low = middle
-            needed.insert(0, others[high - 1])
-            others = others[: high - 1]
+            place = self._first_needed(others, needed)
+            needed.insert(0, others[place - 1])
+            others = others[: place - 1]
         guilty = [a for a in needed if a is last or self._is_accomplice(a, needed)]
         how = "by bisection" if len(guilty) == 1 else "by bisection, wrong together"
         return [Culprit(application, how) for application in guilty]
 
     def _first_failing(self, current: Attempt) -> tuple[int, Attempt | None, Attempt]:
-        low, high = 0, len(current.applied)
-        good: Attempt | None = None
-        bad = current
-        while high - low > 1:
-            middle = (low + high) // 2
-            attempt = self._prefix(current, middle)
-            if attempt.fails:
-                high, bad = middle, attempt
-            else:
-                low, good = middle, attempt
-        return high, good, bad
+        tried = {len(current.applied): current}
 
-    def _prefix(self, current: Attempt, count: int) -> Attempt:
-        attempt = self.attempts.run(skip=self.skip, count=count)
-        if attempt.keys != current.keys[:count]:
-            raise OnnxPassesError("the pass does not repeat its rewrites")
-        return attempt
+        def fails(count: int) -> bool:
+            keys = current.keys[:count]
+            tried[count] = self.attempts.apply(skip=self.skip, count=count, expected=keys)
+            return tried[count].fails
+
+        first = first_true(len(current.applied), fails)
+        return first, tried.get(first - 1), tried[first]
+
+    def _first_needed(
+        self, others: Sequence[Application], needed: Sequence[Application]
+    ) -> int:
+        """Return how many of the others some rewrites need to fail."""
+        return first_true(len(others), lambda n: self._fail_alone([*others[:n], *needed]))
 
     def _fail_alone(self, applications: Sequence[Application]) -> bool:
         keys = frozenset(application.key for application in applications)
-        return self.attempts.run(skip=self.skip, only=keys).fails
+        return self.attempts.apply(skip=self.skip, only=keys).fails
 
     def _is_accomplice(self, one: Application, needed: Sequence[Application]) -> bool:
         """Whether one is at fault itself, and does not just make room for the others."""
         rest = {application.key for application in needed if application is not one}
-        attempt = self.attempts.run(skip=self.skip, only=frozenset(rest))
+        attempt = self.attempts.apply(skip=self.skip, only=frozenset(rest))
         return rest <= set(attempt.keys) and not attempt.fails
 
 

@@ -1,4 +1,4 @@
-"""The gate after every pass: structure, interface, then numbers on every engine."""
+"""The gate after every pass: structure, interface, then evidence for each application."""
 
 from __future__ import annotations
 
@@ -10,20 +10,30 @@ from typing import Any
 import onnx_ir as ir
 
 from onnx_passes.config.sections import OutputTolerance, Verify
-from onnx_passes.contracts import Contract, Equality, Tolerance
+from onnx_passes.contracts import Contract, Equality, Metric, Tolerance
 from onnx_passes.errors import EngineError, ReferenceDataError
+from onnx_passes.graph.walk import all_nodes
+from onnx_passes.ops.randomness import may_draw
 from onnx_passes.passes.base import Pass
+from onnx_passes.passes.context import Application
 from onnx_passes.pipeline.baseline import Baseline, Bench
+from onnx_passes.pipeline.budget import Budget
 from onnx_passes.pipeline.comparing import Comparing
-from onnx_passes.pipeline.following import follow_interface
+from onnx_passes.pipeline.interfaces import follow_interface, translate
 from onnx_passes.pipeline.levels import Levels
 from onnx_passes.pipeline.noise import Noise
-from onnx_passes.pipeline.regional import Regional
-from onnx_passes.pipeline.translated import Untranslated, translate
+from onnx_passes.pipeline.recorder import Recorded, Recorder
+from onnx_passes.pipeline.regional import BY_STRUCTURE, Regional, RegionCheck
+from onnx_passes.pipeline.sight import can_see
+from onnx_passes.pipeline.state import Checked, Known, State
 from onnx_passes.runtime.base import Outputs
+from onnx_passes.verify.annotations import find_wrong_annotations
+from onnx_passes.verify.evidence import Evidence, Kind
 from onnx_passes.verify.interface import Interface, compare_interfaces, interface_of
+from onnx_passes.verify.isomorphic import compute_alike
+from onnx_passes.verify.recording import inlined
 from onnx_passes.verify.region import changed_region
-from onnx_passes.verify.result import Check, Verdict
+from onnx_passes.verify.result import ENGINE, Check, Verdict
 from onnx_passes.verify.snapshot import Change, Snapshot
 from onnx_passes.verify.structure import check_structure
 
@@ -36,6 +46,26 @@ class _Step:
     before: ir.Model
     model: ir.Model
     override: OutputTolerance | None
+    applied: Sequence[Application]
+    translated: bool = False
+
+    @property
+    def promises(self) -> list[Contract]:
+        """The contracts that values inside the model can keep."""
+        return [c for c in self.pass_.contracts() if not isinstance(c, Metric)]
+
+
+@dataclass(frozen=True)
+class _Found:
+    """What one engine says of a pass."""
+
+    checks: list[Check]
+    evidence: list[Evidence]
+    known: Known
+
+    @property
+    def failed(self) -> bool:
+        return any(check.verdict is Verdict.FAILED for check in self.checks)
 
 
 @dataclass
@@ -44,45 +74,55 @@ class Gate:
 
     Attributes:
         settings: The section ``verify`` of the pipeline.
-        baseline: The original on every engine.
-        first: The original model, as it is called at first.
-        labels: Expected outputs or labels of each sample, where the user gave them.
+        state: What is known of the model that was accepted last. Whoever keeps a pass assigns
+            the state that :meth:`check` gave.
         faults: What was wrong with the structure of the model before the first pass.
         levels: The engines that compile.
     """
 
     settings: Verify
-    baseline: Baseline
-    first: Snapshot
-    labels: Sequence[Outputs] | None = None
+    state: State
     faults: frozenset[str] = frozenset()
     levels: Levels = field(default_factory=Levels)
-    # By the place of the engine: outputs of the model checked last, and values inside.
-    _pending: dict[int, list[Outputs]] = field(default_factory=dict)
-    _regions: dict[int, Regional] = field(default_factory=dict)
-    # What the model checked last differs in, and whether any accepted one computes something
-    # else than the original.
-    _change: Change = Change.NONE
-    _moved: bool = False
-    # Where the gate goes back to if a pass that changed the interface is not kept.
-    _untranslated: Untranslated | None = None
+    _recorders: dict[int, Recorder] = field(default_factory=dict)
 
-    def __post_init__(self) -> None:
-        """Put the limits together."""
-        self.comparing = Comparing(self.settings, self.baseline, self.first, self.labels)
-        self.spending = self.comparing.spending
-        self.levels.comparing = self.comparing
-        self.baseline.ahead &= self.original.weight_bytes <= self.settings.memory_limit
+    @classmethod
+    def begin(
+        cls,
+        settings: Verify,
+        baseline: Baseline,
+        original: Snapshot,
+        labels: Sequence[Outputs] | None = None,
+        faults: frozenset[str] = frozenset(),
+        levels: Levels | None = None,
+    ) -> Gate:
+        """Return the gate of a run whose original has not been touched yet."""
+        comparing = Comparing(settings, baseline, original, labels)
+        baseline.ahead &= original.weight_bytes <= settings.memory_limit
+        levels = levels or Levels()
+        levels.comparing = comparing
+        state = State(comparing, tuple(Known() for _ in baseline.benches))
+        return cls(settings, state, faults, levels)
+
+    @property
+    def baseline(self) -> Baseline:
+        """The original on every engine."""
+        return self.state.baseline
 
     @property
     def original(self) -> Snapshot:
         """The original, as it is called through the interface that passes gave the model."""
-        return self.comparing.original
+        return self.state.original
+
+    @property
+    def labels(self) -> Sequence[Outputs] | None:
+        """Expected outputs or labels of each sample, where the user gave them."""
+        return self.state.labels
 
     @property
     def noise(self) -> Noise:
         """The engines' own spread."""
-        return self.comparing.noise
+        return self.state.comparing.noise
 
     def check(
         self,
@@ -91,174 +131,311 @@ class Gate:
         model: ir.Model,
         change: Change,
         override: OutputTolerance | None = None,
-    ) -> list[Check]:
+        applied: Sequence[Application] = (),
+    ) -> Checked:
         """Put all questions that a pass must answer, the cheapest first.
 
-        Numbers are only compared where the structure is sound.
-        """
-        self._untranslate()
-        self._pending.clear()
-        self._change = change
-        old = interface_of(before.model)
-        promises = any(isinstance(c, Equality | Tolerance) for c in pass_.contracts())
-        self.spending.begin(charged=promises)
-        checks = [self.structure(model), self.interface(pass_, old, interface_of(model))]
-        if any(check.verdict is Verdict.FAILED for check in checks):
-            return checks
-        changed = bool(pass_.interface_changes) and interface_of(model) != old
-        if change is Change.NAMES and not changed:
-            if self._regions and not _named_as(before.model, model):
-                self._regions.clear()
-            reason = "only names, order or metadata changed: the canonical hash is the same"
-            return [*checks, Check("equality", Verdict.PASSED, reason=reason)]
-        if changed:
-            mapped = pass_.interface_map(before.model)
-            if mapped is None:
-                follow_interface(self.comparing, before.model, model)
-            else:
-                self._untranslated = translate(self.comparing, mapped, before.model)
-            self._regions.clear()
-            self.spending.begin(charged=False)
-        if sum(bench.when == "each" for bench in self.baseline.benches) > 1:
-            self._ready("each")  # one engine may leave out samples that others would record
-        step = _Step(pass_, before.model, model, override)
-        for index, bench in enumerate(self.baseline.benches):
-            if bench.when == "each":
-                checks += self._numbers(index, bench, step)
-        return [*checks, *self.levels.check(before.model, model, "each")]
+        Numbers are only compared where the structure is sound. Nothing is kept: that is done
+        by assigning ``state``.
 
-    def _numbers(self, index: int, bench: Bench, step: _Step) -> list[Check]:
-        found = None
-        if self._untranslated is None:  # else the model before takes other samples
-            found = self._regional(index, bench, step)
-        if found is not None and not self._is_in_doubt(bench, found):
+        Args:
+            pass_: The pass.
+            before: The model before it.
+            model: The model that it made.
+            change: How the two differ.
+            override: Tolerances of this use of the pass.
+            applied: The rewrites that it recorded.
+        """
+        state = self.state
+        if state.at_origin:
+            state = replace(state, origin=before, at_origin=False)
+        old, new = interface_of(before.model), interface_of(model)
+        checks = [self.structure(model), self.interface(pass_, old, new)]
+        if any(check.verdict is Verdict.FAILED for check in checks):
+            return Checked(checks, [], _distrusted(state, checks))
+        called = bool(pass_.interface_changes) and new != old
+        step = _Step(pass_, before.model, model, override, applied)
+        if change is Change.NAMES and not called and compute_alike(before.model, model):
+            return self._renamed(state, step, checks)
+        charged = bool(step.promises)
+        if called:
+            mapped = pass_.interface_map(before.model)
+            charged = False
+            if mapped is None:
+                state = follow_interface(state, before.model, model)
+            else:
+                state = translate(state, mapped, before.model)
+                step = replace(step, translated=True)
+        if sum(bench.when == "each" for bench in state.baseline.benches) > 1:
+            state.baseline.ready("each")  # one may leave out samples that others would record
+        if _draws(before.model) != _draws(model):
+            state.baseline.distrust_random(before.model, model)
+        evidence: list[Evidence] = []
+        for index, bench in enumerate(state.baseline.benches):
+            if bench.when == "each":
+                found = self._numbers(index, bench, state, step)
+                checks += found.checks
+                evidence = evidence or found.evidence
+                state = state.knowing(index, found.known)
+        checks += self.levels.check(before.model, model, "each")
+        if change is Change.ANNOTATIONS and not called:
+            checks.append(self._annotations(state, before.model, model))
+        return self._concluded(state, step, checks, evidence, change, charged=charged)
+
+    def _renamed(self, state: State, step: _Step, checks: list[Check]) -> Checked:
+        """Say that only names, order or metadata changed, so that nothing has to be run."""
+        region = changed_region(step.before, step.model)
+        if region is None or region.nodes:
+            state = state.without_recordings()  # values have other names
+        reason = "only names, order or metadata changed: nothing was run"
+        numbers = tuple(application.number for application in step.applied)
+        evidence = [Evidence(step.pass_.name, Kind.PROVED, numbers, reason=BY_STRUCTURE)]
+        found = Check("equality", Verdict.PASSED, scope="structure", reason=reason)
+        return Checked([*checks, found], evidence, state)
+
+    def _concluded(
+        self,
+        state: State,
+        step: _Step,
+        checks: list[Check],
+        evidence: list[Evidence],
+        change: Change,
+        *,
+        charged: bool,
+    ) -> Checked:
+        """Return what follows, with the state in which the model is the accepted one."""
+        if any(check.verdict is Verdict.FAILED for check in checks):
+            return Checked(checks, evidence, _distrusted(state, checks))
+        spent = {check.engine: check.budget for check in checks}
+        known = tuple(
+            replace(
+                k, budget=k.budget.charged(spent.get(b.engine.name, ()), moved=not charged)
+            )
+            for b, k in state.pairs()
+        )
+        moves = change is Change.COMPUTATION
+        if moves and not state.moved:
+            state.baseline.begin("end")  # now the end is going to ask
+        by_metric = any(isinstance(c, Metric) for c in step.pass_.contracts())
+        measured = by_metric and any(check.metrics for check in checks)
+        state = replace(
+            state,
+            known=known,
+            moved=state.moved or moves,
+            at_origin=measured and not step.promises,
+        )
+        return Checked(checks, evidence, state)
+
+    def _numbers(self, index: int, bench: Bench, state: State, step: _Step) -> _Found:
+        found = self._regional(index, bench, state, step)
+        if found is not None and not self._is_in_doubt(state, bench, found.checks):
             return found
-        found = self._whole(index, bench, step)
-        if self._is_in_doubt(bench, found):
-            return self._whole(index, bench, step)
-        region = self._regions.get(index)
-        if region is not None and region.differed and found[0].verdict is Verdict.PASSED:
-            reason = f"the outputs are equal, and values inside are not: {region.differed}"
-            return [replace(found[0], reason=reason), *found[1:]]
+        found = self._whole(index, bench, state, step)
+        if self._is_in_doubt(state, bench, found.checks):
+            return self._whole(index, bench, state, step)
         return found
 
-    def _is_in_doubt(self, bench: Bench, found: Sequence[Check]) -> bool:
+    def _is_in_doubt(self, state: State, bench: Bench, found: Sequence[Check]) -> bool:
         """Whether checks failed, and the original turns out not to repeat itself."""
         if all(check.verdict is not Verdict.FAILED for check in found):
             return False
         try:
-            doubted = self.baseline.doubt(bench)
+            return state.baseline.doubt(bench)
         except EngineError:
             return False
-        if doubted:
-            self._regions.clear()
-        return doubted
 
-    def _regional(self, index: int, bench: Bench, step: _Step) -> list[Check] | None:
+    def _recorder(self, bench: Bench) -> Recorder:
+        return self._recorders.setdefault(
+            id(bench), Recorder(bench, self.settings.memory_limit)
+        )
+
+    def _regional(self, index: int, bench: Bench, state: State, step: _Step) -> _Found | None:
         """Check the region that changed, where that is enough and asked for."""
-        contracts = step.pass_.contracts()
-        promises = [c for c in contracts if isinstance(c, Equality | Tolerance)]
-        tolerant = any(isinstance(c, Tolerance) for c in promises)
+        comparing, contracts = state.comparing, step.pass_.contracts()
         if (
             self.settings.scope == "model"
-            or (self.comparing.truth.wanted and tolerant)
-            or not promises
-            or len(promises) < len(contracts)
-            or not self.baseline.deterministic
-            or not self.baseline.samples
+            or step.translated
+            or not step.promises
+            or not state.baseline.samples
         ):
             return None
-        if tolerant:
-            self.baseline.begin("end")  # which tells the noise
-        region = self._regions.setdefault(index, Regional(self.settings.memory_limit))
-        found = region.check(
-            bench,
-            self.baseline,
+        if any(isinstance(c, Tolerance) for c in step.promises):
+            state.baseline.begin("end")  # which tells the noise
+        check = RegionCheck(
+            self._recorder(bench),
+            state.baseline,
             step.before,
             step.model,
-            promises,
-            lambda contract: self.comparing.thresholds.step(contract, step.override),
-            untouched=not self._moved,
+            step.applied,
+            [comparing.inside(c, step.override) for c in step.promises],
+            untouched=not state.moved,
         )
-        if not region.moved or found is None:
-            return found
-        if any(check.verdict is Verdict.FAILED for check in found):
-            return found
-        start = time.perf_counter()
-        drift = self._follow(index, bench, region, step)
-        return [*found, replace(drift, seconds=time.perf_counter() - start)]
+        region = check.run(state.of(index).recorded)
+        if region is None:
+            return None
+        known = replace(state.of(index), recorded=region.recorded)
+        if region.failed:
+            growth = comparing.truth.wanted and not any(
+                isinstance(c, Equality) for c in step.promises
+            )
+            return None if growth else _Found(region.checks, region.evidence, known)
+        if not region.moved and len(step.promises) == len(contracts):
+            return _Found(region.checks, region.evidence, known)
+        return self._follow(index, bench, state, step, region)
 
-    def _follow(self, index: int, bench: Bench, region: Regional, step: _Step) -> Check:
+    def _follow(
+        self, index: int, bench: Bench, state: State, step: _Step, region: Regional
+    ) -> _Found:
         """Find out what became of the outputs, where inner values are not what they were."""
-        self._ready(bench.when)
+        start = time.perf_counter()
+        known = replace(state.of(index), recorded=region.recorded)
+        state.baseline.ready(bench.when)
         try:
-            self._refresh(bench, step.before)
-            produced = region.follow(bench, step.model, self.baseline)
+            accepted, budget = self._accepted(index, bench, state, step)
+            produced = region.outputs
+            if produced is None and bench.node_by_node:
+                again = self._run_recorded(bench, state, step)
+                if again is not None:
+                    produced = again[1]
+                    known = replace(known, recorded=again[0])
+            if produced is None:
+                produced = bench.run(step.model, state.baseline.samples)
         except EngineError as error:
-            return _does_not_run("drift", bench, error)
-        self._pending[index] = produced
-        return self.comparing.spend(bench, produced)
+            kind = "drift" if not region.differs else "equality"
+            failed = _does_not_run(kind, bench, error)
+            return _Found([*region.checks, failed], region.evidence, known)
+        known = replace(known, accepted=produced, budget=budget)
+        checks, evidence = list(region.checks), region.evidence
+        for contract in step.pass_.contracts():
+            if isinstance(contract, Tolerance) and not state.comparing.truth.wanted:
+                checks.append(state.comparing.spend(bench, accepted, produced, budget))
+            else:
+                checks += state.comparing.contract(
+                    bench, accepted, produced, contract, step.override, budget
+                )
+        if region.differs is not None:
+            evidence = self._outputs_only(bench, state, step, region.differs)
+        at = len(region.checks)
+        if len(checks) > at:
+            checks[at] = replace(checks[at], seconds=time.perf_counter() - start)
+        return _Found(checks, evidence, known)
 
-    def _refresh(self, bench: Bench, before: ir.Model) -> None:
-        """Run the model before, where what it gives is not known.
+    def _run_recorded(
+        self, bench: Bench, state: State, step: _Step
+    ) -> tuple[Recorded, list[Outputs]] | None:
+        """Run the model with its values inside, which are known from then on."""
+        try:
+            recorded, outputs = self._recorder(bench).run(
+                inlined(step.model), state.baseline.samples
+            )
+        except EngineError:
+            return None
+        bench.learn(step.model, state.baseline.samples, outputs)
+        return recorded, outputs
+
+    def _accepted(
+        self, index: int, bench: Bench, state: State, step: _Step
+    ) -> tuple[list[Outputs], Budget]:
+        """Return the outputs of the model before, and the budget as it is measured from there.
 
         Raises:
-            EngineError: It does not run.
+            EngineError: The model before does not run.
         """
-        if bench.stale and self.spending.unsure(bench):
-            bench.refresh(before, self.baseline.samples)
-        self.spending.sure(bench)
+        known = state.of(index)
+        accepted = known.accepted
+        if accepted is None:
+            accepted = bench.run(step.before, state.baseline.samples)
+        return accepted, known.budget.measured_from(accepted)
 
-    def _whole(self, index: int, bench: Bench, step: _Step) -> list[Check]:
+    def _whole(self, index: int, bench: Bench, state: State, step: _Step) -> _Found:
         """Check the whole model, against a run of the one before where that is missing."""
-        if index in self._regions:
-            self._regions[index].forget()
-        self._ready(bench.when)
-        contracts = step.pass_.contracts()
-        kind = _kind(contracts)
-        if bench.stale:
-            try:
-                bench.refresh(step.before, self.baseline.samples)
-            except EngineError as error:
-                # A warning was its price; this pass is not to blame.
-                reason = f"the model before the pass does not run: {error.message}"
-                return [Check(kind, Verdict.NOT_VERIFIED, bench.engine.name, reason=reason)]
-        self.spending.sure(bench)
+        state.baseline.ready(bench.when)
+        contracts, samples = step.pass_.contracts(), state.baseline.samples
+        kind = str(contracts[0]).partition("(")[0] if contracts else "none"
+        known = replace(state.of(index), recorded=None, accepted=None)
+        name, numbers = bench.engine.name, tuple(a.number for a in step.applied)
+        what = ", ".join(dict.fromkeys(a.rule for a in step.applied)) or step.pass_.name
+
+        def unknown(reason: str) -> _Found:
+            check = Check(kind, Verdict.NOT_VERIFIED, name, reason=reason)
+            nothing = Evidence(what, Kind.NOTHING, numbers, reason=reason)
+            return _Found([check], [nothing], known)
+
+        if not samples:
+            return unknown("there are no reference samples")
+        try:
+            accepted, budget = self._accepted(index, bench, state, step)
+        except EngineError as error:
+            # A warning was its price; this pass is not to blame.
+            return unknown(f"the model before the pass does not run: {error.message}")
         start = time.perf_counter()
-        found = self._produce(index, bench, step.model, kind)
-        if found is not None:
-            return [found]
+        try:
+            produced = bench.run(step.model, samples)
+        except EngineError as error:
+            failed = replace(
+                _does_not_run(kind, bench, error), seconds=time.perf_counter() - start
+            )
+            return _Found([failed], [], known)
         checks = [
             check
             for contract in contracts
-            for check in self.comparing.contract(
-                bench, self._pending[index], contract, step.override
+            for check in state.comparing.contract(
+                bench, accepted, produced, contract, step.override, budget
             )
         ]
         if not contracts:
             reason = "the pass declares no contract"
-            checks = [Check("none", Verdict.NOT_VERIFIED, bench.engine.name, reason=reason)]
-        return [replace(checks[0], seconds=time.perf_counter() - start), *checks[1:]]
+            checks = [Check("none", Verdict.NOT_VERIFIED, name, reason=reason)]
+        checks[0] = replace(checks[0], seconds=time.perf_counter() - start)
+        known = replace(known, accepted=produced, budget=budget)
+        found = _Found(checks, [], known)
+        if found.failed or any(c.verdict is Verdict.NOT_VERIFIED for c in checks):
+            return found
+        why = "values inside could not be compared"
+        return replace(found, evidence=self._outputs_only(bench, state, step, why))
 
-    def _produce(self, index: int, bench: Bench, model: ir.Model, kind: str) -> Check | None:
-        """Run a model, for its outputs to be compared; a check says why there are none."""
-        if not self.baseline.samples:
-            reason = "there are no reference samples"
-            return Check(kind, Verdict.NOT_VERIFIED, bench.engine.name, reason=reason)
+    def _outputs_only(
+        self, bench: Bench, state: State, step: _Step, why: str
+    ) -> list[Evidence]:
+        """Ask whether the outputs, which are all that vouches for a change, can see it."""
+        numbers = tuple(a.number for a in step.applied)
+        what = ", ".join(dict.fromkeys(a.rule for a in step.applied)) or step.pass_.name
+        sees = None
+        if not step.translated:
+            sample = state.baseline.samples[0]
+            sees = can_see(
+                bench.engine, step.before, step.model, sample, state.baseline.unstable
+            )
+        kind = Kind.BLIND if sees is False else Kind.OUTPUTS_ONLY
+        told = {
+            True: "the outputs agree, and can see the change",
+            False: "the outputs agree, and cannot see the change",
+            None: "the outputs agree; whether they can see the change was not asked",
+        }[sees]
+        return [Evidence(what, kind, numbers, reason=f"{told} ({why})")]
+
+    def _annotations(self, state: State, before: ir.Model, model: ir.Model) -> Check:
+        """Hold the types and shapes that a pass noted against the values that were seen."""
         start = time.perf_counter()
-        try:
-            self._pending[index] = bench.run(model, self.baseline.samples)
-        except EngineError as error:
-            failed = _does_not_run(kind, bench, error)
-            return replace(failed, seconds=time.perf_counter() - start)
-        return None
-
-    def _ready(self, *moments: str) -> None:
-        """Run the original on the engines of some moments, where that was not done."""
-        count = len(self.baseline.samples)
-        self.baseline.ready(*moments)
-        if len(self.baseline.samples) < count:
-            self._regions.clear()  # they have recorded the samples that are left out
+        index = next(
+            (i for i, b in enumerate(state.baseline.benches) if b.when == "each"), None
+        )
+        recorded = None if index is None else state.of(index).recorded
+        if index is not None and recorded is None and state.baseline.samples:
+            recorder = self._recorder(state.baseline.benches[index])
+            recorded = recorder.obtain(
+                None, model, state.baseline, frozenset(), untouched=not state.moved
+            )
+        wrong = (
+            [] if recorded is None else find_wrong_annotations(before, model, recorded.samples)
+        )
+        verdict = Verdict.FAILED if wrong else Verdict.PASSED
+        reason = "; ".join(wrong[:3]) or None
+        if recorded is None:
+            reason = "types and shapes were not held against values: none were recorded"
+        return Check(
+            "annotations", verdict, reason=reason, seconds=time.perf_counter() - start
+        )
 
     def structure(self, model: ir.Model) -> Check:
         """Ask whether the model is valid, apart from what was wrong with it before."""
@@ -277,82 +454,54 @@ class Gate:
         verdict = Verdict.FAILED if changes else Verdict.PASSED
         return Check("interface", verdict, reason="; ".join(changes) or None)
 
-    def _untranslate(self) -> None:
-        """Go back to the old interface where the pass that changed it was not kept."""
-        if self._untranslated is not None:
-            self._untranslated.restore(self.comparing)
-            self._untranslated = None
-
-    def accept(self) -> None:
-        """Make the model checked last the one that the next pass is held against."""
-        self._untranslated = None
-        for region in self._regions.values():
-            region.accept()
-        for index, bench in enumerate(self.baseline.benches):
-            if index in self._pending:
-                bench.accepted, bench.stale = self._pending[index], False
-            elif bench.when == "each" and self._change is Change.COMPUTATION:
-                bench.stale = True
-        if self._change is Change.COMPUTATION and not self._moved:
-            self._moved = True
-            self.baseline.begin("end")  # now the end is going to ask
-        self._pending.clear()
-        self.spending.accept(self.baseline.benches)
-
-    def distrust(self, checks: Sequence[Check] = ()) -> None:
-        """Take a model that failed for the one that the next pass is held against.
-
-        Args:
-            checks: Its checks. What it spent of error budgets stays spent; a failure of
-                another kind is not charged to the passes that follow.
-        """
-        self._untranslated = None
-        self.spending.distrust(self.baseline.benches, checks)
-        self._pending.clear()
-        self._regions.clear()
-        self._moved = True
-        for bench in self.baseline.benches:
-            bench.stale = True
-
     def against_original(self, model: ir.Model, moments: Sequence[str]) -> list[Check]:
         """Hold a whole model against the original, on the engines of the given moments.
 
         Nothing is run where every pass left alone what is computed.
         """
-        self._untranslate()
-        places = [i for i, b in enumerate(self.baseline.benches) if b.when in moments]
-        if not self._moved:
+        state = self.state
+        asked = [b for b in state.baseline.benches if b.when in moments]
+        if not state.moved:
             reason = "not run: no pass changed what is computed"
-            names = [self.baseline.benches[index].engine.name for index in places]
+            names = [bench.engine.name for bench in asked]
             return [Check("drift", Verdict.UNCHANGED, name, reason=reason) for name in names]
-        self._ready(*moments)
-        asked = [(i, b) for i, b in enumerate(self.baseline.benches) if b.when in moments]
-        for _, bench in asked[1:] if self.baseline.ahead else ():
-            bench.begin(model, self.baseline.samples)
+        state.baseline.ready(*moments)
+        asked = [b for b in state.baseline.benches if b.when in moments]
+        for bench in asked[1:] if state.baseline.ahead else ():
+            bench.begin(model, state.baseline.samples)
         checks: list[Check] = []
-        for index, bench in asked:
-            found = self._end(index, bench, model)
-            again = self._is_in_doubt(bench, found)
-            checks += self._end(index, bench, model) if again else found
-        return checks
+        for bench in asked:
+            found = self._end(bench, state, model)
+            again = self._is_in_doubt(state, bench, found)
+            checks += self._end(bench, state, model) if again else found
+        return _told_apart(checks, {b.engine.name for b in asked if b.node_by_node})
 
-    def _end(self, index: int, bench: Bench, model: ir.Model) -> list[Check]:
+    def _end(self, bench: Bench, state: State, model: ir.Model) -> list[Check]:
+        name, samples = bench.engine.name, state.baseline.samples
+        if not samples:
+            reason = "there are no reference samples"
+            return [Check("equality", Verdict.NOT_VERIFIED, name, reason=reason)]
         start = time.perf_counter()
-        missing = self._produce(index, bench, model, "equality")
-        if missing is not None:
-            return [missing]
+        try:
+            produced = bench.run(model, samples)
+            origin = None
+            if state.at_origin:
+                origin = produced
+            elif state.origin is not None:
+                origin = bench.run(state.origin.model, samples)
+        except EngineError as error:
+            failed = _does_not_run("equality", bench, error)
+            return [replace(failed, seconds=time.perf_counter() - start)]
         seconds = time.perf_counter() - start
-        checks = self.comparing.end(bench, self._pending[index])
-        return [
-            replace(check, seconds=check.seconds + (seconds if check is checks[0] else 0.0))
-            for check in checks
-        ]
+        checks = state.comparing.end(bench, origin, produced)
+        checks[0] = replace(checks[0], seconds=checks[0].seconds + seconds)
+        return checks
 
     def local_limit(
         self, kind: str, contracts: Sequence[Contract], override: OutputTolerance | None
     ) -> tuple[Equality | Tolerance, dict[str, Tolerance]]:
         """Return what inner values are held to where a check of some kind failed."""
-        return self.comparing.thresholds.local(kind, contracts, override)
+        return self.state.comparing.thresholds.local(kind, contracts, override)
 
     def check_original(self) -> None:
         """Ask whether the original itself keeps the metrics' ranges.
@@ -361,9 +510,9 @@ class Gate:
             ReferenceDataError: It does not, so that no pass could.
         """
         if self.settings.metrics:
-            self._ready("each", "checkpoint", "end")
+            self.baseline.ready("each", "checkpoint", "end")
         for bench in self.baseline.benches:
-            for check in self.comparing.metrics(bench, bench.original, ()):
+            for check in self.state.comparing.metrics(bench, bench.original, ()):
                 for metric in check.metrics:
                     if not metric.passed:
                         raise ReferenceDataError(
@@ -383,32 +532,69 @@ class Gate:
         Raises:
             ConfigError: One does not.
         """
-        thresholds = self.comparing.thresholds
+        thresholds = self.state.comparing.thresholds
         if not (thresholds.given or steps) or not self.baseline.samples:
             return
-        self._ready("each", "checkpoint", "end")
+        self.baseline.ready("each", "checkpoint", "end")
         for bench in list(self.baseline.benches):
             if bench.ran:
-                noise = self.noise.of(bench)
-                thresholds.refuse(noise, self.baseline.unstable, steps)
+                thresholds.refuse(self.noise.of(bench), self.baseline.unstable, steps)
 
     def remember(self) -> dict[str, Any]:
         """Return what was spent of error budgets, as JSON has it."""
-        return self.spending.remember()
+        return {bench.key: known.budget.remember() for bench, known in self.state.pairs()}
 
     def recall(self, remembered: dict[str, Any]) -> None:
-        """Take it for what was spent by the passes so far."""
-        self.spending.recall(remembered)
+        """Go on from a model that another run accepted, and what was spent by then."""
+        known = tuple(
+            Known(budget=Budget.recall(remembered[b.key]) if b.key in remembered else Budget())
+            for b in self.baseline.benches
+        )
+        self.state = replace(self.state, known=known, moved=True)
 
 
-def _named_as(before: ir.Model, model: ir.Model) -> bool:
-    """Whether each value has the name that it had."""
-    region = changed_region(before, model)
-    return region is not None and not region.nodes
+def _distrusted(state: State, checks: Sequence[Check]) -> State:
+    """Return the state in which a model that failed is gone on with.
+
+    What it spent of error budgets stays spent; a failure of another kind is not charged to the
+    passes that follow.
+    """
+    charged = {check.engine: check.budget for check in checks if check.budget}
+    known = tuple(
+        Known(
+            budget=k.budget.charged(
+                charged.get(b.engine.name, ()), moved=b.engine.name not in charged
+            )
+        )
+        for b, k in state.pairs()
+    )
+    return replace(state, known=known, moved=True)
 
 
-def _kind(contracts: Sequence[Contract]) -> str:
-    return str(contracts[0]).partition("(")[0] if contracts else "none"
+def _told_apart(checks: list[Check], plain: set[str]) -> list[Check]:
+    """Tell what an engine does to the result from what the result computes.
+
+    Where engines that run each node as it is written agree with the original, another one
+    that does not has changed the result itself.
+    """
+    agreed = [c for c in checks if c.engine in plain and c.kind not in ("metric",)]
+    if not agreed or any(c.verdict is not Verdict.PASSED for c in agreed):
+        return checks
+    return [
+        replace(c, kind=ENGINE)
+        if c.verdict is Verdict.FAILED and c.engine not in plain and not c.metrics
+        else c
+        for c in checks
+    ]
+
+
+def _draws(model: ir.Model) -> frozenset[tuple[str, str]]:
+    """Return the random nodes of a model, by operator and the value that gives their seed."""
+    return frozenset(
+        (node.op_type, str(node.outputs[0].name))
+        for node in all_nodes(model)
+        if may_draw(node) and node.op_type != "Dropout"
+    )
 
 
 def _does_not_run(kind: str, bench: Bench, error: EngineError) -> Check:

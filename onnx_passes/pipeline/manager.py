@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -32,7 +32,6 @@ from onnx_passes.pipeline.failing import FailedCheck
 from onnx_passes.pipeline.gate import Gate
 from onnx_passes.pipeline.idle import Idle
 from onnx_passes.pipeline.instruments import Instrument
-from onnx_passes.pipeline.progress import Progress
 from onnx_passes.pipeline.summary import rewrite_summary
 from onnx_passes.pipeline.waiving import waive_failure
 from onnx_passes.report.model import PassReport, RunReport
@@ -60,7 +59,7 @@ class PassManager:
         gate: What checks; None where verification is off.
         instruments: Who looks on.
         rewrites: Budget and record of rewrites over the whole run.
-        progress: What was done so far, in an earlier run or in this one.
+        after_step: Called after each step at top level that did not stop the run.
     """
 
     model: ir.Model
@@ -70,15 +69,11 @@ class PassManager:
     gate: Gate | None = None
     instruments: Sequence[Instrument] = ()
     rewrites: Rewrites = field(default_factory=Rewrites)
-    progress: Progress = field(default_factory=Progress)
+    after_step: Callable[[], object] | None = None
 
     def __post_init__(self) -> None:
         self.plain = self.config.plain()
         self.file_bytes = ungrown_bytes(self.model)
-        self.reset()
-
-    def reset(self) -> None:
-        """Forget what passes have left for each other."""
         self.state: dict[str, Any] = {"counter": 0, "history": []}
         self.context = PassContext(rewrites=self.rewrites, file_bytes=self.file_bytes)
         self.valid: set[str] = set()
@@ -93,6 +88,8 @@ class PassManager:
         """
         for step in steps:
             self._step(step, "")
+            if self.after_step is not None:
+                self.after_step()
 
     def _step(self, step: ResolvedStep, group: str) -> None:
         match step:
@@ -111,12 +108,12 @@ class PassManager:
             for inner in step.steps:
                 self._step(inner, path)
             return
-        seen = {self.progress.round(self, step.name, path)}
+        seen = {self.snapshot.hash}
         for turn in range(1, step.limit + 1):
             first = len(self.report.passes)
             for inner in step.steps:
                 self._step(inner, f"{path}#{turn}")
-            now = self.progress.round(self, step.name, f"{path}#{turn}")
+            now = self.snapshot.hash
             if now in seen:
                 return
             seen.add(now)
@@ -140,23 +137,16 @@ class PassManager:
             for p in composed.passes()
         )
         repeat: Repeat = "fixpoint" if composed.__exhaustive__ else "once"
-        self.progress.composing += 1
         self._group(GroupStep(step.text, steps, repeat, MAX_ROUNDS, step.where), group)
-        self.progress.composing -= 1
-        if self.progress.replay(self, "whole", step, group) is None:
-            report = self._new_report(composed, step, group, before)
-            kept = self._judge(composed, step, report, before)
-            self.progress.note(self, "whole", step, group, report, kept)
+        report = self._new_report(composed, step, group, before)
+        self._judge(composed, step, report, before)
 
     def _checkpoint(self, step: CheckpointStep, group: str) -> None:
-        if self.progress.replay(self, "checkpoint", step, group) is not None:
-            return
         report = PassReport(len(self.report.passes), step.name, "drift", group=group)
         _measure(report, self.snapshot)
         self.report.passes.append(report)
         if self.gate is not None:
             self._hold_against_original(self.gate, step, report)
-        self.progress.note(self, "checkpoint", step, group, report)
 
     def trace(self, checks: Sequence[Check], name: str, error: str) -> Traced:
         """Find out what took the model too far from the original.
@@ -225,16 +215,6 @@ class PassManager:
 
     def _pass(self, step: PassStep, group: str) -> bool:
         """Run one pass, and return whether the model is another one afterwards."""
-        if (event := self.progress.replay(self, "pass", step, group)) is not None:
-            return event.kept
-        known, place = dict(self.context.analyses), len(self.report.passes)
-        kept = self._run_pass(step, group)
-        stored = [k for k, v in self.context.analyses.items() if known.get(k, self) is not v]
-        report = self.report.passes[place]
-        self.progress.note(self, "pass", step, group, report, kept, stored)
-        return kept
-
-    def _run_pass(self, step: PassStep, group: str) -> bool:
         pass_ = step.make(self.plain, self.state)
         pass_.context = self.context
         self.context.notes = []
@@ -384,12 +364,14 @@ class PassManager:
         if self.gate is None:
             report.verdict = Verdict.NOT_VERIFIED
             return
-        report.checks = self.gate.check(pass_, before, self.model, change, step.tolerance)
+        applied = () if first is None else self.rewrites.applied[first:]
+        checked = self.gate.check(pass_, before, self.model, change, step.tolerance, applied)
+        report.checks, report.evidence = checked.checks, checked.evidence
         report.verify_seconds = sum(check.seconds for check in report.checks)
         report.budget_spent = budget_spent(report.checks)
-        report.verdict = Checks(tuple(report.checks)).verdict
+        report.verdict = checked.verdict
         if report.verdict is not Verdict.FAILED:
-            self.gate.accept()
+            self.gate.state = checked.state
             return
         message = _reason(report.checks)
         report.error = _failed(pass_, message)
@@ -401,6 +383,7 @@ class PassManager:
             before,
             self.model,
             first,
+            checked,
             self.gate,
             self.context,
             self.config,
@@ -409,18 +392,18 @@ class PassManager:
         )
         search = failed.explain(change)
         if waive_failure(self.config, self.report, report):
-            self.gate.distrust(report.checks)
+            self.gate.state = checked.state
             return
         rest = failed.undo(search)
         if rest is not None:
             failed.tell(rest, search, message)
             self.model = rest.model
-            self.gate.accept()
+            self.gate.state = rest.checked.state
             return
         error = VerificationError(message, where=step.where)
         self._fail(pass_, step, report, before, error, report.error)
         if report.action == "warned":
-            self.gate.distrust(report.checks)
+            self.gate.state = checked.state
 
     def _fail(
         self,

@@ -1,4 +1,4 @@
-"""Sentences about mismatches, and metrics over all samples."""
+"""Metrics over all samples."""
 
 from __future__ import annotations
 
@@ -10,34 +10,7 @@ from onnx_passes.contracts import metrics
 from onnx_passes.errors import OnnxPassesError
 from onnx_passes.pipeline.baseline import Bench
 from onnx_passes.runtime.base import Array, Outputs
-from onnx_passes.verify.noise import merge, worse
-from onnx_passes.verify.result import Check, MetricCheck, OutputCheck, Verdict
-
-__all__ = ["detail", "merge", "metrics_check", "mismatch", "worse"]
-
-_SAYS = {"equality": "not as expected", "tolerance": "not within tolerance"}
-
-
-def mismatch(
-    kind: str, outputs: Mapping[str, OutputCheck], sample: int, name: str | None = None
-) -> str:
-    """Say which output is wrong, where and by how much."""
-    failed = [output for output in outputs.values() if not output.passed]
-    worst = max(failed, key=lambda o: o.max_abs or 0.0)
-    says = _SAYS.get(kind, "too far from the original")
-    name = f" ({name})" if name else ""
-    others = f" (and {len(failed) - 1} more outputs)" if len(failed) > 1 else ""
-    return f"{worst.output} {says}{others}: {detail(worst)}, in sample {sample}{name}"
-
-
-def detail(output: OutputCheck) -> str:
-    """Say what is wrong with one output, in one clause."""
-    if output.worst is None or output.rmse_new is not None:
-        return output.reason or "it differs"
-    count = f"{output.mismatched} of {output.size} elements differ"
-    place = f"[{', '.join(map(str, output.worst))}]"
-    error = f" by {output.max_abs:.3g}" if output.max_abs is not None else ""
-    return f"{count}, at {place}{error}: expected {output.expected}, got {output.actual}"
+from onnx_passes.verify.result import Check, MetricCheck, Verdict
 
 
 def metrics_check(

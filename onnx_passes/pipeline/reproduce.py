@@ -6,169 +6,73 @@ import math
 import re
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
-import yaml
 
 from onnx_passes.config.schema import PipelineConfig
 from onnx_passes.contracts import Equality, Tolerance
-from onnx_passes.errors import EngineError, UsageError
+from onnx_passes.errors import EngineError, OnnxPassesError, UsageError
 from onnx_passes.graph.copy import copy_model
-from onnx_passes.passes.base import Pass
-from onnx_passes.pipeline.baseline import Bench
-from onnx_passes.pipeline.gate import Gate
-from onnx_passes.report.model import Blame, RunReport
-from onnx_passes.runtime.base import Data, Feeds, Outputs
+from onnx_passes.pipeline.judgement import Judgement
+from onnx_passes.pipeline.reproduce_level import Levels
+from onnx_passes.pipeline.reproducer import Author, Failure
+from onnx_passes.report.model import RunReport
+from onnx_passes.runtime.base import Engine, Feeds, Outputs
+from onnx_passes.runtime.isolated import IsolatedEngine
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
-from onnx_passes.verify.bundle import Bundle, write_bundle
+from onnx_passes.runtime.reference import ReferenceEngine
+from onnx_passes.verify.bundle import Bundle, write_failing
 from onnx_passes.verify.compare import compare
-from onnx_passes.verify.cut import cut
-from onnx_passes.verify.result import Check, OutputCheck, Verdict
+from onnx_passes.verify.result import LEVEL, OutputCheck
 from onnx_passes.verify.score import score
-from onnx_passes.verify.shrink import WHOLE, Case, Shrinker
+from onnx_passes.verify.shrink import Case, Shrinker
+
+MOST_SAMPLES = 64
+"""Number of samples of which one is looked for that fails, where the check does not say."""
 
 _LONGEST_NAME = 60
 
 
-@dataclass(frozen=True)
-class Pair:
-    """Two models between which a fault may lie.
-
-    Attributes:
-        before: The one that is right.
-        after: The one that is not.
-        what: What is between them, in a few words.
-        steps: The passes between them; empty for those of the failure.
-    """
-
-    before: ir.Model
-    after: ir.Model
-    what: str
-    steps: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class Failure:
-    """A check that failed.
-
-    Attributes:
-        name: Names the folder: the place in the run and what failed.
-        title: What failed, as text.
-        error: The error, as text.
-        contract: What was promised, as text.
-        check: The check.
-        pairs: Models that may show the fault, those that differ least first.
-        steps: The passes to run, as the pipeline writes them.
-        blame: What the failure was traced to.
-        make: Creates the pass anew; None where it is not one pass that failed.
-    """
-
-    name: str
-    title: str
-    error: str
-    contract: str
-    check: Check
-    pairs: Sequence[Pair]
-    steps: Sequence[str]
-    blame: Sequence[Blame] = ()
-    make: Callable[[], Pass] | None = None
-
-
-def failed_check(checks: Sequence[Check]) -> Check | None:
-    """Return the check that failed, one of an engine if there is any."""
-    failed = [c for c in checks if c.verdict is Verdict.FAILED]
-    first = failed[0] if failed else None
-    return next((c for c in failed if c.engine is not None), first)
-
-
-def bench_of(gate: Gate, check: Check) -> Bench:
-    """Return the engine that a check ran on, or the first one where it needed none."""
-    benches = gate.baseline.benches
-    named = [bench for bench in benches if bench.engine.name == check.engine]
-    return (named or benches)[0]
-
-
-def reproduce(failure: Failure, gate: Gate, config: PipelineConfig, run: RunReport) -> Path:
-    """Write the smallest case found that still fails.
+def leave_reproducer(
+    failure: Failure, config: PipelineConfig, run: RunReport
+) -> tuple[str | None, list[str]]:
+    """Write the smallest case found that fails when its folder is run.
 
     Tried are, in this order, the regions in which the pairs of models differ, then the same
-    as whole models. The first that fails on the engine is made smaller, for as long as
-    ``limits.reproducer_seconds``; where none does, the last is written as it is.
+    as whole models; what fails is made smaller, for ``limits.reproducer_seconds``.
 
     Returns:
-        The folder.
-
-    Raises:
-        OnnxPassesError: There is no sample, or the folder cannot be written.
+        The folder, None where none could be written, and what a user should know of it.
     """
-    check, samples = failure.check, gate.baseline.samples
-    feeds = dict(samples[check.sample or 0]) if samples else None
-    if feeds is None and check.engine is not None:
-        raise UsageError("there are no reference samples")
-    bench = bench_of(gate, check)
-    case: Case | None = None
-    results: tuple[OutputCheck, ...] | None = None
-    steps: Sequence[str] = ()
-    for case, chosen in _cases(failure, bench, feeds or {}):
-        steps = chosen
-        results = _Judge(check, bench)(case)
-        if results is not None:
-            break
-    assert case is not None
-    told: list[str] = []
-    if results:
-        engine, judge = bench.engine, _Judge(check, bench)
-        judge.settle(case, results)
-        deadline = time.monotonic() + config.limits.reproducer_seconds
-        shrinker = Shrinker(case, judge, _repeats(failure, judge, case), engine, deadline)
-        case = shrinker.run()
-        told, results = shrinker.told, shrinker.checks
-        if failure.make is not None:
-            does = "makes" if shrinker.repeated else "does not make"
-            told.append(f"the pass by itself {does} the same fault of before.onnx")
-    elif results is None and check.engine is not None:
-        told.append("none of the models that were tried fails in a run of its own")
+    level = failure.judgement.check.kind == LEVEL
+    author = (Levels if level else _Numbers)(failure, config, run)
     stem = re.sub(r"[^\w.-]+", "-", f"{Path(run.model).stem or 'model'}")[:_LONGEST_NAME]
     folder = Path(str(config.reproducers)) / f"{stem}-{failure.name}"
-    failure = replace(failure, steps=steps)
-    bundle = _bundle(failure, config, run, bench, case, results or (), told)
-    return write_bundle(bundle, folder)
-
-
-def _cases(
-    failure: Failure, bench: Bench, feeds: dict[str, Data]
-) -> Iterator[tuple[Case, Sequence[str]]]:
-    pairs = failure.pairs
-    if failure.check.engine is not None:
-        for pair in pairs:
-            try:
-                part = cut(pair.before, pair.after, feeds, bench.engine)
-            except EngineError:
-                continue
-            if part is not None:
-                before, after, values = part
-                case = Case(before, after, dict(values), pair.what, part=True)
-                yield case, pair.steps or failure.steps
-    for pair in pairs:
-        case = Case(pair.before, pair.after, feeds, pair.what + WHOLE)
-        yield case, pair.steps or failure.steps
+    try:
+        written, why = write_failing(author.every(), folder)
+    except OnnxPassesError as error:
+        return None, [f"no reproducer: {error.message}"]
+    except Exception as error:
+        # It explains a failure that is already certain, and must not replace it.
+        return None, [f"no reproducer: {type(error).__name__}: {error}"]
+    return str(written), [f"the reproducer does not fail by itself: {why}"] if why else []
 
 
 @dataclass
 class _Judge:
     """Says what differs in a case; None where it passes, cannot run, or differs otherwise."""
 
-    check: Check
-    bench: Bench
+    judgement: Judgement
     finite: bool = False
     least: float = 0.0
     measured: bool = False
 
     def _run(self, model: ir.Model, feeds: Feeds) -> Outputs:
-        with self.bench.engine.prepare(model) as session:
+        with self.judgement.engine.prepare(model) as session:
             return session.run(feeds)
 
     def settle(self, case: Case, results: Sequence[OutputCheck]) -> None:
@@ -202,19 +106,27 @@ class _Judge:
         return results
 
     def _compare(self, case: Case, old: Outputs, new: Outputs) -> tuple[OutputCheck, ...]:
-        limits = {o.output: Tolerance(o.rtol, o.atol) for o in self.check.outputs}
-        contract: Equality | Tolerance = Equality()
-        if self.check.kind in ("tolerance", "drift", "metric"):
-            rtol = max((o.rtol for o in self.check.outputs), default=None)
-            contract = Tolerance(rtol, max((o.atol for o in self.check.outputs), default=None))
+        """Compare as the check did: the limits that it applied, else those of inner values."""
+        contract, overrides = self.judgement.limits
+        check = self.judgement.check
+        limits = dict(overrides)
+        for output in check.outputs:
+            if output.max_abs is not None and output.rmse_old is None:
+                limits[output.output] = Tolerance(output.rtol, output.atol)
+        unstable = () if case.part else self.judgement.gate.baseline.unstable
+        old, new = ({k: v for k, v in o.items() if k not in unstable} for o in (old, new))
         return compare(
             old,
             new,
-            contract,
+            contract if check.engine is not None else Equality(),
             overrides=limits,
             scale_by_max=case.part,
-            negative_zero=case.part,
+            negative_zero=self.signed_zeros(case),
         )
+
+    def signed_zeros(self, case: Case) -> bool:
+        """Whether equality tells -0 from 0."""
+        return case.part or self.judgement.gate.settings.negative_zero
 
 
 def _all_finite(outputs: Outputs) -> bool:
@@ -224,6 +136,117 @@ def _all_finite(outputs: Outputs) -> bool:
         for a in arrays
         if a.dtype.kind in "fc" or "float" in a.dtype.name
     )
+
+
+@dataclass
+class _Numbers(Author):
+    """Shows numbers that differ, and models that are not valid or do not run."""
+
+    does = (
+        "runs `before.onnx` and `after.onnx` on `inputs.npz`, prints where their outputs",
+        "differ, and ends with exit code 1 while they do, 0 once they agree.",
+        "It needs the packages onnx, onnxruntime and numpy.",
+    )
+    packages = ("onnx-passes", "onnx", "onnx-ir", "onnxruntime", "numpy", "python")
+    _shrunk: bool = False
+
+    def judge(self, case: Case) -> tuple[OutputCheck, ...] | None:
+        return _Judge(self.failure.judgement)(case)
+
+    def cases(self) -> Iterator[Case]:
+        judgement = self.failure.judgement
+        engine = judgement.check.engine
+        if engine is not None and not judgement.samples:
+            raise UsageError("there are no reference samples")
+        feeds = self._sample()
+        if engine is not None:
+            yield from self.cut(feeds, judgement.engine)
+        yield from self.whole(feeds)
+
+    def _sample(self) -> Feeds:
+        """Return the sample that failed; the first that fails where the check does not say."""
+        judgement = self.failure.judgement
+        if not judgement.samples:
+            return {}
+        if judgement.check.engine is not None and judgement.check.sample is None:
+            for feeds in judgement.samples[:MOST_SAMPLES]:
+                *_, case = self.whole(feeds)
+                if self.judge(case) is not None:
+                    return feeds
+        return judgement.feeds
+
+    def bundles(self, case: Case, found: tuple[OutputCheck, ...] | None) -> Iterator[Bundle]:
+        facts: list[str] = []
+        if found and not self._shrunk:
+            self._shrunk = True  # others would become the same
+            small, checks, facts = self._made_smaller(case, found)
+            if small is not case:
+                yield self._bundle(small, checks, facts)
+                facts = []
+        elif found is None and self.failure.judgement.check.engine is not None:
+            facts = ["none of the models that were tried fails in a run of its own"]
+        yield self._bundle(case, found or (), facts)
+
+    def _made_smaller(
+        self, case: Case, found: Sequence[OutputCheck]
+    ) -> tuple[Case, Sequence[OutputCheck], list[str]]:
+        judge = _Judge(self.failure.judgement)
+        judge.settle(case, found)
+        deadline = time.monotonic() + self.config.limits.reproducer_seconds
+        repeats = _repeats(self.failure, judge, case)
+        shrinker = Shrinker(case, judge, repeats, self.failure.judgement.engine, deadline)
+        small = shrinker.run()
+        if self.failure.make is not None:
+            does = "makes" if shrinker.repeated else "does not make"
+            shrinker.told.append(f"the pass by itself {does} the same fault of before.onnx")
+        return small, shrinker.checks, shrinker.told
+
+    def _bundle(
+        self, case: Case, results: Sequence[OutputCheck], facts: Sequence[str]
+    ) -> Bundle:
+        judgement = self.failure.judgement
+        name, engine = judgement.bench.engine.name, _runnable(judgement.bench.engine)
+        if engine.name != name:
+            facts = [*facts, f"{name} needs more than onnx: repro.py asks {engine.name}"]
+        before, after = (judgement.prepare(model) for model in (case.before, case.after))
+        plain = case.before if before is not case.before else None
+        return Bundle(
+            before,
+            after,
+            case.feeds,
+            limits={r.output: (r.rtol, r.atol) for r in results},
+            ignored=() if case.part else tuple(judgement.gate.baseline.unstable),
+            scaled=case.part,
+            signed_zeros=_Judge(judgement).signed_zeros(case),
+            engine=engine,
+            kind=judgement.check.kind,
+            pipeline=self._pipeline(case, engine),
+            readme=self.readme(case, name, facts, "plain.onnx" if plain else "before.onnx"),
+            plain=plain,
+        )
+
+    def _pipeline(self, case: Case, engine: OnnxRuntimeEngine | ReferenceEngine) -> str:
+        given: dict[str, Any] = {}
+        if isinstance(engine, OnnxRuntimeEngine):
+            given = asdict(engine) | {"provider_options": dict(engine.provider_options)}
+        # Sequences and elements of less than a byte have no form that reference data is read
+        # from.
+        plain = case.feeds and all(
+            isinstance(v, np.ndarray) and not v.dtype.name.endswith(("int4", "int2"))
+            for v in case.feeds.values()
+        )
+        reference = {"inputs": "inputs.npz", "allow_nan": True} if plain else None
+        name = str(engine.describe()["engine"])
+        return self.pipeline(case, {name: given}, reference=reference)
+
+
+def _runnable(engine: Engine) -> OnnxRuntimeEngine | ReferenceEngine:
+    """Return the engine that repro.py runs in place of one."""
+    if isinstance(engine, IsolatedEngine):
+        return _runnable(engine.engine)
+    if isinstance(engine, OnnxRuntimeEngine | ReferenceEngine):
+        return engine
+    return OnnxRuntimeEngine()
 
 
 def _repeats(failure: Failure, judge: _Judge, like: Case) -> Callable[[ir.Model, Feeds], bool]:
@@ -242,96 +265,3 @@ def _repeats(failure: Failure, judge: _Judge, like: Case) -> Callable[[ir.Model,
             return False
 
     return repeats
-
-
-def _bundle(
-    failure: Failure,
-    config: PipelineConfig,
-    run: RunReport,
-    bench: Bench,
-    case: Case,
-    results: Sequence[OutputCheck],
-    told: Sequence[str],
-) -> Bundle:
-    engine = bench.engine
-    settings = engine if isinstance(engine, OnnxRuntimeEngine) else OnnxRuntimeEngine()
-    return Bundle(
-        case.before,
-        case.after,
-        case.feeds,
-        limits={r.output.partition("[")[0]: (r.rtol, r.atol) for r in results},
-        scaled=case.part,
-        signed_zeros=case.part,
-        optimization=settings.optimization,
-        prepacking=settings.prepacking,
-        threads=settings.threads,
-        kind=failure.check.kind,
-        pipeline=_pipeline(failure.steps, config, settings, case.feeds),
-        readme=_readme(failure, run, case, engine.name, told),
-    )
-
-
-def _pipeline(
-    steps: Sequence[str], config: PipelineConfig, engine: OnnxRuntimeEngine, feeds: Feeds
-) -> str:
-    options = {"optimization": engine.optimization, "prepacking": engine.prepacking}
-    data = {
-        "imports": list(config.imports),
-        "passes": list(steps),
-        "engines": [{"onnxruntime": {**options, "threads": engine.threads, "when": "each"}}],
-        "reference": {"inputs": "inputs.npz", "allow_nan": True},
-        "reproducers": False,
-    }
-    # Sequences and elements of less than a byte have no form that reference data is read from.
-    plain = bool(feeds) and all(
-        isinstance(v, np.ndarray) and not v.dtype.name.endswith(("int4", "int2"))
-        for v in feeds.values()
-    )
-    kept = {k: v for k, v in data.items() if v != [] and (plain or k != "reference")}
-    return yaml.safe_dump(kept, sort_keys=False)
-
-
-def _readme(
-    failure: Failure, run: RunReport, case: Case, engine: str, told: Sequence[str]
-) -> str:
-    names = ("onnx-passes", "onnx", "onnx-ir", "onnxruntime", "numpy", "python")
-    versions = ", ".join(f"{n} {run.versions[n]}" for n in names if n in run.versions)
-    lines = [
-        f"# `{failure.title}` fails on `{run.model}`",
-        "",
-        "    python repro.py",
-        "",
-        "runs `before.onnx` and `after.onnx` on `inputs.npz` with ONNX Runtime, prints where",
-        "their outputs differ, and ends with exit code 1 while they do, 0 once they agree.",
-        "It needs the packages onnx, onnxruntime and numpy.",
-        "",
-        f"- models: {case.what}",
-        *[f"- {sentence}" for sentence in told],
-        f"- promise: {failure.contract}; the check that failed: {failure.check.kind}",
-        f"- engine: {engine}",
-        f"- versions: {versions}",
-    ]
-    for blame in failure.blame:
-        what = f"rewrite {blame.number}, rule {blame.rule}" if blame.rule else blame.name
-        lines += [
-            f"- {what}, {blame.how}:",
-            "",
-            *[f"      - {node}" for node in blame.nodes],
-            *[f"      + {node}" for node in blame.new_nodes],
-            "",
-        ]
-    several = len(failure.steps) > 1
-    lines += [
-        "",
-        "What the run said:",
-        "",
-        *[f"    {line}" for line in failure.error.splitlines()],
-        "",
-        f"`pipeline.yaml` runs {'these passes' if several else 'this pass'} alone. Passes of "
-        "your own are imported from the",
-        "folder that you are in, so from theirs:",
-        "",
-        "    onnx-passes -c THIS_FOLDER/pipeline.yaml -o out.onnx THIS_FOLDER/before.onnx",
-        "",
-    ]
-    return "\n".join(lines)

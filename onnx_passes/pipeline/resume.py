@@ -1,329 +1,251 @@
-"""``--resume``: keep verified states of a run that does not end well, and go on from them."""
+"""``--resume``: a run that ended early goes on after its last accepted step at top level."""
 
 from __future__ import annotations
 
+import json
 import time
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
+from functools import cached_property
+from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 import onnx_ir as ir
 
-from onnx_passes.config.resolve import ResolvedPipeline
-from onnx_passes.config.schema import PipelineConfig
-from onnx_passes.errors import OnnxPassesError
-from onnx_passes.graph.walk import all_tensors
-from onnx_passes.io.detached import remarks
-from onnx_passes.pipeline import point as points
-from onnx_passes.pipeline.identity import difference, identify
-from onnx_passes.pipeline.journal import DivergedError, EndReached, Journal
-from onnx_passes.pipeline.manager import PassManager, Stopped
-from onnx_passes.pipeline.progress import Progress
-from onnx_passes.pipeline.sources import Sources
-from onnx_passes.pipeline.states import KEPT, LIMIT, State, States, touch
+from onnx_passes.config.imports import imported_files
+from onnx_passes.config.resolve import ResolvedPipeline, format_pipeline
+from onnx_passes.contracts import metrics
+from onnx_passes.errors import ModelError, OnnxPassesError
+from onnx_passes.graph.walk import all_graphs
+from onnx_passes.passes.context import Application
+from onnx_passes.pipeline import states
+from onnx_passes.pipeline.manager import PassManager
+from onnx_passes.report.json import from_json, to_json
 from onnx_passes.report.model import RunReport
-from onnx_passes.runtime.base import Feeds, Outputs
+from onnx_passes.verify.interface import interface_of
+from onnx_passes.verify.runs.inputs import digest_of
 from onnx_passes.verify.snapshot import Snapshot
 
-INTERVAL = 5.0
-"""Seconds between two states of a run that goes well."""
-
 SHARE = 0.05
-"""Share of a run's time that writing them may take."""
+"""Share of a run's time that saving states as it goes may take."""
+SPEED = 2e8
+"""Bytes of weights per second at which the first state is expected to be saved."""
 
-FIRST = 0.5
-"""Seconds that the first state takes, in which the sources of passes are digested."""
-
-DIGESTED = 1e9
-"""Bytes of weights that it digests in a second."""
+_MODULES = "the modules under imports"
+# Steps are compared one by one. The rest decides only what a run leaves besides its result,
+# or what becomes of passes that fail: a decision that was made stays.
+_ASIDE = {"passes", "exhaustive", "imports", "cache", "dump_after", "dump_dir", "logging"}
+_ASIDE |= {"reproducers", "save", "strict", "on_failure", "granularity", "limits"}
+_EARLIER = Application(0, "of an earlier run", "", (), (), ())  # only their number counts
 
 
 @dataclass
 class Resume:
-    """What is kept of a run, and what it goes on from.
+    """Saves the state of a run that ends early, and goes on from one.
 
     Attributes:
-        folder: Where states are kept.
-        wanted: Whether to go on from one.
-        interval: Seconds after which a state is written, of a run that goes well.
-        limit: Bytes that all states may take.
-        keeper: Of the run that was begun last.
+        folder: Where states are saved.
+        files: The files of the model, the model itself first; absolute paths.
+        wanted: Whether to go on from a saved state.
+        began: Time before the files were read.
+        hint: How to go on from what is saved; None if nothing is.
     """
 
     folder: Path
+    files: Sequence[Path]
     wanted: bool = False
-    interval: float = INTERVAL
-    limit: int = LIMIT
-    keeper: Keeper | None = None
+    began: float = field(default_factory=time.time)
+    hint: str | None = None
+    _done: int = 0
+    _latest: tuple[Snapshot, dict[str, Any]] | None = None
+    _obstacle: str | None = None
+    _failed: bool = False
+    _source: Path | None = None
+    _saved: Path | None = None
 
     def run(self, manager: PassManager, pipeline: ResolvedPipeline) -> None:
-        """Run the steps of a pipeline, those left of it where a state is gone on from.
+        """Run the steps of a pipeline, or those that a saved state leaves to do.
 
         Raises:
             Stopped: A pass failed, and the policy is to stop.
         """
-        self.keeper = None
-        if manager.gate is None:
-            if self.wanted:
-                why = "verification is off, and only verified states are kept"
-                manager.report.notes.append(f"nothing is resumed: {why}")
-            manager.run(pipeline.steps)
-            return
-        samples, labels = list(manager.gate.baseline.samples), manager.gate.labels
-        keeper = Keeper(
-            self, manager.snapshot, manager.config, manager.report, samples, labels
-        )
-        self.keeper = keeper
-        model = manager.model
-        keeper.lead(manager, pipeline)
-        try:
-            manager.run(pipeline.steps)
-        except DivergedError as other:
-            keeper.restart(manager, model, other.reason)
-            manager.run(pipeline.steps)
-
-    def rescue(self) -> None:
-        """Keep the last verified state, as the run does not end well."""
-        if self.keeper is not None:
-            self.keeper.rescue()
-
-    @property
-    def hint(self) -> str | None:
-        """How to go on; None where nothing was kept."""
-        return self.keeper.hint if self.keeper is not None else None
-
-    def done(self) -> None:
-        """Remove what was kept: the run ended well, and its result is written."""
-        if self.keeper is not None:
-            self.keeper.done()
-
-
-@dataclass
-class Found:
-    """A state to go on from.
-
-    Attributes:
-        model: Its model.
-        state: What was done.
-        journal: Leads through it.
-    """
-
-    model: ir.Model
-    state: State
-    journal: Journal
-
-    @property
-    def words(self) -> str:
-        """Which one it is."""
-        return _words(self.state)
-
-
-@dataclass
-class Keeper:
-    """Keeps the states of one run."""
-
-    settings: Resume
-    original: Snapshot
-    config: PipelineConfig
-    report: RunReport
-    samples: Sequence[Feeds]
-    labels: Sequence[Outputs] | None
-    _sources: Sources = field(default_factory=lambda: Sources(time.time()))
-    _parts: dict[str, str] | None = None
-    _latest: tuple[points.Point, PassManager] | None = None
-    _written: list[Path] = field(default_factory=list)
-    _last: points.Point | None = None
-    _from: Path | None = None
-    _next: float = 0.0
-    _off: str | None = None
-    _kept: str | None = None
-
-    def __post_init__(self) -> None:
-        self.states = States(self.settings.folder, self.settings.limit)
-        self._said = [repr(remarks(tensor)) for tensor in all_tensors(self.original.model)]
-        self._next = time.monotonic() + self._patience
-
-    def lead(self, manager: PassManager, pipeline: ResolvedPipeline) -> None:
-        """Put a manager that has done nothing where the best state is, if that is wanted."""
-        manager.progress.accepted = self.accept
-        if not self.settings.wanted:
-            return
-        found, words = self.find(pipeline)
-        self.report.notes.append(words)
-        if found is None:
-            return
-        state = found.state
-        manager.model, manager.snapshot = found.model, Snapshot(found.model)
-        manager.rewrites.applied[:] = state.applied
-        manager.rewrites.skip = frozenset(state.skip)
-        manager.state.update(state.shared)
-        earlier = [replace(done, resumed=True) for done in state.passes]
-        manager.progress = Progress(found.journal, earlier, self.accept, results=state.results)
+        self._notes = manager.report.notes
         if manager.gate is not None:
-            manager.gate.distrust()
-            manager.gate.recall(state.budget)
-        self.report.resumed = found.words
-        self.report.notes += [n for n in state.notes if n not in self.report.notes]
-
-    def restart(self, manager: PassManager, model: ir.Model, reason: str) -> None:
-        """Put a manager back at the beginning, as what was noted leads it astray."""
-        manager.model, manager.snapshot = model, self.original
-        manager.rewrites.applied.clear()
-        manager.rewrites.skip = frozenset()
-        manager.reset()
-        manager.progress = Progress(accepted=self.accept)
-        self.report.passes.clear()
-        self.report.notes = [n for n in self.report.notes if not n.startswith("resumed after")]
-        self.report.notes.append(f"nothing is resumed: {reason}")
-        self.report.resumed = None
-
-    @property
-    def _patience(self) -> float:
-        """Seconds before the first state, which may take no more of a run than later ones."""
-        interval = self.settings.interval
-        expected = FIRST + self.original.weight_bytes / DIGESTED
-        return max(interval, expected / SHARE) if interval else 0.0
-
-    def accept(self, manager: PassManager) -> None:
-        """Note where a run is; write it if the last time was long enough ago."""
-        if self._off is not None:
-            return
-        try:
-            self._latest = (points.take(manager, self.original), manager)
-        except OnnxPassesError:
-            return  # the place before it is as good as it was
-        if time.monotonic() >= self._next:
-            start = time.monotonic()
-            self._write()
-            spent = time.monotonic() - start
-            self._next = time.monotonic() + max(self.settings.interval, spent / SHARE)
-
-    def rescue(self) -> None:
-        """Write the last place where the run was, and say so in the report."""
-        self._write()
-        if (hint := self.hint) is not None and hint not in self.report.notes:
-            self.report.notes.append(hint)
-
-    @property
-    def hint(self) -> str | None:
-        """How to go on from what was kept; None where nothing was."""
-        return f"--resume goes on {self._kept}" if self._kept is not None else None
-
-    def done(self) -> None:
-        """Remove the states of a run that ended well."""
-        if self._written or self._from is not None:
-            self.states.forget(self.states.of(self._identity()))
-
-    def find(self, pipeline: ResolvedPipeline) -> tuple[Found | None, str]:
-        """Look for the state that has come furthest along the steps of a pipeline.
-
-        Returns:
-            The state, None if there is none; and a sentence that says which, or why not.
-        """
-        try:
-            parts = self._identity()
-        except OnnxPassesError as error:
-            return None, f"nothing is resumed: {error.message}"
-        reason: str | None = None
-        for path in self.states.of(parts):
-            try:
-                state = self.states.read(path)
-                why = self._rehearse(state, pipeline)
-                model = points.read(state, self.original, self.states) if why is None else None
-            except OnnxPassesError as error:
-                why, model = f"a saved state is not used: {error.message}", None
-            if model is None:
-                reason = reason or why
-                continue
-            touch(path)
-            self._from = path
-            journal = Journal.of(state.events, self._sources.of, rehearsal=False)
-            found = Found(model, state, journal)
-            return found, f"resumed {found.words}"
-        return None, f"nothing is resumed: {reason or self._nearest(parts)}"
-
-    def _rehearse(self, state: State, pipeline: ResolvedPipeline) -> str | None:
-        """Walk through what a state notes, and say where these steps are others."""
-        journal = Journal.of(state.events, self._sources.of, rehearsal=True)
-        report = RunReport("", None, "", True)
-        manager = PassManager(
-            self.original.model,
-            self.original,
-            self.config,
-            report,
-            progress=Progress(journal, state.passes),
-        )
-        why = "the pipeline ends before it"
-        try:
-            manager.run(pipeline.steps)
-        except EndReached:
-            return None
-        except Stopped:
-            why = "a group comes to its limit before it"
-        except DivergedError as other:
-            return f"{_ordinal(state, other.position)}: {other.reason}"
-        return None if not journal.replaying else why
-
-    def _nearest(self, parts: dict[str, str]) -> str:
-        """Say what differs from the last run of the same model."""
-        for path in self.states.others():
-            with suppress(OnnxPassesError):
-                state = self.states.read(path)
-                if state.model == self.report.model and state.parts != parts:
-                    differs = difference(parts, state.parts)
-                    return f"since the run of {state.written}, {differs} changed"
-        return "there is no saved state of this model"
-
-    def _identity(self) -> dict[str, str]:
-        if self._parts is None:
-            self._parts = identify(
-                self.original,
-                self.config,
-                self.report,
-                self.samples,
-                self.labels,
-                self._said,
-                self._sources,
+            self._manager, self._gate, self._steps = manager, manager.gate, pipeline.steps
+            self._texts = [format_pipeline(ResolvedPipeline((s,))) for s in pipeline.steps]
+            self._interface = interface_of(manager.model)
+            self._samples = list(manager.gate.baseline.samples)
+            self._modules = imported_files(
+                manager.config, [p.cls.__module__ for p in pipeline.passes]
             )
-        return self._parts
+            self._since = time.monotonic()
+            self._cost = 0.5 + manager.snapshot.weight_bytes / SPEED
+            manager.after_step = self._accept
+            if self.wanted:
+                self._restore()
+        elif self.wanted:
+            self._notes.append("nothing is resumed: no state is saved without verification")
+        manager.run(pipeline.steps[self._done :])
+
+    def save(self) -> None:
+        """Save the last accepted state, and note in the report how to go on from it."""
+        self._write()
+        if self._saved is not None:
+            states.remove_state(self._source)
+        told = [self.hint] if self.hint is not None else []
+        if self._obstacle is not None:
+            told.append(f"the state after step {self._done} is not saved: {self._obstacle}")
+        if told:
+            self._notes += [note for note in told if note not in self._notes]
+
+    def remove(self) -> None:
+        """Remove what was saved: the run has ended well, and its result is written."""
+        states.remove_state(self._source)
+        states.remove_state(self._saved)
+
+    def _accept(self) -> None:
+        """Note the place after a step; save it if that takes a small share of the time."""
+        manager, report = self._manager, self._manager.report
+        self._done += 1
+        data = {
+            "steps": self._texts[: self._done],
+            "reports": len(report.passes),
+            "shared": {k: v for k, v in manager.state.items() if k != "history"},
+            "applied": len(manager.rewrites.applied),
+            "skip": sorted(manager.rewrites.skip),
+            "budget": self._gate.remember(),
+        }
+        plain = _copy_plain(data)
+        self._obstacle = None
+        if any(done.action == "warned" for done in report.passes):
+            self._obstacle = "a failed check was passed over"
+        elif interface_of(manager.model) != self._interface:
+            self._obstacle = "a pass has changed the inputs or outputs of the model"
+        elif plain is None or _has_notes(manager.model):
+            self._obstacle = "passes have left objects that no file holds"
+        else:
+            self._latest = (manager.snapshot, plain)
+            if (time.monotonic() - self._since) * SHARE > self._cost:
+                self._write()
 
     def _write(self) -> None:
-        if self._latest is None or self._off is not None or self._latest[0] is self._last:
+        if self._latest is None or self._failed:
             return
-        point, manager = self._latest
+        (snapshot, state), start = self._latest, time.monotonic()
+        count, passes = len(state["steps"]), self._manager.report.passes[: state["reports"]]
+        state["model"] = str(self.files[0])
+        state["passes"] = to_json(RunReport("", None, "", True, passes=passes))
+        state["written"] = datetime.now().astimezone().isoformat(timespec="seconds")
         try:
-            with self.states.writing():
-                state = points.write(
-                    point, manager, self._identity(), self.original, self._sources, self.states
-                )
-                self._written.append(self.states.save(state))
-        except OSError as error:
-            self._fail(f"{error.strerror or error} in {self.settings.folder}")
+            state["parts"] = parts = dict(self._parts)
+            if not self._runs_own_code(count):
+                del parts[_MODULES]
+            saved = states.save_state(self.folder, snapshot.model, state)
+        except (OSError, OnnxPassesError) as error:
+            self._failed = True
+            self._notes.append(f"no state could be saved in {self.folder}: {_reason(error)}")
             return
-        except OnnxPassesError as error:
-            self._fail(error.message)
-            return
-        self._last, self._kept = point, _words(state)
-        if len(self._written) > KEPT:
-            # Every other one goes, so that those left lie ever further apart.
-            gone = self._written[:-2:2]
-            self._written = [path for path in self._written if path not in gone]
-            self.states.forget(gone)
-        self.states.prune(keep=self._written)
+        states.remove_state(self._saved)
+        self._saved, self._latest, self._since = saved, None, time.monotonic()
+        self._cost = self._since - start
+        self.hint = f"--resume goes on {self._name(state)}"
 
-    def _fail(self, why: str) -> None:
-        self._off = why
-        self.report.notes.append(f"the state of the run could not be kept: {why}")
+    def _restore(self) -> None:
+        """Go on from the newest state that fits, and note which, or why from none."""
+        reason = None
+        for path in states.list_states(self.folder):
+            try:
+                state = states.read_state(path)
+                if state["model"] != str(self.files[0]):
+                    continue
+                why = self._compare(state)
+                if why is None:
+                    self._load(path, state)
+                    return
+            except (OSError, OnnxPassesError) as error:
+                why = f"a saved state is not used: {_reason(error)}"
+            reason = reason or why
+        reason = reason or "no state of this model is saved"
+        self._notes.append(f"nothing is resumed: {reason}")
+
+    def _compare(self, state: dict[str, Any]) -> str | None:
+        """Return what differs from the run that has saved a state; None if it fits."""
+        ours, theirs = self._parts, state["parts"]
+        names = [name for name in {**theirs, **ours} if ours.get(name) != theirs.get(name)]
+        names = [n for n in names if n in theirs or n != _MODULES]
+        if self._texts[: len(state["steps"])] != state["steps"]:
+            names.append("the steps")
+        since = f"since the run of {state['written']}"
+        return f"{since}, {' and '.join(names)} changed" if names else None
+
+    def _load(self, path: Path, state: dict[str, Any]) -> None:
+        """Put the manager at the place of a state."""
+        manager, report = self._manager, self._manager.report
+        model, passes = states.read_model(path, state), from_json(state["passes"]).passes
+        manager.model, manager.snapshot = model, Snapshot(model)
+        manager.state.update(state["shared"])
+        manager.rewrites.applied += [_EARLIER] * state["applied"]
+        manager.rewrites.skip = frozenset(state["skip"])
+        self._gate.recall(state["budget"])
+        self._source, self._done = path, len(state["steps"])
+        report.passes += [replace(done, resumed=True) for done in passes]
+        report.resumed = self._name(state)
+        report.notes.append(f"resumed {report.resumed}")
+        self.hint = f"--resume goes on {report.resumed}"
+
+    def _name(self, state: dict[str, Any]) -> str:
+        done, total = len(state["steps"]), len(self._steps)
+        return f"after step {done} of {total} (verified {state['written']})"
+
+    def _runs_own_code(self, steps: int) -> bool:
+        """Return whether passes so far, metrics or engines are not of this package."""
+        code: list[Any] = [p.cls for p in ResolvedPipeline(self._steps[:steps]).passes]
+        code += [metrics.lookup(n).function for n in self._manager.config.verify.metrics]
+        code += [type(bench.engine) for bench in self._gate.baseline.benches]
+        return any(not one.__module__.startswith("onnx_passes.") for one in code)
+
+    @cached_property
+    def _parts(self) -> dict[str, str]:
+        """A digest of each thing that two runs must agree in, besides their steps."""
+        for path in (*self.files, *self._modules):
+            found = path.stat()
+            if max(found.st_mtime, found.st_ctime) > self.began:
+                raise ModelError(f"{path} has changed since the run began")
+        config, plain = self._manager.config, self._manager.config.plain()
+        data = [*self._samples, *(self._gate.labels or ())]
+        return {
+            "the model": _digest(map(states.digest_file, self.files)),
+            "the reference data": _digest(map(digest_of, data)),
+            **{key: _digest([repr(plain[key])]) for key in plain if key not in _ASIDE},
+            "limits.rewrites": str(config.limits.rewrites),
+            _MODULES: _digest(map(states.digest_file, self._modules)),
+            "the versions of packages": repr(self._manager.report.versions),
+        }
 
 
-def _words(state: State) -> str:
-    count = len(state.passes)
-    planned = state.planned
-    of = f" of {planned}" if planned is not None and planned >= count else ""
-    return f"after pass {count}{of} (verified {state.written})"
+def _copy_plain(data: dict[str, Any]) -> dict[str, Any] | None:
+    """Return a copy of data as JSON holds it; None if that is not the same."""
+    try:
+        copied: dict[str, Any] = json.loads(json.dumps(data, allow_nan=False))
+    except (TypeError, ValueError):
+        return None
+    return copied if copied == data else None
 
 
-def _ordinal(state: State, position: int) -> str:
-    before = sum(1 for event in state.events[:position] if event.kind != "round")
-    return f"from pass {before + 1} on it is another run"
+def _reason(error: OSError | OnnxPassesError) -> str:
+    return error.message if isinstance(error, OnnxPassesError) else str(error)
+
+
+def _has_notes(model: ir.Model) -> bool:
+    """Return whether passes have noted something that is not written to files."""
+    noted: list[Any] = [model]
+    for graph in all_graphs(model):
+        noted += [graph, *graph, *graph.inputs, *graph.initializers.values()]
+        noted += [value for node in graph for value in node.outputs]
+    return any(set(one.meta.data) - {"quant_parameter_tensor_names"} for one in noted)
+
+
+def _digest(parts: Iterable[str]) -> str:
+    return sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()

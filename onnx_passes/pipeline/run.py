@@ -39,15 +39,18 @@ from onnx_passes.runtime.base import Feeds
 from onnx_passes.runtime.environment import machine, versions
 from onnx_passes.runtime.inputs import (
     AdversarialFeeds,
+    Substitutes,
     adversarial,
     describe_feeds,
     generate,
     name_of,
 )
+from onnx_passes.runtime.tensorrt.engine import compiler_of
 from onnx_passes.verify.reference import Reference, load_reference
 from onnx_passes.verify.result import Check, Verdict
 from onnx_passes.verify.snapshot import Snapshot
 from onnx_passes.verify.structure import check_structure
+from onnx_passes.verify.validity import check_validity
 
 
 @dataclass
@@ -96,8 +99,8 @@ def run_pipeline(
         reference: Reference data, in place of what the pipeline names or generates.
         instruments: Who looks on.
         notes: Sentences for the report.
-        resume: Where verified states are kept and gone on from; None for neither. The caller
-            says when they are not needed any more.
+        resume: Saves the state if the run ends early, and goes on from one; None for
+            neither. The caller removes what was saved once the result is written.
 
     Returns:
         The result. A failed check or pass does not raise: see ``Run.error``.
@@ -198,7 +201,7 @@ def _run(
     if error is None and any(p.action == "warned" for p in report.passes):
         error = VerificationError("a check failed, and the policy is to go on")
     if error is not None and resume is not None:
-        resume.rescue()
+        resume.save()
     return Run(manager.model, report, error, usable)
 
 
@@ -213,14 +216,27 @@ def _gate(
     if reference is None:
         spec = config.reference.model_dump()
         reference = load_reference(spec, model, config.folder or Path())
+    engines = resolve_engines(config)
+    invalid = check_validity(
+        model,
+        [step.engine for step in engines if compiler_of(step.engine) is None],
+        allow_invalid=config.verify.allow_invalid,
+        where=report.model,
+    )
+    report.notes += invalid
     given = bool(reference.samples)
     if not given:
         reference = _generated(model, config, reference)
     special = _special(model, config, reference.samples if given else ())
-    engines = resolve_engines(config)
-    baseline = prepared(model, reference.samples, engines, given=given, special=special)
-    faults = frozenset(check_structure(model))
-    report.notes += [f"the original: {fault}" for fault in sorted(faults)]
+    baseline = prepared(
+        model,
+        reference.samples,
+        engines,
+        given=given,
+        special=special,
+        substitutes=_substitutes(model, config),
+    )
+    faults = frozenset(check_structure(model) if invalid else ())
     others = [name for name, _ in config.onnxruntime.providers[1:]]
     if others:
         first = config.onnxruntime.providers[0][0]
@@ -233,7 +249,7 @@ def _gate(
     )
     labels = reference.expected
     levels = begin(model, baseline.samples, engines)
-    gate = Gate(config.verify, baseline, original, labels, faults, levels)
+    gate = Gate.begin(config.verify, baseline, original, labels, faults, levels)
     gate.check_original()
     gate.check_thresholds(_own_tolerances(pipeline.steps))
     _tell_baseline(report, gate)
@@ -271,6 +287,10 @@ def _tell_baseline(report: RunReport, gate: Gate, result: ir.Model | None = None
     report.notes += [note for note in baseline.notes if note not in report.notes]
     if report.reference is not None:
         report.reference.samples = len(baseline.samples)
+        chosen = baseline.substitutes.chosen if baseline.substitutes is not None else None
+        if chosen is not None and chosen.text not in report.reference.source:
+            report.reference.source += f", {chosen.text}"
+            report.reference.inputs = describe_feeds(chosen.samples[0])
         if report.reference.names:
             report.reference.names = [name_of(feeds) or "" for feeds in baseline.samples]
 
@@ -282,6 +302,18 @@ def _generated(model: ir.Model, config: PipelineConfig, given: Reference) -> Ref
         model, seed=settings.seed, ranges=settings.ranges, dims=settings.dims, **options
     )
     return Reference(samples, given.expected, f"generated (seed {settings.seed})")
+
+
+def _substitutes(model: ir.Model, config: PipelineConfig) -> Substitutes:
+    settings = config.reference
+    return Substitutes(
+        model,
+        settings.seed,
+        settings.samples,
+        settings.ranges,
+        settings.dims,
+        adversarial=config.verify.inputs == "adversarial",
+    )
 
 
 def _special(
@@ -328,6 +360,9 @@ def _not_verified(report: RunReport, config: PipelineConfig) -> list[str]:
             f"{check.reason} ({check.engine})" if check.engine else str(check.reason)
             for check in open_checks
         ]
+        if done.verdict is Verdict.NOT_VERIFIED:
+            weak = [one for one in done.evidence if not one.kind.verifies]
+            reasons += [f"{one.what}: {one.kind}, {one.reason}" for one in weak]
         told = [f"{done.name}: {reason}" for reason in dict.fromkeys(reasons)]
         why = waive_gaps(config, report, done) if told else None
         if why is not None:

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from onnx_passes.config.sections import Verify
-from onnx_passes.contracts import Tolerance
 from onnx_passes.errors import OnnxPassesError
-from onnx_passes.pipeline import measure
 from onnx_passes.pipeline.baseline import Baseline, Bench
 from onnx_passes.runtime.base import Feeds, Outputs
 from onnx_passes.runtime.inputs import name_of
 from onnx_passes.verify.float64 import evaluate
 from onnx_passes.verify.growth import error_growth
-from onnx_passes.verify.halves import halves_that_agree
+from onnx_passes.verify.judge import describe_mismatch
+from onnx_passes.verify.noise import merge
 from onnx_passes.verify.result import Check, OutputCheck, Verdict
 from onnx_passes.verify.snapshot import Snapshot
 
@@ -68,45 +67,6 @@ class Truth:
         reason = f"there is no float64 reference, so tolerances decide: {self.reason}"
         return [Check(KIND, Verdict.NOT_VERIFIED, bench.engine.name, reason=reason)]
 
-    def excuse(self, bench: Bench, produced: Sequence[Outputs], check: Check) -> Check:
-        """Let outputs of half precision pass that only round in other places.
-
-        Where a sum cancels, one rounding of its terms takes small elements out of their
-        tolerance, and an engine rounds at other places once a node is gone. Such outputs pass
-        if they agree within their largest element, and if their error against double precision
-        is no more than ``verify.growth`` times that of the original.
-
-        Args:
-            bench: The engine.
-            produced: What the model in question gives on it.
-            check: What a tolerance that nobody gave says about it.
-
-        Returns:
-            The check, passed where all that failed is of that kind.
-        """
-        failed = {output.output for output in check.outputs if not output.passed}
-        if check.verdict is not Verdict.FAILED or not failed or not self.usable:
-            return check
-        worst: dict[str, OutputCheck] = {}
-        for rows in zip(bench.original, produced, self._outputs, strict=True):
-            old, new, truth = ({n: row[n] for n in failed if n in row} for row in rows)
-            if failed - halves_that_agree(old, new, Tolerance()):
-                return check
-            grown = error_growth(old, new, truth, self.settings.growth)
-            if not all(result.passed for result in grown):
-                return check
-            for result in grown:
-                measure.merge(worst, result)
-        reason = (
-            f"{', '.join(sorted(failed))}: over the tolerance by roundings of half precision; "
-            f"the error against double precision is at most {self.settings.growth:g} times "
-            "that of the original"
-        )
-        outputs = tuple(worst.get(output.output, output) for output in check.outputs)
-        return replace(
-            check, verdict=Verdict.PASSED, reason=reason, sample=None, outputs=outputs
-        )
-
     def judge(self, bench: Bench, produced: Sequence[Outputs]) -> Check:
         """Compare the errors of a model with those of the original on the same engine."""
         start = time.perf_counter()
@@ -117,13 +77,13 @@ class Truth:
             old, new, truth = (self._stable(found) for found in outputs)
             results = error_growth(old, new, truth, self.settings.growth)
             for result in results:
-                measure.merge(worst, result)
+                merge(worst, result)
             if failed is None and not all(result.passed for result in results):
                 failed = sample
         reason = None
         if failed is not None:
             name = name_of(self.baseline.samples[failed])
-            reason = measure.mismatch(KIND, worst, failed, name)
+            reason = describe_mismatch(KIND, tuple(worst.values()), failed, name)
         return Check(
             KIND,
             Verdict.PASSED if failed is None else Verdict.FAILED,

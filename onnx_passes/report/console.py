@@ -227,6 +227,8 @@ class ConsoleReporter:
         style = lines.STYLES[words.tone]
         head = Text("\n").append(words.head, f"bold {style}")
         goal = f" {self._glyphs.arrow} {report.output}" if report.output else ""
+        if told := summary.evidence_text(report):
+            head.append(f"  {told}", style)
         head.append(f"  {self._glyphs.name(report.model + goal)}  {duration(report.seconds)}")
         self._put(head)
         if words.why and words.tone != "bad":
@@ -247,7 +249,9 @@ class ConsoleReporter:
     def _one_line(self, report: RunReport) -> None:
         words = summary.outcome(report)
         goal = f" {self._glyphs.arrow} {report.output}" if report.output else ""
-        parts = [f"{report.model}{goal}"]
+        told = summary.evidence_text(report)
+        parts = [told] if told else []
+        parts.append(f"{report.model}{goal}")
         if report.before and report.after:
             nodes = self._glyphs.step(f"{report.before.nodes:,}", f"{report.after.nodes:,}")
             parts.append(f"{nodes} nodes")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from onnx_passes.contracts import READS_ONLY
+from onnx_passes.verify.evidence import Evidence
 from onnx_passes.verify.result import Check, OutputCheck, Spread, Verdict
 
 SCHEMA_VERSION = 1
@@ -97,6 +98,7 @@ class PassReport:
         bytes_after: Size of the weights after, in bytes.
         rewrites: Every rewrite applied, in order.
         checks: Every check made.
+        evidence: What vouches for each application, one entry for each connected part.
         pass_seconds: Wall time of the pass.
         verify_seconds: Wall time of its checks.
         notes: Things a user should know, a sentence each.
@@ -122,6 +124,7 @@ class PassReport:
     bytes_after: int = 0
     rewrites: list[RewriteSummary] = field(default_factory=list)
     checks: list[Check] = field(default_factory=list)
+    evidence: list[Evidence] = field(default_factory=list)
     pass_seconds: float = 0.0
     verify_seconds: float = 0.0
     notes: list[str] = field(default_factory=list)

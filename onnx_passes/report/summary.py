@@ -10,6 +10,7 @@ from typing import Literal, TypeAlias
 
 from onnx_passes.report.model import EngineReport, PassReport, RewriteSummary, RunReport
 from onnx_passes.report.text import bound, number, plural
+from onnx_passes.verify.evidence import Kind, count_kinds
 from onnx_passes.verify.result import EXECUTED, Check, OutputCheck, Verdict
 
 Tone: TypeAlias = Literal["good", "bad", "warn", "plain"]
@@ -77,7 +78,7 @@ class EngineTally:
             return Words("not verified", "warn", f"{self.not_verified} could not be run")
         if self.passed:
             return Words("agrees", "good", plural(self.passed, "check") + " passed")
-        return Words("not asked", "plain")
+        return Words("not asked", "plain", "nothing was run on it")
 
 
 def outcome(report: RunReport) -> Words:
@@ -93,7 +94,9 @@ def outcome(report: RunReport) -> Words:
     aside = "; ".join(asides)
     if not report.verify:
         return Words("NOT VERIFIED", "warn", "verification was off")
-    unknown = [p for p in report.passes if p.verdict is Verdict.NOT_VERIFIED]
+    unknown = [
+        p for p in report.passes if p.verdict is Verdict.NOT_VERIFIED and p.action != "waived"
+    ]
     open_checks = [c for c in report.final if c.verdict is Verdict.NOT_VERIFIED]
     only = [f"{c.engine} ({c.level})" for c in open_checks if c.level is not None]
     open_checks = [c for c in open_checks if c.level is None]
@@ -112,6 +115,17 @@ def outcome(report: RunReport) -> Words:
     return Words("VERIFIED", "good", aside)
 
 
+def evidence_text(report: RunReport) -> str:
+    """Count the applications of all kept passes by what vouches for them, as text."""
+    kept = (p for p in report.passes if p.changed and p.action != "rolled back")
+    counts = count_kinds(one for done in kept for one in done.evidence)
+    told = [f"{counts[kind]:,} {kind}" for kind in Kind if counts[kind]]
+    ran = [name for name, tally in tallies(report).items() if tally.passed or tally.failed]
+    if told and ran:
+        told[-1] += f", on {plural(len(ran), 'engine')}"
+    return ", ".join(told)
+
+
 def verdict_words(done: PassReport) -> Words:
     """Return the verdict of one pass."""
     words = _verdict_words(done)
@@ -124,8 +138,11 @@ def _verdict_words(done: PassReport) -> Words:
         tone: Tone = "warn" if done.action == "waived" else "bad"
         return Words(head, tone, _first_reason(done.checks, Verdict.FAILED))
     if done.verdict is Verdict.NOT_VERIFIED:
+        weak = [one for one in done.evidence if not one.kind.verifies]
         why = _first_reason(done.checks, Verdict.NOT_VERIFIED)
-        return Words("not verified", "warn", why)
+        blind = any(one.kind is Kind.BLIND for one in weak)
+        head = "blind" if blind else "not verified"
+        return Words(head, "warn", why or next((one.reason or "" for one in weak), ""))
     if done.verdict is Verdict.UNCHANGED:
         return Words("no change", "plain")
     return Words(_passed(done.checks), "good")
@@ -209,7 +226,7 @@ def element(text: str | None) -> float | None:
 
 
 def _tally(checks: list[Check], engine: EngineReport | None) -> EngineTally:
-    count = Counter(c.verdict for c in checks)
+    count = Counter(c.verdict for c in checks if c.executes or c.verdict is not Verdict.PASSED)
     errors = [c.max_abs for c in checks if c.max_abs is not None]
     return EngineTally(
         count[Verdict.PASSED],

@@ -15,6 +15,7 @@ import onnx_ir as ir
 
 from onnx_passes.errors import EngineUnavailableError
 from onnx_passes.runtime import ort_values
+from onnx_passes.runtime.barriers import with_barriers
 from onnx_passes.runtime.ort_errors import translate
 from onnx_passes.runtime.ort_providers import (
     EXACT,
@@ -24,6 +25,7 @@ from onnx_passes.runtime.ort_providers import (
     with_provider,
 )
 from onnx_passes.runtime.ort_session import OrtSession
+from onnx_passes.runtime.seeding import with_seeds
 from onnx_passes.runtime.weight_files import EMPTY, files_folder, in_folder, locate_files
 from onnx_passes.runtime.weightless import split_for_engine
 
@@ -53,8 +55,10 @@ class OnnxRuntimeEngine:
     """Run a model on ONNX Runtime, with its weights by reference.
 
     Graph optimizations are off unless asked for: ONNX Runtime would otherwise rewrite both
-    models of a comparison, and could hide a fault. A provider that runs no node of the model
-    is an error, as is one that cannot be loaded: neither gives way to the CPU unseen.
+    models of a comparison, and could hide a fault. Without them each value below float32 is
+    rounded as the model says (see :mod:`onnx_passes.runtime.barriers`). A provider that runs
+    no node of the model is an error, as is one that cannot be loaded: neither gives way to
+    the CPU unseen.
 
     Attributes:
         provider: Execution provider, by ONNX Runtime's own name.
@@ -66,8 +70,8 @@ class OnnxRuntimeEngine:
             is made several times faster, and results differ in the last bits.
         memory_arena: Whether freed memory is kept for later allocations, by any session.
         cpu_fallback: Whether the CPU may run those nodes that the provider has no kernel for.
-        seed: Seed of the random operators that have none of their own. Their numbers still
-            change with the number of nodes before them.
+        seed: Seed of the random operators that have none of their own, together with the
+            name of what each computes.
     """
 
     provider: str = _CPU
@@ -129,6 +133,9 @@ class OnnxRuntimeEngine:
     def prepare(self, model: ir.Model) -> Iterator[OrtSession]:
         """Make ``model`` ready; see ``Engine.prepare``."""
         ort = with_provider(self.provider)
+        model = with_seeds(model, self.seed)
+        if self.node_by_node:
+            model = with_barriers(model)
         # ONNX Runtime copies weights handed to it, for a while at least; those that it finds
         # in a file by itself it maps.
         folder = files_folder(model) if self.provider == _CPU else None

@@ -14,6 +14,7 @@ import onnx_ir as ir
 from onnx_passes.errors import EngineError, UnsupportedModelError
 from onnx_passes.runtime.base import Array, Data, Feeds, Outputs
 from onnx_passes.runtime.interface import Interface
+from onnx_passes.runtime.seeding import with_seeds
 from onnx_passes.runtime.weightless import split_for_engine
 
 
@@ -39,6 +40,7 @@ class ReferenceEngine:
     @contextmanager
     def prepare(self, model: ir.Model) -> Iterator[ReferenceSession]:
         """Make ``model`` ready; see ``Engine.prepare``."""
+        model = with_seeds(model, 0)
         proto, weights = split_for_engine(model, _array)
         session = ReferenceSession(model, _evaluator(proto, weights))
         try:

@@ -7,9 +7,11 @@ import json
 import os
 import secrets
 import shutil
+import subprocess
+import sys
 import zipfile
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,9 +23,14 @@ from onnx_passes.errors import OnnxPassesError, UsageError
 from onnx_passes.graph.walk import weight_bytes
 from onnx_passes.io.save import save_model
 from onnx_passes.runtime.base import Array, Data, Feeds
+from onnx_passes.runtime.ort import OnnxRuntimeEngine
+from onnx_passes.runtime.reference import ReferenceEngine
 
 LIMIT = 1 << 30
 """Largest size in bytes of the weights of one model of a bundle."""
+
+REPLAY_SECONDS = 60.0
+"""Time limit in seconds of one run of the script that is written."""
 
 _SCRIPT = "repro.py"
 _LEVEL_SCRIPT = "repro_level.py"
@@ -41,33 +48,33 @@ class Bundle:
         before: The model that is right.
         after: The model that is not.
         inputs: One sample for both, by input name.
-        limits: Relative and absolute tolerance by output name; outputs that are not named must
-            be equal.
+        limits: Relative and absolute tolerance by output, with the path into sequences;
+            outputs that are not named must be equal.
+        ignored: Outputs that are no evidence.
         scaled: Whether relative tolerances refer to the largest element of a tensor.
         signed_zeros: Whether equality tells -0 from 0.
-        optimization: ONNX Runtime's level for both: "none", "basic", "extended" or "all".
-        prepacking: Whether its kernels may copy weights into layouts of their own.
-        threads: Its number of threads within a node.
+        engine: What runs both.
         kind: The check that failed; "structure" and "interface" are looked at by the checker.
         pipeline: A pipeline file that runs the pass alone.
         readme: What happened, in Markdown.
         levels: The compiler to ask how far it gets, in place of comparing numbers: its module
             and options; None where numbers are compared.
+        plain: ``before`` as the pass gets it; None where it is the same.
     """
 
     before: ir.Model
     after: ir.Model
     inputs: Feeds
     limits: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    ignored: Sequence[str] = ()
     scaled: bool = False
     signed_zeros: bool = False
-    optimization: str = "none"
-    prepacking: bool = True
-    threads: int = 1
+    engine: OnnxRuntimeEngine | ReferenceEngine = field(default_factory=OnnxRuntimeEngine)
     kind: str = "equality"
     pipeline: str = ""
     readme: str = ""
     levels: Mapping[str, Any] | None = None
+    plain: ir.Model | None = None
 
 
 def write_bundle(bundle: Bundle, folder: Path) -> Path:
@@ -86,19 +93,74 @@ def write_bundle(bundle: Bundle, folder: Path) -> Path:
         UsageError: The folder cannot be written, or a sample or model has no form as a file.
         ModelError: A model cannot be written.
     """
-    _check(bundle)
-    scratch = folder.with_name(f".{folder.name}.{secrets.token_hex(6)}.tmp")
+    return write_failing([bundle], folder, 0)[0]
+
+
+def write_failing(
+    bundles: Iterable[Bundle], folder: Path, seconds: float = REPLAY_SECONDS
+) -> tuple[Path, str]:
+    """Write the first bundle that fails when its script is run, or else the last.
+
+    Args:
+        bundles: What may be written, the best first.
+        folder: Where to, as :func:`write_bundle` has it.
+        seconds: Time limit of a script; 0 to run none.
+
+    Returns:
+        The folder, and why the script does not show the failure; empty where it does. The
+        README of the folder says so as well.
+
+    Raises:
+        UsageError: As :func:`write_bundle`.
+        ModelError: None of them can be written.
+    """
+    written: Path | None = None
+    refused: OnnxPassesError = UsageError("there is nothing to reproduce")
+    why = ""
     try:
-        scratch.mkdir(parents=True)
-        _fill(bundle, scratch)
-        return _publish(scratch, folder)
+        with ExitStack() as stack:
+            for bundle in bundles:
+                scratch = folder.with_name(f".{folder.name}.{secrets.token_hex(6)}.tmp")
+                stack.callback(shutil.rmtree, scratch, ignore_errors=True)
+                try:
+                    _fill(bundle, scratch)
+                except OnnxPassesError as error:
+                    refused = error
+                    continue
+                written, why = scratch, _replay(scratch, seconds) if seconds else ""
+                if not why:
+                    break
+            if written is None:
+                raise refused
+            if why:
+                readme = written / "README.md"
+                note = f"**This folder does not fail by itself:** {why}."
+                head, _, rest = readme.read_text("utf-8").partition("\n")
+                readme.write_text(f"{head}\n\n{note}\n{rest}", "utf-8")
+            return _publish(written, folder), why
     except OSError as error:
         raise UsageError(
             f"cannot write the reproducer {folder}: {error.strerror or error}",
             help="give a folder that you may write to as 'reproducers', or false for none",
         ) from error
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _replay(folder: Path, seconds: float) -> str:
+    """Run the script of a folder; return why it does not show the failure, or nothing."""
+    command = [sys.executable, str(folder / _SCRIPT)]
+    try:
+        done = subprocess.run(
+            command, stdin=subprocess.DEVNULL, capture_output=True, timeout=seconds
+        )
+    except subprocess.TimeoutExpired:
+        return f"{_SCRIPT} does not end in {seconds:g} seconds"
+    failed = done.returncode == 1 and b"Traceback" not in done.stderr
+    if failed or done.returncode < 0:  # an engine that crashes ends the script with it
+        return ""
+    said = (done.stderr or done.stdout).decode("utf-8", "replace").split("\n")
+    last = next((line for line in reversed(said) if line.strip()), "")
+    last = "".join(c if c.isprintable() else "?" for c in last)
+    return f"{_SCRIPT} ends with exit code {done.returncode}: {last}"
 
 
 def _check(bundle: Bundle) -> None:
@@ -127,6 +189,10 @@ def _form(name: str, value: Data) -> tuple[Any, dict[str, Array]]:
 
 
 def _fill(bundle: Bundle, folder: Path) -> None:
+    _check(bundle)
+    folder.mkdir(parents=True)
+    if bundle.plain is not None:
+        save_model(bundle.plain, folder / "plain.onnx", external_data="inline")
     save_model(bundle.before, folder / "before.onnx", external_data="inline")
     lost = None
     try:
@@ -144,9 +210,8 @@ def _fill(bundle: Bundle, folder: Path) -> None:
         "kind": bundle.kind,
         "lost": lost,
         "inputs": {name: form for name, form in forms.items() if form != name},
-        "optimization": bundle.optimization,
-        "prepacking": bundle.prepacking,
-        "threads": bundle.threads,
+        "engine": {"name": bundle.engine.name, **bundle.engine.describe()},
+        "ignored": list(bundle.ignored),
         "scaled": bundle.scaled,
         "signed_zeros": bundle.signed_zeros,
         "limits": {name: list(pair) for name, pair in bundle.limits.items()},

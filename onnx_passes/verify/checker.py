@@ -16,12 +16,14 @@ _UNNAMED = "output "
 _FIRST_FREE_INITIALIZERS = 4
 
 
-def complaints(model: ir.Model, *, full: bool = False) -> list[str]:
+def complaints(model: ir.Model, *, full: bool = False, lenient: bool = False) -> list[str]:
     """Return what the checker has to say, one sentence each; empty if nothing.
 
     Args:
         model: A model whose names and order are sound.
         full: Whether types and shapes are inferred, and contradictions count.
+        lenient: Whether to accept what engines accept: outputs without a type or shape, and
+            domains other than ONNX's own without an opset import.
     """
     try:
         proto = split_weights(model).proto
@@ -32,6 +34,8 @@ def complaints(model: ir.Model, *, full: bool = False) -> list[str]:
             if entry.key == "location":
                 entry.value = _NO_FILE
     _name_nodes(proto.graph)
+    if lenient:
+        _complete(proto, model)
     # Large constants have become initializers, which old models must list as inputs.
     proto.ir_version = max(proto.ir_version, _FIRST_FREE_INITIALIZERS)
     try:
@@ -41,6 +45,23 @@ def complaints(model: ir.Model, *, full: bool = False) -> list[str]:
     except onnx.shape_inference.InferenceError as error:
         return _inference(str(error))
     return []
+
+
+def _complete(proto: onnx.ModelProto, model: ir.Model) -> None:
+    """Remove outputs without a type or shape, and import all domains that nodes have."""
+    kept = [value for value in proto.graph.output if _is_complete(value.type)]
+    del proto.graph.output[:]
+    proto.graph.output.extend(kept)
+    domains = {node.domain for node in model.graph.all_nodes() if node.domain}
+    for domain in sorted(domains - {entry.domain for entry in proto.opset_import}):
+        proto.opset_import.add(domain=domain, version=1)
+
+
+def _is_complete(type_: onnx.TypeProto) -> bool:
+    kind = type_.WhichOneof("value")
+    if kind in ("tensor_type", "sparse_tensor_type"):
+        return bool(getattr(type_, kind).HasField("shape"))
+    return kind is not None
 
 
 def _name_nodes(graph: onnx.GraphProto) -> None:
@@ -86,8 +107,16 @@ def _inference(text: str) -> list[str]:
             found.append(_one_line(line))
             continue
         op, name, fault = match.groups()
+        if "elem type" in fault:
+            fault = re.sub(r"\((\d+)\)", _element, fault)
         found.append(f"{_label(name, op)}: {_one_line(fault)}")
     return found or [_one_line(text)]
+
+
+def _element(match: re.Match[str]) -> str:
+    number = int(match[1])
+    known = number in onnx.TensorProto.DataType.values()
+    return onnx.TensorProto.DataType.Name(number).lower() if known else match[0]
 
 
 def _one_line(text: str) -> str:

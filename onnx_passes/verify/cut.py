@@ -10,13 +10,14 @@ from onnx_ir.passes.common import RemoveUnusedNodesPass
 
 from onnx_passes.graph.walk import captured_values
 from onnx_passes.passes.constants import is_constant
-from onnx_passes.runtime.base import Array, Data, Engine, Feeds
+from onnx_passes.runtime.base import Data, Engine, Feeds
 from onnx_passes.verify.region import Region, changed_region, region_model
 
+Parts = tuple[ir.Model, ir.Model, dict[str, Data]]
+"""Two parts of models and the values of their inputs."""
 
-def cut(
-    before: ir.Model, after: ir.Model, feeds: Feeds, engine: Engine
-) -> tuple[ir.Model, ir.Model, dict[str, Array]] | None:
+
+def cut(before: ir.Model, after: ir.Model, feeds: Feeds, engine: Engine) -> Parts | None:
     """Cut out what changed between two models, with the values at its boundary.
 
     Args:
@@ -40,14 +41,9 @@ def cut(
     computed = {str(value.name) for node in old.nodes for value in node.outputs}
     if not computed.issuperset(new.frontier):
         return None
-    values = _values(before, boundary, feeds, engine)
-    if values is None:
-        return None
-    pair = [
-        _part(model, Region(region.nodes, boundary, new.frontier), values)
-        for model, region in ((before, old), (after, new))
-    ]
-    return pair[0], pair[1], values
+    return _parts(
+        (before, after), (old.nodes, new.nodes), boundary, new.frontier, feeds, engine
+    )
 
 
 def values_of(
@@ -92,7 +88,7 @@ def values_of(
 
 def around(
     before: ir.Model, after: ir.Model, name: str, feeds: Feeds, engine: Engine
-) -> tuple[ir.Model, ir.Model, dict[str, Data]] | None:
+) -> Parts | None:
     """Cut out what computes one value, down to values that both models have in common.
 
     Args:
@@ -108,28 +104,21 @@ def around(
     Raises:
         EngineError: ``before`` does not run.
     """
-    old, new = _computed(before), _computed(after)
+    old, new = makers_of(before), makers_of(after)
     if name not in old or name not in new:
         return None
     common = (old.keys() & new.keys()) - {name}
     common |= {str(value.name) for value in before.graph.inputs}
     cuts = [_behind(model, name, common) for model in (before, after)]
     boundary = tuple(dict.fromkeys(n for _, names in cuts for n in names))
-    values = values_of(before, boundary, feeds, engine)
-    if values.keys() != set(boundary) or not all(nodes for nodes, _ in cuts):
+    nodes = [nodes for nodes, _ in cuts]
+    if not all(nodes):
         return None
-    arrays = {key: data for key, data in values.items() if isinstance(data, np.ndarray)}
-    if len(arrays) < len(values):
-        return None
-    ordered = {key: arrays[key] for key in boundary}
-    parts = [
-        _part(model, Region(nodes, boundary, (name,)), ordered)
-        for model, (nodes, _) in zip((before, after), cuts, strict=True)
-    ]
-    return parts[0], parts[1], dict(ordered)
+    return _parts((before, after), nodes, boundary, (name,), feeds, engine)
 
 
-def _computed(model: ir.Model) -> dict[str, ir.Node]:
+def makers_of(model: ir.Model) -> dict[str, ir.Node]:
+    """Return the node of the main graph that computes each value, by name."""
     return {str(v.name): node for node in model.graph for v in node.outputs if v.name}
 
 
@@ -137,7 +126,7 @@ def _behind(
     model: ir.Model, name: str, common: set[str]
 ) -> tuple[tuple[ir.Node, ...], list[str]]:
     """Return the nodes from common values to the one named, and the common values read."""
-    makers = _computed(model)
+    makers = makers_of(model)
     needed: set[ir.Node] = set()
     read: dict[str, None] = {}
     pending = [makers[name]]
@@ -157,23 +146,29 @@ def _behind(
     return tuple(node for node in model.graph if node in needed), list(read)
 
 
-def _values(
-    model: ir.Model, names: Sequence[str], feeds: Feeds, engine: Engine
-) -> dict[str, Array] | None:
-    found = values_of(model, names, feeds, engine)
-    arrays = {name: v for name, v in found.items() if isinstance(v, np.ndarray)}
-    return {n: arrays[n] for n in names} if len(arrays) == len(names) else None
-
-
-def _part(model: ir.Model, region: Region, values: dict[str, Array]) -> ir.Model:
-    # Cloned, because nodes left out of the part still count as readers of its weights.
-    part = region_model(model, region, values).clone()
-    outputs = {str(value.name): value for value in part.graph.outputs}
-    part.graph.outputs.clear()
-    part.graph.outputs.extend(outputs[name] for name in region.frontier)
-    RemoveUnusedNodesPass()(part)
-    _drop_unused_functions(part)
-    return part
+def _parts(
+    models: Sequence[ir.Model],
+    nodes: Sequence[tuple[ir.Node, ...]],
+    boundary: tuple[str, ...],
+    frontier: tuple[str, ...],
+    feeds: Feeds,
+    engine: Engine,
+) -> Parts | None:
+    found = values_of(models[0], boundary, feeds, engine)
+    values = {n: v for n in boundary if isinstance(v := found.get(n), np.ndarray)}
+    if len(values) < len(boundary):
+        return None
+    parts = []
+    for model, chosen in zip(models, nodes, strict=True):
+        # Cloned, because nodes left out of the part still count as readers of its weights.
+        part = region_model(model, Region(chosen, boundary, frontier), values).clone()
+        outputs = {str(value.name): value for value in part.graph.outputs}
+        part.graph.outputs.clear()
+        part.graph.outputs.extend(outputs[name] for name in frontier)
+        RemoveUnusedNodesPass()(part)
+        _drop_unused_functions(part)
+        parts.append(part)
+    return parts[0], parts[1], dict(values)
 
 
 def _drop_unused_functions(model: ir.Model) -> None:

@@ -12,7 +12,7 @@ from onnx_passes.contracts import Equality, Tolerance
 from onnx_passes.errors import EngineError
 from onnx_passes.runtime.base import Engine, Feeds
 from onnx_passes.verify.compare import compare
-from onnx_passes.verify.cut import values_of
+from onnx_passes.verify.cut import makers_of, values_of
 from onnx_passes.verify.region import changed_region
 from onnx_passes.verify.result import OutputCheck
 
@@ -48,7 +48,7 @@ def first_divergence(
     Returns:
         The value; None where all agree, or one of the models does not run.
     """
-    old, new = _makers(before), _makers(after)
+    old, new = makers_of(before), makers_of(after)
     region = changed_region(before, after)
     names = [name for name in new if name in old]
     if region is not None and region.nodes:
@@ -74,7 +74,3 @@ def first_divergence(
         if wrong is not None:
             return Divergence(wrong, old.get(name), new.get(name))
     return None
-
-
-def _makers(model: ir.Model) -> dict[str, ir.Node]:
-    return {str(v.name): node for node in model.graph for v in node.outputs if v.name}

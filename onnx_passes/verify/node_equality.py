@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
+import onnx
 import onnx_ir as ir
 
-from onnx_passes.graph.digest import leaf_key, tensor_digest
+from onnx_passes.graph.digest import leaf_key
+from onnx_passes.io.tensors import string_data, tensor_buffer
 
 _LOOKED_THROUGH = frozenset({"Constant", "Identity"})
 _NUMBERS = {
@@ -41,12 +43,18 @@ def constant_tensor(value: ir.Value) -> ir.TensorProtocol | None:
 
 
 def same_tensor(old: ir.TensorProtocol, new: ir.TensorProtocol) -> bool:
-    """Whether two tensors have one type, shape and content, however they are stored."""
+    """Whether two tensors have one type, shape and content, however they are stored.
+
+    Contents are compared, and not their digests, which passes that share tensors go by.
+    """
     if old is new:
         return True
     if old.dtype != new.dtype or old.shape != new.shape:
         return False
-    return tensor_digest(old) == tensor_digest(new)
+    if old.dtype is ir.DataType.STRING:
+        return list(string_data(old)) == list(string_data(new))
+    one, other = (np.frombuffer(tensor_buffer(t), np.uint8) for t in (old, new))
+    return np.array_equal(one, other)
 
 
 @dataclass
@@ -87,6 +95,11 @@ class NodeEquality:
                 place; whoever gives it compares them. None where they count as changed.
         """
         self._folded, self._main = folded, before.graph
+        self._versions = {
+            domain: (before.opset_imports[domain], version)
+            for domain, version in after.opset_imports.items()
+            if before.opset_imports.get(domain, version) != version
+        }
         self._changed: set[ir.OperatorIdentifier] = set()
         self._functions = after.functions
         if before.functions or after.functions:
@@ -111,8 +124,22 @@ class NodeEquality:
             and all(a.name == b.name for a, b in zip(old.outputs, new.outputs, strict=True))
             and all(map(self._same_read, old.inputs, new.inputs))
             and (not self._changed or new.op_identifier() not in self._changed)
+            and (not self._versions or self._same_version(new))
             and self._same_attributes(old, new)
         )
+
+    def _same_version(self, node: ir.Node) -> bool:
+        """Whether a node means the same operator in the opsets that both models import."""
+        if node.domain not in self._versions or node.op_identifier() in self._functions:
+            return True
+        try:
+            one, other = (
+                onnx.defs.get_schema(node.op_type, version, node.domain).since_version
+                for version in self._versions[node.domain]
+            )
+        except onnx.defs.SchemaError:
+            return False
+        return one == other
 
     def _same_attributes(self, old: ir.Node, new: ir.Node) -> bool:
         a, b = old.attributes, new.attributes
@@ -133,6 +160,8 @@ class NodeEquality:
             case ir.AttributeType.GRAPHS:
                 theirs, ours = old.as_graphs(), new.as_graphs()
                 return len(theirs) == len(ours) and all(map(self._same_graph, theirs, ours))
+            case ir.AttributeType.TENSOR:
+                return same_tensor(old.as_tensor(), new.as_tensor())
         return leaf_key(old) == leaf_key(new)
 
     def _same_graph(self, old: ir.Graph, new: ir.Graph) -> bool:

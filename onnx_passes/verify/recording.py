@@ -11,12 +11,32 @@ from pathlib import Path
 
 import numpy as np
 import onnx_ir as ir
+from onnx_ir.passes.common import InlinePass
 
 from onnx_passes.graph.copy import copy_model
-from onnx_passes.graph.walk import captured_values
-from onnx_passes.passes.inline.inline_functions import InlineFunctions
+from onnx_passes.graph.walk import all_nodes, captured_values
 from onnx_passes.runtime.base import Array, Data
 from onnx_passes.verify.node_equality import constant_tensor
+
+
+class Spill:
+    """A folder for arrays that do not fit memory; it goes with the last recording in it."""
+
+    def __init__(self) -> None:
+        """Make no folder yet."""
+        self._folder: Path | None = None
+        self.files = 0
+
+    def write(self, array: Array) -> Array:
+        """Write an array, and return it mapped from its file."""
+        if self._folder is None:
+            self._folder = Path(tempfile.mkdtemp(prefix="onnx-passes-"))
+            weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
+        path = self._folder / f"{self.files}.npy"
+        self.files += 1
+        np.save(path, array, allow_pickle=False)
+        mapped: Array = np.load(path, mmap_mode="r", allow_pickle=False)
+        return mapped
 
 
 class Recording(Mapping[str, Array]):
@@ -24,15 +44,15 @@ class Recording(Mapping[str, Array]):
 
     Args:
         limit: Bytes kept in memory.
+        spill: Where the rest goes; None for a place of its own.
     """
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, spill: Spill | None = None) -> None:
         """Start empty."""
         self._limit = limit
         self._held = 0
         self._arrays: dict[str, Array] = {}
-        self._folder: Path | None = None
-        self._files = 0
+        self._spill = spill or Spill()
 
     def __getitem__(self, name: str) -> Array:
         return self._arrays[name]
@@ -46,20 +66,36 @@ class Recording(Mapping[str, Array]):
     @property
     def spilled(self) -> int:
         """Number of arrays that went to disk."""
-        return self._files
+        return self._spill.files
+
+    def following(self, values: Mapping[str, Data], names: Collection[str]) -> Recording:
+        """Return what is known of the next model: these values, and of the old ones the rest.
+
+        Args:
+            values: What it computes otherwise.
+            names: The names of its values.
+        """
+        found = Recording(self._limit, self._spill)
+        found._arrays = {k: v for k, v in self._arrays.items() if k in names}
+        found.update(values)
+        return found
 
     def update(self, values: Mapping[str, Data]) -> None:
         """Record tensors; other kinds of data are left out."""
-        for name, value in values.items():
+        for name in values:
             self._arrays.pop(name, None)
+        self._count()
+        for name, value in values.items():
             if isinstance(value, np.ndarray):
                 self._arrays[name] = self._place(value)
-        self._held = sum(a.nbytes for a in self._arrays.values() if not _mapped(a))
 
     def keep(self, names: Iterable[str]) -> None:
         """Forget all but these names."""
         wanted = set(names)
         self._arrays = {k: v for k, v in self._arrays.items() if k in wanted}
+        self._count()
+
+    def _count(self) -> None:
         self._held = sum(a.nbytes for a in self._arrays.values() if not _mapped(a))
 
     def _place(self, array: Array) -> Array:
@@ -68,14 +104,7 @@ class Recording(Mapping[str, Array]):
         if self._held + array.nbytes <= self._limit or not plain:
             self._held += array.nbytes
             return array
-        if self._folder is None:
-            self._folder = Path(tempfile.mkdtemp(prefix="onnx-passes-"))
-            weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
-        path = self._folder / f"{self._files}.npy"
-        self._files += 1
-        np.save(path, array, allow_pickle=False)
-        mapped: Array = np.load(path, mmap_mode="r", allow_pickle=False)
-        return mapped
+        return self._spill.write(array)
 
 
 def _mapped(array: Array) -> bool:
@@ -88,18 +117,41 @@ SMALL = 1 << 20
 def inlined(model: ir.Model) -> ir.Model:
     """Return a model without functions, so that their bodies are compared node by node.
 
+    onnx-ir does that, and not the code of the pass ``inline-functions``: what is wrong there
+    must not be repeated here.
+
     Returns:
         The model itself where it has none, else a copy. Calls stay whose function means other
-        versions of operators than the model does; they count as one node each.
-
-    Raises:
-        PassError: Functions call each other in a cycle.
+        versions of operators than the model does, or that leave inputs out; they count as one
+        node each.
     """
     if not model.functions:
         return model
     copy = copy_model(model)
-    InlineFunctions()(copy)
+    short = {
+        node.op_identifier()
+        for node in all_nodes(copy)
+        if (called := copy.functions.get(node.op_identifier())) is not None
+        and not _is_complete(node, called)
+    }
+
+    def admits(function: ir.Function) -> bool:
+        imports = copy.opset_imports
+        same = all(imports.get(d, v) == v for d, v in function.opset_imports.items())
+        return same and function.identifier() not in short
+
+    try:
+        InlinePass(admits)(copy)
+    except (ValueError, ir.passes.PassError):  # a cycle, or what it does not know
+        return model
     return copy
+
+
+def _is_complete(node: ir.Node, function: ir.Function) -> bool:
+    given = len(node.inputs) == len(function.inputs) and None not in node.inputs
+    passed = not any(isinstance(a.value, ir.Graph) for a in node.attributes.values())
+    needed = {a.name for a in function.attributes.values() if a.value is None}
+    return given and passed and needed <= node.attributes.keys()
 
 
 def exposed(

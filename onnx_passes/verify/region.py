@@ -39,12 +39,14 @@ class Region:
         frontier: Names of the values that they compute and others read.
         folded: Constants that nodes read in place of computed values, by the names of these.
             The rest of the region holds only where they are equal, bit for bit.
+        removed: The nodes of the model before that have no counterpart, in order.
     """
 
     nodes: tuple[ir.Node, ...]
     boundary: tuple[str, ...]
     frontier: tuple[str, ...]
     folded: Mapping[str, ir.TensorProtocol] = field(default_factory=dict)
+    removed: tuple[ir.Node, ...] = ()
 
     @property
     def needed(self) -> frozenset[str]:
@@ -65,30 +67,48 @@ def changed_region(
 
     Returns:
         The region; None where values cannot be matched by name, so that only the whole model
-        tells: other versions of an opset or defaults of inputs, an output of no node.
+        tells: other defaults of inputs, an output of no node.
     """
-    if not (_imports_agree(before, after) and _defaults_agree(before, after)):
+    if not _defaults_agree(before, after):
         return None
     if any(v.producer() is None and not v.is_graph_input() for v in after.graph.outputs):
         return None
-    if not _constant_outputs_agree(before, after):
+    if not _constant_outputs_agree(before, after, folded):
         return None  # no node computes them that could be run
-    producers = {str(v.name): node for node in before.graph for v in node.outputs if v.name}
-    equality = NodeEquality(before, after, folded)
-    new: list[ir.Node] = []
-    for node in after.graph:
-        if not _is_constant_node(node):
-            name = node.outputs[0].name or next((v.name for v in node.outputs if v.name), None)
-            old = producers.get(str(name))
-            if old is None or not equality.same(old, node):
-                new.append(node)
+    new, removed = diff_nodes(before, after, folded)
+    producers = {str(v.name) for node in before.graph for v in node.outputs if v.name}
     boundary = boundary_of(new)
     frontier = _frontier(new, after)
     names = {v.name for v in before.graph.inputs}
     if any(n not in names and n not in producers for n in (*boundary, *frontier)):
         return None
     taken = folded.tensors if folded is not None else {}
-    return Region(tuple(new), boundary, frontier, taken)
+    return Region(tuple(new), boundary, frontier, taken, tuple(removed))
+
+
+def diff_nodes(
+    before: ir.Model, after: ir.Model, folded: Folded | None = None
+) -> tuple[list[ir.Node], list[ir.Node]]:
+    """Return the nodes of the main graphs that are new, and those that have no counterpart.
+
+    Args:
+        before: The model before.
+        after: The model after.
+        folded: See :func:`changed_region`.
+    """
+    producers = {str(v.name): node for node in before.graph for v in node.outputs if v.name}
+    equality = NodeEquality(before, after, folded)
+    new: list[ir.Node] = []
+    kept: set[ir.Node] = set()
+    for node in after.graph:
+        if not is_constant_node(node):
+            name = node.outputs[0].name or next((v.name for v in node.outputs if v.name), None)
+            old = producers.get(str(name))
+            if old is None or not equality.same(old, node):
+                new.append(node)
+            else:
+                kept.add(old)
+    return new, [n for n in before.graph if n not in kept and not is_constant_node(n)]
 
 
 def boundary_of(nodes: Sequence[ir.Node]) -> tuple[str, ...]:
@@ -155,14 +175,6 @@ def region_model(
     return ir.Model(body, ir_version=model.ir_version, functions=functions)
 
 
-def _imports_agree(before: ir.Model, after: ir.Model) -> bool:
-    """Whether no domain that both import has another version; others have no kept nodes."""
-    return all(
-        before.opset_imports.get(domain, version) == version
-        for domain, version in after.opset_imports.items()
-    )
-
-
 def _defaults_agree(before: ir.Model, after: ir.Model) -> bool:
     """Whether the initializers that callers may override are what they were."""
     old = {v.name: v.const_value for v in before.graph.inputs if v.const_value is not None}
@@ -170,12 +182,23 @@ def _defaults_agree(before: ir.Model, after: ir.Model) -> bool:
     return old.keys() == new.keys() and all(same_tensor(old[n], new[n]) for n in new)
 
 
-def _constant_outputs_agree(before: ir.Model, after: ir.Model) -> bool:
-    old, new = (
-        {v.name: t for v in m.graph.outputs if (t := constant_tensor(v)) is not None}
-        for m in (before, after)
-    )
-    return old.keys() == new.keys() and all(same_tensor(old[n], new[n]) for n in new)
+def _constant_outputs_agree(before: ir.Model, after: ir.Model, folded: Folded | None) -> bool:
+    """Whether each output that is a constant was that constant, or may be compared with it."""
+    old = {v.name: v for v in before.graph.outputs}
+    for value in after.graph.outputs:
+        tensor = constant_tensor(value)
+        known = old.get(value.name)
+        if known is None:
+            continue
+        other = constant_tensor(known)
+        if tensor is None and other is None:
+            continue
+        if tensor is not None and other is not None:
+            if not same_tensor(other, tensor):
+                return False
+        elif tensor is None or folded is None or not folded.take(str(value.name), tensor):
+            return False
+    return True
 
 
 def _frontier(new: list[ir.Node], model: ir.Model) -> tuple[str, ...]:
@@ -209,7 +232,8 @@ def _captures(model: ir.Model) -> dict[ir.Value, list[ir.Node]]:
     return found
 
 
-def _is_constant_node(node: ir.Node) -> bool:
+def is_constant_node(node: ir.Node) -> bool:
+    """Whether a node is a Constant whose tensor is known."""
     if node.op_type != "Constant" or node.domain != "":
         return False
     return constant_tensor(node.outputs[0]) is not None

@@ -26,36 +26,43 @@ def main() -> int:
     inputs = np.load(HERE / "inputs.npz", allow_pickle=False)
     feeds = {name: inputs[name] for name in inputs.files}
     feeds |= {name: assemble(form, inputs) for name, form in check["inputs"].items()}
-    print(f"onnxruntime {ort.__version__}, optimization {check['optimization']}")
+    engine = check["engine"]
+    version = onnx.__version__ if engine["engine"] == "reference" else ort.__version__
+    other = "" if version == engine["version"] else f", the check ran on {engine['version']}"
+    say(f"{engine['name']}, version {version}{other}")
     if not (HERE / "after.onnx").exists():
-        print(f"after.onnx could not even be written: {check['lost']}")
+        say(f"after.onnx could not even be written: {check['lost']}")
         return 1
     faults = static_faults(check["kind"])
     if faults:
-        print("\n".join(faults))
+        say(*faults)
         return 1
     if check["kind"] in ("structure", "interface") and not feeds:
-        print("nothing is wrong with the structure of after.onnx")
+        say("nothing is wrong with the structure of after.onnx")
         return 0
-    try:
-        expected = run("before.onnx", feeds, check)
-    except Exception as error:
-        print(f"before.onnx does not run: {error}")
-        return 2
-    try:
-        actual = run("after.onnx", feeds, check)
-    except Exception as error:
-        print(f"after.onnx does not run: {error}")
-        return 1
-    faults = []
+    found = []
+    for code, file in ((2, "before.onnx"), (1, "after.onnx")):
+        try:
+            outputs = run(file, feeds, engine)
+        except Exception as error:
+            say(f"{file} does not run: {error}")
+            return code
+        found.append({k: v for k, v in outputs.items() if k not in check["ignored"]})
+    expected, actual = found
     if list(expected) != list(actual):
         faults.append(f"the outputs are {list(actual)}, expected {list(expected)}")
     for name in [n for n in expected if n in actual]:
-        faults += [
-            f"{name}{fault}" for fault in compare(name, expected[name], actual[name], check)
-        ]
-    print("\n".join(faults) if faults else "the outputs agree")
+        faults += compare(name, name, expected[name], actual[name], check)
+    say(*faults or ["the outputs agree"])
     return 1 if faults else 0
+
+
+def say(*lines: str) -> None:
+    """Print lines; what a terminal could take for a command is escaped, as are names."""
+    for line in lines:
+        shown = (c if c.isprintable() else c.encode("unicode_escape").decode() for c in line)
+        encoding = sys.stdout.encoding or "ascii"
+        print("".join(shown).encode(encoding, "backslashreplace").decode(encoding))
 
 
 def assemble(form: Any, inputs: Any) -> Any:
@@ -102,30 +109,62 @@ def describe(values: Any) -> str:
     return "; ".join(told)
 
 
-def run(file: str, feeds: Feeds, check: dict[str, Any]) -> Feeds:
+def run(file: str, feeds: Feeds, engine: dict[str, Any]) -> Feeds:
     """Return the outputs of a model by name."""
     model = onnx.load(HERE / file)
     types = {v.name: v.type.tensor_type.elem_type for v in model.graph.input}
-    widen(model)
-    options = ort.SessionOptions()
-    levels = {
-        "none": ort.GraphOptimizationLevel.ORT_DISABLE_ALL,
-        "basic": ort.GraphOptimizationLevel.ORT_ENABLE_BASIC,
-        "extended": ort.GraphOptimizationLevel.ORT_ENABLE_EXTENDED,
-        "all": ort.GraphOptimizationLevel.ORT_ENABLE_ALL,
-    }
-    options.graph_optimization_level = levels[check["optimization"]]
-    options.intra_op_num_threads = check["threads"]
-    options.log_severity_level = 4
-    prepacking = "0" if check["prepacking"] else "1"
-    options.add_session_config_entry("session.disable_prepacking", prepacking)
-    session = ort.InferenceSession(
-        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
-    )
+    if engine["engine"] == "reference":
+        return evaluate(model, {n: a for n, a in feeds.items() if n in types}, types)
+    session = start(model, engine)
+    if widen(model, {value.name: value.type for value in session.get_outputs()}):
+        session = start(model, engine)
     wanted = {value.name for value in session.get_inputs()}
     given = {n: feed(a, types.get(n, 0)) for n, a in feeds.items() if n in wanted}
     names = [value.name for value in session.get_outputs()]
     return dict(zip(names, session.run(names, given), strict=True))
+
+
+def start(model: Any, engine: dict[str, Any]) -> Any:
+    """Return a session of onnxruntime, set up as the check had it."""
+    options = ort.SessionOptions()
+    level = "ENABLE_" + engine["optimization"].upper()
+    level = level if engine["optimization"] != "none" else "DISABLE_ALL"
+    options.graph_optimization_level = getattr(ort.GraphOptimizationLevel, f"ORT_{level}")
+    options.intra_op_num_threads = engine["threads"]
+    options.inter_op_num_threads = 1
+    options.use_deterministic_compute = True
+    options.log_severity_level = 4
+    entries = {"session.disable_prepacking": not engine["prepacking"]}
+    if engine["provider"] != "CPUExecutionProvider":
+        entries["session.disable_cpu_ep_fallback"] = not engine["cpu_fallback"]
+    for name, value in entries.items():
+        options.add_session_config_entry(name, str(int(value)))
+    ort.set_seed(engine["seed"])
+    prefix = "provider."
+    given = {k[len(prefix) :]: v for k, v in engine.items() if k.startswith(prefix)}
+    providers = [(engine["provider"], given)]
+    return ort.InferenceSession(model.SerializeToString(), options, providers=providers)
+
+
+def evaluate(model: Any, feeds: Feeds, types: dict[str, int]) -> Feeds:
+    """Return the outputs of a model by the reference evaluator of onnx."""
+    from onnx.reference import ReferenceEvaluator
+
+    numpy_type = onnx.helper.tensor_dtype_to_np_dtype
+    for name, array in feeds.items():
+        if isinstance(array, np.ndarray) and array.dtype != numpy_type(types[name]):
+            text = array.dtype.kind == "U"
+            feeds[name] = array.astype(object) if text else array.view(numpy_type(types[name]))
+    names = [value.name for value in model.graph.output]
+    with np.errstate(all="ignore"):
+        found = dict(zip(names, ReferenceEvaluator(model).run(names, feeds), strict=True))
+    for value in model.graph.output:
+        kind = value.type.tensor_type.elem_type
+        array = found[value.name]
+        if kind and isinstance(array, np.ndarray) and kind != onnx.TensorProto.STRING:
+            array = array.astype(numpy_type(kind))
+            found[value.name] = array.astype(np.float32) if array.dtype.kind == "V" else array
+    return found
 
 
 def feed(array: Any, element_type: int) -> Any:
@@ -153,14 +192,12 @@ def pack(array: Any, bits: int) -> Any:
     return np.lib.stride_tricks.as_strided(packed, array.shape, strides, writeable=False)
 
 
-def widen(model: Any) -> None:
+def widen(model: Any, types: dict[str, str]) -> bool:
     """Cast outputs of types that numpy lacks to float or int32, which hold them exactly."""
-    plain = {onnx.TensorProto.FLOAT, onnx.TensorProto.FLOAT16, onnx.TensorProto.DOUBLE}
+    changed = False
     for value in model.graph.output:
-        kind = value.type.tensor_type.elem_type
-        name = onnx.TensorProto.DataType.Name(kind)
-        exotic = name in BITS or name.startswith(("BFLOAT", "FLOAT"))
-        if kind in plain or not exotic:
+        name = types[value.name].removeprefix("tensor(").removesuffix(")").upper()
+        if name not in BITS and not name.startswith(("BFLOAT", "FLOAT8", "FLOAT4")):
             continue
         inner = value.name + ".narrow"
         for node in model.graph.node:
@@ -170,6 +207,8 @@ def widen(model: Any) -> None:
         wide = onnx.TensorProto.INT32 if whole else onnx.TensorProto.FLOAT
         model.graph.node.append(onnx.helper.make_node("Cast", [inner], [value.name], to=wide))
         value.type.tensor_type.elem_type = wide
+        changed = True
+    return changed
 
 
 def rename(node: Any, old: str, new: str) -> None:
@@ -181,21 +220,22 @@ def rename(node: Any, old: str, new: str) -> None:
                 rename(inner, old, new)
 
 
-def compare(name: str, old: Any, new: Any, check: dict[str, Any]) -> list[str]:
+def compare(path: str, name: str, old: Any, new: Any, check: dict[str, Any]) -> list[str]:
     """Say in what two values differ, a sentence each."""
     if isinstance(old, list) and isinstance(new, list):
         if len(old) != len(new):
-            return [f" has {len(new)} elements, expected {len(old)}"]
+            return [f"{path} has {len(new)} elements, expected {len(old)}"]
         return [
-            f"[{i}]{fault}"
+            fault
             for i, pair in enumerate(zip(old, new, strict=True))
-            for fault in compare(name, *pair, check)
+            for fault in compare(f"{path}[{i}]", name, *pair, check)
         ]
     if not isinstance(old, np.ndarray) or not isinstance(new, np.ndarray):
-        return [] if type(old) is type(new) else [f" is {new}, expected {old}"]
+        return [] if type(old) is type(new) else [f"{path} is {new}, expected {old}"]
     if old.dtype != new.dtype or old.shape != new.shape:
-        return [f" is {new.dtype}{list(new.shape)}, expected {old.dtype}{list(old.shape)}"]
-    rtol, atol = check["limits"].get(name, [0.0, 0.0])
+        told, wanted = (f"{value.dtype}{list(value.shape)}" for value in (new, old))
+        return [f"{path} is {told}, expected {wanted}"]
+    rtol, atol = check["limits"].get(path) or check["limits"].get(name, [0.0, 0.0])
     wrong = differing(old, new, rtol, atol, check)
     if not wrong.any():
         return []
@@ -208,7 +248,7 @@ def compare(name: str, old: Any, new: Any, check: dict[str, Any]) -> list[str]:
     worst = np.unravel_index(int(np.argmax(error)), old.shape)
     place = ", ".join(str(int(i)) for i in worst)
     return [
-        f": {int(wrong.sum())} of {old.size} elements differ, the worst at [{place}]: "
+        f"{path}: {int(wrong.sum())} of {old.size} elements differ, the worst at [{place}]: "
         f"before {old[worst]}, after {new[worst]} (rtol {rtol:g}, atol {atol:g})"
     ]
 

@@ -8,6 +8,9 @@ from enum import StrEnum
 LEVEL = "level"
 """Kind of the checks that ask how far a compiler gets with a model."""
 
+ENGINE = "engine"
+"""Kind of checks that found an engine to treat the result other than the original."""
+
 EXECUTED = "executed"
 """The level of a check that compared numbers; those below compared nothing."""
 
@@ -162,6 +165,11 @@ class Check:
     def compares(self) -> bool:
         """Whether an engine executed something, so that its verdict is about numbers."""
         return bool(self.engine) and self.level in (None, EXECUTED)
+
+    @property
+    def executes(self) -> bool:
+        """Whether an engine ran something for it."""
+        return self.compares and bool(self.outputs or self.metrics or self.level)
 
     @property
     def max_abs(self) -> float | None:

@@ -11,6 +11,9 @@ from onnx_passes.contracts import Equality
 from onnx_passes.runtime.base import Array, Data, Outputs
 from onnx_passes.verify.compare import compare
 
+GAP = 10.0
+"""How far a fault must stand above the noise to be told from it."""
+
 
 def score(
     expected: Sequence[Outputs], produced: Sequence[Outputs], ignored: frozenset[str]
@@ -47,6 +50,18 @@ def resolution(outputs: Sequence[Outputs], ignored: frozenset[str]) -> float:
     return max((_epsilon(kind) for kind in kinds), default=0.0)
 
 
+def first_true(count: int, holds: Callable[[int], bool]) -> int:
+    """Return the least n of 1 to ``count`` for which a monotone predicate holds.
+
+    That it holds for ``count`` is known, and not asked.
+    """
+    low, high = 0, count
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if holds(middle) else (middle, high)
+    return high
+
+
 def first_above(
     count: int, measure: Callable[[int], float], final: float, threshold: float
 ) -> tuple[int, float, float]:
@@ -61,15 +76,25 @@ def first_above(
     Returns:
         n, the score of the one before it, and its own.
     """
-    low, high, good, bad = 0, count, 0.0, final
-    while high - low > 1:
-        middle = (low + high) // 2
-        found = measure(middle)
-        if found > threshold:
-            high, bad = middle, found
-        else:
-            low, good = middle, found
-    return high, good, bad
+    scores = {0: 0.0, count: final}
+
+    def is_bad(n: int) -> bool:
+        scores[n] = measure(n)
+        return scores[n] > threshold
+
+    found = first_true(count, is_bad)
+    return found, scores.get(found - 1, 0.0), scores[found]
+
+
+def middle_of(noise: float, final: float) -> float:
+    """Return the score that lies midway, in size, between noise and the score of a fault."""
+    # A fault beyond all bounds says nothing of the middle.
+    return math.sqrt(max(noise, 1e-12) * min(max(final, noise), 1.0))
+
+
+def stands_out(good: float, bad: float, noise: float) -> bool:
+    """Whether a step from one score to another can be told from noise."""
+    return bad >= GAP * max(good, noise)
 
 
 def _without(outputs: Mapping[str, Data], ignored: frozenset[str]) -> dict[str, Data]:

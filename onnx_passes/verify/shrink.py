@@ -36,6 +36,7 @@ class Case:
         feeds: The sample.
         what: What the models are, in a few words.
         part: Whether they are parts of models, whose values are inner ones.
+        steps: The passes between them; empty for those of the failure.
     """
 
     before: ir.Model
@@ -43,6 +44,7 @@ class Case:
     feeds: dict[str, Data]
     what: str
     part: bool = False
+    steps: tuple[str, ...] = ()
 
 
 Judge = Callable[[Case], tuple[OutputCheck, ...] | None]
@@ -76,7 +78,7 @@ class Shrinker:
 
     def run(self) -> Case:
         """Shrink as far as the time allows, and return the smallest case."""
-        nodes, size = _nodes(self.case), _elements(self.case)
+        nodes, size = len(self.case.before.graph), _elements(self.case)
         self.checks = self.judge(self.case) or ()
         self.repeated = self.repeats(self.case.before, self.case.feeds)
         self._fewer_nodes()
@@ -84,11 +86,11 @@ class Shrinker:
             self._smaller_dimensions()
         self._simpler_values()
         left = _elements(self.case)
-        counted = sum(_nonzero(a) for a in _arrays(self.case).values())
+        counted = sum(_nonzero(a).size for a in _arrays(self.case).values())
         self.told.append(
-            f"made smaller from {nodes} to {_nodes(self.case)} nodes in before.onnx and "
-            f"from {size:,} to {left:,} input elements, {counted:,} of them not 0, in "
-            f"{self.tried} tries"
+            f"made smaller from {nodes} to {len(self.case.before.graph)} nodes in "
+            f"before.onnx and from {size:,} to {left:,} input elements, {counted:,} of them "
+            f"not 0, in {self.tried} tries"
         )
         if self._late():
             self.told.append("the time for it was over; more of it may not be needed")
@@ -150,32 +152,21 @@ class Shrinker:
             )
         except OnnxPassesError:
             return
-        if small is not None and sum(len(m.graph) for m in small[:2]) < len(
-            case.before.graph
-        ) + len(case.after.graph):
+        whole = len(case.before.graph) + len(case.after.graph)
+        if small is not None and sum(len(m.graph) for m in small[:2]) < whole:
             before, after, feeds = small
             name = parted.value.output
             what = f"{case.what.removesuffix(WHOLE)}, up to {name}"
-            self._try(Case(before, after, feeds, what, part=True))
+            self._try(Case(before, after, feeds, what, True, case.steps))
 
     def _smaller_dimensions(self) -> None:
         refused: set[tuple[int, int]] = set()
-        progress = True
-        while progress and not self._late():
-            progress = False
-            dims = {d for shape in _shapes(self.case) for d in shape if d > 1}
-            for size in sorted(dims, reverse=True):
-                for target in _targets(size):
-                    if (size, target) in refused:
-                        continue
-                    if any(
-                        self._try(c) for c in _resized(self.case, size, target, self._at())
-                    ):
-                        progress = True
-                        break
-                    refused.add((size, target))
-                if progress:
-                    break
+        while not self._late():
+            step = next((s for s in _resizings(self.case) if s not in refused), None)
+            if step is None:
+                break
+            if not any(self._try(c) for c in _resized(self.case, *step, self._at())):
+                refused.add(step)
         for name, array in _arrays(self.case).items():
             for axis, size in enumerate(array.shape):
                 if size > 1:
@@ -199,7 +190,7 @@ class Shrinker:
         array = _arrays(self.case)[name]
         if array.dtype.kind in "OSU":
             return
-        left = np.flatnonzero(_is_nonzero(array))
+        left = _nonzero(array)
         chunk = len(left) // 2
         while chunk >= 1 and not self._late():
             start = 0
@@ -211,10 +202,6 @@ class Shrinker:
                 else:
                     start += chunk
             chunk = min(chunk, len(left)) // 2 if chunk > 1 else 0
-
-
-def _nodes(case: Case) -> int:
-    return len(case.before.graph)
 
 
 def _arrays(case: Case) -> dict[str, Array]:
@@ -232,26 +219,25 @@ def _shapes(case: Case) -> Iterator[tuple[int, ...]]:
                 yield tuple(tensor.shape.numpy())
 
 
+def _resizings(case: Case) -> Iterator[tuple[int, int]]:
+    """Yield dimensions, the largest first, and what each may become."""
+    for size in sorted({d for shape in _shapes(case) for d in shape}, reverse=True):
+        for target in sorted({1, 2, 3, size // 2} & set(range(1, size))):
+            yield size, target
+
+
 def _elements(case: Case) -> int:
     return sum(array.size for array in _arrays(case).values())
 
 
-def _is_nonzero(array: Array) -> Array:
+def _nonzero(array: Array) -> Array:
+    """Return the places of the elements that are not 0."""
     zero = "" if array.dtype.kind in "OSU" else np.zeros(1, array.dtype)
-    found: Array = array.reshape(-1) != zero
-    return found
-
-
-def _nonzero(array: Array) -> int:
-    return int(_is_nonzero(array).sum())
+    return np.flatnonzero(array.reshape(-1) != zero)
 
 
 def _with(case: Case, name: str, array: Array) -> Case:
     return replace(case, feeds=case.feeds | {name: array})
-
-
-def _targets(size: int) -> list[int]:
-    return sorted({1, 2, 3, size // 2} & set(range(1, size)))
 
 
 def _simple(array: Array) -> Iterator[Array]:

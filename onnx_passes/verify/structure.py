@@ -36,7 +36,7 @@ def check_structure(model: ir.Model, *, full: bool = False) -> list[str]:
     found = list(dict.fromkeys(_faults(model)))
     if len(found) > MOST:
         found[MOST:] = [f"{len(found) - MOST} more faults like these"]
-    return found or complaints(model, full=full)
+    return found or complaints(model, full=full, lenient=True)
 
 
 def _faults(model: ir.Model) -> Iterator[str]:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import onnx_ir as ir
 
 from onnx_passes.graph.copy import copy_nodes
+from onnx_passes.graph.walk import captured_values
 from onnx_passes.passes.constants import is_constant
 from onnx_passes.passes.context import Application
+
+Scope = ir.Graph | ir.Function | None
+"""The graph that a value belongs to."""
 
 
 @dataclass(frozen=True)
@@ -21,16 +25,18 @@ class Side:
         outputs: The values that count, copies or values of no node.
         values: Copy by value of the model.
         fixed: Values read that always hold the same tensor, and that tensor.
+        scopes: The graph of each value, by copy.
     """
 
     nodes: list[ir.Node]
     outputs: list[ir.Value]
     values: dict[ir.Value, ir.Value]
     fixed: dict[ir.Value, ir.TensorProtocol]
+    scopes: dict[ir.Value, Scope]
 
     @classmethod
-    def of(cls, nodes: Sequence[ir.Node], outputs: Sequence[ir.Value]) -> Side:
-        """Copy nodes of a model, and say which values count."""
+    def of(cls, nodes: Sequence[ir.Node], outputs: Sequence[ir.Value], scope: Scope) -> Side:
+        """Copy nodes of a graph, and say which values count."""
         copies, values = copy_nodes(nodes)
         for value in outputs:
             if value not in values:
@@ -41,7 +47,8 @@ class Side:
             tensor = ir.convenience.get_const_tensor(value) if is_constant(value) else None
             if tensor is not None and copy not in made:
                 fixed[copy] = tensor
-        return cls(_ordered(copies), [values[v] for v in outputs], values, fixed)
+        scopes = {copy: value.graph or scope for value, copy in values.items()}
+        return cls(_ordered(copies), [values[v] for v in outputs], values, fixed, scopes)
 
     def name_values(self) -> None:
         """Give the copies the names that the model's values have by now."""
@@ -51,18 +58,21 @@ class Side:
     def read(self) -> list[ir.Value]:
         """Return what the nodes read and do not compute, constants aside."""
         made = {out for node in self.nodes for out in node.outputs}
-        inner = {
-            value
-            for node in self.nodes
-            for attribute in node.attributes.values()
-            for graph in _graphs(attribute)
-            for value in _computed(graph)
-        }
+        values = [v for node in self.nodes for v in (*node.inputs, *captured_values(node))]
         return [
-            copy
-            for copy in self.values.values()
-            if copy not in made and copy not in self.fixed and copy not in inner
+            value
+            for value in dict.fromkeys((*values, *self.outputs))
+            if value is not None and value not in made and value not in self.fixed
         ]
+
+    def name_by_scope(self, prefixes: Mapping[Scope, str]) -> bool:
+        """Put the place of its graph before each name; return whether all are known."""
+        known = True
+        for copy in (*self.read(), *(v for node in self.nodes for v in node.outputs)):
+            prefix = prefixes.get(self.scopes[copy])
+            known = known and prefix is not None
+            copy.name = f"{prefix or ''}{copy.name}" if copy.name else copy.name
+        return known
 
 
 @dataclass(frozen=True)
@@ -82,16 +92,10 @@ class Pieces:
 
 @dataclass
 class Witnesses:
-    """Keeps the pieces of every application in the main graph; see ``passes.context.Witness``.
-
-    Attributes:
-        pieces: One for each application seen, in order.
-        elsewhere: Applications in subgraphs and functions, whose values nobody records.
-    """
+    """Keeps the pieces of every application, in order; see ``passes.context.Witness``."""
 
     pieces: list[Pieces] = field(default_factory=list)
-    elsewhere: list[Application] = field(default_factory=list)
-    _seen: tuple[Side, Side] | None = None
+    _seen: list[Side] = field(default_factory=list)
 
     def before(
         self,
@@ -102,18 +106,13 @@ class Witnesses:
         new: Sequence[ir.Value],
     ) -> None:
         """Copy both sides."""
-        self._seen = None
-        if outermost:
-            self._seen = Side.of(matched, old), Side.of(nodes, new)
+        scope = matched[0].graph
+        self._seen = [Side.of(matched, old, scope), Side.of(nodes, new, scope)]
 
     def after(self, application: Application) -> None:
         """Keep the two sides, with the names that new values have got."""
-        if self._seen is None:
-            self.elsewhere.append(application)
-            return
-        old, new = self._seen
-        new.name_values()
-        self.pieces.append(Pieces(application, old, new))
+        self._seen[1].name_values()
+        self.pieces.append(Pieces(application, *self._seen))
 
 
 def _ordered(nodes: Sequence[ir.Node]) -> list[ir.Node]:
@@ -133,22 +132,3 @@ def _ordered(nodes: Sequence[ir.Node]) -> list[ir.Node]:
     for node in nodes:
         visit(node)
     return list(done)
-
-
-def _graphs(attribute: ir.Attr) -> list[ir.Graph]:
-    if attribute.is_ref():
-        return []
-    if attribute.type is ir.AttributeType.GRAPH:
-        return [attribute.as_graph()]
-    if attribute.type is ir.AttributeType.GRAPHS:
-        return list(attribute.as_graphs())
-    return []
-
-
-def _computed(graph: ir.Graph) -> list[ir.Value]:
-    found = [*graph.inputs, *graph.initializers.values()]
-    for node in graph:
-        found += node.outputs
-        for attribute in node.attributes.values():
-            found += [v for inner in _graphs(attribute) for v in _computed(inner)]
-    return found

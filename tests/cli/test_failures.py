@@ -157,8 +157,8 @@ def test_the_bundle_of_a_real_model_is_a_few_elements(go):
     assert len(report["passes"][0]["culprits"]) == 1
     told = (bundle / "README.md").read_text()
     assert "made smaller" in told
-    inputs = np.load(bundle / "inputs.npz")
-    assert sum(inputs[name].size for name in inputs.files) <= 8
+    with np.load(bundle / "inputs.npz") as inputs:
+        assert sum(inputs[name].size for name in inputs.files) <= 8
     assert repro(bundle).returncode == 1
 
 

@@ -4,22 +4,29 @@ import pytest
 
 from benchmarks.faults.correct import CORRECT, keep
 from benchmarks.faults.models import RESNET
+from benchmarks.faults.suite import INNOCENTS, NOT_YET_SPARED
+from onnx_passes.passes.base import RewriteRulePass, RewriteRuleSetPass
+
+
+def marks(cls, source):
+    found = [pytest.mark.slow] if source is RESNET else []
+    if {cls.name, f"{cls.name} on {source.name}"} & NOT_YET_SPARED:
+        found.append(pytest.mark.xfail(strict=True, reason="beyond the gate of today"))
+    return found
+
 
 CASES = [
-    pytest.param(
-        cls,
-        source,
-        id=f"{cls.name}-{source.name}",
-        marks=[pytest.mark.slow] if source is RESNET else [],
-    )
-    for cls, source in CORRECT
+    pytest.param(cls, source, id=f"{cls.name}-{source.name}", marks=marks(cls, source))
+    for cls, source in (*CORRECT, *INNOCENTS)
 ]
 
 
 @pytest.mark.parametrize(("cls", "source"), CASES)
 def test_not_accused(cls, source):
     kept = keep(cls, source, full=False)
-    assert kept.applications >= 1
+    assert kept.verdict != "unchanged"
+    if issubclass(cls, RewriteRulePass | RewriteRuleSetPass):
+        assert kept.applications >= 1
     assert kept.accused == 0, kept.verdict
 
 

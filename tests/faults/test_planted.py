@@ -7,12 +7,22 @@ import pytest
 from benchmarks.faults import oracle
 from benchmarks.faults.models import RESNET
 from benchmarks.faults.runner import examine
-from benchmarks.faults.suite import FAMILIES, FAULTS
+from benchmarks.faults.suite import FAMILIES, FAULTS, INNOCENTS, NOT_YET, NOT_YET_SPARED
 
 SMALL = [
     pytest.param(f, id=f.name, marks=[pytest.mark.slow] if f.source is RESNET else [])
     for f in FAULTS
 ]
+
+
+def expect_failures(names):
+    mark = pytest.mark.xfail(strict=True, reason="beyond the gate of today")
+    return [
+        pytest.param(*c.values, id=c.id, marks=(*c.marks, mark) if c.id in names else c.marks)
+        for c in SMALL
+    ]
+
+
 FULL = [pytest.param(f, id=f.name) for f in FAULTS if f.source.full is not f.source.small]
 
 
@@ -22,9 +32,12 @@ def examined(fault):
 
 
 def test_the_suite_is_as_big_as_it_says():
-    assert len(FAULTS) >= 40
+    assert len(FAULTS) >= 140
     assert len({f.name for f in FAULTS}) == len(FAULTS)
     assert {f.family for f in FAULTS} == {m.__name__.rpartition(".")[2] for m in FAMILIES}
+    assert {f.name for f in FAULTS} >= NOT_YET
+    spared = {name.partition(" on ")[0] for name in NOT_YET_SPARED}
+    assert {f.name for f in FAULTS} | {cls.name for cls, _ in INNOCENTS} >= spared
 
 
 @pytest.mark.parametrize("fault", SMALL)
@@ -32,12 +45,12 @@ def test_the_fault_changes_a_result_and_the_pass_without_it_does_not(fault):
     assert oracle.real(fault, examined(fault).at, full=False)
 
 
-@pytest.mark.parametrize("fault", SMALL)
+@pytest.mark.parametrize("fault", expect_failures(NOT_YET))
 def test_caught_and_named(fault):
     _assert_caught(examined(fault))
 
 
-@pytest.mark.parametrize("fault", SMALL)
+@pytest.mark.parametrize("fault", expect_failures(NOT_YET_SPARED))
 def test_the_pass_without_its_fault_is_not_accused(fault):
     assert not examined(fault).accused
 

@@ -1,6 +1,7 @@
 """Which rewrites are wrong: by their own error, by a search, together; in how many runs."""
 
 import math
+import re
 
 import numpy as np
 import onnx
@@ -119,26 +120,61 @@ def test_the_rest_is_kept_and_only_these_are_undone():
     assert done.report.passes[0].verdict == "passed"
 
 
-def test_in_a_subgraph_it_is_found_by_bisection_in_a_logarithmic_number_of_runs(counted):
+def function(inputs, weights, result, body):
+    """Build a call of a function that reads the input and some weights."""
+    names = re.findall(r"\] (\w+) =", weights)
+    text = (
+        HEAD.replace('"": 21', '"": 21, "f": 1')
+        + f"(float[2] x) => (float[2] y) <{weights}> {{ y = f.foo({', '.join(names)}, x) }} "
+        f'<domain: "f", opset_import: ["": 21]> foo ({", ".join(names)}, {inputs}) '
+        f"=> ({result}) {{ {body} }}"
+    )
+    return ir.from_proto(onnx.parser.parse_model(text))
+
+
+def test_in_a_function_it_is_found_by_bisection_in_a_logarithmic_number_of_runs(counted):
     names = [f"w{i}" for i in range(16)]
     names[9] = "lost"
     given = ", ".join(f"float[2] {n} = {{{i + 1}, 2}}" for i, n in enumerate(names))
     body = " ".join(f"v{i + 1} = Add(v{i}, {n})" for i, n in enumerate(names))
-    branches = (
-        f"then_branch = a () => (float[2] v16) {{ v0 = Neg(t) {body} }}, "
-        "else_branch = b () => (float[2] q) { q = Neg(t) }"
-    )
-    text = (
-        f"{HEAD} (float[2] x) => (float[2] y) <{given}, bool c = {{1}}> "
-        f"{{ t = Neg(x) y = If (c) <{branches}> }}"
-    )
-    report = run(ir.from_proto(onnx.parser.parse_model(text)), "culprit-scope")
+    report = run(function("v0", given, "v16", body), "culprit-scope")
     assert report.culprits == [10]
     assert report.blame[0].how == "by bisection"
     assert "lost" in report.blame[0].nodes[0]
     assert report.blame[0].value.output == "y"
     # Scored once, bisected, once alone, and once without it.
     assert len(counted) <= 1 + math.log2(16) + 1 + 1
+
+
+BRANCHES = """{HEAD} (float[2] x) => (float[2] y)
+    <float[2] w = {1, 2}, float[2] lost1 = {3, 4}, bool c = {1}> {
+    t = Neg(x)
+    y = If (c) <
+        then_branch = a () => (float[2] p) {
+            n = Neg(t)
+            s = If (c) <
+                then_branch = b () => (float[2] q) {
+                    u = Neg(n) v = Add(u, LOST) r = Add(v, t) q = Exp(r) },
+                else_branch = d () => (float[2] z) { z = Neg(n) } >
+            p = Add(s, n) },
+        else_branch = e () => (float[2] m) { u = Exp(t) k = Add(u, lost1) m = Neg(k) } > }"""
+
+
+def test_in_a_branch_it_is_named_with_no_search_by_its_inner_values(counted):
+    text = BRANCHES.replace("{HEAD}", HEAD).replace("LOST", "lost1")
+    report = run(ir.from_proto(onnx.parser.parse_model(text)), "culprit-scope")
+    (blame,) = report.blame
+    assert blame.how == "by its own error"
+    assert blame.nodes == ["v = Add(u, lost1)"]
+    assert (blame.value.output, blame.value.mismatched) == ("v", 2)
+    assert len(counted) == 2
+
+
+def test_nobody_is_accused_in_a_branch_that_is_not_taken():
+    text = BRANCHES.replace("{HEAD}", HEAD).replace("LOST", "w")
+    report = run(ir.from_proto(onnx.parser.parse_model(text)), "culprit-scope")
+    assert report.verdict == "passed"
+    assert report.blame == []
 
 
 PRODUCT = (
@@ -156,15 +192,8 @@ def test_culprits_that_only_fail_together_are_both_named():
 
 
 def test_so_are_they_where_only_a_search_can_tell():
-    branches = (
-        f"then_branch = a () => (float[2] s) {{ {PRODUCT} s = Add(z, r) }}, "
-        "else_branch = b () => (float[2] t) { t = Neg(x) }"
-    )
-    text = (
-        f"{HEAD} (float[2] x) => (float[2] y) <{WEIGHTS}, bool c = {{1}}> "
-        f"{{ y = If (c) <{branches}> }}"
-    )
-    report = run(ir.from_proto(onnx.parser.parse_model(text)), "culprit-scope")
+    model = function("x", WEIGHTS, "s", f"{PRODUCT} s = Add(z, r)")
+    report = run(model, "culprit-scope")
     assert sorted(report.culprits) == [1, 3]
     assert {blame.how for blame in report.blame} == {"by bisection, wrong together"}
 

@@ -13,7 +13,9 @@ import yaml
 from onnx_passes import passes
 from onnx_passes.config.load import default_config, load_config
 from onnx_passes.passes.base import RewriteRulePass, Transformation
+from onnx_passes.pipeline.judgement import Judgement
 from onnx_passes.pipeline.run import run_pipeline
+from onnx_passes.verify import bundle
 
 HEAD = '<ir_version: 10, opset_import: ["": 21]> g '
 CHAIN = (
@@ -152,6 +154,86 @@ def test_the_first_sample_that_fails_is_the_one_left(tmp_path):
     given = [given, "limits.reproducer_seconds=0"]
     (done,) = run(tmp_path / "out", ["repro-drop-neg"], *given).passes
     assert np.array_equal(np.load(f"{done.reproducer}/inputs.npz")["x"], wrong)
+
+
+@passes.verify.equality
+@passes.register()
+class ReproGather(Transformation):
+    """Read one element further than there may be."""
+
+    def call(self, model):
+        one = ir.tensor(np.int64([1]), name="one")
+        model.graph.initializers["s"].const_value = one
+        return ir.passes.PassResult(model, True)
+
+
+def test_a_sample_on_which_the_result_does_not_run_is_found(tmp_path):
+    data = tmp_path / "data"
+    for index, size in enumerate((2, 3, 1)):
+        part = data / f"test_data_set_{index}"
+        part.mkdir(parents=True)
+        proto = onnx.numpy_helper.from_array(np.ones(size, np.float32), "x")
+        (part / "input_0.pb").write_bytes(proto.SerializeToString())
+    text = "(float[N] x) => (float[1] y) <int64[1] s = {0}> { y = Gather(x, s) }"
+    given = [f"reference={{inputs: {data}}}", "verify.scope=model"]
+    (done,) = run(tmp_path / "out", ["repro-gather"], *given, text=text).passes
+    assert done.notes == []
+    assert np.load(f"{done.reproducer}/inputs.npz")["x"].shape == (1,)
+    shown = repro(done.reproducer)
+    assert shown.returncode == 1
+    assert "after.onnx does not run" in shown.stdout
+
+
+@pytest.mark.parametrize("refused", [1, 2, 100])
+def test_what_does_not_fail_by_itself_gives_way_to_larger_models(
+    tmp_path, monkeypatch, refused
+):
+    replayed = []
+    replay = bundle._replay
+
+    def fail_later(folder, seconds):
+        replayed.append(len(onnx.load(folder / "before.onnx").graph.node))
+        return "because" if len(replayed) <= refused else replay(folder, seconds)
+
+    monkeypatch.setattr(bundle, "_replay", fail_later)
+    (done,) = run(tmp_path, ["repro-half-wrong"]).passes
+    assert replayed[0] == 1
+    told = Path(f"{done.reproducer}/README.md").read_text()
+    if refused == 100:
+        assert done.notes == ["the reproducer does not fail by itself: because"]
+        assert "**This folder does not fail by itself:** because." in told
+        assert replayed[-1] == len(onnx.load(f"{done.reproducer}/before.onnx").graph.node) == 5
+    else:
+        assert len(replayed) == refused + 1
+        assert done.notes == []
+        assert repro(done.reproducer).returncode == 1
+
+
+def test_models_are_judged_and_left_as_the_gate_prepares_them(tmp_path, monkeypatch):
+    def with_identity(_, model):
+        copy = model.clone()
+        for node in list(copy.graph):
+            (value,) = node.outputs
+            if node.op_type != "Identity" and not value.is_graph_output():
+                behind = ir.node("Identity", [value])
+                behind.outputs[0].name = f"{value.name}_behind"
+                for user, index in list(value.uses()):
+                    if user is not behind:
+                        user.replace_input_with(index, behind.outputs[0])
+                copy.graph.insert_after(node, behind)
+        return copy
+
+    monkeypatch.setattr(Judgement, "prepare", with_identity)
+    given = ["limits.reproducer_seconds=0", "verify.scope=model"]
+    (done,) = run(tmp_path, ["repro-drop-neg"], *given, text=CHAIN).passes
+    monkeypatch.undo()
+    monkeypatch.setattr(bundle, "_replay", lambda *_: "")
+    assert operators(f"{done.reproducer}/before.onnx").count("Neg") == 1
+    readme = Path(f"{done.reproducer}/README.md").read_text()
+    assert "THIS_FOLDER/plain.onnx" in readme
+    config = load_config(f"{done.reproducer}/pipeline.yaml")
+    again = run_pipeline(ir.load(f"{done.reproducer}/plain.onnx"), config)
+    assert again.report.exit_code == 1
 
 
 def test_none_is_left_where_none_is_wanted_or_nothing_failed(tmp_path):

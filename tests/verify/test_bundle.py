@@ -10,8 +10,10 @@ import onnx_ir as ir
 import pytest
 
 from onnx_passes.errors import UsageError
+from onnx_passes.runtime.ort import OnnxRuntimeEngine
+from onnx_passes.runtime.reference import ReferenceEngine
 from onnx_passes.verify import bundle as module
-from onnx_passes.verify.bundle import Bundle, write_bundle
+from onnx_passes.verify.bundle import Bundle, write_bundle, write_failing
 
 
 def model(body, inputs="float[N] x", outputs="float[N] y"):
@@ -84,7 +86,7 @@ def test_another_shape_is_told_and_never_broadcast(tmp_path):
     assert "y is float32[1, 2], expected float32[2]" in run.stdout
 
 
-@pytest.mark.parametrize("name", ["file", "/a/b.c", "ü"])
+@pytest.mark.parametrize("name", ["file", "/a/b.c", "ü", "a\x1b[31m\nb", "x.npy", "'\"{}"])
 def test_inputs_of_any_name_come_back(tmp_path, name):
     proto = onnx.helper.make_model(
         onnx.helper.make_graph(
@@ -203,6 +205,88 @@ def test_a_script_needs_onnx_onnxruntime_and_numpy_alone():
         for name in node.names
     }
     assert found - set(sys.stdlib_module_names) == {"numpy", "onnx", "onnxruntime"}
+
+
+def test_what_a_terminal_could_take_for_a_command_is_escaped(tmp_path):
+    pair = [model("y = Add(x, x)"), model("y = Mul(x, x)")]
+    for one in pair:
+        one.graph.outputs[0].name = "y\x1b[31m\nno\u202e"
+    run = repro(write_bundle(Bundle(*pair, {"x": np.float32([2, 3])}), tmp_path / "b"))
+    assert run.returncode == 1
+    assert run.stdout.splitlines()[1].startswith("y\\x1b[31m\\nno\\u202e: 1 of 2 elements")
+
+
+def test_a_sequence_has_the_limits_of_each_of_its_elements(tmp_path):
+    text = "n = Constant<value_float = {}>() m = Add(x, n) y = SequenceConstruct(x, m)"
+    given = {"outputs": "seq(float[2]) y", "limits": {"y[1]": (0.0, 0.1)}}
+    good = bundle(text.format(1.0), text.format(1.05), **given)
+    assert repro(write_bundle(good, tmp_path / "good")).returncode == 0
+    bad = bundle(text.format(1.0), text.format(1.5), **given)
+    run = repro(write_bundle(bad, tmp_path / "bad"))
+    assert run.returncode == 1
+    assert "y[1]: 2 of 2 elements differ" in run.stdout
+
+
+def test_outputs_that_are_no_evidence_are_left_out(tmp_path):
+    assert repro(write_bundle(bundle(ignored=["y"]), tmp_path / "b")).returncode == 0
+
+
+@pytest.mark.parametrize(
+    "engine",
+    [
+        OnnxRuntimeEngine(optimization="all", threads=2, prepacking=False, seed=3),
+        ReferenceEngine(),
+    ],
+)
+def test_the_engine_of_the_check_runs_them(tmp_path, engine):
+    run = repro(write_bundle(bundle(engine=engine), tmp_path / "b"))
+    assert run.returncode == 1, run.stderr
+    version = engine.describe()["version"]
+    assert run.stdout.splitlines()[0] == f"{engine.name}, version {version}"
+
+
+@pytest.mark.parametrize("kind", ["bfloat16", "float16", "string"])
+def test_the_reference_evaluator_takes_what_numpy_lacks(tmp_path, kind):
+    types = {"inputs": f"{kind}[2] x", "outputs": f"{kind}[2] y"}
+    array = np.array(["a", "b"], object)
+    if kind != "string":
+        array = np.array([2, 3], np.float16 if kind == "float16" else ml_dtypes.bfloat16)
+    operator = "StringConcat" if kind == "string" else "Add"
+    wrong = bundle(
+        "y = Identity(x)",
+        f"y = {operator}(x, x)",
+        {"x": array},
+        engine=ReferenceEngine(),
+        **types,
+    )
+    run = repro(write_bundle(wrong, tmp_path / "b"))
+    assert run.returncode == 1, run.stderr
+    assert "y: 2 of 2 elements differ" in run.stdout
+
+
+def test_the_first_that_fails_is_written(tmp_path):
+    right, wrong, other = bundle(after="y = Sum(x, x)"), bundle(), bundle(after="y = Neg(x)")
+    folder, why = write_failing(iter([right, wrong, other]), tmp_path / "b")
+    assert why == ""
+    assert ir.load(folder / "after.onnx").graph[0].op_type == "Mul"
+    assert [p.name for p in tmp_path.iterdir()] == ["b"]
+
+
+def test_where_none_fails_the_last_is_written_and_its_readme_says_so(tmp_path):
+    right = bundle(after="y = Sum(x, x)", readme="# Title\n\nText\n")
+    refused = bundle(feeds={"x": [np.ones(1, ml_dtypes.int4)]})
+    folder, why = write_failing([right, refused], tmp_path / "b")
+    assert why == "repro.py ends with exit code 0: the outputs agree"
+    told = (folder / "README.md").read_text()
+    assert told == f"# Title\n\n**This folder does not fail by itself:** {why}.\n\nText\n"
+
+
+def test_a_script_that_does_not_end_or_raises_shows_nothing(tmp_path, monkeypatch):
+    _, why = write_failing([bundle()], tmp_path / "a", 1e-3)
+    assert why == "repro.py does not end in 0.001 seconds"
+    monkeypatch.setattr(module, "_write_npz", lambda *_: None)
+    _, why = write_failing([bundle()], tmp_path / "b")
+    assert why.startswith("repro.py ends with exit code 1: FileNotFoundError: ")
 
 
 @pytest.mark.slow

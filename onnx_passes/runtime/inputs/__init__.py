@@ -3,5 +3,14 @@
 from onnx_passes.runtime.inputs.adversarial import AdversarialFeeds, adversarial, name_of
 from onnx_passes.runtime.inputs.describe import describe_feeds
 from onnx_passes.runtime.inputs.generate import generate
+from onnx_passes.runtime.inputs.substitutes import Substitute, Substitutes
 
-__all__ = ["AdversarialFeeds", "adversarial", "describe_feeds", "generate", "name_of"]
+__all__ = [
+    "AdversarialFeeds",
+    "Substitute",
+    "Substitutes",
+    "adversarial",
+    "describe_feeds",
+    "generate",
+    "name_of",
+]

@@ -15,6 +15,7 @@ from onnx_passes.runtime.base import Data, Feeds
 from onnx_passes.runtime.inputs.concrete import concretize, skeleton
 from onnx_passes.runtime.inputs.dims import Dims, Plan, Symbols, check_dims, plans, symbols_of
 from onnx_passes.runtime.inputs.hints import Hint
+from onnx_passes.runtime.inputs.memory import check_memory, fits_memory, too_large
 from onnx_passes.runtime.inputs.names import hint_of_name
 from onnx_passes.runtime.inputs.trace import Tracer
 from onnx_passes.runtime.inputs.use import Shape, static_shape
@@ -63,6 +64,7 @@ def generate(
 
     Raises:
         ReferenceDataError: An input has no type or rank, or an argument does not fit.
+        ModelError: The inputs, or a value that the model computes, do not fit into memory.
     """
     return [
         made.feeds
@@ -106,7 +108,7 @@ def make_samples(
     check_dims(dims, symbols, whole)
     for value in inputs:
         _check_shape(value, whole.get(str(value.name)))
-    shaper = _Shaper(skeleton(model), symbols, dims, whole)
+    shaper = _Shaper(skeleton(model), inputs, symbols, dims, whole)
     made: list[Made] = []
     while len(made) < (_count(dims, made) if samples is None else samples):
         made.append(_sample(shaper, inputs, ranges, seed, len(made)))
@@ -165,6 +167,7 @@ def _sample(
     shaper: _Shaper, inputs: Sequence[ir.Value], ranges: Ranges, seed: int, sample: int
 ) -> Made:
     concrete, shapes = shaper.model(sample)
+    check_memory(concrete)
     by_name = {value.name: value for value in concrete.graph.inputs}
     tracer = Tracer(concrete)
     feeds: dict[str, Data] = {}
@@ -186,17 +189,19 @@ class _Shaper:
     def __init__(
         self,
         proto: onnx.ModelProto,
+        inputs: Sequence[ir.Value],
         symbols: Symbols,
         dims: Dims,
         whole: Mapping[str, Shape],
     ) -> None:
-        self._proto, self._symbols = proto, symbols
+        self._proto, self._inputs, self._symbols = proto, inputs, symbols
         self._dims, self._whole = dims, whole
         self._plans = list(plans(symbols))
 
     def model(self, sample: int) -> tuple[ir.Model, dict[str, Shape]]:
         """Return the model of one sample, and the shapes of its inputs by name."""
         first: tuple[ir.Model, dict[str, Shape]] | None = None
+        least: dict[str, Shape] = {}
         tried: list[dict[str, int]] = []
         for plan in self._plans:
             sizes = plan.sizes(self._symbols, self._dims, sample)
@@ -205,13 +210,17 @@ class _Shaper:
             tried.append(sizes)
             shapes = {n: self._symbols.resolve(n, sizes) for n in self._symbols.shapes}
             shapes |= self._whole
+            if not fits_memory(self._inputs, shapes):
+                least = shapes  # the last plan is that of the smallest sizes
+                continue
             concrete, consistent = concretize(self._proto, shapes, sizes)
             if consistent:
                 # What fits one sample mostly fits the next.
                 self._plans.insert(0, plan)
                 return concrete, shapes
             first = first or (concrete, shapes)
-        assert first is not None
+        if first is None:
+            raise too_large(self._inputs, least)
         self._plans = [Plan()]  # nothing fits, nor will it for other sizes
         return first
 

@@ -10,6 +10,8 @@ from onnx_passes.runtime.inputs.use import Use, rule
 
 _ML = "ai.onnx.ml"
 _MICROSOFT = "com.microsoft"
+_PIXMAP = "P6 %d %d 255\n"
+_LEAST_IMAGE = 32  # bytes, the header included
 
 
 @rule(0, "Log", "Sqrt", "ReduceLogSum")
@@ -178,6 +180,17 @@ def _stopwords(use: Use) -> Hint | None:
 def _pool(use: Use) -> Hint | None:
     pool = use.integers("pool_int64s")
     return between(min(pool), max(pool)) if pool else Hint(words=use.strings("pool_strings"))
+
+
+@rule(0, "ImageDecoder")
+def _image(use: Use) -> Hint | None:
+    """Return a portable pixmap; decoders ignore what follows its pixels."""
+    length = use.length()
+    if length is None or length < _LEAST_IMAGE:
+        return None
+    width = int(np.sqrt((length - _LEAST_IMAGE // 2) // 3))
+    header = (_PIXMAP % (width, width)).encode()
+    return exactly([*header, *use.rng.integers(0, 256, length - len(header))])
 
 
 @rule(2, "Adagrad", domain="ai.onnx.preview.training")

@@ -10,13 +10,16 @@ import onnx
 import onnx_ir as ir
 
 from onnx_passes.verify.models import elementwise, planted, reducing, shaping, structure
+from onnx_passes.verify.models.precision import FULL, PRECISIONS
 from onnx_passes.verify.models.scope import IR_VERSION, Scope, UnfitError
-from onnx_passes.verify.models.values import Known, type_proto
+from onnx_passes.verify.models.values import Known
 
 OPSETS = (12, 13, 15, 17, 18, 19, 20, 21, 22, 23, 23, 24, 24)
 TRIES = 8
 PLANTED = 0.4
 """Share of the steps that plant what passes look for, or a near miss of it."""
+LOWERED = 0.35
+"""Share of the steps of low precision, in models that have such."""
 ANNOTATED = 0.3
 """Share of the models that tell the types of inner values, and of those with descriptions."""
 
@@ -36,10 +39,13 @@ class Recipe:
     Attributes:
         seed: Of all choices.
         steps: Numbers of the steps taken, each of which adds a few nodes.
+        precision: Kind of its parts below float32, a name in ``PRECISIONS``; None for a model
+            without steps of low precision.
     """
 
     seed: int
     steps: tuple[int, ...]
+    precision: str | None = None
 
     def model(self) -> ir.Model:
         """Build the model: valid, and one that ONNX Runtime has kernels for."""
@@ -48,7 +54,9 @@ class Recipe:
     def proto(self) -> onnx.ModelProto:
         """Build the model as onnx has it."""
         rng = np.random.default_rng([self.seed, 2**20])
-        scope = Scope(self.seed, int(rng.choice(OPSETS)))
+        kind = FULL if self.precision is None else PRECISIONS[self.precision]
+        opset = int(rng.choice(kind.opsets or OPSETS))
+        scope = Scope(self.seed, opset, precision=kind)
         inputs = int(rng.integers(1, 4))
         for number in range(inputs):
             draw = scope.begin(2**20 + 1 + number)
@@ -56,12 +64,12 @@ class Recipe:
         for step in self.steps:
             _take(scope, step)
         outputs = _outputs(scope)
-        infos = [onnx.helper.make_value_info(v.name, type_proto(v)) for v in scope.inputs]
+        infos = [onnx.helper.make_value_info(v.name, scope.type_of(v)) for v in scope.inputs]
         graph = onnx.helper.make_graph(
             scope.nodes,
             f"random_{self.seed}",
             infos,
-            [onnx.helper.make_value_info(v.name, type_proto(v)) for v in outputs],
+            [onnx.helper.make_value_info(v.name, scope.type_of(v)) for v in outputs],
             initializer=scope.initializers,
         )
         _annotate(graph, scope)
@@ -110,6 +118,24 @@ def recipes(count: int, *, seed: int = 0, steps: int = 12) -> Iterator[Recipe]:
         yield Recipe(number, tuple(range(int(rng.integers(2, steps + 1)))))
 
 
+def mixed_recipes(count: int, *, seed: int = 0, steps: int = 12) -> Iterator[Recipe]:
+    """Yield recipes as :func:`recipes` does, every third one of low precision.
+
+    The others are the same as those of :func:`recipes`; the kinds of ``PRECISIONS`` take
+    turns.
+
+    Args:
+        count: How many.
+        seed: The same seed gives the same recipes.
+        steps: Steps at most.
+    """
+    kinds = list(PRECISIONS)
+    for number, recipe in enumerate(recipes(count, seed=seed, steps=steps)):
+        turn, place = divmod(number, 3)
+        low = place == 2
+        yield replace(recipe, precision=kinds[turn % len(kinds)]) if low else recipe
+
+
 def _annotate(graph: onnx.GraphProto, scope: Scope) -> None:
     """Tell the types of inner values in some models, and describe the nodes of some."""
     rng = np.random.default_rng([scope.seed, 2**22])
@@ -118,7 +144,7 @@ def _annotate(graph: onnx.GraphProto, scope: Scope) -> None:
         made = {name for node in graph.node for name in node.output} - named
         inner = [v for v in [*scope.values, *scope.sealed] if v.name in made]
         graph.value_info.extend(
-            onnx.helper.make_value_info(v.name, type_proto(v)) for v in inner
+            onnx.helper.make_value_info(v.name, scope.type_of(v)) for v in inner
         )
     if rng.random() < ANNOTATED:
         for index, node in enumerate(graph.node):
@@ -130,6 +156,8 @@ def _take(scope: Scope, number: int) -> None:
     """Take one step: the first of a few drawn that fits."""
     rng = scope.begin(number)
     among = planted.STEPS if rng.random() < PLANTED else _STEPS
+    if scope.precision != FULL and (rng.random() < LOWERED or not scope.nodes):
+        among = planted.low_steps(scope)
     for turn in range(TRIES):
         step = among[int(rng.integers(len(among)))]
         mark = _mark(scope)

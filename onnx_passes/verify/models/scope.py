@@ -4,25 +4,26 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import onnx
 from numpy.typing import NDArray
 
+from onnx_passes.verify.models.precision import BFLOAT16, FLOAT, FULL, Precision
 from onnx_passes.verify.models.support import runs
 from onnx_passes.verify.models.values import (
     ALL,
-    Dim,
     Known,
     Shape,
+    known_of,
     random_array,
     random_dtype,
+    random_shape,
     type_proto,
 )
 
-SYMBOLS = ("N", "S", "T")
 IR_VERSION = 10
 
 
@@ -51,6 +52,7 @@ class Scope:
         parent: The scope whose values are seen from here as well.
         step: Number of the step at work; part of every name.
         prefix: Of names made here.
+        precision: Which types the values have in the model; steps choose others.
         sealed: Values that may be returned and that no other step reads.
     """
 
@@ -59,6 +61,7 @@ class Scope:
     parent: Scope | None = None
     step: int = 0
     prefix: str = ""
+    precision: Precision = FULL
     nodes: list[onnx.NodeProto] = field(default_factory=list)
     values: list[Known] = field(default_factory=list)
     inputs: list[Known] = field(default_factory=list)
@@ -107,16 +110,27 @@ class Scope:
     def constant(self, array: NDArray[np.generic], rng: np.random.Generator) -> Known:
         """Add a constant: an initializer, or a node."""
         name = self.name()
-        tensor = onnx.numpy_helper.from_array(np.ascontiguousarray(array), name)
-        if array.ndim == 0:
-            tensor = onnx.numpy_helper.from_array(np.asarray(array), name)
-        known = Known(name, tensor.data_type, tuple(array.shape), array)
+        tensor = self.tensor(array, name)
+        array = self.precision.seen(array)
+        dtype = self.precision.chosen(tensor.data_type)
+        known = Known(name, dtype, tuple(array.shape), array)
         if rng.random() < 0.6:
             self.initializers.append(tensor)
         else:
             self.nodes.append(onnx.helper.make_node("Constant", [], [name], value=tensor))
         self.values.append(known)
         return known
+
+    def tensor(self, array: NDArray[np.generic], name: str) -> onnx.TensorProto:
+        """Return a constant as the model has it."""
+        real = self.precision.array(array)
+        # Of a scalar, numpy would make a vector.
+        real = np.ascontiguousarray(real) if real.ndim else np.asarray(real)
+        return onnx.numpy_helper.from_array(real, name)
+
+    def type_of(self, value: Known) -> onnx.TypeProto:
+        """Return the type that a value has in the model."""
+        return type_proto(replace(value, dtype=self.precision.real(value.dtype)))
 
     def ints(self, numbers: Sequence[int], rng: np.random.Generator) -> Known:
         """Add a constant vector of int64."""
@@ -138,7 +152,7 @@ class Scope:
         known = self.input(dtype, shape)
         if len(sizes) == len(shape) and rng.random() < 0.15:
             array = random_array(rng, dtype, tuple(sizes))
-            self.main.initializers.append(onnx.numpy_helper.from_array(array, known.name))
+            self.main.initializers.append(self.tensor(array, known.name))
         return known
 
     def input(self, dtype: int, shape: Shape) -> Known:
@@ -154,7 +168,7 @@ class Scope:
         assert constant.data is not None
         known = self.input(constant.dtype, constant.data.shape)
         array = np.asarray(constant.data)
-        self.main.initializers.append(onnx.numpy_helper.from_array(array, known.name))
+        self.main.initializers.append(self.tensor(array, known.name))
         return known
 
     def seal(self, value: Known) -> None:
@@ -175,22 +189,61 @@ class Scope:
         Raises:
             UnfitError: onnx or ONNX Runtime does not take it.
         """
+        try:
+            return self._emit(operator, inputs, outputs, attributes)
+        except UnfitError:
+            if not self.precision.emulated:
+                raise
+        return self._emulate(operator, inputs, outputs, attributes)
+
+    def _emulate(
+        self,
+        operator: str,
+        inputs: Sequence[Known | None],
+        outputs: int,
+        attributes: dict[str, Any],
+    ) -> list[Known]:
+        """Add a node in float32, with Casts of bfloat16 around it."""
+        low, full = self.precision.chosen(BFLOAT16), self.precision.chosen(FLOAT)
+        if not any(value is not None and value.dtype == low for value in inputs):
+            raise UnfitError
+        wide = [self._cast(v, low, full) for v in inputs]
+        made = self._emit(operator, wide, outputs, attributes)
+        return [v for value in made if (v := self._cast(value, full, low)) is not None]
+
+    def _cast(self, value: Known | None, source: int, target: int) -> Known | None:
+        """Add a Cast if a value has the source type."""
+        if value is None or value.dtype != source:
+            return value
+        return self._emit("Cast", [value], 1, {"to": target})[0]
+
+    def _emit(
+        self,
+        operator: str,
+        inputs: Sequence[Known | None],
+        outputs: int,
+        attributes: dict[str, Any],
+    ) -> list[Known]:
         names = ["" if value is None else value.name for value in inputs]
         while names and not names[-1]:
             names.pop()
         made = [self.name() for _ in range(outputs)]
         given = {k: v for k, v in attributes.items() if v is not None}
+        given |= {k: self.precision.real(given[k]) for k in ("to", "dtype") if k in given}
         try:
             node = onnx.helper.make_node(operator, names, made, f"n{made[0]}", **given)
         except ValueError:
             raise UnfitError from None  # an empty list has no type
         present = {v.name: v for v in inputs if v is not None}
         types = self._infer(node, present)
-        dtypes = tuple(None if v is None else v.dtype for v in inputs)
+        real = self.precision.real
+        dtypes = tuple(None if v is None else real(v.dtype) for v in inputs)
         ranks = {v.name: v.rank for v in present.values()}
         if not runs(node, dtypes, ranks, self.opset):
             raise UnfitError
-        return self.add(node, [_known(name, types[name]) for name in made])
+        known = [known_of(name, types[name]) for name in made]
+        chosen = self.precision.chosen
+        return self.add(node, [replace(v, dtype=chosen(v.dtype)) for v in known])
 
     def add(self, node: onnx.NodeProto, outputs: Sequence[Known]) -> list[Known]:
         """Add a node whose outputs are known."""
@@ -204,14 +257,14 @@ class Scope:
         try:
             schema = onnx.defs.get_schema(node.op_type, self.opset, "")
             data = {
-                v.name: onnx.numpy_helper.from_array(v.data, v.name)
+                v.name: self.tensor(v.data, v.name)
                 for v in inputs.values()
                 if v.data is not None
             }
             found = onnx.shape_inference.infer_node_outputs(
                 schema,
                 node,
-                {v.name: type_proto(v) for v in inputs.values()},
+                {v.name: self.type_of(v) for v in inputs.values()},
                 data,
                 opset_imports=[onnx.helper.make_opsetid("", self.opset)],
                 ir_version=IR_VERSION,
@@ -235,32 +288,3 @@ class Scope:
         except onnx.defs.SchemaError:
             raise UnfitError from None
         return name in schema.attributes
-
-
-def random_shape(rng: np.random.Generator) -> Shape:
-    """Draw a shape: rank 0 to 4, sizes 0 to 5, some of them dynamic."""
-    rank = int(rng.choice(5, p=[0.12, 0.2, 0.3, 0.2, 0.18]))
-    dims: list[Dim] = []
-    for _ in range(rank):
-        style = rng.random()
-        if style < 0.2:
-            dims.append(str(rng.choice(SYMBOLS)))
-        elif style < 0.22:
-            dims.append(0)
-        else:
-            dims.append(int(rng.choice([1, 2, 3, 4, 5], p=[0.2, 0.25, 0.3, 0.15, 0.1])))
-    return tuple(dims)
-
-
-def _known(name: str, found: onnx.TypeProto) -> Known:
-    tensor = found.tensor_type
-    if not tensor.HasField("shape"):
-        return Known(name, tensor.elem_type, None)
-    dims: list[Dim] = []
-    for dim in tensor.shape.dim:
-        field_ = dim.WhichOneof("value")
-        if field_ == "dim_value":
-            dims.append(dim.dim_value)
-        else:
-            dims.append(dim.dim_param if field_ == "dim_param" and dim.dim_param else None)
-    return Known(name, tensor.elem_type, tuple(dims))

@@ -8,8 +8,8 @@ import numpy as np
 from onnx import TensorProto
 
 from onnx_passes.verify.models.elementwise import partner
-from onnx_passes.verify.models.scope import Scope, UnfitError, random_shape
-from onnx_passes.verify.models.values import ALL, NUMBERS, Known
+from onnx_passes.verify.models.scope import Scope, UnfitError
+from onnx_passes.verify.models.values import ALL, NUMBERS, Known, random_shape
 
 INT64 = TensorProto.INT64
 

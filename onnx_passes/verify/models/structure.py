@@ -10,8 +10,9 @@ import onnx
 from onnx import TensorProto
 
 from onnx_passes.verify.models import elementwise, planted, reducing, shaping
+from onnx_passes.verify.models.precision import FULL
 from onnx_passes.verify.models.scope import IR_VERSION, Scope, UnfitError
-from onnx_passes.verify.models.values import ALL, BOOL, FLOATS, Known, random_array, type_proto
+from onnx_passes.verify.models.values import ALL, BOOL, FLOATS, Known, random_array
 
 Step = Callable[[Scope, np.random.Generator], None]
 _BODY = (*elementwise.STEPS, *shaping.STEPS, *reducing.STEPS, *planted.STEPS)
@@ -132,7 +133,10 @@ def scan(scope: Scope, rng: np.random.Generator) -> None:
 
 def call(scope: Scope, rng: np.random.Generator) -> None:
     """A call of a local function with an attribute."""
-    value = scope.pick(lambda v: v.dtype == TensorProto.FLOAT and v.shape is not None)
+    kind = scope.precision
+    # Its nodes have no Casts around them.
+    dtype = kind.chosen(TensorProto.FLOAT) if kind.emulated else TensorProto.FLOAT
+    value = scope.pick(lambda v: v.dtype == dtype and v.shape is not None)
     name = f"{scope.prefix}F{scope.step}"
     alpha = onnx.AttributeProto(name="alpha", type=onnx.AttributeProto.FLOAT)
     alpha.ref_attr_name = "slope"
@@ -156,7 +160,8 @@ def call_of_steps(scope: Scope, rng: np.random.Generator) -> None:
     """A call of a local function of any steps, its constants as nodes."""
     value = scope.pick(lambda v: v.shape is not None and v.data is None)
     name = f"{scope.prefix}G{scope.step}"
-    body = Scope(scope.seed + 104729, scope.opset, None, scope.step, f"{name}_")
+    seed = scope.seed + 104729
+    body = Scope(seed, scope.opset, None, scope.step, f"{name}_", scope.precision)
     argument = Known(body.name(), value.dtype, value.shape)
     body.values.append(argument)
     result = _like(body, rng, argument)
@@ -260,7 +265,7 @@ def litter(scope: Scope, rng: np.random.Generator) -> None:
     elif style == 1:
         value = scope.pick(lambda v: v.data is not None and v.name in _initial(scope))
         assert value.data is not None
-        tensor = onnx.numpy_helper.from_array(value.data, scope.name())
+        tensor = scope.tensor(value.data, scope.name())
         scope.initializers.append(tensor)
         copy = Known(tensor.name, value.dtype, value.shape, value.data)
         scope.values.append(copy)
@@ -276,9 +281,8 @@ def _initial(scope: Scope) -> set[str]:
 
 def _body(scope: Scope, word: str) -> Scope:
     prefix = f"{scope.prefix}{word[0]}{scope.step}_"
-    return Scope(
-        scope.seed + len(prefix) * 7919 + ord(word[0]), scope.opset, scope, scope.step, prefix
-    )
+    seed = scope.seed + len(prefix) * 7919 + ord(word[0])
+    return Scope(seed, scope.opset, scope, scope.step, prefix, scope.precision)
 
 
 def _like(body: Scope, rng: np.random.Generator, value: Known) -> Known:
@@ -286,7 +290,8 @@ def _like(body: Scope, rng: np.random.Generator, value: Known) -> Known:
     first = 1000 * (body.step + 1)
     for turn in range(int(rng.integers(1, 4))):
         inner = body.begin(first + turn)
-        step = _BODY[int(inner.integers(len(_BODY)))]
+        among = _BODY if body.precision == FULL else (*_BODY, *planted.low_steps(body) * 8)
+        step = among[int(inner.integers(len(among)))]
         marks = [(part, len(part)) for part in _parts(body)]
         try:
             step(body, inner)
@@ -319,7 +324,7 @@ def _graph(
     body: Scope, name: str, inputs: Sequence[Known], outputs: Sequence[Known]
 ) -> onnx.GraphProto:
     def infos(values: Sequence[Known]) -> list[onnx.ValueInfoProto]:
-        return [onnx.helper.make_value_info(v.name, type_proto(v)) for v in values]
+        return [onnx.helper.make_value_info(v.name, body.type_of(v)) for v in values]
 
     return onnx.helper.make_graph(
         body.nodes, name, infos(inputs), infos(outputs), initializer=body.initializers

@@ -17,11 +17,10 @@ from onnx_passes.runtime.base import Data, Feeds, Outputs
 from onnx_passes.runtime.inputs import generate
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.verify.compare import compare
-from onnx_passes.verify.halves import halves_that_agree
 from onnx_passes.verify.interface import compare_interfaces, interface_of
+from onnx_passes.verify.low_precision import low_tolerances
 from onnx_passes.verify.models.dispute import DISPUTED, is_disputed, other_opinion
 from onnx_passes.verify.models.recipe import Recipe
-from onnx_passes.verify.models.rounding import equal_as_written
 from onnx_passes.verify.snapshot import Change, Snapshot
 from onnx_passes.verify.structure import check_structure
 
@@ -192,6 +191,13 @@ def _values(
     except EngineError as error:
         return _Difference(f"the result does not run: {error.message}", samples[0])
     found = None
+    by_name = low_tolerances(original) if isinstance(contract, Tolerance) else {}
+    outputs = (str(value.name) for value in original.graph.outputs)
+    low = {
+        name: by_name[output]
+        for name, output in zip(names, outputs, strict=False)
+        if output in by_name
+    }
     for feeds, old, new in zip(samples, expected, produced, strict=True):
         # By position: where a pass may rename outputs, their order is what stays.
         known = dict(zip(names, old.values(), strict=False))
@@ -199,11 +205,9 @@ def _values(
         wrong = [check for check in checks if not check.passed]
         if not wrong:
             continue
-        loose = Tolerance() if isinstance(contract, Equality) else contract
-        rounded = halves_that_agree(known, new, loose)
-        if rounded and isinstance(contract, Equality):
-            rounded &= equal_as_written(original, model, feeds, negative_zero=negative_zero)
-        wrong = [check for check in wrong if check.output not in rounded]
+        if isinstance(contract, Tolerance):
+            agreeing = _agree_as_low(known, new, contract, low)
+            wrong = [check for check in wrong if check.output not in agreeing]
         opinion = other_opinion(original, feeds) if wrong else []
         third = dict(zip(names, opinion, strict=False))
         for check in wrong:
@@ -214,7 +218,22 @@ def _values(
     return found
 
 
+def _agree_as_low(
+    known: Outputs, new: Outputs, contract: Tolerance, low: Mapping[str, Tolerance]
+) -> set[str]:
+    """Return the outputs that agree within the coarsest type that they depend on.
+
+    Measured against their largest element: a sum that cancels keeps the rounding of its terms.
+    """
+    before, after = ({n: side[n] for n in low if n in side} for side in (known, new))
+    if not before:
+        return set()
+    checks = compare(before, after, contract, overrides=low, scale_by_max=True)
+    return {check.output for check in checks if check.passed}
+
+
 def _run(model: ir.Model, samples: Sequence[Feeds]) -> list[Outputs]:
+    """Run a model with each value below float32 rounded, whatever its neighbors are."""
     with OnnxRuntimeEngine(prepacking=False).prepare(model) as session:
         return [session.run(feeds) for feeds in samples]
 

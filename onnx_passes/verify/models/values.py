@@ -11,6 +11,7 @@ from onnx import TensorProto
 
 Dim = int | str | None
 Shape = tuple[Dim, ...]
+SYMBOLS = ("N", "S", "T")
 
 FLOATS = (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16, TensorProto.BFLOAT16)
 INTS = (
@@ -108,3 +109,33 @@ def type_proto(value: Known) -> onnx.TypeProto:
     return onnx.helper.make_tensor_type_proto(
         value.dtype, None if value.shape is None else list(value.shape)
     )
+
+
+def random_shape(rng: np.random.Generator) -> Shape:
+    """Draw a shape: rank 0 to 4, sizes 0 to 5, some of them dynamic."""
+    rank = int(rng.choice(5, p=[0.12, 0.2, 0.3, 0.2, 0.18]))
+    dims: list[Dim] = []
+    for _ in range(rank):
+        style = rng.random()
+        if style < 0.2:
+            dims.append(str(rng.choice(SYMBOLS)))
+        elif style < 0.22:
+            dims.append(0)
+        else:
+            dims.append(int(rng.choice([1, 2, 3, 4, 5], p=[0.2, 0.25, 0.3, 0.15, 0.1])))
+    return tuple(dims)
+
+
+def known_of(name: str, found: onnx.TypeProto) -> Known:
+    """Return what onnx has inferred of a value."""
+    tensor = found.tensor_type
+    if not tensor.HasField("shape"):
+        return Known(name, tensor.elem_type, None)
+    dims: list[Dim] = []
+    for dim in tensor.shape.dim:
+        field_ = dim.WhichOneof("value")
+        if field_ == "dim_value":
+            dims.append(dim.dim_value)
+        else:
+            dims.append(dim.dim_param if field_ == "dim_param" and dim.dim_param else None)
+    return Known(name, tensor.elem_type, tuple(dims))

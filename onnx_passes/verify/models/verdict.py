@@ -24,7 +24,7 @@ from onnx_passes.verify.models.fuzz_pass import examine
 
 
 def test_{function}():
-    fault = examine({cls}, Recipe({seed}, {steps})).fault
+    fault = examine({cls}, Recipe({seed}, {steps}, {precision!r})).fault
     assert fault is None, fault
 '''
 
@@ -99,12 +99,12 @@ def _written(cls: type[Pass], tested: TestedPass, folder: Path) -> dict[str, str
     assert recipe is not None
     found: dict[str, str] = {}
     if trial.model is not None and trial.result is not None:
+        from onnx_passes.runtime.ort import OnnxRuntimeEngine
         from onnx_passes.verify.bundle import Bundle, write_bundle
 
         readme = f"# A pass that is wrong: {cls.name}\n\n{_text(trial)}\n"
-        bundle = Bundle(
-            trial.model, trial.result, trial.feeds, prepacking=False, readme=readme
-        )
+        engine = OnnxRuntimeEngine(prepacking=False)
+        bundle = Bundle(trial.model, trial.result, trial.feeds, engine=engine, readme=readme)
         folder = write_bundle(bundle, folder)
         found["folder"] = str(folder)
     folder.mkdir(parents=True, exist_ok=True)
@@ -119,6 +119,7 @@ def _written(cls: type[Pass], tested: TestedPass, folder: Path) -> dict[str, str
             function=function,
             seed=recipe.seed,
             steps=recipe.steps,
+            precision=recipe.precision,
         ),
         "utf-8",
     )

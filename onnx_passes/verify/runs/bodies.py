@@ -48,6 +48,11 @@ def expose(model: ir.Model, wanted: Collection[str] | None = None) -> ir.Model:
     return copy
 
 
+def place_of(node: ir.Node, attribute: str) -> str:
+    """Return what comes before the names of a body's values outside of the node."""
+    return f"{_name(node)}/{attribute}/"
+
+
 def _expose(
     graph: ir.Graph,
     wanted: Collection[str] | None,
@@ -58,7 +63,7 @@ def _expose(
     for node in list(graph):
         bodies = {name: a.as_graph() for name, a in node.attributes.items() if _holds(a)}
         for name, body in bodies.items():
-            own = f"{_name(node)}/{name}/"
+            own = place_of(node, name)
             _expose(body, wanted, prefix + own, opset, taken)
             if node.domain not in ("", "ai.onnx"):
                 continue

@@ -13,10 +13,11 @@ import onnx_ir as ir
 
 from onnx_passes.errors import ReferenceDataError, UsageError
 from onnx_passes.runtime.base import Data, Feeds
-from onnx_passes.runtime.inputs import generate
+from onnx_passes.runtime.inputs import Substitute, Substitutes, generate
 from onnx_passes.runtime.interface import did_you_mean
 from onnx_passes.verify.reference import load_reference
 from onnx_passes.verify.runs.functions import existing, named_function
+from onnx_passes.verify.runs.runner import Runner
 from onnx_passes.verify.saved import read_samples, write_samples
 
 SAMPLES = 3
@@ -56,6 +57,16 @@ class Generated:
         return generate(
             model, seed=self.seed, samples=self.samples, ranges=self.ranges, dims=self.shapes
         )
+
+    def find_others(self, runner: Runner) -> Substitute | None:
+        """Search for inputs on which a model runs that does not run on those of :meth:`make`.
+
+        Raises:
+            EngineError: The engine refuses the model, whatever its inputs are.
+        """
+        others = Substitutes(runner.model, self.seed, self.samples, self.ranges, self.shapes)
+        with runner.engine.prepare(runner.model) as session:
+            return others.search(session)
 
 
 def read_generate(texts: tuple[str, ...]) -> Generated:

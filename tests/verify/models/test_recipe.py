@@ -1,13 +1,16 @@
 """Random models are valid, odd, repeatable, and shrink."""
 
+import hashlib
 from collections import Counter
+from dataclasses import replace
 
 import onnx
 import pytest
 
 from onnx_passes.runtime.inputs import generate
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
-from onnx_passes.verify.models import Recipe, recipes
+from onnx_passes.verify.models import Recipe, mixed_recipes, recipes
+from onnx_passes.verify.models.precision import PRECISIONS
 
 
 @pytest.fixture(scope="module")
@@ -88,4 +91,88 @@ def test_a_recipe_shrinks_to_the_steps_that_matter():
     recipe = next(r for r in recipes(100, seed=2) if has_loop(r) and len(r.steps) > 5)
     small = recipe.shrunk(has_loop)
     assert has_loop(small)
+    assert len(small.steps) <= 2
+
+
+QUANTIZED = {
+    "QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear", "MatMulInteger",
+    "ConvInteger", "QLinearMatMul", "QLinearConv",
+}  # fmt: skip
+LOW = {10, 16, 17, 19}
+"""Numbers of the element types float16, bfloat16, float8e4m3fn and float8e5m2."""
+
+
+def low_protos(kind, count=25):
+    return [replace(recipe, precision=kind).proto() for recipe in recipes(count, seed=13)]
+
+
+def low_types(proto):
+    """Return the types below float32 of inputs, initializers and Casts."""
+    found = {value.type.tensor_type.elem_type for value in proto.graph.input}
+    found |= {tensor.data_type for tensor in proto.graph.initializer}
+    for node in nodes(proto.graph):
+        found |= {a.i for a in node.attribute if a.name == "to"}
+        found |= {a.t.data_type for a in node.attribute if a.name == "value"}
+    return found & LOW
+
+
+@pytest.mark.parametrize("kind", PRECISIONS)
+def test_models_of_low_precision_have_it_and_run(kind):
+    bad = 0
+    for proto in low_protos(kind):
+        operators = {node.op_type for node in nodes(proto.graph)}
+        assert operators & QUANTIZED if kind.startswith("quantized") else low_types(proto)
+        try:
+            runs(proto)
+        except Exception:
+            bad += 1
+    assert bad <= 2
+
+
+def test_quantized_models_are_of_many_kinds():
+    protos = [proto for kind in ("quantized", "float8") for proto in low_protos(kind, 60)]
+    operators = Counter(node.op_type for proto in protos for node in nodes(proto.graph))
+    assert operators.keys() >= QUANTIZED
+    dtypes = {tensor.data_type for proto in protos for tensor in proto.graph.initializer}
+    proto_types = onnx.TensorProto
+    assert dtypes >= {proto_types.INT8, proto_types.UINT8, proto_types.INT32}
+    assert dtypes & {proto_types.INT4, proto_types.UINT4}
+    assert dtypes & {proto_types.INT16, proto_types.UINT16}
+    bodies = [
+        node
+        for proto in protos
+        for outer in proto.graph.node
+        for attribute in outer.attribute
+        for node in nodes(attribute.g)
+    ]
+    assert any(node.op_type in QUANTIZED for node in bodies)
+
+
+def test_a_third_of_mixed_recipes_is_of_low_precision_and_the_others_stay():
+    plain, mixed = list(recipes(48, seed=4)), list(mixed_recipes(48, seed=4))
+    low = [recipe for recipe in mixed if recipe.precision is not None]
+    assert len(low) == 16
+    assert {recipe.precision for recipe in low} == set(PRECISIONS)
+    assert [replace(recipe, precision=None) for recipe in mixed] == plain
+
+
+def test_recipes_without_low_precision_make_the_models_they_always_made():
+    # Verdicts on them are kept; another draw would make other models of the same seeds.
+    digest = hashlib.sha256()
+    for recipe in recipes(20, seed=11):
+        digest.update(recipe.proto().SerializeToString(deterministic=True))
+    assert (
+        digest.hexdigest()
+        == "c3c17baceb5ef5e0fa6410d3091c06768a5fffabe676cfec8e1195a5c224f2d0"
+    )
+
+
+def test_a_model_of_low_precision_shrinks():
+    def has_layer(recipe):
+        return any(node.op_type == "QLinearConv" for node in recipe.proto().graph.node)
+
+    quantized = (replace(r, precision="quantized") for r in recipes(100, seed=2))
+    recipe = next(r for r in quantized if has_layer(r) and len(r.steps) > 5)
+    small = recipe.shrunk(has_layer)
+    assert has_layer(small)
     assert len(small.steps) <= 2

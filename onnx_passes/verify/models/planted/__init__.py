@@ -1,14 +1,23 @@
 """Forms that passes look for, and near misses of them."""
 
+from collections.abc import Callable
+
+import numpy as np
+
 from onnx_passes.verify.models.planted import (
     activations,
     attention,
     composites,
     layers,
     normalizations,
+    precision,
+    quantization,
     shapes,
 )
 from onnx_passes.verify.models.planted.plant import Plant, planted
+from onnx_passes.verify.models.scope import Scope
+
+Step = Callable[[Scope, np.random.Generator], None]
 
 STEPS = (
     *activations.STEPS,
@@ -20,4 +29,10 @@ STEPS = (
 )
 """Steps that go anywhere, bodies of branches and loops included."""
 
-__all__ = ["STEPS", "Plant", "planted"]
+
+def low_steps(scope: Scope) -> tuple[Step, ...]:
+    """Return the steps of low precision that a model of this kind has."""
+    return quantization.STEPS if scope.precision.quantized else precision.STEPS
+
+
+__all__ = ["STEPS", "Plant", "low_steps", "planted"]

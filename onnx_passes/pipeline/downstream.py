@@ -1,0 +1,253 @@
+"""Follow a value that differs: where the models agree again, and whether that can see it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from onnx_passes.contracts.elements import kind_of, widen
+from onnx_passes.errors import EngineError
+from onnx_passes.graph.walk import captured_values
+from onnx_passes.pipeline.recorder import Recorded
+from onnx_passes.runtime.base import Array, Data, Engine
+from onnx_passes.runtime.parallel import run_each
+from onnx_passes.verify.obligations import Obligation
+from onnx_passes.verify.region import Region, boundary_of, region_model
+
+GROWTH = 64
+"""Number of unchanged nodes within which the models must agree again."""
+
+_BLUNT = 0.1
+"""A value agrees again if it moved by less than this part of what it moves by when the value
+that differs is changed by as much."""
+
+_MOST = 16
+"""Number of values that differ of which each is disturbed by itself."""
+
+
+def nodes_behind(
+    model: ir.Model, names: Collection[str], limit: int = GROWTH
+) -> list[ir.Node]:
+    """Return the nodes that follow some values, the nearest first, up to a number of them."""
+    pending = [v for node in model.graph for v in node.outputs if v.name in names]
+    pending += [v for v in model.graph.inputs if v.name in names]
+    found: dict[ir.Node, None] = {}
+    while pending and len(found) < limit:
+        value = pending.pop(0)
+        for node in _readers(model, value):
+            if node not in found and len(found) < limit:
+                found[node] = None
+                pending += node.outputs
+    return list(found)
+
+
+def _readers(model: ir.Model, value: ir.Value) -> list[ir.Node]:
+    found = [node for node in value.consumers() if node.graph is model.graph]
+    if len(found) < len(value.consumers()):  # a body reads it
+        found += [n for n in model.graph if value in captured_values(n) and n not in found]
+    return found
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """Where two models agree again behind a value that differs.
+
+    Attributes:
+        values: Names of the values that agree, in the model before.
+        reason: Why the difference matters nevertheless; None where it does not.
+    """
+
+    values: tuple[str, ...]
+    reason: str | None = None
+
+
+@dataclass
+class Downstream:
+    """Follows values that differ.
+
+    Attributes:
+        before: The model before, without functions.
+        after: The model after, without functions.
+        engine: What runs parts of the model before.
+        recorded: The values of the model before.
+        produced: The values of the model after, as far as they were computed, by sample.
+        computed: The nodes of the model after that were run.
+        fill: Makes sure that values of the model before are recorded.
+    """
+
+    before: ir.Model
+    after: ir.Model
+    engine: Engine
+    recorded: Recorded
+    produced: Sequence[Mapping[str, Data]]
+    computed: Collection[ir.Node]
+    fill: Callable[[frozenset[str]], bool]
+
+    def settle(
+        self, one: Obligation, names: Mapping[str, str], differs: Callable[[str, str], bool]
+    ) -> Agreement:
+        """Find where the models agree again behind one value, and whether that sees it.
+
+        Args:
+            one: The value that differs.
+            names: For values of the model after, the names of those that they must equal.
+            differs: Whether a value of the model before differs from one of the model after.
+        """
+        cuts = self._cuts(one, names, differs)
+        if isinstance(cuts, str):
+            return Agreement((), cuts)
+        if not cuts:
+            return Agreement(())  # nothing reads it
+        return self._seen(one, cuts)
+
+    def _cuts(
+        self, one: Obligation, names: Mapping[str, str], differs: Callable[[str, str], bool]
+    ) -> dict[str, str] | str:
+        """Return the values that agree, new name by old; or why there are none."""
+        values = {str(v.name): v for node in self.after.graph for v in node.outputs if v.name}
+        values |= {str(v.name): v for v in self.after.graph.inputs}
+        values |= {str(v.name): v for v in self.after.graph.initializers.values()}
+        pending, seen, cuts = [values[one.new]], {one.new}, {}
+        while pending:
+            value = pending.pop()
+            if value.is_graph_output():
+                return f"the output {value.name} differs"
+            for node in _readers(self.after, value):
+                if node not in self.computed:
+                    return f"the models do not agree again within {GROWTH} nodes"
+                for made in node.outputs:
+                    name = str(made.name)
+                    if not name or name in seen or not (made.uses() or made.is_graph_output()):
+                        continue
+                    seen.add(name)
+                    old = names.get(name)
+                    if old is not None and not differs(old, name):
+                        cuts[old] = name
+                    else:
+                        pending.append(made)
+        return cuts
+
+    def _seen(self, one: Obligation, cuts: Mapping[str, str]) -> Agreement:
+        """Ask whether values behind can see one: it is disturbed by as much as it differs."""
+        nodes = self._between(one.old, set(cuts))
+        if nodes is None or not set(cuts) <= {str(v.name) for n in nodes for v in n.outputs}:
+            return Agreement((), f"{', '.join(cuts)} does not depend on {one.old} before")
+        boundary = boundary_of(nodes)
+        if not self.fill(frozenset((*boundary, *cuts))):
+            return Agreement((), f"the values around {one.old} are not recorded")
+        response = dict.fromkeys(cuts, 0.0)
+        rows = list(zip(self.recorded.samples, self.produced, strict=True))
+        part = region_model(self.before, Region(tuple(nodes), boundary, ()), rows[0][0])
+        try:
+            with self.engine.prepare(part) as session:
+                for sign in (1, -1):
+                    feeds = [
+                        {n: old[n] for n in boundary}
+                        | {one.old: disturb(old[one.old], _value(new, one, old), k, sign)}
+                        for k, (old, new) in enumerate(rows)
+                    ]
+                    found = run_each(self.engine, session, feeds, list(cuts))
+                    for (old, _), moved in zip(rows, found, strict=True):
+                        for name in cuts:
+                            response[name] = max(
+                                response[name], distance(old[name], moved[name])
+                            )
+        except EngineError as error:
+            return Agreement((), f"what follows {one.old} does not run: {error.message}")
+        for name, new_name in cuts.items():
+            moved_by = max(
+                distance(old[name], new.get(new_name, old[name])) for old, new in rows
+            )
+            if not response[name] or moved_by > _BLUNT * response[name]:
+                return Agreement((), f"{name} agrees, and cannot see {one.old}")
+        return Agreement(tuple(cuts))
+
+    def _between(self, start: str, ends: set[str]) -> list[ir.Node] | None:
+        """Return the nodes of the model before that lead from one value to others."""
+        reached: set[ir.Value] = set()
+        behind: list[ir.Node] = []
+        for value in (*self.before.graph.inputs, *self._made()):
+            if value.name == start:
+                reached.add(value)
+        for node in self.before.graph:
+            if any(v in reached for v in (*node.inputs, *captured_values(node))):
+                reached.update(node.outputs)
+                behind.append(node)
+        needed: set[ir.Value] = set()
+        found: list[ir.Node] = []
+        for node in reversed(behind):
+            if any(v in needed or v.name in ends for v in node.outputs):
+                found.append(node)
+                needed.update(v for v in (*node.inputs, *captured_values(node)) if v)
+        return found[::-1] or None
+
+    def _made(self) -> list[ir.Value]:
+        return [v for node in self.before.graph for v in node.outputs]
+
+
+def _value(new: Mapping[str, Data], one: Obligation, old: Mapping[str, Array]) -> Array:
+    if one.tensor is not None:
+        return np.asarray(one.tensor.numpy())
+    found = new.get(one.new, old.get(one.new))
+    return found if isinstance(found, np.ndarray) else old[one.old]
+
+
+def disturb(old: Array, new: Array, seed: int, sign: int) -> Array:
+    """Return a value changed by as much as another one differs from it, in another direction.
+
+    Args:
+        old: The value.
+        new: The one that differs; of another type or shape, all elements are changed a little.
+        seed: Of the signs.
+        sign: 1, or -1 for the opposite direction.
+    """
+    kind = kind_of(old.dtype)
+    if kind == "bool":
+        return ~old if new.shape != old.shape else np.where(old == new, old, ~old)
+    if kind not in ("float", "int"):
+        return old
+    wide = widen(old) if kind == "float" else old.astype(np.float64)
+    signs = np.random.default_rng(seed).choice([-1.0, 1.0], old.shape) * sign
+    with np.errstate(all="ignore"):
+        if new.shape == old.shape and new.dtype == old.dtype:
+            size = np.abs((widen(new) if kind == "float" else new.astype(np.float64)) - wide)
+            size = np.where(np.isfinite(size), size, np.abs(wide))
+        else:
+            finite = np.where(np.isfinite(wide), np.abs(wide), 0.0)
+            size = np.full(old.shape, 0.05 * float(finite.max(initial=0.0)) or 0.05)
+        moved = wide + signs * size
+        if kind == "int":
+            moved = np.clip(np.rint(moved), *_range(old.dtype))
+        result: Array = np.asarray(moved).astype(old.dtype).reshape(old.shape)
+    return result
+
+
+def _range(dtype: np.dtype[Any]) -> tuple[float, float]:
+    info = np.iinfo(dtype)
+    return float(info.min), float(info.max)
+
+
+def distance(one: Data, other: Data) -> float:
+    """Return the largest difference of two values; infinite for another shape or type."""
+    if not (isinstance(one, np.ndarray) and isinstance(other, np.ndarray)):
+        return 0.0
+    if one.shape != other.shape or one.dtype != other.dtype:
+        return float("inf")
+    if kind_of(one.dtype) not in ("float", "int"):
+        return float(np.any(one != other))
+    with np.errstate(all="ignore"):
+        a, b = (
+            widen(x) if kind_of(x.dtype) == "float" else x.astype(np.float64)
+            for x in (one, other)
+        )
+        both = np.isfinite(a) & np.isfinite(b)
+        if ((a != b) & ~both & ~(np.isnan(a) & np.isnan(b))).any():
+            return float("inf")
+        return float(np.abs(a - b)[both].max(initial=0.0))
+
+
+__all__ = ["GROWTH", "Agreement", "Downstream", "distance", "disturb", "nodes_behind"]

@@ -1,0 +1,172 @@
+"""A failed check, asked again: on its engine, on its sample, within its limits."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import onnx_ir as ir
+
+from onnx_passes.config.sections import OutputTolerance
+from onnx_passes.contracts import Contract, Equality, Tolerance
+from onnx_passes.errors import EngineError
+from onnx_passes.passes.context import Application
+from onnx_passes.passes.patterns import describe
+from onnx_passes.pipeline.attempt import Attempts
+from onnx_passes.pipeline.baseline import Baseline, Bench
+from onnx_passes.pipeline.culprit import Culprit
+from onnx_passes.pipeline.gate import Gate
+from onnx_passes.report.model import Blame
+from onnx_passes.runtime.barriers import with_barriers
+from onnx_passes.runtime.base import Engine, Feeds
+from onnx_passes.runtime.seeding import with_seeds
+from onnx_passes.verify.diverge import first_divergence
+from onnx_passes.verify.local import LocalScore, local_scores
+from onnx_passes.verify.result import LEVEL, Check, Verdict
+from onnx_passes.verify.score import score
+from onnx_passes.verify.witness import Witnesses
+
+
+def error_of(model: ir.Model, bench: Bench, baseline: Baseline) -> float:
+    """Return how far the outputs of a model are from those of the original, on one engine.
+
+    One that does not run is infinitely far off.
+    """
+    try:
+        produced = bench.run(model, baseline.samples)
+    except EngineError:
+        return math.inf
+    return score(bench.original, produced, baseline.unstable)
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """A check that failed, and what it was made with.
+
+    Attributes:
+        gate: What checked.
+        check: The check.
+        contracts: What the pass promises; none where several passes are judged.
+        override: The tolerance that the pipeline gives the pass.
+    """
+
+    gate: Gate
+    check: Check
+    contracts: Sequence[Contract] = ()
+    override: OutputTolerance | None = None
+
+    @classmethod
+    def of(
+        cls,
+        gate: Gate,
+        checks: Sequence[Check],
+        contracts: Sequence[Contract] = (),
+        override: OutputTolerance | None = None,
+    ) -> Judgement | None:
+        """Return the first check that failed, one of an engine if there is any."""
+        failed = [check for check in checks if check.verdict is Verdict.FAILED]
+        failed.sort(key=lambda check: check.engine is None)
+        return cls(gate, failed[0], contracts, override) if failed else None
+
+    @property
+    def numeric(self) -> bool:
+        """Whether numbers decided: an engine ran the models on samples."""
+        check = self.check
+        return bool(check.engine and check.kind != LEVEL and self.samples)
+
+    @property
+    def samples(self) -> Sequence[Feeds]:
+        """The reference samples."""
+        return self.gate.baseline.samples
+
+    @property
+    def feeds(self) -> Feeds:
+        """The sample that failed."""
+        return self.samples[self.check.sample or 0]
+
+    @cached_property
+    def bench(self) -> Bench:
+        """The engine of the check, or the first one where it needed none."""
+        benches = self.gate.baseline.benches
+        named = [bench for bench in benches if bench.engine.name == self.check.engine]
+        return (named or benches)[0]
+
+    @property
+    def engine(self) -> Engine:
+        """What runs the models that are judged, whole or in parts."""
+        return self.bench.engine
+
+    def prepare(self, model: ir.Model) -> ir.Model:
+        """Return a model as the engine runs it, for scripts that run it without this package."""
+        model = with_seeds(model, getattr(self.engine, "seed", 0))
+        return with_barriers(model) if self.bench.node_by_node else model
+
+    @cached_property
+    def limits(self) -> tuple[Equality | Tolerance, dict[str, Tolerance]]:
+        """What values inside a model are held to, and those of single values."""
+        return self.gate.local_limit(self.check.kind, self.contracts, self.override)
+
+    def scores(
+        self, attempts: Attempts, applied: Sequence[Application], skip: frozenset[str]
+    ) -> list[LocalScore | None]:
+        """Score each rewrite of a pass by itself; none where numbers did not decide.
+
+        Args:
+            attempts: Runs the pass.
+            applied: The rewrites that it makes.
+            skip: Keys of the rewrites that are left out.
+
+        Raises:
+            OnnxPassesError: The pass raised, or does not repeat its rewrites.
+        """
+        if not self.numeric or not applied:
+            return []
+        witnesses = Witnesses()
+        keys = [application.key for application in applied]
+        after = attempts.apply(skip=skip, expected=keys, witness=witnesses).model
+        before, pieces = attempts.before.model, witnesses.pieces
+        return local_scores(before, after, pieces, self.feeds, self.engine, *self.limits)
+
+    def blame(
+        self,
+        culprits: Sequence[Culprit],
+        before: ir.Model,
+        after: ir.Model,
+        place: tuple[int | None, str],
+    ) -> list[Blame]:
+        """Return what a failure is due to: rewrites, or the first value that diverges.
+
+        Args:
+            culprits: The rewrites found wrong.
+            before: A model that is right.
+            after: The model that is not.
+            place: Index and name of the pass.
+        """
+        sample = self.check.sample
+        found = [
+            Blame(
+                *place,
+                culprit.how,
+                culprit.application.number,
+                culprit.application.rule,
+                list(culprit.application.nodes),
+                list(culprit.application.new_nodes),
+                culprit.value,
+                culprit.score,
+                sample,
+            )
+            for culprit in culprits
+        ]
+        if not self.numeric or (found and found[0].value is not None):
+            return found
+        parted = first_divergence(before, after, self.feeds, self.engine, *self.limits)
+        if parted is None:
+            return found
+        if found:
+            found[0].value = parted.value
+            return found
+        nodes, new = ([describe(n)] if n else [] for n in (parted.before, parted.after))
+        how, value = "the first value that diverges", parted.value
+        return [Blame(*place, how, nodes=nodes, new_nodes=new, value=value, sample=sample)]

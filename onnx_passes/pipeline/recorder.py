@@ -1,0 +1,234 @@
+"""Inner values of the accepted model: recorded by one run, and filled in."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import onnx_ir as ir
+
+from onnx_passes.errors import EngineError
+from onnx_passes.pipeline.baseline import Baseline, Bench
+from onnx_passes.pipeline.recompute import recompute
+from onnx_passes.runtime.base import Data, Feeds, Outputs
+from onnx_passes.runtime.parallel import run_each
+from onnx_passes.verify.recording import Recording, exposed, inlined, value_names
+from onnx_passes.verify.region import changed_region
+from onnx_passes.verify.sizing import too_much
+
+_EAGER = 16
+"""What part of the memory limit is filled with values that no check has asked for yet.
+
+The first touch of memory costs more than most kernels: what is missing is computed again."""
+
+
+@dataclass
+class Recorded:
+    """Values of one model, by sample. More of the same model may be added, none changed.
+
+    Attributes:
+        samples: The values of each sample.
+        filled: Names of those that only the check at hand needs.
+    """
+
+    samples: list[Recording]
+    filled: set[str] = field(default_factory=set)
+
+    def following(
+        self, values: Sequence[Mapping[str, Data]], names: Collection[str]
+    ) -> Recorded:
+        """Return what is known of the next model; see :meth:`Recording.following`."""
+        rows = zip(self.samples, values, strict=True)
+        return Recorded([old.following(new, names) for old, new in rows], self.filled)
+
+    def holds(self, names: Collection[str]) -> bool:
+        """Whether values are recorded for each sample."""
+        wanted = frozenset(names)
+        return all(wanted <= recording.keys() for recording in self.samples)
+
+
+@dataclass
+class Recorder:
+    """Records on one engine.
+
+    Attributes:
+        bench: The engine.
+        memory_limit: Bytes of recorded values kept in memory; more goes to disk.
+        usable: Whether the engine can record this model at all.
+    """
+
+    bench: Bench
+    memory_limit: int
+    usable: bool = True
+    _sizes: dict[str, int] = field(default_factory=dict)
+
+    def obtain(
+        self,
+        known: Recorded | None,
+        model: ir.Model,
+        baseline: Baseline,
+        needed: frozenset[str],
+        *,
+        untouched: bool,
+    ) -> Recorded | None:
+        """Return the values of a model, those needed among them.
+
+        Args:
+            known: What is recorded of it.
+            model: The model, without functions.
+            baseline: The samples, and the original.
+            needed: Names that are kept in any case.
+            untouched: Whether the model computes what the original does. One run is then the
+                recording and the original's outputs.
+
+        Returns:
+            The values; None where the engine cannot give them.
+
+        Raises:
+            EngineError: No engine can run the original.
+        """
+        if known is not None and self._fill(known, model, needed):
+            return known
+        return self.record(model, baseline, needed, untouched=untouched)
+
+    def _fill(self, known: Recorded, model: ir.Model, needed: frozenset[str]) -> bool:
+        """Compute what a recording lacks, in place of what the last check lacked.
+
+        Returns:
+            Whether all that is needed is recorded now.
+        """
+        if dropped := known.filled - needed:
+            for recording in known.samples:
+                recording.keep(recording.keys() - dropped)
+        known.filled &= needed
+        lacking = {name for recording in known.samples for name in needed - recording.keys()}
+        if not lacking:
+            return True
+        if not self.bench.node_by_node:
+            return False
+        found = recompute(self.bench.engine, model, known.samples, sorted(lacking))
+        for recording, values in zip(known.samples, found or (), strict=bool(found)):
+            recording.update(values)
+        known.filled |= lacking if found else set()
+        return known.holds(needed)
+
+    def record(
+        self,
+        model: ir.Model,
+        baseline: Baseline,
+        needed: frozenset[str] = frozenset(),
+        *,
+        untouched: bool = False,
+    ) -> Recorded | None:
+        """Run a model once with every value as an output.
+
+        Where all values are more than the memory limit, only those needed are kept: running
+        the model again is cheaper than reading them from disk.
+
+        Raises:
+            EngineError: No engine can run the original.
+        """
+        if not self.usable:
+            return None
+        bench = self.bench
+        # An engine that rewrites graphs may compute outputs otherwise where others are kept.
+        once = baseline.deterministic and not bench.ran and bench.node_by_node
+        run: ir.Model | None = model
+        if once and not untouched:
+            run = _named_alike(baseline.model, model, needed)
+            once = run is not None
+        if not once:
+            baseline.ready(bench.when)
+        try:
+            found, originals = self.run(
+                run if once and run is not None else model, baseline.samples, needed, model
+            )
+        except EngineError:
+            # Values that cannot be outputs (sequences of unknown type, for one), or samples
+            # that the original does not run on.
+            if once:
+                baseline.ready(bench.when)
+                return self.record(model, baseline, needed)
+            self.usable = False
+            return None
+        if once:
+            bench.take(originals)
+        return found
+
+    def run(
+        self,
+        model: ir.Model,
+        samples: Sequence[Feeds],
+        needed: frozenset[str] = frozenset(),
+        shaped: ir.Model | None = None,
+    ) -> tuple[Recorded, list[Outputs]]:
+        """Run a model, and keep its inner values as far as they fit.
+
+        Args:
+            model: The model that is run.
+            samples: The inputs.
+            needed: Names that are kept in any case.
+            shaped: The model whose values may be asked for, where it is another one.
+
+        Raises:
+            EngineError: The model does not run.
+        """
+        shaped = shaped or model
+        names = [str(value.name) for value in model.graph.outputs]
+        # Those of the model before and of the one after are there at the same time.
+        share = self.memory_limit // 2 // max(len(samples), 1)
+        found: list[Outputs] = []
+        while len(found) < len(samples):
+            hidden = self._hidden(model, shaped, samples, {*needed, *names})
+            shown = exposed(model, weights=False, hidden=hidden, needed=needed)
+            with self.bench.engine.prepare(shown) as session:
+                if not found:
+                    found = [session.run(samples[0])]
+                    self._sizes |= {name: _size(value) for name, value in found[0].items()}
+                    # Sizes that nobody noted are known now: the others need not pay for them.
+                    more = self._hidden(model, shaped, samples, {*needed, *names})
+                    found = [{n: value for n, value in found[0].items() if n not in more}]
+                    if sum(self._sizes.get(n, 0) for n in more - hidden) > share // _EAGER:
+                        continue
+                found += run_each(self.bench.engine, session, samples[1:], list(found[0]))
+        recordings = []
+        for feeds, values in zip(samples, found, strict=True):
+            recording = Recording(share)
+            recording.update({**feeds, **values})
+            recordings.append(recording)
+        outputs = [{name: values[name] for name in names} for values in found]
+        return Recorded(recordings), outputs
+
+    def hidden(
+        self, model: ir.Model, samples: Sequence[Feeds], needed: Collection[str]
+    ) -> set[str]:
+        """Return the values of a model that are too large to be recorded."""
+        return self._hidden(model, model, samples, set(needed))
+
+    def _hidden(
+        self, model: ir.Model, shaped: ir.Model, samples: Sequence[Feeds], needed: set[str]
+    ) -> set[str]:
+        limit = self.memory_limit // _EAGER
+        hidden = too_much(shaped, samples, needed, limit, self._sizes)
+        if shaped is not model:
+            hidden |= {*value_names(model)} - {*value_names(shaped), *needed}
+        return hidden
+
+
+def _named_alike(
+    original: ir.Model, model: ir.Model, needed: frozenset[str]
+) -> ir.Model | None:
+    """Return the original if values of its names are, bit for bit, those of a later model.
+
+    Passes that only remove Identities, or move constants, leave it so.
+    """
+    original = inlined(original)
+    region = changed_region(original, model)
+    if region is None or region.nodes or not needed <= set(value_names(original)):
+        return None
+    return original
+
+
+def _size(value: Data) -> int:
+    return value.nbytes if isinstance(value, np.ndarray) else 0

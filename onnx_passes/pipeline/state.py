@@ -1,0 +1,113 @@
+"""What the gate knows of the model that was accepted last: a value, and never changed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from onnx_passes.pipeline.baseline import Baseline, Bench
+from onnx_passes.pipeline.budget import Budget
+from onnx_passes.pipeline.comparing import Comparing
+from onnx_passes.pipeline.recorder import Recorded
+from onnx_passes.runtime.base import Feeds, Outputs
+from onnx_passes.verify.evidence import Evidence
+from onnx_passes.verify.result import Check, Checks, Verdict
+from onnx_passes.verify.snapshot import Snapshot
+
+
+@dataclass(frozen=True)
+class Known:
+    """What is known of the accepted model on one engine.
+
+    Attributes:
+        samples: The samples that the rest is about, by identity.
+        accepted: Its outputs by sample; None where it was not run as a whole.
+        recorded: Its inner values; None where none are recorded.
+        budget: What was spent of the error budgets.
+    """
+
+    samples: Sequence[Feeds] | None = None
+    accepted: list[Outputs] | None = None
+    recorded: Recorded | None = None
+    budget: Budget = field(default_factory=Budget)
+
+
+@dataclass(frozen=True)
+class State:
+    """What the next pass is held against.
+
+    Attributes:
+        comparing: The original on every engine, called as the model is called now.
+        known: What is known on each engine, in the order of ``baseline.benches``.
+        moved: Whether the model computes something else than the original.
+        origin: The last model that a metric kept, from which drift is measured; None for the
+            original.
+        at_origin: Whether the accepted model is itself one that a metric kept.
+    """
+
+    comparing: Comparing
+    known: tuple[Known, ...]
+    moved: bool = False
+    origin: Snapshot | None = None
+    at_origin: bool = False
+
+    @property
+    def baseline(self) -> Baseline:
+        """The original on every engine."""
+        return self.comparing.baseline
+
+    @property
+    def original(self) -> Snapshot:
+        """The original, called as the model is called now."""
+        return self.comparing.original
+
+    @property
+    def labels(self) -> Sequence[Outputs] | None:
+        """Expected outputs or labels of each sample, where the user gave them."""
+        return self.comparing.labels
+
+    def of(self, index: int) -> Known:
+        """Return what is known on one engine for the samples there are."""
+        known, samples = self.known[index], self.baseline.samples
+        if known.samples is not samples:
+            known = Known(samples, budget=known.budget)
+        if known.accepted is None and not self.moved and self.baseline.benches[index].ran:
+            known = replace(known, accepted=self.baseline.benches[index].original)
+        return known
+
+    def pairs(self) -> list[tuple[Bench, Known]]:
+        """Return each engine with what is known on it."""
+        return [(bench, self.of(i)) for i, bench in enumerate(self.baseline.benches)]
+
+    def knowing(self, index: int, known: Known) -> State:
+        """Return the same with other knowledge on one engine."""
+        rest = list(self.known)
+        rest[index] = known
+        return replace(self, known=tuple(rest))
+
+    def without_recordings(self) -> State:
+        """Return the same with no inner values."""
+        return replace(self, known=tuple(replace(k, recorded=None) for k in self.known))
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What the gate says of a pass.
+
+    Attributes:
+        checks: All checks.
+        evidence: What vouches for each application.
+        state: What the next pass is held against if this one is kept, whatever its verdict;
+            None where it was not the gate that checked.
+    """
+
+    checks: list[Check] = field(default_factory=list)
+    evidence: list[Evidence] = field(default_factory=list)
+    state: State | None = None
+
+    @property
+    def verdict(self) -> Verdict:
+        """The verdict of the checks, and of the evidence where these passed."""
+        found = Checks(tuple(self.checks)).verdict
+        weak = any(not evidence.kind.verifies for evidence in self.evidence)
+        return Verdict.NOT_VERIFIED if weak and found is Verdict.PASSED else found

@@ -1,0 +1,95 @@
+"""Do inputs fit into the memory of this machine? Asked before any of them is made."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterable, Mapping
+from functools import cache
+from pathlib import Path
+
+import onnx_ir as ir
+
+from onnx_passes.errors import ModelError
+from onnx_passes.runtime.inputs.use import Shape, static_shape
+
+_SHARE = 2
+"""What generated inputs may take: one part in so many of the memory."""
+
+_CGROUPS = (
+    Path("/sys/fs/cgroup/memory.max"),
+    Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"),
+)
+_UNKNOWN = 1 << 40
+_HELP = (
+    "give smaller sizes under 'reference.dims' or smaller inputs under 'reference.inputs', "
+    "or --no-verify, which runs nothing"
+)
+
+
+@cache
+def machine_memory() -> int:
+    """Return the bytes of memory that this process may have; a large number if not known."""
+    known = [_UNKNOWN]
+    if hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
+        known.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    for path in _CGROUPS:
+        try:
+            known.append(int(path.read_text()))
+        except (OSError, ValueError):  # no such group, or one without a limit
+            continue
+    return min(size for size in known if size > 0)
+
+
+def fits_memory(inputs: Iterable[ir.Value], shapes: Mapping[str, Shape]) -> bool:
+    """Whether one sample of these shapes takes at most half of the memory."""
+    return _input_bytes(inputs, shapes) <= machine_memory() // _SHARE
+
+
+def too_large(inputs: Iterable[ir.Value], shapes: Mapping[str, Shape]) -> ModelError:
+    """Return the error of inputs that do not fit into the memory."""
+    return _error("the inputs of the model take", _input_bytes(inputs, shapes))
+
+
+def check_memory(model: ir.Model) -> None:
+    """Check that a run of a model is possible at all.
+
+    Args:
+        model: The model in the shapes of one sample.
+
+    Raises:
+        ModelError: One value alone takes more than all of the memory.
+    """
+    for node in model.graph:
+        for value in node.outputs:
+            shape = static_shape(value)
+            if shape is None:
+                continue
+            size = math.prod(shape) * _bits(value.dtype) // 8
+            if size > machine_memory():
+                raise _error(f"the value {value.name!r} ({node.op_type}) takes", size)
+
+
+def _error(what: str, size: int) -> ModelError:
+    memory = _text(machine_memory())
+    return ModelError(
+        f"{what} {_text(size)}, and this machine has {memory} of memory", help=_HELP
+    )
+
+
+def _input_bytes(inputs: Iterable[ir.Value], shapes: Mapping[str, Shape]) -> int:
+    return sum(
+        math.prod(shapes[str(value.name)]) * _bits(value.dtype) // 8 for value in inputs
+    )
+
+
+def _bits(dtype: ir.DataType | None) -> int:
+    # numpy holds strings by reference.
+    return 64 if dtype is None or dtype == ir.DataType.STRING else dtype.bitwidth
+
+
+def _text(size: float) -> str:
+    units = ["bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"]
+    while size >= 1024 and len(units) > 1:
+        size, units = size / 1024, units[1:]
+    return f"{size:.3g} {units[0]}"

@@ -1,0 +1,128 @@
+"""Search for inputs on which a model runs, once it did not run on those generated for it."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass, field
+
+import onnx_ir as ir
+
+from onnx_passes.errors import EngineError, OnnxPassesError
+from onnx_passes.runtime.base import Feeds, Outputs, Session
+from onnx_passes.runtime.inputs.adversarial import adversarial
+from onnx_passes.runtime.inputs.alternatives import Alternative, alternatives
+from onnx_passes.runtime.inputs.dims import Dims
+from onnx_passes.runtime.inputs.generate import Ranges
+
+MOST = 64
+"""Ways of making up inputs that are tried."""
+
+_SHOWN = 6
+
+
+@dataclass(frozen=True)
+class Substitute:
+    """Inputs on which the model runs, and its results.
+
+    Attributes:
+        text: What is special about them: "batch=1, seq=8".
+        samples: The inputs.
+        outputs: What the model gave for each.
+    """
+
+    text: str
+    samples: list[Feeds]
+    outputs: list[Outputs]
+
+    @property
+    def note(self) -> str:
+        """A sentence for a report."""
+        return f"the original does not run on the first generated inputs; used: {self.text}"
+
+
+@dataclass
+class Substitutes:
+    """Other inputs, made up by the settings of the first ones.
+
+    Attributes:
+        model: The model.
+        seed: As for ``generate``.
+        samples: As for ``generate``.
+        ranges: As for ``generate``; values outside are not tried.
+        dims: As for ``generate``; other sizes of these dimensions are not tried.
+        adversarial: Whether samples of special values are added.
+        tried: What was tried in vain, with the engine's message.
+        chosen: What was found.
+    """
+
+    model: ir.Model
+    seed: int = 0
+    samples: int | None = None
+    ranges: Ranges = field(default_factory=dict)
+    dims: Dims = field(default_factory=dict)
+    adversarial: bool = False
+    tried: list[tuple[str, str]] = field(default_factory=list)
+    chosen: Substitute | None = None
+
+    def search(self, session: Session) -> Substitute | None:
+        """Try other sizes, then other values, until the model runs.
+
+        Args:
+            session: The model on an engine.
+
+        Returns:
+            Inputs on which it runs; None if there are none among those tried.
+
+        Raises:
+            EngineError: The engine ended, or lacks an operator: no inputs change that.
+        """
+        self.tried = []
+        found = alternatives(self.model, ranges=self.ranges, dims=self.dims)
+        for alternative in itertools.islice(found, MOST):
+            try:
+                samples = alternative.make(
+                    self.model,
+                    seed=self.seed,
+                    samples=self.samples,
+                    ranges=self.ranges,
+                    dims=self.dims,
+                )
+                first = session.run(samples[0])
+            except OnnxPassesError as error:
+                if isinstance(error, EngineError) and type(error) is not EngineError:
+                    raise
+                self.tried.append((alternative.text, error.message))
+                continue
+            self.chosen = self._complete(session, alternative, samples, first)
+            return self.chosen
+        return None
+
+    def _complete(
+        self, session: Session, alternative: Alternative, samples: list[Feeds], first: Outputs
+    ) -> Substitute:
+        """Run the other samples, and leave out those on which the model does not run."""
+        kept, outputs = [samples[0]], [first]
+        more: list[Feeds] = samples[1:]
+        if self.adversarial:
+            dims = {**alternative.dims, **self.dims}
+            more += adversarial(
+                self.model, samples[:1], seed=self.seed, ranges=self.ranges, dims=dims
+            )
+        for feeds in more:
+            try:
+                outputs.append(session.run(feeds))
+            except EngineError as error:
+                if type(error) is not EngineError:
+                    raise
+                continue
+            kept.append(feeds)
+        return Substitute(alternative.text, kept, outputs)
+
+    @property
+    def failure(self) -> str:
+        """What was tried in vain, for the help of an error."""
+        if not self.tried:
+            return "there are no other inputs to try"
+        shown = [text for text, _ in self.tried[:_SHOWN]]
+        more = f" and {len(self.tried) - _SHOWN} more" if len(self.tried) > _SHOWN else ""
+        return f"tried in vain as well: {'; '.join(shown)}{more}"

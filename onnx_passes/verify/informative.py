@@ -1,0 +1,77 @@
+"""Whether comparing a value tells anything: it is not empty, not constant, and finite."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import onnx_ir as ir
+
+from onnx_passes.contracts.elements import kind_of, widen
+from onnx_passes.graph.walk import captured_values
+from onnx_passes.runtime.base import Array
+
+_OF_SHAPES = frozenset(("Shape", "Size"))
+
+
+def is_informative(arrays: Sequence[Array], varies: Callable[[], bool]) -> bool:
+    """Whether a value that was compared on some samples can show a fault.
+
+    A value that follows from shapes and constants alone is what it is for all data, so that
+    one comparison is enough. One that depends on data must have an element that is finite, and
+    two that differ.
+
+    Args:
+        arrays: The value on each sample.
+        varies: Whether it depends on data; asked for only where that matters.
+    """
+    if not any(array.size for array in arrays):
+        return False
+    return any(_varies(array) for array in arrays) or _differ(arrays) or not varies()
+
+
+def _varies(array: Array) -> bool:
+    flat = array.reshape(-1)
+    if flat.size < 2:
+        return False
+    if kind_of(flat.dtype) not in ("float", "complex"):
+        return bool((flat != flat[0]).any())
+    head = widen(flat[:1024])
+    finite = head[np.isfinite(head)]
+    if finite.size > 1 and (finite != finite[0]).any():
+        return True
+    wide = widen(flat)
+    finite = wide[np.isfinite(wide)]
+    return bool(finite.size > 1 and (finite != finite[0]).any())
+
+
+def _differ(arrays: Sequence[Array]) -> bool:
+    """Whether the value is another one on another sample, and finite on both."""
+    firsts = set()
+    for array in arrays:
+        if array.size and kind_of(array.dtype) in ("float", "complex"):
+            wide = widen(array.reshape(-1)[:1])
+            if np.isfinite(wide).all():
+                firsts.add(wide.item())
+        elif array.size:
+            firsts.add(array.reshape(-1)[0])
+    return len(firsts) > 1
+
+
+def depends_on_data(model: ir.Model, name: str) -> bool:
+    """Whether a value of the main graph depends on more than shapes and constants."""
+    producers = {str(v.name): node for node in model.graph for v in node.outputs if v.name}
+    inputs = {str(v.name) for v in model.graph.inputs}
+    pending, seen = [name], {name}
+    while pending:
+        name = pending.pop()
+        if name in inputs:
+            return True
+        node = producers.get(name)
+        if node is None or (node.domain == "" and node.op_type in _OF_SHAPES):
+            continue
+        for value in (*node.inputs, *captured_values(node)):
+            if value is not None and str(value.name) not in seen:
+                seen.add(str(value.name))
+                pending.append(str(value.name))
+    return False

@@ -1,0 +1,98 @@
+"""Tolerances of outputs that are computed by way of values below float32.
+
+The type of an output says how its last value is rounded. An output of float32 behind a Cast
+from float16 has the errors of float16, and a rewrite that rounds one value less moves it by
+more than a tolerance of float32 allows.
+"""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+
+from onnx_passes.contracts import Tolerance
+from onnx_passes.graph.walk import captured_values, subgraphs_of
+from onnx_passes.runtime.barriers import LOW
+from onnx_passes.runtime.value_types import Types, inferred_types, types_of
+from onnx_passes.verify.elementwise import default_tolerance
+
+_READS_NO_ELEMENT = ("Shape", "Size", "ConstantOfShape", "EyeLike")
+
+
+def low_tolerances(model: ir.Model) -> dict[str, Tolerance]:
+    """Return a tolerance for each output that depends on a rounding below float32.
+
+    It is the default of the coarsest type of which a node computes a value that the output
+    depends on. Such errors are relative to the largest element of an output: the small ones
+    carry the error of the large ones. Inputs and constants are as they are, without error.
+
+    Args:
+        model: The original; not changed.
+
+    Returns:
+        By name of the output.
+    """
+    walk = _Walk(inferred_types(model), model)
+    walk.graph(model.graph)
+    found: dict[str, Tolerance] = {}
+    for value in model.graph.outputs:
+        coarsest = walk.coarsest.get(value)
+        if coarsest is not None and (value.dtype is None or value.dtype.is_floating_point()):
+            found[str(value.name)] = Tolerance(*default_tolerance(coarsest.numpy()))
+    return found
+
+
+class _Walk:
+    """Finds the coarsest type that each value depends on, in order of computation."""
+
+    def __init__(self, types: Types, model: ir.Model) -> None:
+        self.types = types
+        self.coarsest: dict[ir.Value, ir.DataType] = {}
+        self.functions = model.functions
+
+    def graph(self, graph: ir.Graph) -> None:
+        """Visit the nodes of a graph, which come after what they read."""
+        for node in graph:
+            for inner in subgraphs_of(node):
+                # A state of a loop is as coarse as what any round makes of it.
+                self.graph(inner)
+            self.node(node)
+
+    def node(self, node: ir.Node) -> None:
+        if node.op_type in _READS_NO_ELEMENT:
+            return
+        found = [
+            self.coarsest.get(value)
+            for value in (*node.inputs, *captured_values(node))
+            if value is not None
+        ]
+        within = (one for body in subgraphs_of(node) for one in body.all_nodes())
+        found += [self.coarsest.get(value) for one in within for value in one.outputs]
+        found += self._inside(node)
+        inherited = _coarser(found)
+        fixed = all(v is None or _is_constant(v) for v in node.inputs)
+        for value in node.outputs:
+            own = [t for t in types_of(value, self.types) if t in LOW and not fixed]
+            coarsest = _coarser([inherited, *own])
+            if coarsest is not None:
+                self.coarsest[value] = coarsest
+
+    def _inside(self, node: ir.Node) -> list[ir.DataType | None]:
+        """Return the low types that a called function casts to."""
+        function = self.functions.get(node.op_identifier())
+        if function is None:
+            return []
+        targets = (inner.attributes.get("to") for inner in function.all_nodes())
+        numbers = {a.as_int() for a in targets if a is not None and not a.is_ref()}
+        return [dtype for dtype in LOW if dtype.value in numbers]
+
+
+def _is_constant(value: ir.Value) -> bool:
+    producer = value.producer()
+    if producer is None:
+        return value.is_initializer() and not value.is_graph_input()
+    return producer.op_identifier() == ("", "Constant", "")
+
+
+def _coarser(found: list[ir.DataType | None]) -> ir.DataType | None:
+    known = [dtype for dtype in found if dtype is not None]
+    return max(known, key=lambda dtype: default_tolerance(dtype.numpy()), default=None)

@@ -1,0 +1,209 @@
+"""Models that break the rules of ONNX are refused; what engines run is not."""
+
+import json
+
+import numpy as np
+import onnx
+import onnx.parser
+import pytest
+
+from onnx_passes.runtime.inputs import memory
+
+TEXT = """<ir_version: 10, opset_import: ["" : 20]>
+main (float[N,2] a, float[N,2] b) => (float[N,2] y) {
+  s = Add(a, b) i = Identity(s) y = Relu(i)
+}"""
+
+
+@pytest.fixture
+def saved(tmp_path):
+    """Write a model; ``change`` breaks it first."""
+
+    def put(text=TEXT, change=None):
+        model = onnx.parser.parse_model(text)
+        if change is not None:
+            change(model)
+        path = tmp_path / "broken.onnx"
+        path.write_bytes(model.SerializeToString())
+        return path
+
+    return put
+
+
+def untyped(model):
+    model.graph.output[0].ClearField("type")
+
+
+def unranked(model):
+    model.graph.output[0].type.tensor_type.ClearField("shape")
+
+
+def elementless(model):
+    model.graph.output[0].type.tensor_type.ClearField("shape")
+    model.graph.output[0].type.tensor_type.elem_type = 0
+
+
+def opset_999(model):
+    model.opset_import[0].version = 999
+
+
+def output_of_integers(model):
+    model.graph.output[0].type.tensor_type.elem_type = onnx.TensorProto.INT64
+
+
+def negative_inputs(model):
+    for value in [*model.graph.input, *model.graph.output]:
+        value.type.tensor_type.shape.dim[0].ClearField("dim_param")
+        value.type.tensor_type.shape.dim[0].dim_value = -1
+
+
+@pytest.mark.parametrize("change", [untyped, unranked, elementless])
+@pytest.mark.parametrize("preset", ["cleanup", "optimize"])
+def test_an_output_without_a_type_or_rank_is_verified(cli, saved, change, preset):
+    done = cli("-c", preset, "-o", "o.onnx", saved(change=change))
+    assert done.code == 0, done.err
+    assert "VERIFIED" in done.err
+    output = onnx.load("o.onnx").graph.output[0]
+    assert output.type.tensor_type.elem_type == onnx.TensorProto.FLOAT
+
+
+def test_the_type_that_was_inferred_is_said(cli, saved):
+    done = cli("-c", "cleanup", "-o", "o.onnx", saved(change=untyped))
+    assert "the output 'y' declares no type; float[N,2] is inferred" in done.err
+
+
+def test_an_output_that_only_the_engine_can_type_is_verified(cli, saved):
+    text = """<ir_version: 8, opset_import: ["" : 17, "com.microsoft" : 1]>
+    main (float[N,4] x) => (float[N,4] y) { i = Identity(x) y = com.microsoft.Gelu(i) }"""
+    done = cli("-c", "optimize", "-o", "o.onnx", saved(text, untyped))
+    assert done.code == 0, done.err
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (opset_999, "imports opset 999 of ai.onnx, and onnx"),
+        (output_of_integers, "computes 'y': Inferred elem type differs from existing elem "),
+    ],
+)
+def test_a_broken_model_is_refused_with_the_place(cli, saved, change, said):
+    path = saved(change=change)
+    done = cli("-c", "cleanup", "-o", "o.onnx", path)
+    assert done.code == 3
+    assert said in done.err
+    assert "--allow-invalid" in done.err
+    assert str(path) in done.err
+
+
+@pytest.mark.parametrize("change", [opset_999, output_of_integers])
+def test_a_broken_model_is_accepted_on_request_with_a_note(cli, saved, change):
+    words = ["-c", "cleanup", "-o", "o.onnx", "--json", "r.json", "--allow-invalid"]
+    done = cli(*words, saved(change=change))
+    assert done.code == 0, done.err
+    with open("r.json") as file:
+        notes = json.load(file)["notes"]
+    assert any(note.startswith("the original is not valid ONNX: ") for note in notes)
+
+
+@pytest.mark.parametrize(
+    "node",
+    ["y = Reluu(x)", "y = Relu<alpha = 1.0>(x)", "y = Add(x, n)", "y = Relu(x, x)"],
+)
+def test_a_node_that_onnx_does_not_know_is_refused(cli, saved, node):
+    text = f"""<ir_version: 10, opset_import: ["" : 20]>
+    main (float[4] x, int64[4] n) => (float[4] y) {{ {node} }}"""
+    done = cli("-c", "cleanup", "-o", "o.onnx", saved(text))
+    assert done.code == 3
+    assert "the model is not valid ONNX" in done.err
+    assert "'y'" in done.err
+
+
+@pytest.mark.parametrize("domain", ["qonnx.custom_op.general", "onnx.brevitas", "finn.x", "u"])
+@pytest.mark.parametrize("imported", [True, False])
+def test_custom_domains_are_not_broken(cli, saved, domain, imported):
+    text = f"""<ir_version: 10, opset_import: ["" : 20, "{domain}" : 1]>
+    main (float[4] x) => (float[4] y) {{ y = {domain}.Quant(x) }}"""
+
+    def change(model):
+        if not imported:
+            del model.opset_import[1]
+
+    done = cli("-o", "o.onnx", saved(text, change), "eliminate-identity")
+    assert done.code == 0, done.err
+
+
+def test_what_an_engine_loads_is_not_refused(cli, saved):
+    """ONNX Runtime saves its LayerNormalization in opsets that did not have it."""
+    text = """<ir_version: 8, opset_import: ["" : 16]>
+    main (float[N,4] x, float[4] s) => (float[N,4] y) {
+      i = Identity(x) y = SimplifiedLayerNormalization<axis = -1, epsilon = 0.1>(i, s)
+    }"""
+    done = cli("-c", "optimize", "-o", "o.onnx", saved(text))
+    assert done.code == 0, done.err
+    assert "No Op registered for SimplifiedLayerNormalization" in done.err
+
+
+def test_a_wrong_rank_that_engines_accept_is_a_note(cli, saved):
+    text = TEXT.replace("(float[N,2] y)", "(float[3,3,3] y)")
+    done = cli("-c", "cleanup", "-o", "o.onnx", saved(text))
+    assert done.code == 0, done.err
+    assert "the original is not valid ONNX" in done.err
+
+
+def test_a_negative_dimension_is_refused_with_the_input(cli, saved):
+    done = cli("-c", "cleanup", "-o", "o.onnx", saved(change=negative_inputs))
+    assert done.code == 3
+    assert "the input 'a' has a dimension of size -1" in done.err
+
+
+def test_a_negative_dimension_is_read_as_dynamic_on_request(cli, saved):
+    path = saved(change=negative_inputs)
+    done = cli("-c", "cleanup", "-o", "o.onnx", "--allow-invalid", path)
+    assert done.code == 0, done.err
+    assert "size -1 of 'a' is read as a dynamic dimension" in done.err
+
+
+def test_a_negative_dimension_of_an_output_is_a_note(cli, saved):
+    def change(model):
+        model.graph.output[0].type.tensor_type.shape.dim[1].dim_value = -1
+
+    done = cli("-c", "cleanup", "-o", "o.onnx", saved(change=change))
+    assert done.code == 0, done.err
+    assert "of 'y' is read as a dynamic dimension" in done.err
+
+
+@pytest.mark.parametrize("dims", ["1099511627776,1099511627776", "N,68719476736"])
+def test_inputs_that_fit_no_memory_are_one_error(cli, saved, dims):
+    done = cli("-c", "cleanup", "-o", "o.onnx", saved(TEXT.replace("N,2", dims)))
+    assert done.code == 3
+    assert "the inputs of the model take" in done.err
+    assert "--no-verify" in done.err
+    assert "reference.dims" in done.err
+
+
+def test_a_value_that_fits_no_memory_is_one_error(cli, saved):
+    text = """<ir_version: 10, opset_import: ["" : 20]>
+    main (float[2] a) => (float[n,m] y) {
+      c = Constant<value = int64[2] {1099511627776, 8}>() z = ConstantOfShape(c)
+      y = Add(z, z)
+    }"""
+    done = cli("-c", "cleanup", "-o", "o.onnx", saved(text))
+    assert done.code == 3
+    assert "the value 'z' (ConstantOfShape) takes 32 TiB" in done.err
+
+
+def test_smaller_sizes_are_taken_where_the_usual_ones_do_not_fit(cli, saved, monkeypatch):
+    monkeypatch.setattr(memory, "machine_memory", lambda: 4096)
+    text = TEXT.replace("N,2", "N,200")
+    done = cli("-c", "cleanup", "-o", "o.onnx", "--json", "r.json", saved(text))
+    assert done.code == 0, done.err
+    with open("r.json") as file:
+        assert json.load(file)["reference"]["inputs"]["a"].startswith("float32[1,200]")
+
+
+def test_reference_data_are_not_estimated(cli, saved, monkeypatch, tmp_path):
+    monkeypatch.setattr(memory, "machine_memory", lambda: 64)
+    np.savez(tmp_path / "in.npz", a=np.ones((50, 2), "f4"), b=np.ones((50, 2), "f4"))
+    path = saved()
+    done = cli("-c", "cleanup", "-o", "o.onnx", "-s", "reference.inputs=in.npz", path)
+    assert done.code == 0, done.err

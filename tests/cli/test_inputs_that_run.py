@@ -1,0 +1,119 @@
+"""Generated inputs on which the model does not run are replaced by others that it runs on."""
+
+import json
+
+import onnx
+import onnx.parser
+import pytest
+
+from onnx_passes.io.load import load_model
+from onnx_passes.runtime.inputs import Substitutes
+from onnx_passes.runtime.ort import OnnxRuntimeEngine
+from onnx_passes.verify.reduce.boundary import Boundary
+
+# Reshape takes as many tokens as the mask has: shape inference does not see that batch is 1.
+BATCH_OF_1 = """<ir_version: 8, opset_import: ["" : 17]>
+main (int64[batch,seq] ids, int64[1,seq] mask) => (float[n] y) {
+  sh = Shape(mask) n = ReduceProd<axes = [0], keepdims = 1>(sh)
+  f = Reshape(ids, n) m = Reshape(mask, n)
+  a = Add(f, m) i = Identity(a) y = Cast<to = 1>(i)
+}"""
+
+# The shape of the output is an input, and the number of elements does not change.
+SHAPE_IS_AN_INPUT = """<ir_version: 8, opset_import: ["" : 17]>
+main (float[6,4] x, int64[2] shape) => (float[3,8] y) {
+  two = Constant<value = int64[1] {2}>() s = Abs(shape) d = Div(s, two) t = Mul(d, two)
+  rest = Sub(s, t) sum = Add(t, rest) r = Reshape(x, sum) i = Identity(r) y = Relu(i)
+}"""
+
+NEVER = """<ir_version: 8, opset_import: ["" : 17]>
+main (float[batch,4] x, float[3,5] z) => (float[n] y) {
+  sh = Shape(x) n = ReduceProd<axes = [0], keepdims = 1>(sh)
+  r = Reshape(z, n) i = Identity(r) y = Relu(i)
+}"""
+
+DYNAMIC = """<ir_version: 8, opset_import: ["" : 17]>
+main (float[batch,4] x) => (float[batch,4] y) { i = Identity(x) y = Relu(i) }"""
+
+
+@pytest.fixture
+def saved(tmp_path):
+    def put(text):
+        path = tmp_path / "model.onnx"
+        path.write_bytes(onnx.parser.parse_model(text).SerializeToString())
+        return path
+
+    return put
+
+
+def test_a_static_batch_beside_a_dynamic_one_runs_with_batch_1(cli, saved):
+    done = cli("-c", "simplify", "-o", "o.onnx", "--json", "r.json", saved(BATCH_OF_1))
+    assert done.code == 0, done.err
+    with open("r.json") as file:
+        report = json.load(file)
+    assert report["reference"]["source"] == "generated (seed 0), batch=1, seq=5"
+    assert report["reference"]["inputs"]["ids"].startswith("int64[1,5]")
+    assert any("batch=1" in note for note in report["notes"])
+
+
+def test_a_shape_that_is_an_input_is_that_of_the_output(cli, saved):
+    done = cli("-c", "simplify", "-o", "o.onnx", "--json", "r.json", saved(SHAPE_IS_AN_INPUT))
+    assert done.code == 0, done.err
+    with open("r.json") as file:
+        assert "[3, 8] as shape" in json.load(file)["reference"]["source"]
+
+
+def test_what_was_tried_in_vain_is_said(cli, saved):
+    done = cli("-c", "simplify", "-o", "o.onnx", saved(NEVER))
+    assert done.code == 3
+    assert "cannot be reshaped" in done.err
+    assert "tried in vain as well: batch=" in done.err
+    assert "reference" in done.err
+
+
+def test_sizes_of_the_user_are_kept(cli, saved):
+    done = cli(
+        *("-c", "simplify", "-o", "o.onnx", "-s", "reference.dims={batch: 2}"),
+        saved(BATCH_OF_1),
+    )
+    assert done.code == 3
+    assert "batch=1" not in done.err
+
+
+def test_adversarial_inputs_have_the_sizes_that_run(cli, saved):
+    done = cli(
+        *("-c", "simplify", "-o", "o.onnx", "--json", "r.json"),
+        *("-s", "verify.inputs=adversarial", saved(BATCH_OF_1)),
+    )
+    assert done.code == 0, done.err
+    with open("r.json") as file:
+        names = json.load(file)["reference"]["names"]
+    assert any("zeros" in name for name in names)
+
+
+def test_inputs_that_run_are_not_searched_for(cli, saved, monkeypatch):
+    def search(*_):
+        raise AssertionError("the first inputs run")
+
+    monkeypatch.setattr(Substitutes, "search", search)
+    assert cli("-c", "simplify", "-o", "o.onnx", saved(DYNAMIC)).code == 0
+
+
+def test_compare_finds_inputs_that_run(cli, saved):
+    path = saved(BATCH_OF_1)
+    done = cli("compare", path, path)
+    assert done.code == 0, done.out + done.err
+    assert "batch=1" in done.out + done.err
+
+
+def test_reduce_records_values_of_inputs_that_run(saved):
+    boundary = Boundary(load_model(saved(BATCH_OF_1)).model, OnnxRuntimeEngine())
+    assert boundary.value("f").shape == (5,), boundary.why
+    assert boundary.feeds()["ids"].shape == (1, 5)
+
+
+def test_an_image_is_decoded(cli, saved):
+    text = """<ir_version: 9, opset_import: ["" : 20]>
+    main (uint8[300] data) => (uint8[h,w,c] y) { i = Identity(data) y = ImageDecoder(i) }"""
+    done = cli("-c", "simplify", "-o", "o.onnx", saved(text))
+    assert done.code == 0, done.err

@@ -1,0 +1,48 @@
+"""A helper is wrong while its fault is planted, wherever it is used, and right again after."""
+
+from benchmarks.faults import oracle, plant
+from benchmarks.faults.helpers import DigestOfPrefix
+from benchmarks.faults.suite import FAULTS
+from onnx_passes.graph import digest
+from onnx_passes.graph.copy import _Copier
+from onnx_passes.passes._support import keys
+from onnx_passes.verify import node_equality
+
+MERGED = next(f for f in FAULTS if f.cls is DigestOfPrefix)
+USERS = (digest, keys, node_equality)
+
+
+def test_a_function_is_wrong_in_each_module_that_holds_it():
+    right = digest.tensor_digest
+    with MERGED.planted("*"):
+        found = {module.tensor_digest for module in USERS}
+        assert len(found) == 1
+        assert right not in found
+    assert all(module.tensor_digest is right for module in USERS)
+
+
+def test_a_method_is_right_again_after():
+    right = _Copier.node
+    with plant.method("onnx_passes.graph.copy", "_Copier.node", lambda _: None)():
+        assert _Copier.node is None
+    assert _Copier.node is right
+
+
+def test_nothing_is_planted_where_nothing_is_to_be_wrong():
+    right = digest.tensor_digest
+    with MERGED.planted(""):
+        assert digest.tensor_digest is right
+
+
+def test_an_interface_holds_names_order_types_dimensions_and_defaults():
+    proto = MERGED.source.proto(full=False)
+    for change in (
+        lambda p: setattr(p.graph.output[0], "name", "other"),
+        lambda p: p.graph.output.reverse(),
+        lambda p: p.graph.input[0].type.tensor_type.shape.dim[0].ClearField("dim_value"),
+        lambda p: setattr(p.graph.initializer[0], "name", "x"),
+    ):
+        changed = type(proto)()
+        changed.CopyFrom(proto)
+        change(changed)
+        assert oracle.interface(changed) != oracle.interface(proto)
