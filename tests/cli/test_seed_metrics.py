@@ -132,3 +132,13 @@ def test_an_empty_section_switches_verification_off(cli, model, write, verify):
     done = cli("-c", path, "-o", "out.onnx", model)
     assert done.code == 0
     assert "VERIFICATION IS OFF" in done.err
+
+
+def test_the_step_verify_is_a_checkpoint(cli, model, write):
+    path = write("cfg.yaml", json.dumps({"passes": ["eliminate-identity"]}))
+    words = ["-c", path, "-o", "out.onnx", model, "--json", "report.json"]
+    assert cli(*words, "shape-inference", "verify").code == 0
+    with open("report.json") as file:
+        last = json.load(file)["passes"][-1]
+    assert (last["name"], last["contract"]) == ("verify", "drift")
+    assert cli(*words, "verify{deep=1}").code == 2
