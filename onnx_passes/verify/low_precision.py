@@ -13,10 +13,10 @@ import ml_dtypes
 import onnx_ir as ir
 
 from onnx_passes.contracts import Tolerance
+from onnx_passes.graph.barriers import LOW, Types, types_of
 from onnx_passes.graph.walk import captured_values, subgraphs_of
-from onnx_passes.verify.barriers import LOW
 from onnx_passes.verify.elementwise import default_tolerance
-from onnx_passes.verify.value_types import Types, inferred_types, types_of
+from onnx_passes.verify.value_types import inferred_types
 
 STEPS = 4
 """Machine epsilons of 16 bits that a rewrite may move an output by: a formula of a few nodes

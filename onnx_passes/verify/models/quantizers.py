@@ -10,15 +10,16 @@ import onnx_ir as ir
 from onnx_passes.contracts import Tolerance
 from onnx_passes.contracts.elements import Array, widen
 from onnx_passes.errors import EngineError
+from onnx_passes.graph.barriers import LOW, types_of
 from onnx_passes.graph.copy import copy_model
 from onnx_passes.graph.walk import all_nodes
 from onnx_passes.runtime.base import Feeds, Outputs
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
-from onnx_passes.verify.barriers import LOW, with_barriers
+from onnx_passes.verify.barriers import with_barriers
 from onnx_passes.verify.compare import compare
 from onnx_passes.verify.elementwise import default_tolerance
 from onnx_passes.verify.low_precision import coarsest_types, low_tolerance
-from onnx_passes.verify.value_types import inferred_types, types_of
+from onnx_passes.verify.value_types import inferred_types
 
 _QUANTIZERS = ("QuantizeLinear", "DynamicQuantizeLinear")
 _SIGNS = ("Add", "Sub")
