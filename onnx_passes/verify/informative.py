@@ -12,7 +12,9 @@ from onnx_passes.contracts.elements import kind_of, widen
 from onnx_passes.graph.walk import captured_values
 from onnx_passes.runtime.base import Array
 
-_OF_SHAPES = frozenset(("Shape", "Size"))
+_OF_SHAPES = frozenset(("ConstantOfShape", "Shape", "Size"))
+_FIRST_ALONE = frozenset(("CastLike", "Expand", "Reshape", "Tile"))
+"""Operators whose other operands decide the type or shape, and no element."""
 
 
 def is_informative(arrays: Sequence[Array], varies: Callable[[], bool]) -> bool:
@@ -87,7 +89,7 @@ def depends_on_data(model: ir.Model, name: str) -> bool:
         node = producers.get(name)
         if node is None or (node.domain == "" and node.op_type in _OF_SHAPES):
             continue
-        read = node.inputs[:1] if node.op_type == "CastLike" else node.inputs
+        read = node.inputs[:1] if node.op_type in _FIRST_ALONE else node.inputs
         for value in (*read, *captured_values(node)):
             if value is not None and str(value.name) not in seen:
                 seen.add(str(value.name))
