@@ -576,44 +576,50 @@ class RegionCheck:
         names = {name for _, region in sides for name in region.boundary}
         if not self.recorded.holds(names):
             return list(found)
-        drawn = {n: draw_like(self.recorded.samples[0][n], n) for n in sorted(names)}
-        made: list[dict[str, Data]] = []
+        recorded = self.recorded.samples[0]
+        draws = [
+            {n: draw_like(recorded[n], f"{n} {turn}") for n in sorted(names)}
+            for turn in range(2)
+        ]
+        made: list[list[Mapping[str, Data]]] = []
         for model, region in sides:
-            try:
-                made.append({**drawn, **self._run_once(model, region, drawn)})
-            except EngineError:
+            values = self._run_on(model, region, draws)
+            if values is None:
                 return list(found)
-        known = self.recorded.samples[0]
+            made.append([{**recorded, **d, **v} for d, v in zip(draws, values, strict=True)])
         result = []
         for part, one in zip(parts, found, strict=True):
             result.append(one)
-            rows = {
-                o.old: (made[0].get(o.old, known.get(o.old)), self._new(o, made[0], made[1]))
-                for o in part.obligations
-            }
-            rows = {n: (a, b) for n, (a, b) in rows.items() if a is not None and b is not None}
-            if one.kind is not Kind.NOTHING or not rows:
+            pairs = [o for o in part.obligations if o.old in made[0][0]]
+            if one.kind is not Kind.NOTHING or not pairs:
                 continue
-            old: Outputs = {name: a for name, (a, _) in rows.items()}
-            new: Outputs = {name: b for name, (_, b) in rows.items()}
-            checks = [judge([old], [new], promise) for promise in self.promises]
-            arrays = [a for a, _ in rows.values() if isinstance(a, np.ndarray)]
+            old = [{o.old: values[o.old] for o in pairs} for values in made[0]]
+            new = [
+                {o.old: self._new(o, before, after) for o in pairs}
+                for before, after in zip(*made, strict=True)
+            ]
+            checks = [judge(old, new, promise) for promise in self.promises]
+            columns = [[row[o.old] for row in old] for o in pairs]
+            arrays = [[a for a in c if isinstance(a, np.ndarray)] for c in columns]
             if any(check.verdict is Verdict.FAILED for check in checks):
                 result[-1] = replace(one, reason=f"{one.reason}; it differs on drawn values")
-            elif any(is_informative([a], lambda: True) for a in arrays):
+            elif any(is_informative(column, lambda: True) for column in arrays):
                 told = "compared on drawn values: the recorded ones are constant or empty"
-                size = sum(a.size for a in arrays)
+                size = sum(a.size for column in arrays for a in column)
                 result[-1] = replace(one, kind=Kind.EXECUTED, elements=size, reason=told)
         return result
 
-    def _run_once(
-        self, model: ir.Model, region: Region, values: Mapping[str, Data]
-    ) -> Outputs:
+    def _run_on(
+        self, model: ir.Model, region: Region, draws: Sequence[Mapping[str, Data]]
+    ) -> list[Outputs] | None:
         if not region.nodes:
-            return {}
+            return [{} for _ in draws]
         part = region_model(model, region, self.recorded.samples[0])
-        with self.bench.engine.prepare(part) as session:
-            return session.run({name: values[name] for name in region.boundary})
+        try:
+            with self.bench.engine.prepare(part) as session:
+                return [session.run({n: d[n] for n in region.boundary}) for d in draws]
+        except EngineError:
+            return None
 
     def _tells(self, one: Obligation) -> bool:
         arrays = [sample[one.old] for sample in self.recorded.samples]

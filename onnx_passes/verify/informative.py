@@ -61,17 +61,22 @@ def _differ(arrays: Sequence[Array]) -> bool:
     return len(firsts) > 1
 
 
-def draw_like(array: Array, name: str) -> Array:
-    """Return drawn values of the type and shape of others; integers stay, as they may index.
+def draw_like(array: Array, seed: str) -> Array:
+    """Return drawn values of the type and shape of others.
+
+    Positive integers grow by 0 or 1, others stay: they may be sizes or indices.
 
     Args:
         array: The values.
-        name: Gives the seed.
+        seed: Text that decides the draw.
     """
     kind = kind_of(array.dtype)
-    rng = np.random.default_rng(zlib.crc32(name.encode()))
+    rng = np.random.default_rng(zlib.crc32(seed.encode()))
     if kind == "bool":
         return np.asarray(rng.random(array.shape) < 0.5)
+    if kind == "int" and array.dtype.kind in "iu":
+        more = rng.integers(0, 2, array.shape).astype(array.dtype)
+        return np.where((array > 0) & (array < 1 << 6), array + more, array)
     if kind != "float":
         return array
     return np.asarray(rng.standard_normal(array.shape)).astype(array.dtype)
