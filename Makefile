@@ -40,7 +40,7 @@ certificates: $(STAMP)  ## has each rewrite rule a fresh certificate?
 slow: $(STAMP)  ## the tests that take minutes
 	$(BIN)/pytest -n $(JOBS) -m slow
 
-nightly: $(STAMP)  ## all 2,033 backend test models and 1,000 random ones through every preset (hours)
+nightly: $(STAMP)  ## all 2,033 backend test models and 2,000 random ones through every preset (hours)
 	$(BIN)/pytest -n $(JOBS) -m slow tests/corpus
 
 # In an environment of its own: `make test` has to pass without NVIDIA's compiler. The bindings

@@ -20,9 +20,12 @@ from onnx_passes.graph.equality import explain_difference, structurally_equal
 from onnx_passes.passes.base import Pass
 from onnx_passes.pipeline.baseline import establish
 from onnx_passes.pipeline.gate import Gate
+from onnx_passes.pipeline.run import Run
+from onnx_passes.report.model import PassReport, RunReport
 from onnx_passes.runtime.base import Engine, Feeds
 from onnx_passes.runtime.inputs import generate
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
+from onnx_passes.verify.evidence import Kind
 from onnx_passes.verify.result import Checks, Verdict
 from onnx_passes.verify.snapshot import Change, Snapshot
 from onnx_passes.verify.structure import check_structure
@@ -112,3 +115,31 @@ def assert_verified(
     assert Checks(tuple(checked.checks)).verdict is Verdict.PASSED, "; ".join(
         map(str, reasons)
     )
+
+
+def assert_each_application_executed(found: Run | RunReport | PassReport) -> None:
+    """Check that each application of a rewrite was executed or proved, and none was only seen.
+
+    A verified run may rest on outputs only: the outputs of the model agreed, and nothing shows
+    that they depend on what the pass has changed. This asks for more.
+
+    Args:
+        found: A run, its report, or what it reports of one pass.
+    """
+    report = found.report if isinstance(found, Run) else found
+    passes = [report] if isinstance(report, PassReport) else report.passes
+    kept = [done for done in passes if done.changed and done.action != "rolled back"]
+    assert any(done.evidence for done in kept), "no pass has applied anything that was checked"
+    weak = [
+        f"{done.name}: {one.what}: {one.kind}{f', {one.reason}' if one.reason else ''}"
+        for done in kept
+        for one in done.evidence
+        if one.kind not in (Kind.PROVED, Kind.EXECUTED)
+    ]
+    weak += [
+        f"{done.name}: rewrite {rewrite.number} ({rewrite.rule}): no evidence"
+        for done in kept
+        for rewrite in done.rewrites
+        if not any(rewrite.number in one.numbers for one in done.evidence)
+    ]
+    assert not weak, "; ".join(weak)

@@ -17,7 +17,7 @@ from onnx_passes.config.sections import OutputTolerance, Policy
 from onnx_passes.config.steps import Checkpoint, Group, PassUse, Places, Repeat, Step
 from onnx_passes.config.text import parse_pipeline
 from onnx_passes.contracts import metrics
-from onnx_passes.errors import ConfigError, OptionError, UnknownMetricError
+from onnx_passes.errors import ConfigError, OptionError, UnknownMetricError, UnknownPassError
 from onnx_passes.passes import registry
 from onnx_passes.passes.base import Pass
 from onnx_passes.passes.options import option_fields, validate_options
@@ -25,6 +25,9 @@ from onnx_passes.passes.options import option_fields, validate_options
 _SECTIONS = {"model-checker": "model_checker", "shape-inference": "shape_inference"}
 
 EXHAUSTIVE_LIMIT = 100
+
+_VERIFY = "verify"
+"""What the seed system calls a checkpoint."""
 
 
 @dataclass(frozen=True)
@@ -188,7 +191,12 @@ def _resolve(step: Step, defaults: Mapping[str, Mapping[str, Any]]) -> list[Reso
     if isinstance(step, Group):
         inner = resolve_steps(step.steps, defaults)
         return [GroupStep(step.name, inner, step.repeat, step.limit, where)]
-    classes = registry.lookup(step.name, where=where)
+    try:
+        classes = registry.lookup(step.name, where=where)
+    except UnknownPassError:
+        if step.name != _VERIFY or step.options:
+            raise
+        return [CheckpointStep(_VERIFY, where)]
     if len(classes) > 1 and step.options:
         raise ConfigError(
             f"{step.name!r} is a group of passes, which has no options",

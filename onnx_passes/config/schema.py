@@ -106,6 +106,8 @@ def _engine(item: Any, tree: Tree, path: yaml_tree.Path) -> EngineUse:
 
 
 def _verify(value: object) -> object:
+    if value == {}:
+        return {"enabled": False}  # as the seed system reads it
     # Text such as "no" is left to pydantic, which knows the words for true and false.
     return {"enabled": value} if isinstance(value, bool | str) else value
 

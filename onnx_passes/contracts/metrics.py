@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal, TypeAlias, TypeVar, overload
@@ -20,7 +20,7 @@ from typing import Any, Literal, TypeAlias, TypeVar, overload
 import numpy as np
 
 from onnx_passes.contracts import classification, scores
-from onnx_passes.contracts.elements import Array
+from onnx_passes.contracts.elements import Array, kind_of
 from onnx_passes.errors import (
     ConfigError,
     OnnxPassesError,
@@ -42,9 +42,10 @@ class RegisteredMetric:
     Attributes:
         name: Its name, with underscores.
         function: ``f(produced, expected) -> float`` for one sample.
-        expects: What ``expected`` holds. "reference": the outputs of the original model.
-            "labels": what the user gives under ``reference.outputs``. "either": what the user
-            gives there, and the outputs of the original model where nothing is given.
+        expects: What ``expected`` holds. "reference": what the user gives under
+            ``reference.outputs`` if it has the types and shapes of the model's outputs, else
+            the outputs of the original model. "labels": what the user gives there. "either":
+            the same, and the outputs of the original model if nothing is given.
         samples: How many samples become one number. "mean", "max", "min" and "sum" are of the
             samples' values; the mean weighs a sample by the length of the first axis of
             ``expected[0]``, so that a batch of 8 counts as 8 samples. "concatenate" joins the
@@ -57,6 +58,20 @@ class RegisteredMetric:
     expects: Expects = "either"
     samples: Samples = "mean"
     builtin: bool = False
+
+    def choose_expected(
+        self, original: Sequence[Sequence[Array]], given: Sequence[Sequence[Array]]
+    ) -> Sequence[Sequence[Array]]:
+        """Return what a result is held against.
+
+        Args:
+            original: Per sample, the outputs of the original model.
+            given: Per sample, what the user gives; empty for nothing.
+        """
+        if self.expects == "labels":
+            return given
+        is_used = bool(given) if self.expects == "either" else _fits(given, original)
+        return given if is_used else original
 
     def measure(
         self, produced: Sequence[Sequence[Array]], expected: Sequence[Sequence[Array]]
@@ -102,8 +117,19 @@ class RegisteredMetric:
             ) from error
 
 
+def _fits(given: Sequence[Sequence[Array]], original: Sequence[Sequence[Array]]) -> bool:
+    """Whether given data are outputs, and not labels."""
+
+    def form(samples: Sequence[Sequence[Array]]) -> list[list[tuple[str, tuple[int, ...]]]]:
+        return [[(kind_of(a.dtype), a.shape) for a in sample] for sample in samples]
+
+    floats = all(kind_of(a.dtype) == "float" for sample in given for a in sample)
+    return bool(given) and floats and form(given) == form(original)
+
+
 _COMBINE: dict[str, Callable[[list[float]], float]] = {"max": max, "min": min, "sum": sum}
 _METRICS: dict[str, RegisteredMetric] = {}
+_NAMESPACES: list[tuple[Mapping[str, Any], Mapping[str, Any]]] = []
 
 
 @overload
@@ -135,15 +161,46 @@ def register(
     return decorate
 
 
+def watch_namespace(names: Mapping[str, Any]) -> None:
+    """Find what is put into a namespace from now on, as metrics of their names.
+
+    Such a metric is held against what the user gives under ``reference.outputs``, and has the
+    name of a built-in one if its name is that.
+    """
+    _NAMESPACES.append((names, dict(names)))
+
+
+def _assigned(name: str) -> RegisteredMetric | None:
+    """Return what was put into a namespace under a name, which may have dots."""
+    first, *rest = name.strip().split(".")
+    for names, own in _NAMESPACES:
+        value = names.get(first)
+        if value is None or value is own.get(first):
+            continue
+        for part in rest:
+            value = getattr(value, part, None)
+        if callable(value):
+            return RegisteredMetric(_canonical(name), value, "labels")
+    return None
+
+
 def lookup(name: str) -> RegisteredMetric:
     """Return a metric by name; ``top_K_accuracy`` exists for every K from 1.
+
+    A metric that is registered comes first, then one that was put into a namespace, then one
+    that comes with the package.
 
     Raises:
         UnknownMetricError: There is none; the message suggests the nearest.
     """
     wanted = _canonical(name)
-    if wanted in _METRICS:
-        return _METRICS[wanted]
+    known = _METRICS.get(wanted)
+    if known is not None and not known.builtin:
+        return known
+    if (assigned := _assigned(name)) is not None:
+        return assigned
+    if known is not None:
+        return known
     if top := re.fullmatch(r"top_([1-9]\d*)_accuracy", wanted):
         function = partial(classification.top_k_accuracy, int(top[1]))
         return RegisteredMetric(wanted, function, "labels", "mean", builtin=True)

@@ -272,8 +272,7 @@ class Baseline:
                 self._substitute(bench, session, error)
                 return
         self.notes += notes
-        if special:
-            self.notes.append(_left_out(bench, special))
+        self.note_left_out(bench, special)
         self.keep(list(found))
         bench.take(list(found.values()))
 
@@ -295,6 +294,13 @@ class Baseline:
         self.samples = found.samples
         self.notes.append(found.note)
         bench.take(found.outputs)
+
+    def note_left_out(
+        self, bench: Bench, special: Sequence[tuple[AdversarialFeeds, EngineError]]
+    ) -> None:
+        """Say which of the special samples that were asked for the original does not take."""
+        if asked := [pair for pair in special if pair[0].asked]:
+            self.notes.append(_left_out(bench, asked))
 
     def keep(self, kept: Sequence[int]) -> None:
         """Keep only some of the samples, and what is known of them."""

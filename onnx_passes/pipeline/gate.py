@@ -156,13 +156,14 @@ class Gate:
         checks = [self.structure(model), self.interface(pass_, old, new)]
         if any(check.verdict is Verdict.FAILED for check in checks):
             return Checked(checks, [], _distrusted(state, checks))
-        called = bool(pass_.interface_changes) and new != old
+        # A pass may also give inputs another meaning under the same names, types and shapes.
+        mapped = pass_.interface_map(before.model) if pass_.interface_changes else None
+        called = mapped is not None or (bool(pass_.interface_changes) and new != old)
         step = _Step(pass_, before.model, model, override, applied)
         if change is Change.NAMES and not called and compute_alike(before.model, model):
             return self._renamed(state, step, checks)
         charged = bool(step.promises)
         if called:
-            mapped = pass_.interface_map(before.model)
             charged = False
             if mapped is None:
                 state = follow_interface(state, before.model, model)

@@ -24,10 +24,9 @@ def metrics_check(
     found: list[MetricCheck] = []
     for name, (low, high) in ranges.items():
         metric = metrics.lookup(name)
-        use_labels = metric.expects == "labels" or (metric.expects == "either" and labels)
-        expected = (labels or []) if use_labels else original
+        expected = metric.choose_expected(_arrays(original), _arrays(labels or ()))
         try:
-            value = metric.measure(_arrays(produced), _arrays(expected))
+            value = metric.measure(_arrays(produced), expected)
         except OnnxPassesError as error:
             reason = error.message
             verdict = Verdict.FAILED
@@ -35,7 +34,7 @@ def metrics_check(
                 reason = f"metric {name} needs labels: give them under reference.outputs"
                 verdict = Verdict.NOT_VERIFIED
             return Check("metric", verdict, bench.engine.name, reason=reason)
-        samples = sum(_rows(sample) for sample in expected)
+        samples = sum(map(_rows, expected))
         found.append(MetricCheck(name, value, low, high, samples))
     failed = [m for m in found if not m.passed]
     reason = "; ".join(
@@ -54,6 +53,5 @@ def _arrays(samples: Sequence[Outputs]) -> list[list[Array]]:
     return [[v for v in sample.values() if isinstance(v, np.ndarray)] for sample in samples]
 
 
-def _rows(sample: Outputs) -> int:
-    first = next((v for v in sample.values() if isinstance(v, np.ndarray)), None)
-    return first.shape[0] if first is not None and first.ndim else 1
+def _rows(sample: Sequence[Array]) -> int:
+    return sample[0].shape[0] if sample and sample[0].ndim else 1

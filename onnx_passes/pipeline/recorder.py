@@ -11,7 +11,8 @@ import onnx_ir as ir
 from onnx_passes.errors import EngineError
 from onnx_passes.pipeline.baseline import Baseline, Bench
 from onnx_passes.pipeline.recompute import recompute
-from onnx_passes.runtime.base import Data, Feeds, Outputs
+from onnx_passes.runtime.base import Data, Feeds, Outputs, Session
+from onnx_passes.runtime.inputs import AdversarialFeeds
 from onnx_passes.runtime.parallel import run_each
 from onnx_passes.verify.recording import Recording, exposed, inlined, value_names
 from onnx_passes.verify.region import changed_region
@@ -142,7 +143,11 @@ class Recorder:
             baseline.ready(bench.when)
         try:
             found, originals = self.run(
-                run if once and run is not None else model, baseline.samples, needed, model
+                run if once and run is not None else model,
+                baseline.samples,
+                needed,
+                model,
+                drop=baseline if once else None,
             )
         except EngineError:
             # Values that cannot be outputs (sequences of unknown type, for one), or samples
@@ -162,6 +167,7 @@ class Recorder:
         samples: Sequence[Feeds],
         needed: frozenset[str] = frozenset(),
         shaped: ir.Model | None = None,
+        drop: Baseline | None = None,
     ) -> tuple[Recorded, list[Outputs]]:
         """Run a model, and keep its inner values as far as they fit.
 
@@ -170,6 +176,8 @@ class Recorder:
             samples: The inputs.
             needed: Names that are kept in any case.
             shaped: The model whose values may be asked for, where it is another one.
+            drop: Where the model is the original, what leaves out the special samples that it
+                does not take.
 
         Raises:
             EngineError: The model does not run.
@@ -191,6 +199,8 @@ class Recorder:
                     found = [{n: value for n, value in found[0].items() if n not in more}]
                     if sum(self._sizes.get(n, 0) for n in more - hidden) > share // _EAGER:
                         continue
+                if drop is not None:
+                    samples = self._without_special(session, samples, list(found[0]), drop)
                 found += run_each(self.bench.engine, session, samples[1:], list(found[0]))
         recordings = []
         for feeds, values in zip(samples, found, strict=True):
@@ -199,6 +209,29 @@ class Recorder:
             recordings.append(recording)
         outputs = [{name: values[name] for name in names} for values in found]
         return Recorded(recordings), outputs
+
+    def _without_special(
+        self,
+        session: Session,
+        samples: Sequence[Feeds],
+        names: Sequence[str],
+        baseline: Baseline,
+    ) -> Sequence[Feeds]:
+        """Leave out the special samples that the original does not run on."""
+        refused: list[tuple[AdversarialFeeds, EngineError]] = []
+        for feeds in samples:
+            if isinstance(feeds, AdversarialFeeds):
+                try:
+                    session.run(feeds, names[:1])
+                except EngineError as error:
+                    refused.append((feeds, error))
+        if refused:
+            gone = [feeds for feeds, _ in refused]
+            baseline.keep(
+                [i for i, s in enumerate(samples) if not any(s is other for other in gone)]
+            )
+            baseline.note_left_out(self.bench, refused)
+        return baseline.samples
 
     def hidden(
         self, model: ir.Model, samples: Sequence[Feeds], needed: Collection[str]

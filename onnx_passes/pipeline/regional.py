@@ -22,9 +22,9 @@ from onnx_passes.runtime.parallel import run_each
 from onnx_passes.verify.bodies import changed_bodies
 from onnx_passes.verify.compare import compare
 from onnx_passes.verify.evidence import Evidence, Kind, weakest
-from onnx_passes.verify.informative import depends_on_data, is_informative
+from onnx_passes.verify.informative import depends_on_data, draw_like, is_informative
 from onnx_passes.verify.judge import Promise, describe_mismatch, judge
-from onnx_passes.verify.node_equality import Folded
+from onnx_passes.verify.node_equality import Folded, is_identity
 from onnx_passes.verify.obligations import (
     Obligation,
     Part,
@@ -530,6 +530,8 @@ class RegionCheck:
         agreed = {o for o, checks in compared.items() if _passed(checks)}
         parts, lost = split_parts(self.region, list(compared), agreed, self.applied)
         found = [self._weigh(part, compared, failing) for part in parts]
+        if not failing and any(one.kind is Kind.NOTHING for one in found):
+            found = self._draw(parts, found)
         inner = [one for check in self._bodies for one in check.evidence if one.numbers]
         known = {number for one in inner for number in one.numbers}
         within = weakest(one.kind for one in found)
@@ -561,6 +563,8 @@ class RegionCheck:
             reason = f"{', '.join(wrong[:3])} differs"
             return Evidence(part.text, Kind.NOTHING, numbers, reason=reason)
         held = [o for o in part.obligations if o in compared]
+        if all(map(is_identity, (*part.old, *part.new))):
+            return Evidence(part.text, Kind.PROVED, numbers, reason=BY_STRUCTURE)
         if not held:
             if not any(_is_used(v) for node in part.new for v in node.outputs):
                 return Evidence(part.text, Kind.PROVED, numbers, reason=BY_STRUCTURE)
@@ -574,6 +578,66 @@ class RegionCheck:
             return Evidence(part.text, Kind.EXECUTED, numbers, size, names[:4], places)
         reason = f"{', '.join(names[:3])} is empty, constant or not finite on each sample"
         return Evidence(part.text, Kind.NOTHING, numbers, size, names[:4], reason)
+
+    def _draw(self, parts: Sequence[Part], found: Sequence[Evidence]) -> list[Evidence]:
+        """Compare parts on drawn values, where the recorded ones tell nothing.
+
+        A value that is constant or empty on all samples shows no fault. Agreement on others
+        is evidence; what differs there may never occur, and fails nothing.
+        """
+        sides = []
+        for model, nodes in (
+            (self.before, self.region.removed),
+            (self.after, self.region.nodes),
+        ):
+            sides.append((model, Region(tuple(nodes), boundary_of(nodes), ())))
+        names = {name for _, region in sides for name in region.boundary}
+        if not self.recorded.holds(names):
+            return list(found)
+        recorded = self.recorded.samples[0]
+        draws = [
+            {n: draw_like(recorded[n], f"{n} {turn}") for n in sorted(names)}
+            for turn in range(2)
+        ]
+        made: list[list[Mapping[str, Data]]] = []
+        for model, region in sides:
+            values = self._run_on(model, region, draws)
+            if values is None:
+                return list(found)
+            made.append([{**recorded, **d, **v} for d, v in zip(draws, values, strict=True)])
+        result = []
+        for part, one in zip(parts, found, strict=True):
+            result.append(one)
+            pairs = [o for o in part.obligations if o.old in made[0][0]]
+            if one.kind is not Kind.NOTHING or not pairs:
+                continue
+            old = [{o.old: values[o.old] for o in pairs} for values in made[0]]
+            new = [
+                {o.old: self._new(o, before, after) for o in pairs}
+                for before, after in zip(*made, strict=True)
+            ]
+            checks = [judge(old, new, promise) for promise in self.promises]
+            columns = [[row[o.old] for row in old] for o in pairs]
+            arrays = [[a for a in c if isinstance(a, np.ndarray)] for c in columns]
+            if any(check.verdict is Verdict.FAILED for check in checks):
+                result[-1] = replace(one, reason=f"{one.reason}; it differs on drawn values")
+            elif any(is_informative(column, lambda: True) for column in arrays):
+                told = "compared on drawn values: the recorded ones are constant or empty"
+                size = sum(a.size for column in arrays for a in column)
+                result[-1] = replace(one, kind=Kind.EXECUTED, elements=size, reason=told)
+        return result
+
+    def _run_on(
+        self, model: ir.Model, region: Region, draws: Sequence[Mapping[str, Data]]
+    ) -> list[Outputs] | None:
+        if not region.nodes:
+            return [{} for _ in draws]
+        part = region_model(model, region, self.recorded.samples[0])
+        try:
+            with self.bench.engine.prepare(part) as session:
+                return [session.run({n: d[n] for n in region.boundary}) for d in draws]
+        except EngineError:
+            return None
 
     def _tells(self, one: Obligation) -> bool:
         arrays = [sample[one.old] for sample in self.recorded.samples]

@@ -119,7 +119,7 @@ class Resume:
         }
         plain = _copy_plain(data)
         self._obstacle = None
-        if any(done.action == "warned" for done in report.passes):
+        if any(done.action in ("warned", "waived") for done in report.passes):
             self._obstacle = "a failed check was passed over"
         elif interface_of(manager.model) != self._interface:
             self._obstacle = "a pass has changed the inputs or outputs of the model"

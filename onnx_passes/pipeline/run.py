@@ -42,6 +42,7 @@ from onnx_passes.runtime.inputs import (
     Substitutes,
     adversarial,
     describe_feeds,
+    edge_sizes,
     generate,
     name_of,
 )
@@ -242,7 +243,7 @@ def _gate(
         first = config.onnxruntime.providers[0][0]
         report.notes.append(f"of onnxruntime.providers only {first} is used, not {others}")
     report.reference = ReferenceReport(
-        source=f"{reference.source} and adversarial" if special else reference.source,
+        source=f"{reference.source}{_named(special)}",
         samples=len(baseline.samples),
         inputs=describe_feeds(baseline.samples[0]) if baseline.samples else {},
         names=[name_of(feeds) or "" for feeds in baseline.samples] if special else [],
@@ -319,12 +320,22 @@ def _substitutes(model: ir.Model, config: PipelineConfig) -> Substitutes:
 def _special(
     model: ir.Model, config: PipelineConfig, given: Sequence[Feeds]
 ) -> list[AdversarialFeeds]:
-    if config.verify.inputs != "adversarial":
-        return []
     settings = config.reference
+    if config.verify.inputs != "adversarial":
+        if given or settings.samples is not None:
+            return []
+        return edge_sizes(
+            model, seed=settings.seed, ranges=settings.ranges, dims=settings.dims
+        )
     return adversarial(
         model, given, seed=settings.seed, ranges=settings.ranges, dims=settings.dims
     )
+
+
+def _named(special: Sequence[AdversarialFeeds]) -> str:
+    if any(feeds.asked for feeds in special):
+        return " and adversarial"
+    return f" and {', '.join(feeds.kind for feeds in special)}" if special else ""
 
 
 def _own_instruments(config: PipelineConfig) -> list[Instrument]:

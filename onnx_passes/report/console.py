@@ -18,6 +18,7 @@ from onnx_passes.report.console_failure import (
 )
 from onnx_passes.report.model import PassReport, RunReport
 from onnx_passes.report.text import duration, plural, printable
+from onnx_passes.report.waivers import waiver_sentences
 from onnx_passes.verify.result import Verdict
 
 if TYPE_CHECKING:
@@ -135,7 +136,7 @@ class ConsoleReporter:
             self._table(report)
         else:
             self._one_line(report)
-        for told in summary.waiver_sentences(report):
+        for told in waiver_sentences(report):
             self._print(self._glyphs.name(told))
         for note in report.notes:
             self._print(f"note: {self._glyphs.name(note)}")

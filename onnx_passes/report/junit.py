@@ -18,6 +18,7 @@ from onnx_passes.report.console_text import Glyphs
 from onnx_passes.report.files import write_text
 from onnx_passes.report.model import PassReport, RunReport
 from onnx_passes.report.text import plural, printable
+from onnx_passes.report.waivers import waiver_sentences
 from onnx_passes.verify.result import Check, Verdict
 
 _GLYPHS = Glyphs.of("ascii")
@@ -156,7 +157,7 @@ def _log(report: RunReport) -> Iterator[str]:
         applied = plural(len(done.rewrites), "rewrite")
         yield f"{done.name}: {words.head}; nodes {nodes}; {applied}"
         yield from done.notes
-    yield from summary.waiver_sentences(report)
+    yield from waiver_sentences(report)
     yield from report.notes
 
 

@@ -8,13 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
-from onnx_passes.report.model import (
-    EngineReport,
-    PassReport,
-    RewriteSummary,
-    RunReport,
-    WaiverReport,
-)
+from onnx_passes.report.model import EngineReport, PassReport, RewriteSummary, RunReport
 from onnx_passes.report.text import bound, number, plural
 from onnx_passes.verify.evidence import Kind, count_kinds
 from onnx_passes.verify.result import EXECUTED, Check, OutputCheck, Verdict
@@ -296,22 +290,6 @@ def _output_reason(check: Check) -> str:
 
 def _first_line(text: str | None) -> str:
     return text.strip().splitlines()[0] if text and text.strip() else ""
-
-
-def waiver_sentences(report: RunReport) -> list[str]:
-    """Return each waiver of the pipeline file, and what became of it in this run."""
-    return [
-        f"waiver of {w.what}{'' if w.model == '*' else f' on {w.model}'}, {_became(w)}: "
-        f"{w.reason}"
-        for w in report.waivers
-    ]
-
-
-def _became(waiver: WaiverReport) -> str:
-    if waiver.expired:
-        return f"expired {waiver.expires}, and does not count"
-    end = f"until {waiver.expires}" if waiver.expires else "without an end"
-    return f"{'used' if waiver.used else 'not used'}, {end}"
 
 
 def _named(passes: list[PassReport]) -> str:

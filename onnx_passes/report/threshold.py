@@ -276,7 +276,8 @@ def _conclude(result: RunReport, saved: RunReport) -> None:
                 "was not run."
             )
     failed = any(
-        p.verdict is Verdict.FAILED and p.action != "rolled back" for p in result.passes
+        p.verdict is Verdict.FAILED and p.action not in ("rolled back", "waived")
+        for p in result.passes
     ) or any(c.verdict is Verdict.FAILED for c in result.final)
     if failed:
         result.exit_code = 1

@@ -7,11 +7,9 @@ from collections.abc import Iterable
 import onnx
 import onnx_ir as ir
 
+from onnx_passes.graph.barriers import Types
 from onnx_passes.graph.walk import graphs_within
 from onnx_passes.runtime.weightless import split_weights
-
-Types = dict[str, set[ir.DataType]]
-"""Types by name of the value; values of nested graphs may have the same name."""
 
 
 def inferred_types(model: ir.Model) -> Types:
@@ -41,13 +39,6 @@ def inferred_types(model: ir.Model) -> Types:
             for attribute in node.attribute:
                 pending += [attribute.g, *attribute.graphs]
     return found
-
-
-def types_of(value: ir.Value | None, types: Types) -> set[ir.DataType | None]:
-    """Return the types that a value may have; None among them if one is unknown."""
-    if value is None or value.dtype is not None:
-        return {None if value is None else value.dtype}
-    return {*types.get(str(value.name), {None})}
 
 
 def _collect(infos: Iterable[onnx.ValueInfoProto], found: Types) -> None:

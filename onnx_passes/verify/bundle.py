@@ -7,6 +7,7 @@ import json
 import os
 import secrets
 import shutil
+import signal
 import subprocess
 import sys
 import zipfile
@@ -148,19 +149,24 @@ def write_failing(
 def _replay(folder: Path, seconds: float) -> str:
     """Run the script of a folder; return why it does not show the failure, or nothing."""
     command = [sys.executable, str(folder / _SCRIPT)]
-    try:
-        done = subprocess.run(
-            command, stdin=subprocess.DEVNULL, capture_output=True, timeout=seconds
-        )
-    except subprocess.TimeoutExpired:
-        return f"{_SCRIPT} does not end in {seconds:g} seconds"
-    failed = done.returncode == 1 and b"Traceback" not in done.stderr
-    if failed or done.returncode < 0:  # an engine that crashes ends the script with it
+    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, start_new_session=True, **pipes
+    ) as child:
+        try:
+            out, err = child.communicate(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            # Its own group: a compiler that the script started ends with it.
+            with suppress(ProcessLookupError):
+                os.killpg(child.pid, signal.SIGKILL)
+            return f"{_SCRIPT} does not end in {seconds:g} seconds"
+    failed = child.returncode == 1 and b"Traceback" not in err
+    if failed or child.returncode < 0:  # an engine that crashes ends the script with it
         return ""
-    said = (done.stderr or done.stdout).decode("utf-8", "replace").split("\n")
+    said = (err or out).decode("utf-8", "replace").split("\n")
     last = next((line for line in reversed(said) if line.strip()), "")
     last = "".join(c if c.isprintable() else "?" for c in last)
-    return f"{_SCRIPT} ends with exit code {done.returncode}: {last}"
+    return f"{_SCRIPT} ends with exit code {child.returncode}: {last}"
 
 
 def _check(bundle: Bundle) -> None:

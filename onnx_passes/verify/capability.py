@@ -14,13 +14,13 @@ import onnx_ir as ir
 from onnx_passes.errors import EngineError, ModelError
 from onnx_passes.graph.copy import copy_model
 from onnx_passes.graph.walk import all_nodes, subgraphs_of
-from onnx_passes.passes.annotation.shape_inference import infer_shapes
 from onnx_passes.runtime.base import Engine
 from onnx_passes.runtime.isolated import IsolatedEngine
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.runtime.tensorrt.engine import TensorRtEngine, compiler_of
 from onnx_passes.runtime.tensorrt.refusals import Refused, parser_refusals
 from onnx_passes.verify.alone import alone, name_of, untyped
+from onnx_passes.verify.inference import infer_types
 from onnx_passes.verify.partition import Part, parts_of
 
 
@@ -128,9 +128,7 @@ def capability(model: ir.Model, engine: Engine) -> Capability:
         EngineUnavailableError: The engine is not on this machine.
     """
     typed = copy_model(model)
-    # What inference makes of a broken model is told by the types that are then unknown.
-    with suppress(Exception):
-        infer_shapes(typed)
+    infer_types(typed)  # what it makes of a broken model is told by the types then unknown
     compiler = compiler_of(engine)
     if compiler is None:
         found = _by_loading(typed, _strict(engine))

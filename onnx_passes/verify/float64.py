@@ -20,11 +20,10 @@ import onnx_ir as ir
 from onnx import TensorProto
 
 from onnx_passes.errors import EngineError
-from onnx_passes.graph.copy import copy_model
 from onnx_passes.graph.walk import captured_values
-from onnx_passes.passes.inline.inline_functions import InlineFunctions
 from onnx_passes.runtime.base import Data, Feeds, Outputs
 from onnx_passes.verify.convolve import convolve
+from onnx_passes.verify.recording import inlined
 from onnx_passes.verify.upcast import upcast_node, widened
 
 IR_VERSION = 10
@@ -67,9 +66,7 @@ def evaluate(model: ir.Model, samples: Sequence[Feeds]) -> Evaluation:
     Raises:
         EngineError: A node cannot be computed in any way.
     """
-    copy = copy_model(model)
-    InlineFunctions()(copy)
-    return _Walk(copy, samples).run()
+    return _Walk(inlined(model), samples).run()
 
 
 class _Walk:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -11,7 +12,9 @@ from onnx_passes.contracts.elements import kind_of, widen
 from onnx_passes.graph.walk import captured_values
 from onnx_passes.runtime.base import Array
 
-_OF_SHAPES = frozenset(("Shape", "Size"))
+_OF_SHAPES = frozenset(("ConstantOfShape", "Shape", "Size"))
+_FIRST_ALONE = frozenset(("CastLike", "Expand", "Reshape", "Tile"))
+"""Operators whose other operands decide the type or shape, and no element."""
 
 
 def is_informative(arrays: Sequence[Array], varies: Callable[[], bool]) -> bool:
@@ -58,6 +61,27 @@ def _differ(arrays: Sequence[Array]) -> bool:
     return len(firsts) > 1
 
 
+def draw_like(array: Array, seed: str) -> Array:
+    """Return drawn values of the type and shape of others.
+
+    Positive integers grow by 0 or 1, others stay: they may be sizes or indices.
+
+    Args:
+        array: The values.
+        seed: Text that decides the draw.
+    """
+    kind = kind_of(array.dtype)
+    rng = np.random.default_rng(zlib.crc32(seed.encode()))
+    if kind == "bool":
+        return np.asarray(rng.random(array.shape) < 0.5)
+    if kind == "int" and array.dtype.kind in "iu":
+        more = rng.integers(0, 2, array.shape).astype(array.dtype)
+        return np.where((array > 0) & (array < 1 << 6), array + more, array)
+    if kind != "float":
+        return array
+    return np.asarray(rng.standard_normal(array.shape)).astype(array.dtype)
+
+
 def depends_on_data(model: ir.Model, name: str) -> bool:
     """Whether a value of the main graph depends on more than shapes and constants."""
     producers = {str(v.name): node for node in model.graph for v in node.outputs if v.name}
@@ -70,7 +94,8 @@ def depends_on_data(model: ir.Model, name: str) -> bool:
         node = producers.get(name)
         if node is None or (node.domain == "" and node.op_type in _OF_SHAPES):
             continue
-        for value in (*node.inputs, *captured_values(node)):
+        read = node.inputs[:1] if node.op_type in _FIRST_ALONE else node.inputs
+        for value in (*read, *captured_values(node)):
             if value is not None and str(value.name) not in seen:
                 seen.add(str(value.name))
                 pending.append(str(value.name))

@@ -16,6 +16,7 @@ from onnx_passes.graph.walk import all_graphs
 from onnx_passes.runtime.base import Engine
 from onnx_passes.verify.alone import alone, name_of, untyped
 from onnx_passes.verify.checker import complaints
+from onnx_passes.verify.inference import infer_types
 from onnx_passes.verify.structure import check_structure
 
 Severity = Literal["error", "warning"]
@@ -127,14 +128,9 @@ def _values(graph: ir.Graph) -> Iterator[Finding]:
 
 def _nodes(model: ir.Model, engine: Engine) -> Iterator[Finding]:
     """Let the engine load each node by itself, subgraphs' nodes too."""
-    from onnx_passes.passes.annotation.shape_inference import ShapeInference
-
     typed = copy_model(model)
-    try:
-        ShapeInference()(typed)
-    except Exception as error:  # whatever inference makes of a broken model
-        text = " ".join(str(error).split())[:200]
-        yield Finding("warning", "not-checked", "", f"types could not be inferred: {text}")
+    if (reason := infer_types(typed)) is not None:
+        yield Finding("warning", "not-checked", "", f"types could not be inferred: {reason}")
     graphs = [typed.graph, *(g for g in all_graphs(typed) if g is not typed.graph)]
     bodies = {function.graph for function in typed.functions.values()}
     for graph in graphs:

@@ -22,6 +22,7 @@ from onnx_passes.passes.context import Application
 from onnx_passes.runtime.base import Array, Data, Engine, Feeds, Outputs
 from onnx_passes.verify.compare import compare
 from onnx_passes.verify.cut import values_of
+from onnx_passes.verify.region import Region, region_model
 from onnx_passes.verify.result import OutputCheck
 from onnx_passes.verify.runs.bodies import expose, place_of, typed
 from onnx_passes.verify.score import score
@@ -160,34 +161,16 @@ def _run(
         EngineError: It does not run.
     """
     made = {out: str(out.name) for node in side.nodes for out in node.outputs}
-    for value in made:
-        # Declared types and shapes are claims of the model; here the engine infers.
-        value.type = value.shape = value.const_value = None
-    inputs = {str(value.name): value for value in side.read()}
-    for name, value in inputs.items():
-        value.type = ir.TensorType(ir.DataType.from_numpy(arrays[name].dtype))
-        value.shape, value.const_value = ir.Shape([None] * arrays[name].ndim), None
-    for index, (value, tensor) in enumerate(side.fixed.items()):
-        value.name = value.name or f"constant.{index}"
-        value.type, value.const_value = ir.TensorType(tensor.dtype), tensor
-        value.shape = ir.Shape(tensor.shape)  # type: ignore[arg-type]
-    wanted = [v for v in dict.fromkeys(side.outputs) if v in made]
-    wanted += [v for v, name in made.items() if name in needed and v not in wanted]
-    graph = ir.Graph(
-        list(inputs.values()),
-        wanted,
-        nodes=side.nodes,
-        initializers=list(side.fixed),
-        opset_imports=dict(model.graph.opset_imports),
-        name="application",
-    )
-    functions = list(model.functions.values())
-    found: Outputs = {name: arrays[name] for name in inputs}
-    found |= {str(v.name): tensor.numpy() for v, tensor in side.fixed.items()}
+    found: Outputs = {str(value.name): arrays[str(value.name)] for value in side.read()}
+    wanted = {made[value] for value in side.outputs if value in made}
+    wanted |= needed.intersection(made.values())
     if wanted:
-        with engine.prepare(
-            ir.Model(graph, ir_version=model.ir_version, functions=functions)
-        ) as session:
-            found |= session.run({name: arrays[name] for name in inputs})
+        region = Region(tuple(side.nodes), tuple(found), ())
+        hidden = set(made.values()) - wanted
+        with engine.prepare(region_model(model, region, arrays, hidden)) as session:
+            found |= session.run(dict(found))
+    for value in side.outputs:
+        if value.const_value is not None:
+            found[str(value.name)] = value.const_value.numpy()
     fresh = {n: a for n in needed if isinstance(a := found.get(n), np.ndarray)}
     return [found[str(value.name)] for value in side.outputs], fresh

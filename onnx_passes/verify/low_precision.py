@@ -7,22 +7,29 @@ more than a tolerance of float32 allows.
 
 from __future__ import annotations
 
+from typing import Any
+
+import ml_dtypes
 import onnx_ir as ir
 
 from onnx_passes.contracts import Tolerance
+from onnx_passes.graph.barriers import LOW, Types, types_of
 from onnx_passes.graph.walk import captured_values, subgraphs_of
-from onnx_passes.runtime.barriers import LOW
-from onnx_passes.runtime.value_types import Types, inferred_types, types_of
+from onnx_passes.runtime.value_types import inferred_types
 from onnx_passes.verify.elementwise import default_tolerance
 
+STEPS = 4
+"""Machine epsilons of 16 bits that a rewrite may move an output by: a formula of a few nodes
+rounds at each of them, where its operator rounds once."""
+_SIXTEEN_BITS = (ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
 _READS_NO_ELEMENT = ("Shape", "Size", "ConstantOfShape", "EyeLike")
 
 
 def low_tolerances(model: ir.Model) -> dict[str, Tolerance]:
     """Return a tolerance for each output that depends on a rounding below float32.
 
-    It is the default of the coarsest type of which a node computes a value that the output
-    depends on. Such errors are relative to the largest element of an output: the small ones
+    It is that of the coarsest type of which a node computes a value that the output depends
+    on. Such errors are relative to the largest element of an output: the small ones
     carry the error of the large ones. Inputs and constants are as they are, without error.
 
     Args:
@@ -31,14 +38,28 @@ def low_tolerances(model: ir.Model) -> dict[str, Tolerance]:
     Returns:
         By name of the output.
     """
+    types, found = coarsest_types(model), dict[str, Tolerance]()
+    for value in model.graph.outputs:
+        coarsest = types.get(value)
+        if coarsest is not None and (value.dtype is None or value.dtype.is_floating_point()):
+            found[str(value.name)] = low_tolerance(coarsest)
+    return found
+
+
+def low_tolerance(dtype: ir.DataType) -> Tolerance:
+    """Return how far roundings to a type may move an output, by its largest element."""
+    rtol, atol = default_tolerance(dtype.numpy())
+    if dtype in _SIXTEEN_BITS:
+        finfo: Any = ml_dtypes.finfo
+        rtol = max(rtol, STEPS * float(finfo(dtype.numpy()).eps))
+    return Tolerance(rtol, atol)
+
+
+def coarsest_types(model: ir.Model) -> dict[ir.Value, ir.DataType]:
+    """Return the coarsest type below float32 that each value depends on, if there is one."""
     walk = _Walk(inferred_types(model), model)
     walk.graph(model.graph)
-    found: dict[str, Tolerance] = {}
-    for value in model.graph.outputs:
-        coarsest = walk.coarsest.get(value)
-        if coarsest is not None and (value.dtype is None or value.dtype.is_floating_point()):
-            found[str(value.name)] = Tolerance(*default_tolerance(coarsest.numpy()))
-    return found
+    return walk.coarsest
 
 
 class _Walk:

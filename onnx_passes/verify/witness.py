@@ -21,17 +21,16 @@ class Side:
     """Some nodes, apart from their graph.
 
     Attributes:
-        nodes: Copies of the nodes, in an order in which they can run.
+        nodes: Copies of the nodes, in an order in which they can run. What they read that
+            always holds the same tensor has it as its ``const_value``.
         outputs: The values that count, copies or values of no node.
         values: Copy by value of the model.
-        fixed: Values read that always hold the same tensor, and that tensor.
         scopes: The graph of each value, by copy.
     """
 
     nodes: list[ir.Node]
     outputs: list[ir.Value]
     values: dict[ir.Value, ir.Value]
-    fixed: dict[ir.Value, ir.TensorProtocol]
     scopes: dict[ir.Value, Scope]
 
     @classmethod
@@ -40,15 +39,16 @@ class Side:
         copies, values = copy_nodes(nodes)
         for value in outputs:
             if value not in values:
-                values[value] = ir.Value(name=value.name, const_value=value.const_value)
+                values[value] = ir.Value(name=value.name)
         made = {out for node in copies for out in node.outputs}
-        fixed = {}
         for value, copy in values.items():
-            tensor = ir.convenience.get_const_tensor(value) if is_constant(value) else None
-            if tensor is not None and copy not in made:
-                fixed[copy] = tensor
+            fixed = is_constant(value) and copy not in made
+            copy.const_value = ir.convenience.get_const_tensor(value) if fixed else None
+            if copy in made:
+                # Declared types and shapes are claims of the model; the engine infers.
+                copy.type = copy.shape = None
         scopes = {copy: value.graph or scope for value, copy in values.items()}
-        return cls(_ordered(copies), [values[v] for v in outputs], values, fixed, scopes)
+        return cls(_ordered(copies), [values[v] for v in outputs], values, scopes)
 
     def name_values(self) -> None:
         """Give the copies the names that the model's values have by now."""
@@ -62,7 +62,7 @@ class Side:
         return [
             value
             for value in dict.fromkeys((*values, *self.outputs))
-            if value is not None and value not in made and value not in self.fixed
+            if value is not None and value not in made and value.const_value is None
         ]
 
     def name_by_scope(self, prefixes: Mapping[Scope, str]) -> bool:

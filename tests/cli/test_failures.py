@@ -174,6 +174,24 @@ def test_a_result_that_drifted_is_traced_to_its_rewrite(go):
     assert repro(bundle).returncode == 1
 
 
+def test_all_rewrites_that_made_a_result_drift_are_named(go):
+    end = "engines=[{onnxruntime: {when: end}}]"
+    done, report, bundle = go(CHAIN, "-s", end, "fail-loosely{wrong='w0 w2',factor=1.05}")
+    assert done.code == 1
+    assert sorted(blame["number"] for blame in report["blame"]) == [1, 3]
+    assert repro(bundle).returncode == 1
+
+
+def test_a_reproducer_that_does_not_fail_by_itself_says_so(go, monkeypatch):
+    from onnx_passes.verify import bundle as bundles
+
+    monkeypatch.setattr(bundles, "_replay", lambda *_: "its\x1b[2J reason")
+    done, report, bundle = go(CHAIN, "fail-sums{wrong=w1}")
+    told = "the reproducer does not fail by itself: its\\x1b[2J reason"
+    assert told in done.err
+    assert report["passes"][0]["reproducer"] == str(bundle)
+
+
 def test_a_checkpoint_is_traced_as_well(go):
     when = "engines=[{onnxruntime: {when: checkpoint}}]"
     steps = ["fail-loosely{wrong=w2,factor=1.05}", "checkpoint"]

@@ -107,11 +107,18 @@ def test_passes_as_one_text(load):
     )
 
 
-def test_verify_false_switches_off_and_empty_does_not(load):
+def test_verify_false_switches_off_and_so_does_an_empty_mapping(load):
     assert not load("verify: false").verify.enabled
     assert not load("verify: no").verify.enabled
-    assert load("verify: {}").verify.enabled
+    assert not load("verify: {}").verify.enabled
     assert load("verify:").verify.enabled
+    assert load("passes: []").verify.enabled
+    assert load("verify: {metrics: {}}").verify.enabled
+
+
+def test_the_option_of_allclose_for_nan_is_read(load):
+    tolerance = load("verify: {tolerance: {atol: 1.0e-6, equal_nan: true}}").verify.tolerance
+    assert (tolerance.atol, tolerance.rtol) == (1e-6, None)
 
 
 def test_keys_without_a_value_have_their_default(load):
@@ -207,6 +214,12 @@ def test_plain_data_is_a_copy_with_the_users_own_keys(load):
         ("reference: {seed: true}", "expected a whole number, got true", "1:19", None),
         ("reference: {samples: 0}", "expected a number of at least 1", "1:22", None),
         ("reference: {dims: {n: [1, -2]}}", "a size, or a list of sizes", "1:23", None),
+        (
+            "verify: {tolerance: {equal_nan: false}}",
+            "verify.tolerance: expected 'equal_nan: true', since NaN equals NaN",
+            "1:21",
+            None,
+        ),
         ("reference: {inp: [3]}", "reference.inp: expected a path", "1:18", None),
         (
             "reference:\n  inp: [a]\n  inputs: [b]",

@@ -32,6 +32,8 @@ class Findings:
         fired: How often each rule fired.
         faults: What differs in which, shrunk.
         disputed: Those about which engines disagree before the preset has done anything.
+        kinds: How many there were of each kind of low precision; "" for those without.
+        judged_kinds: How many of these could be judged.
     """
 
     models: int = 0
@@ -39,18 +41,30 @@ class Findings:
     fired: Counter[str] = field(default_factory=Counter)
     faults: list[str] = field(default_factory=list)
     disputed: list[str] = field(default_factory=list)
+    kinds: Counter[str] = field(default_factory=Counter)
+    judged_kinds: Counter[str] = field(default_factory=Counter)
 
     @property
     def judged(self) -> int:
         """How many could be judged."""
         return self.models - self.unjudged.total()
 
+    @property
+    def low_share(self) -> float:
+        """Share of the models of low precision that could be judged."""
+        low = self.kinds.total() - self.kinds[""]
+        return (self.judged_kinds.total() - self.judged_kinds[""]) / max(low, 1)
+
     def __str__(self) -> str:
         """Return all counts in one line."""
+        kinds = ", ".join(
+            f"{kind or 'float32'} {self.judged_kinds[kind]}/{count}"
+            for kind, count in sorted(self.kinds.items())
+        )
         left = "; ".join(f"{count} not: {why}" for why, count in self.unjudged.items())
         return (
             f"{self.models} models, {self.judged} judged{f' ({left})' if left else ''}, "
-            f"{len(self.faults)} wrong, {len(self.fired)} rules fired"
+            f"{len(self.faults)} wrong, {len(self.fired)} rules fired; judged: {kinds}"
         )
 
 
@@ -68,6 +82,8 @@ def findings_of(preset: str, models: Iterable[Recipe], *, verify: bool = False) 
     for recipe in models:
         trial = try_(recipe)
         found.models += 1
+        found.kinds[recipe.precision or ""] += 1
+        found.judged_kinds[recipe.precision or ""] += trial.unjudged is None
         if trial.unjudged is not None:
             found.unjudged[trial.unjudged] += 1
         if trial.unjudged == DISPUTED:

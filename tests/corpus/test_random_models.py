@@ -5,12 +5,14 @@ from itertools import islice
 import pytest
 
 from onnx_passes.config.load import shipped_configs
-from onnx_passes.verify.models import recipes
+from onnx_passes.verify.models import mixed_recipes, recipes
 from tests.corpus.random_models import findings_of
 
-NIGHTLY = 1000
-PARTS = 10
+NIGHTLY = 2000
+PARTS = 20
 VERIFIED = 60
+LOW = 120
+"""Models of which a third, all kinds of low precision among them, is tested by default."""
 
 
 @pytest.mark.parametrize("config", shipped_configs())
@@ -22,16 +24,27 @@ def test_a_shipped_pipeline_changes_no_result(config):
     assert found.judged >= 95
 
 
+@pytest.mark.parametrize("config", shipped_configs())
+@pytest.mark.timeout(900)
+def test_a_shipped_pipeline_changes_no_result_of_low_precision(config):
+    low = (recipe for recipe in mixed_recipes(LOW, seed=11) if recipe.precision is not None)
+    found = findings_of(config, low)
+    print(f"{config}: {found}")
+    assert not found.faults, "\n".join(found.faults)
+    assert found.low_share >= 0.8
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.parametrize("config", shipped_configs())
-def test_a_shipped_pipeline_changes_no_result_of_1000_models(config, part):
-    models = islice(recipes(NIGHTLY, seed=12), part, None, PARTS)
+def test_a_shipped_pipeline_changes_no_result_of_2000_models(config, part):
+    models = islice(mixed_recipes(NIGHTLY, seed=12), part, None, PARTS)
     found = findings_of(config, models)
     print(f"{config}, part {part}: {found}", *found.disputed, sep="\n")
     assert not found.faults, "\n".join(found.faults)
     assert found.judged >= 0.93 * NIGHTLY / PARTS
+    assert found.low_share >= 0.8
     assert len(found.disputed) <= 0.01 * NIGHTLY / PARTS + 1
 
 

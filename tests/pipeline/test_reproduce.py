@@ -1,8 +1,10 @@
 """What a failed check leaves behind: the guilty rewrite alone, wherever it can be cut out."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import onnx
@@ -13,9 +15,19 @@ import yaml
 from onnx_passes import passes
 from onnx_passes.config.load import default_config, load_config
 from onnx_passes.passes.base import RewriteRulePass, Transformation
+from onnx_passes.pipeline import reproduce_level
+from onnx_passes.pipeline.baseline import Bench
 from onnx_passes.pipeline.judgement import Judgement
+from onnx_passes.pipeline.reproduce import leave_reproducer
+from onnx_passes.pipeline.reproducer import Failure
 from onnx_passes.pipeline.run import run_pipeline
+from onnx_passes.report.model import RunReport
+from onnx_passes.runtime.engines import engine_from_config
+from onnx_passes.runtime.levels import Finding, Level
+from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.verify import bundle
+from onnx_passes.verify.result import LEVEL, Check, Verdict
+from onnx_passes.verify.shrink import Case
 
 HEAD = '<ir_version: 10, opset_import: ["": 21]> g '
 CHAIN = (
@@ -362,3 +374,42 @@ def test_drift_is_shown_against_the_original(tmp_path):
     )
     assert new / old == pytest.approx(1.001**3, rel=1e-5)
     assert repro(failed.reproducer).returncode == 1
+
+
+def test_how_far_a_compiler_gets_is_left_without_the_compiler(tmp_path, monkeypatch):
+    pair = [
+        ir.from_proto(
+            onnx.parser.parse_model(f"{HEAD} (float[2] x) => (float[2] y) {{ {b} }}")
+        )
+        for b in (
+            "a = Neg(x) b = Abs(a) y = Exp(b)",
+            "a = Neg(x) s = SequenceConstruct(a) i = Constant<value_int = 0>() "
+            "b = SequenceAt(s, i) y = Exp(b)",
+        )
+    ]
+
+    def examined(_, model):
+        rejected = any(node.op_type == "SequenceConstruct" for node in model.graph)
+        return Finding(Level.REJECTED if rejected else Level.BUILT, "because")
+
+    monkeypatch.setattr(reproduce_level, "examine", examined)
+    replays = iter(["it is not installed", ""])
+    monkeypatch.setattr(bundle, "_replay", lambda *_: next(replays))
+    compiler = engine_from_config("tensorrt-rtx", {"isolate": False})
+    gate = SimpleNamespace(
+        levels=SimpleNamespace(compilers=[SimpleNamespace(engine=compiler, inner=compiler)]),
+        baseline=SimpleNamespace(
+            benches=[Bench(OnnxRuntimeEngine(), "each")], samples=[{"x": np.float32([1, 2])}]
+        ),
+    )
+    judgement = Judgement(gate, Check(LEVEL, Verdict.FAILED, compiler.name))
+    case = Case(*pair, {}, "what the pass changed")
+    failure = Failure(judgement, "0000-p", "p", "it is rejected", "equality", [case], ["p"])
+    config = default_config([f"reproducers={tmp_path}"], ["repro-double"])
+    folder, notes = leave_reproducer(failure, config, RunReport("m", None, "p", True))
+    assert notes == []
+    assert operators(f"{folder}/before.onnx") == ["Neg", "Abs", "Exp"]
+    told = Path(f"{folder}/README.md").read_text()
+    assert "as whole models" in told
+    assert "before.onnx is built, after.onnx is rejected: because" in told
+    assert "levels" in json.loads(Path(f"{folder}/check.json").read_text())

@@ -6,7 +6,8 @@ import pytest
 from onnx_passes.contracts import Tolerance
 from onnx_passes.verify.low_precision import low_tolerances
 
-HALF, BRAIN, BYTE = Tolerance(1e-3, 1e-5), Tolerance(1.6e-2, 1e-5), Tolerance(0.25, 2**-16)
+HALF, BRAIN = Tolerance(4 * 2**-10, 1e-5), Tolerance(4 * 2**-7, 1e-5)
+BYTE = Tolerance(0.25, 2**-16)
 
 
 def tolerances(nodes, outputs="float[4] y", inputs="float[4] x, bool c", more=""):

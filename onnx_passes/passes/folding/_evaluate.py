@@ -17,6 +17,7 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 
+from onnx_passes.graph.barriers import LOW, add_barriers
 from onnx_passes.graph.walk import captured_values
 from onnx_passes.passes._support.scopes import nodes_within
 from onnx_passes.passes._support.session import start
@@ -175,7 +176,10 @@ class Evaluation:
                 feeds[name] = np.ascontiguousarray(tensor.numpy())
         graph.node.extend(ir.serde.serialize_node(node) for node in nodes)
         graph.output.extend(onnx.ValueInfoProto(name=str(value.name)) for value in wanted)
-        return self._model_proto(graph, nodes), feeds
+        proto = self._model_proto(graph, nodes)
+        if any(v.dtype is None or v.dtype in LOW for v in (*sources, *produced)):
+            proto = _rounding(proto, [v for node in nodes for v in node.outputs])
+        return proto, feeds
 
     def _known(self, value: ir.Value) -> ir.TensorProtocol:
         tensor = self.results.get(value) or constant_of(value)
@@ -197,6 +201,16 @@ class Evaluation:
                 for domain, version in imports.items()
             ],
         )
+
+
+def _rounding(proto: onnx.ModelProto, values: Sequence[ir.Value]) -> onnx.ModelProto:
+    """Return a model that rounds each value below float32, as each node alone would."""
+    outputs = {output.name for output in proto.graph.output}
+    for value in values:
+        if value.name and value.name not in outputs and value.dtype is not None:
+            info = proto.graph.value_info.add(name=value.name)
+            info.type.tensor_type.elem_type = value.dtype.value
+    return ir.to_proto(add_barriers(ir.from_proto(proto)))
 
 
 def _functions_called(model: ir.Model, nodes: Sequence[ir.Node]) -> list[ir.Function]:

@@ -44,7 +44,7 @@ class FoldConstants(Transformation):
     contract is a tolerance since an engine may use other kernels for the same operator: with
     weights packed ahead or other vector instructions, matrix products and transcendental
     functions differ in the last bits, and ONNX Runtime computes chains of float16 operators
-    in float32, while a constant is rounded to float16.
+    in float32. Folding rounds each value below float32, as the standard says.
 
     Leaves alone: random operators and what depends on them; initializers that callers may
     override; operators of unknown domains; Loop, which may run for long; DequantizeLinear,

@@ -11,6 +11,7 @@ from onnx_passes.report.page.overview import badge
 from onnx_passes.report.page.passes import check_row, check_table
 from onnx_passes.report.page.table import table
 from onnx_passes.report.text import bound, plural, printable, size
+from onnx_passes.report.waivers import waiver_sentences
 
 _MOST_ROWS = 200
 
@@ -92,7 +93,7 @@ def background(report: RunReport) -> Element:
         _block("Machine", report.machine.items()),
     ]
     pipeline = tag("pre", report.pipeline, tabindex=0) if report.pipeline else None
-    waivers = [tag("li", told) for told in summary.waiver_sentences(report)[:_MOST_ROWS]]
+    waivers = [tag("li", told) for told in waiver_sentences(report)[:_MOST_ROWS]]
     notes = [tag("li", note) for note in report.notes[:_MOST_ROWS]]
     return tag(
         "section",

@@ -1,6 +1,11 @@
 """Inputs for a model of which nothing is known but its graph."""
 
-from onnx_passes.runtime.inputs.adversarial import AdversarialFeeds, adversarial, name_of
+from onnx_passes.runtime.inputs.adversarial import (
+    AdversarialFeeds,
+    adversarial,
+    edge_sizes,
+    name_of,
+)
 from onnx_passes.runtime.inputs.describe import describe_feeds
 from onnx_passes.runtime.inputs.generate import generate
 from onnx_passes.runtime.inputs.substitutes import Substitute, Substitutes
@@ -11,6 +16,7 @@ __all__ = [
     "Substitutes",
     "adversarial",
     "describe_feeds",
+    "edge_sizes",
     "generate",
     "name_of",
 ]

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.errors import ReferenceDataError
+from onnx_passes.errors import ModelError, ReferenceDataError
+from onnx_passes.graph.walk import all_nodes
 from onnx_passes.runtime.base import Array, Data, Feeds
 from onnx_passes.runtime.inputs.dims import Dims, Symbols, symbols_of
 from onnx_passes.runtime.inputs.generate import Made, Ranges, generate, make_samples
@@ -21,6 +22,22 @@ MOST = 48
 _MOST_DIMS = 8
 _MOST_DEFAULTS = 1 << 16
 _SIZES = (1, 0)
+_MOST_ALONE = 3
+_SMALL = 1 << 16
+"""Elements up to which a sample of edge sizes costs little."""
+_RISKY_IF_EMPTY = frozenset(
+    (
+        *("Div", "Mod", "Loop", "Scan", "LSTM", "GRU", "RNN", "Resize", "Upsample", "TopK"),
+        *("ReduceMean", "ReduceMax", "ReduceMin", "ReduceLogSum", "ReduceLogSumExp"),
+        *(
+            "ArgMax",
+            "ArgMin",
+            "GlobalAveragePool",
+            "GlobalMaxPool",
+            "MeanVarianceNormalization",
+        ),
+    )
+)
 
 
 class AdversarialFeeds(dict[str, Data]):
@@ -29,12 +46,14 @@ class AdversarialFeeds(dict[str, Data]):
     Attributes:
         kind: "NaN", "extremes", "size 0", ...
         name: The kind and where it is: "adversarial: NaN in x".
+        asked: Whether the user asked for them, and is told where the model does not take them.
     """
 
-    def __init__(self, feeds: Feeds, kind: str, where: str) -> None:
+    def __init__(self, feeds: Feeds, kind: str, where: str, *, asked: bool = True) -> None:
         """Copy feeds, whose arrays are shared."""
         super().__init__(feeds)
         self.kind, self.name = kind, f"adversarial: {kind} {where}"
+        self.asked = asked
 
 
 def name_of(feeds: Feeds) -> str | None:
@@ -94,6 +113,65 @@ def adversarial(
             AdversarialFeeds(feeds, "other defaults", f"in {', '.join(overridden)}")
         )
     return special + list(_sized(model, given, seed, ranges, dims))
+
+
+def edge_sizes(
+    model: ir.Model,
+    *,
+    seed: int = 0,
+    ranges: Ranges | None = None,
+    dims: Dims | None = None,
+) -> list[AdversarialFeeds]:
+    """Make up small inputs whose dynamic dimensions all have size 1, and one of size 0.
+
+    They belong to the ordinary samples where inputs are generated: many rewrites are wrong
+    only at such sizes, and they cost next to nothing. Sizes of pictures stay as they are.
+
+    Args:
+        model: The model; left as it is.
+        seed: As for ``generate``.
+        ranges: As for ``generate``.
+        dims: As for ``generate``; no other size of these dimensions is made up.
+    """
+    inputs = [value for value in model.graph.inputs if not value.is_initializer()]
+    symbols, dims = symbols_of(inputs, model), dims or {}
+    settled = {n for shape in map(symbols.shapes.get, dims) for n in shape or ()}
+    free = [
+        name
+        for name, kind in symbols.kinds.items()
+        if kind != "spatial" and name not in {*dims, *settled}
+    ]
+    if not free:
+        return []
+    plans = [(1, free)]
+    if len({frozenset(shape) & frozenset(free) for shape in symbols.shapes.values()}) > 1:
+        plans += [(1, [name]) for name in free[:_MOST_ALONE]]  # one input may broadcast
+    if _takes_nothing(model):
+        plans.append((0, free[:1]))
+    found = []
+    for size, names in plans:
+        sizes = {**dims, **dict.fromkeys(names, size)}
+        feeds = _generated(model, seed, ranges or {}, sizes)
+        if feeds is None:
+            continue
+        elements = sum(a.size for a in feeds.values() if isinstance(a, np.ndarray))
+        if elements <= _SMALL:
+            where = f"of {', '.join(names)}"
+            found.append(AdversarialFeeds(feeds, f"size {size}", where, asked=False))
+    return found
+
+
+def _takes_nothing(model: ir.Model) -> bool:
+    """Whether an engine can be given an empty input without the risk that it ends the process.
+
+    A division of integers by a size does that, and kernels outside the standard are unknown.
+    What the mean or the maximum of nothing is, the standard leaves open.
+    """
+    return all(
+        node.domain == "" and node.op_type not in _RISKY_IF_EMPTY
+        for node in all_nodes(model)
+        if node.op_identifier() not in model.functions
+    )
 
 
 def _base(
@@ -170,7 +248,7 @@ def _sized(
 def _generated(model: ir.Model, seed: int, ranges: Ranges, dims: Dims) -> Feeds | None:
     try:
         return generate(model, seed=seed, samples=1, ranges=ranges, dims=dims)[0]
-    except ReferenceDataError:
+    except (ModelError, ReferenceDataError):
         return None  # the ordinary sample was made: it is the size that does not fit
 
 

@@ -9,12 +9,11 @@ import onnx_ir as ir
 
 from onnx_passes.contracts import Equality, Tolerance
 from onnx_passes.errors import EngineError
-from onnx_passes.graph.copy import copy_model
-from onnx_passes.passes.inline.inline_functions import InlineFunctions
 from onnx_passes.runtime.base import Data, Feeds, Outputs
 from onnx_passes.runtime.reference import ReferenceEngine
 from onnx_passes.verify.compare import compare
 from onnx_passes.verify.float64 import evaluate
+from onnx_passes.verify.recording import inlined
 
 DISPUTED = "another engine gives for the original what ONNX Runtime gives for the result only"
 
@@ -48,8 +47,7 @@ def other_opinion(model: ir.Model, feeds: Feeds) -> Sequence[Data]:
 
     Where that fails, by :func:`evaluate`; none where that fails, too.
     """
-    copy = copy_model(model)
-    InlineFunctions()(copy)  # the evaluator knows no defaults of functions' attributes
+    copy = inlined(model)  # the evaluator knows no defaults of functions' attributes
     try:
         with ReferenceEngine().prepare(copy) as session:
             return list(session.run(feeds).values())

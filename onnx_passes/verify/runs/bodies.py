@@ -13,7 +13,7 @@ import onnx_ir as ir
 
 from onnx_passes.errors import UsageError
 from onnx_passes.graph.walk import subgraphs_of
-from onnx_passes.passes.annotation.shape_inference import try_infer_shapes
+from onnx_passes.verify.inference import infer_types
 from onnx_passes.verify.node_equality import constant_tensor
 
 _LOOPS = {"Loop": 8, "Scan": 9}
@@ -25,7 +25,7 @@ def typed(model: ir.Model) -> ir.Model:
     if not any(in_bodies(model)):
         return model
     copy = model.clone()
-    try_infer_shapes(copy)
+    infer_types(copy)
     return copy
 
 

@@ -648,3 +648,29 @@ def test_an_output_that_names_a_constant_again_is_no_second_copy_of_it(leaves_al
         "() => (float[2] y, float[2] z) { y = Constant<value = float[2] {1, 2}>() "
         "z = Identity(y) }",
     )
+
+
+@pytest.mark.parametrize("calls", [False, True])
+def test_a_chain_of_float16_is_rounded_at_each_node(calls):
+    # ONNX Runtime computed the whole chain in float32, and rounded its end only.
+    nodes = "e = Exp(a) s = Sin(e) c = Mul(s, s)"
+    function = '<domain: "local", opset_import: ["" : 20]> f (a) => (c) {' + nodes + "}"
+    text = "(float16[200] x) => (float16[200] y) { %s y = Add(x, c) }"
+    header = HEADER.replace("]>", ', "local" : 1]>')
+    model = ir.from_onnx_text(
+        header + text % ("c = local.f(a)" if calls else nodes) + (function if calls else "")
+    )
+    a = np.linspace(-3, 2, 200).astype(np.float16)
+    value = ir.Value(name="a", const_value=ir.tensor(a, name="a"))
+    value.dtype, value.shape = ir.DataType.FLOAT16, ir.Shape([200])
+    model.graph.register_initializer(value)
+    for node in model.graph:
+        if "a" in [v.name for v in node.inputs]:
+            node.replace_input_with(0, value)
+    expected = a
+    for function in (np.exp, np.sin, np.square):
+        expected = function(expected.astype(np.float32)).astype(np.float16)
+    FoldAfterInference()(model)
+    assert operators(model) == ["Add"]
+    (folded,) = (v for v in model.graph.initializers.values() if v.name != "a")
+    np.testing.assert_array_equal(folded.const_value.numpy(), expected)

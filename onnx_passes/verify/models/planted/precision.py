@@ -144,7 +144,8 @@ def scaled(p: Plant) -> Known:
     q = p.op("QuantizeLinear", x, scale, zero, axis=axis, saturate=p.choose(None, 1, 0))
     if p.chance(0.3):
         q = p.op("Identity", q)
-    return p.op("DequantizeLinear", q, p.other(scale, p.positive()), zero, axis=axis)
+    other = p.positive(*scale.static or ())
+    return p.op("DequantizeLinear", q, p.other(scale, other), zero, axis=axis)
 
 
 def scaled_if_float8(p: Plant) -> Known:

@@ -1,0 +1,144 @@
+"""Metrics as the seed system has them: put into a module, and named in ``verify.metrics``."""
+
+import json
+import sys
+
+import numpy as np
+import pytest
+
+import onnx_passes.passes.verify as verify
+
+PASS = """\
+import numpy as np
+import onnx_passes.passes as passes
+import onnx_passes.passes.verify as verify
+from onnx_passes.passes.base import RewriteRulePass, Transformation
+
+@passes.verify.metric
+@passes.register()
+class Drop{name}(Transformation, RewriteRulePass):
+    def pattern(self, op, x): return op.Identity(x)
+    def rewrite(self, op, x): return x
+
+"""
+
+
+@pytest.fixture(autouse=True)
+def clean(monkeypatch):
+    """Forget what a test puts into the module."""
+    before = dict(vars(verify))
+    yield
+    vars(verify).clear()
+    vars(verify).update(before)
+
+
+@pytest.fixture
+def run(cli, model, write):
+    """Run a pass under metrics; what they measured, by name."""
+
+    def call(name, code, metrics, *words, out=("out.npy",)):
+        np.save("inp.npy", np.full((3, 2), 2, np.float32))
+        np.save("out.npy", np.full((3, 2), 4, np.float32))
+        write(f"seed_{name}.py", PASS.format(name=name.title()) + code)
+        config = {
+            "imports": [f"seed_{name}"],
+            "passes": [f"Drop{name.title()}"],
+            "reference": {"inp": ["inp.npy", "inp.npy"], "out": list(out)},
+            "verify": {"metrics": metrics},
+        }
+        path = write("cfg.yaml", json.dumps(config))
+        done = cli("-c", path, "-o", "o.onnx", model, "--json", "report.json", *words)
+        sys.modules.pop(f"seed_{name}", None)
+        try:
+            with open("report.json") as file:
+                checks = json.load(file)["passes"][0]["checks"]
+        except FileNotFoundError:
+            return done, {}
+        return done, {m["name"]: m["value"] for c in checks for m in c["metrics"]}
+
+    return call
+
+
+def test_a_function_put_into_the_module_is_a_metric_of_its_name(run):
+    code = "verify.largest = lambda produced, expected: np.max(produced[0])\n"
+    done, found = run("largest", code, {"largest": [4, 4]})
+    assert done.code == 0, done.err
+    assert found == {"largest": 4.0}
+
+
+def test_a_custom_metric_gets_the_outputs_that_the_file_names(run):
+    code = "verify.off = lambda p, e: float(abs(p[0] - e[0] - 1).max())\n"
+    done, _ = run("off", code, {"off": [0, 0.5]})
+    assert done.code == 2
+    assert "the original itself has off 1 on" in done.err
+
+
+def test_without_expected_outputs_a_custom_metric_is_not_verified(run):
+    code = "verify.off = lambda produced, expected: 0.0\n"
+    done, found = run("none", code, {"off": [0, 0.5]}, "--strict", out=())
+    assert done.code == 4, done.err
+    assert "metric off needs labels" in done.err
+    assert found == {}
+
+
+def test_a_function_of_a_module_that_is_put_there_has_a_name_with_a_dot(run):
+    code = (
+        "import types\n"
+        "verify.mine = types.SimpleNamespace(mean=lambda p, e: float(p[0].mean()))\n"
+    )
+    done, found = run("dotted", code, {"mine.mean": [3.9, 4.1]})
+    assert done.code == 0, done.err
+    assert found == {"mine.mean": 4.0}
+
+
+def test_a_function_with_the_name_of_a_built_in_metric_replaces_it(run):
+    code = "verify.max_abs_error = lambda produced, expected: 17.0\n"
+    done, found = run("replaced", code, {"max_abs_error": [17, 17]})
+    assert done.code == 0, done.err
+    assert found == {"max_abs_error": 17.0}
+
+
+def test_the_built_in_functions_can_be_called_from_the_module(run):
+    code = "verify.twice = lambda p, e: 2 * verify.max_abs_error(p, [x - 1 for x in e])\n"
+    done, found = run("twice", code, {"twice": [2, 2]})
+    assert done.code == 0, done.err
+    assert found == {"twice": 2.0}
+
+
+def test_what_the_module_has_by_itself_is_not_a_metric(run):
+    done, _ = run("own", "", {"partial": [0, 1]})
+    assert done.code == 2
+    assert "there is no metric 'partial'" in done.err
+
+
+def test_an_error_is_measured_against_the_expected_outputs_of_the_file(run):
+    done, found = run("golden", "", {"max_abs_error": [0, 0.01]})
+    assert (done.code, found) == (0, {"max_abs_error": 0.0}), done.err
+    np.save("other.npy", np.full((3, 2), 3.5, np.float32))
+    done, found = run("other", "", {"max_abs_error": [0, 0.01]}, out=("other.npy",))
+    assert done.code == 2
+    assert "the original itself has max_abs_error 0.5 on" in done.err
+
+
+def test_an_error_is_measured_against_the_original_if_the_file_has_labels(run):
+    np.save("labels.npy", np.zeros(3, np.int64))
+    done, found = run("labels", "", {"max_abs_error": [0, 0]}, out=("labels.npy",))
+    assert (done.code, found) == (0, {"max_abs_error": 0.0}), done.err
+
+
+@pytest.mark.parametrize("verify", [{}, False])
+def test_an_empty_section_switches_verification_off(cli, model, write, verify):
+    path = write("cfg.yaml", json.dumps({"passes": ["eliminate-identity"], "verify": verify}))
+    done = cli("-c", path, "-o", "out.onnx", model)
+    assert done.code == 0
+    assert "VERIFICATION IS OFF" in done.err
+
+
+def test_the_step_verify_is_a_checkpoint(cli, model, write):
+    path = write("cfg.yaml", json.dumps({"passes": ["eliminate-identity"]}))
+    words = ["-c", path, "-o", "out.onnx", model, "--json", "report.json"]
+    assert cli(*words, "shape-inference", "verify").code == 0
+    with open("report.json") as file:
+        last = json.load(file)["passes"][-1]
+    assert (last["name"], last["contract"]) == ("verify", "drift")
+    assert cli(*words, "verify{deep=1}").code == 2
