@@ -58,17 +58,30 @@ def test_values_that_are_no_floats_are_not_asked():
     assert sees(text, old, new) in (None, True)
 
 
-@pytest.mark.parametrize("typed", [True, False])
-def test_readers_see_a_disturbed_value_and_the_model_itself_is_not_changed(typed):
+BRANCHES = """(float[4] x, bool c) => (float[4] y) {
+    y = If(c) <
+        then_branch = t () => (float[4] o) { a = Exp(x) b = Relu(a) o = Neg(b) },
+        else_branch = e () => (float[4] p) { p = Sin(x) }
+    >
+}"""
+
+
+@pytest.mark.parametrize("taken", [True, False])
+@pytest.mark.parametrize(
+    ("old", "new"), [("b = Relu(a) o = Neg(b)", "o = Neg(a)"), ("o = Neg(b)", "o = Sin(b)")]
+)
+def test_a_branch_that_is_not_taken_is_not_seen(taken, old, new):
+    sample = {"x": X["x"][0], "c": np.array(taken)}
+    before, after = model(BRANCHES), model(BRANCHES.replace(old, new))
+    assert can_see(OnnxRuntimeEngine(), before, after, sample) is taken
+
+
+@pytest.mark.parametrize("noted", [True, False])
+def test_readers_see_a_disturbed_value_if_it_is_known_to_be_a_float(noted):
     given = model("(float[2] x) => (float[2] y) { a = Neg(x) y = Abs(a) }")
-    if typed:
-        given.graph[0].outputs[0].type = ir.TensorType(ir.DataType.FLOAT)
-    found = disturb_values(given, {"a"})
-    assert [n.op_type for n in given.graph] == ["Neg", "Abs"]
-    if typed:
-        with OnnxRuntimeEngine().prepare(found) as session:
-            np.testing.assert_allclose(
-                session.run({"x": np.float32([1, 2])})["y"], [1, 2.0625]
-            )
-    else:
-        assert found is None
+    value = given.graph[0].outputs[0]
+    value.type = ir.TensorType(ir.DataType.FLOAT) if noted else None
+    assert disturb_values([value]) is noted
+    with OnnxRuntimeEngine().prepare(given) as session:
+        found = session.run({"x": np.float32([1, 2])})["y"]
+    np.testing.assert_allclose(found, [1, 2.0625] if noted else [1, 2])
