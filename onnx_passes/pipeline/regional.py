@@ -452,11 +452,12 @@ class RegionCheck:
             for index, (check, own) in enumerate(zip(checks, inner.checks, strict=True)):
                 if own.verdict is Verdict.FAILED and check.verdict is Verdict.PASSED:
                     checks[index] = replace(own, outputs=(*check.outputs, *own.outputs))
-        differs = None
+        differs = next((own.differs for own in self._bodies if own.differs), None)
         if failing and only_outputs:
             differs = checks[0].reason
         evidence = self._evidence(produced, compared, failing)
-        return Regional(checks, evidence, recorded, moved or bool(failing), None, differs)
+        moved = moved or bool(failing) or differs is not None
+        return Regional(checks, evidence, recorded, moved, None, differs)
 
     def _ordered(self, wrong: Sequence[Obligation]) -> list[Obligation]:
         """Put the values first that are computed first: what follows inherits the fault."""
@@ -496,7 +497,8 @@ class RegionCheck:
         told = describe_mismatch(promise.kind, checks[:1], sample, name)
         behind = self._settled.get(wrong[0])
         if behind is not None and behind.reason:
-            told += f"; {behind.reason}"
+            itself = wrong[0].new in {value.name for value in self.after.graph.outputs}
+            told += "" if itself else f"; {behind.reason}"
             if isinstance(promise.contract, Equality) and not behind.shown:
                 told += f"; {_ON_PURPOSE}"
         return told
