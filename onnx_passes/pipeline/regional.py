@@ -598,8 +598,8 @@ class RegionCheck:
             return list(found)
         recorded = self.recorded.samples[0]
         draws = [
-            {n: draw_like(recorded[n], f"{n} {turn}") for n in sorted(names)}
-            for turn in range(2)
+            {n: draw_like(recorded[n], f"{n} {t}", positive=t > 1) for n in sorted(names)}
+            for t in range(4)
         ]
         made: list[list[Mapping[str, Data]]] = []
         for model, region in sides:

@@ -121,6 +121,14 @@ def test_a_value_that_is_constant_on_all_samples_is_compared_on_drawn_ones():
     assert "on drawn values" in done.evidence[0].reason
 
 
+def test_a_single_element_under_a_root_is_compared_on_drawn_ones():
+    text = """(float[1] x) => (float[1] y) {
+        m = Sub(x, x) n = Sqrt(m) c = Abs(n) d = Relu(c) e = Sqrt(d) y = Sqrt(e)
+    }"""
+    (done,) = run(["gate-relu"], text).report.passes
+    assert kinds(done) == [(Kind.EXECUTED, (1,))]
+
+
 def test_where_it_differs_on_those_nothing_vouches_for_the_rewrite():
     text = CONSTANT.replace("b = Neg(i)", "b = Exp(i)")
     (done,) = run(["gate-wrong"], text).report.passes
