@@ -59,10 +59,12 @@ class Agreement:
     Attributes:
         values: Names of the values that agree, in the model before.
         reason: Why the difference matters nevertheless; None where it does not.
+        shown: Whether an output of the model differs.
     """
 
     values: tuple[str, ...]
     reason: str | None = None
+    shown: bool = False
 
 
 @dataclass
@@ -98,15 +100,15 @@ class Downstream:
             differs: Whether a value of the model before differs from one of the model after.
         """
         cuts = self._cuts(one, names, differs)
-        if isinstance(cuts, str):
-            return Agreement((), cuts)
+        if isinstance(cuts, Agreement):
+            return cuts
         if not cuts:
             return Agreement(())  # nothing reads it
         return self._seen(one, cuts)
 
     def _cuts(
         self, one: Obligation, names: Mapping[str, str], differs: Callable[[str, str], bool]
-    ) -> dict[str, str] | str:
+    ) -> dict[str, str] | Agreement:
         """Return the values that agree, new name by old; or why there are none."""
         values = {str(v.name): v for node in self.after.graph for v in node.outputs if v.name}
         values |= {str(v.name): v for v in self.after.graph.inputs}
@@ -115,10 +117,11 @@ class Downstream:
         while pending:
             value = pending.pop()
             if value.is_graph_output():
-                return f"the output {value.name} differs"
+                return Agreement((), f"the output {value.name} differs", shown=True)
             for node in _readers(self.after, value):
                 if node not in self.computed:
-                    return f"the models do not agree again within {GROWTH} nodes"
+                    told = f"the models do not agree again within {GROWTH} nodes"
+                    return Agreement((), told)
                 for made in node.outputs:
                     name = str(made.name)
                     if not name or name in seen or not (made.uses() or made.is_graph_output()):

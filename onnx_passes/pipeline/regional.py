@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -43,6 +43,10 @@ _MOVES = frozenset(
     ("Expand", "Flatten", "Reshape", "Shape", "Squeeze", "Transpose", "Unsqueeze")
 )
 """Operators that compute no element: where only these are new, no output is likely to move."""
+
+_ON_PURPOSE = (
+    'a pass that means to change values inside declares @passes.verify.equality(at="outputs")'
+)
 
 BY_STRUCTURE = "the nodes that the outputs depend on compute what they did"
 
@@ -430,7 +434,7 @@ class RegionCheck:
         )
         checks = []
         for index, promise in enumerate(self.promises):
-            wrong = [o for o in failing if not compared[o][index].passed]
+            wrong = self._ordered([o for o in failing if not compared[o][index].passed])
             sample = self._sample(wrong[0], produced, promise) if wrong else None
             reason = self._reason(promise, [compared[o][index] for o in wrong], wrong, sample)
             failed = bool(wrong) and not only_outputs
@@ -457,6 +461,12 @@ class RegionCheck:
             differs = checks[0].reason
         evidence = self._evidence(produced, compared, failing)
         return Regional(checks, evidence, recorded, moved or bool(failing), None, differs)
+
+    def _ordered(self, wrong: Sequence[Obligation]) -> list[Obligation]:
+        """Put the values first that are computed first: what follows inherits the fault."""
+        names = value_names(self.after)
+        places = {name: place for place, name in enumerate(names)}
+        return sorted(wrong, key=lambda one: places.get(one.new, len(places)))
 
     def _is_good(self, one: Obligation, checks: Sequence[OutputCheck]) -> bool:
         if _passed(checks):
@@ -485,17 +495,24 @@ class RegionCheck:
         sample: int | None,
     ) -> str | None:
         if sample is None:
-            places = [
-                f"{one.old} differs, and agrees again at {', '.join(found.values)}"
-                for one, found in self._settled.items()
-                if found.values and not found.reason
-            ]
-            return "; ".join(places[:3]) or None
+            return self._places(self._settled)
         name = name_of(self.baseline.samples[sample])
-        told = describe_mismatch(promise.kind, checks, sample, name)
-        reasons = (self._settled[one].reason for one in wrong if one in self._settled)
-        behind = next(filter(None, reasons), None)
-        return f"{told}; {behind}" if behind else told
+        told = describe_mismatch(promise.kind, checks[:1], sample, name)
+        behind = self._settled.get(wrong[0])
+        if behind is not None and behind.reason:
+            told += f"; {behind.reason}"
+            if isinstance(promise.contract, Equality) and not behind.shown:
+                told += f"; {_ON_PURPOSE}"
+        return told
+
+    def _places(self, ones: Iterable[Obligation]) -> str | None:
+        """Say where the models agree again behind values that differ."""
+        places = [
+            f"{one.old} differs, and agrees again at {', '.join(found.values)}"
+            for one in ones
+            if (found := self._settled.get(one)) and found.values and not found.reason
+        ]
+        return "; ".join(places[:3]) or None
 
     def _sample(
         self, one: Obligation, produced: Sequence[Mapping[str, Data]], promise: Promise
@@ -567,7 +584,8 @@ class RegionCheck:
             int(np.size(sample[o.old])) for o in held for sample in self.recorded.samples
         )
         if any(self._tells(o) for o in held):
-            return Evidence(part.text, Kind.EXECUTED, numbers, size, names[:4])
+            places = self._places(held)
+            return Evidence(part.text, Kind.EXECUTED, numbers, size, names[:4], places)
         within = [one for n in names for c in self._bodies.get(n, ()) for one in c.evidence]
         if within and len(part.new) == 1 and weakest(e.kind for e in within).verifies:
             reason = "compared inside its bodies"
@@ -673,7 +691,9 @@ def _any_failed(results: Mapping[Obligation, list[OutputCheck]]) -> bool:
 
 
 def _as_settled(check: OutputCheck, settled: bool) -> OutputCheck:
-    return replace(check, passed=True, reason="it agrees again behind") if settled else check
+    if check.passed or not settled:
+        return check
+    return replace(check, passed=True, reason="it agrees again behind")
 
 
 def _look_alike(old: Data, new: Data) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
 
 import numpy as np
 import onnx_ir as ir
@@ -10,9 +10,12 @@ import onnx_ir as ir
 from onnx_passes.contracts import Equality
 from onnx_passes.errors import EngineError
 from onnx_passes.graph.copy import copy_model
+from onnx_passes.graph.digest import leaf_key
+from onnx_passes.graph.walk import all_nodes, subgraphs_of
 from onnx_passes.runtime.base import Engine, Feeds
 from onnx_passes.verify.compare import compare
-from onnx_passes.verify.recording import inlined
+from onnx_passes.verify.inference import infer_types
+from onnx_passes.verify.recording import exposed, inlined
 from onnx_passes.verify.region import diff_nodes
 
 _FACTOR, _SHIFT = 1.0625, 0.0625
@@ -39,19 +42,19 @@ def can_see(
         Whether they move; None where that cannot be asked.
     """
     before, after = inlined(before), inlined(after)
-    _, removed = diff_nodes(before, after)
-    inner = {
-        str(value.name)
-        for node in removed
+    disturbed = copy_model(before)
+    values = [
+        value
+        for node in _replaced(disturbed, after)
         for value in node.outputs
-        if value.name and not value.is_graph_output()
-    }
-    if not inner:
+        if value.name and value not in disturbed.graph.outputs
+    ]
+    if not values:
         return True  # what was replaced are the outputs themselves
-    disturbed = disturb_values(before, inner)
-    if disturbed is None:
-        return None
     try:
+        _note_types(before, disturbed, values, engine, sample)
+        if not disturb_values(values):
+            return None
         with engine.prepare(before) as session:
             old = session.run(sample)
         with engine.prepare(disturbed) as session:
@@ -63,20 +66,78 @@ def can_see(
     return bool(kept) and not all(c.passed for c in compare(sides[0], sides[1], Equality()))
 
 
-def disturb_values(model: ir.Model, names: Collection[str]) -> ir.Model | None:
-    """Return a copy in which the readers of some float values see others.
+def _replaced(before: ir.Model, after: ir.Model) -> Iterator[ir.Node]:
+    """Yield the nodes that were replaced; inside a body, where only that is another one."""
+    new, removed = diff_nodes(before, after)
+    yield from _inside(removed, new)
+
+
+def _inside(removed: Iterable[ir.Node], new: Iterable[ir.Node]) -> Iterator[ir.Node]:
+    holders = {_key(node): node for node in new}
+    for node in removed:
+        other = holders.get(_key(node))
+        pairs = [] if other is None else _bodies(node, other)
+        if not pairs:
+            yield node
+        for one, two in pairs:
+            kept = {_key(n) for n in two if not list(subgraphs_of(n))}
+            gone = [n for n in one if _key(n) not in kept]
+            yield from _inside(gone, two)
+
+
+def _key(node: ir.Node) -> Hashable:
+    attributes = sorted(
+        (name, leaf_key(attribute))
+        for name, attribute in node.attributes.items()
+        if attribute.type not in (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS)
+    )
+    names = (tuple(v and v.name for v in values) for values in (node.inputs, node.outputs))
+    return (node.domain, node.op_type, repr(attributes), *names)
+
+
+def _bodies(node: ir.Node, other: ir.Node) -> list[tuple[ir.Graph, ir.Graph]]:
+    return list(zip(subgraphs_of(node), subgraphs_of(other), strict=False))
+
+
+def _note_types(
+    model: ir.Model, copy: ir.Model, values: Sequence[ir.Value], engine: Engine, sample: Feeds
+) -> None:
+    """Note the types of values, which few files hold: inferred, or as a run shows them.
+
+    Raises:
+        EngineError: The model does not run with these values as outputs.
+    """
+    if any(value.dtype is None for value in values):
+        inferred = copy_model(copy)  # as a whole it may not run: sequences become tensors
+        infer_types(inferred)
+        wanted = set(values)
+        for node, twin in zip(all_nodes(copy), all_nodes(inferred), strict=True):
+            for value, typed in zip(node.outputs, twin.outputs, strict=True):
+                if value in wanted:
+                    value.type = value.type or typed.type
+    lacking = {str(v.name): v for v in values if v.dtype is None and v.graph is copy.graph}
+    if lacking:
+        with engine.prepare(exposed(model, needed=lacking)) as session:
+            found = session.run(sample)
+        for name, value in lacking.items():
+            array = found.get(name)
+            if isinstance(array, np.ndarray):
+                value.type = ir.TensorType(ir.DataType.from_numpy(array.dtype))
+
+
+def disturb_values(values: Iterable[ir.Value]) -> bool:
+    """Let the readers of some float values see others.
+
+    Args:
+        values: Results of nodes; their graphs are changed in place.
 
     Returns:
-        The copy; None where none of the values is known to be a float.
+        Whether one of them is known to be a float.
     """
-    copy = copy_model(model)
-    found = False
-    for node in list(copy.graph):
-        for value in node.outputs:
-            if value.name in names and _is_float(value):
-                found = True
-                _disturb(copy.graph, node, value)
-    return copy if found else None
+    floats = [value for value in values if _is_float(value)]
+    for value in floats:
+        _disturb(value)
+    return bool(floats)
 
 
 def _is_float(value: ir.Value) -> bool:
@@ -88,8 +149,12 @@ def _is_float(value: ir.Value) -> bool:
     )
 
 
-def _disturb(graph: ir.Graph, node: ir.Node, value: ir.Value) -> None:
+def _disturb(value: ir.Value) -> None:
+    node = value.producer()
     assert value.dtype is not None
+    assert node is not None
+    graph = node.graph
+    assert isinstance(graph, ir.Graph)
     users = list(value.uses())
     read = value
     for operator, number in (("Mul", _FACTOR), ("Add", _SHIFT)):
@@ -103,3 +168,6 @@ def _disturb(graph: ir.Graph, node: ir.Node, value: ir.Value) -> None:
         node, read = made, made.outputs[0]
     for user, index in users:
         user.replace_input_with(index, read)
+    for index, output in enumerate(graph.outputs):
+        if output is value:
+            graph.outputs[index] = read

@@ -3,13 +3,13 @@
 from benchmarks.faults import oracle, plant
 from benchmarks.faults.helpers import DigestOfPrefix
 from benchmarks.faults.suite import FAULTS
-from onnx_passes.graph import digest
+from onnx_passes.graph import diff, digest
 from onnx_passes.graph.copy import _Copier
 from onnx_passes.passes._support import keys
 from onnx_passes.verify import node_equality
 
 MERGED = next(f for f in FAULTS if f.cls is DigestOfPrefix)
-USERS = (digest, keys, node_equality)
+USERS = (digest, keys, diff)
 
 
 def test_a_function_is_wrong_in_each_module_that_holds_it():
@@ -19,6 +19,10 @@ def test_a_function_is_wrong_in_each_module_that_holds_it():
         assert len(found) == 1
         assert right not in found
     assert all(module.tensor_digest is right for module in USERS)
+
+
+def test_the_verifier_compares_contents_and_is_not_wrong_with_it():
+    assert not hasattr(node_equality, "tensor_digest")
 
 
 def test_a_method_is_right_again_after():

@@ -51,6 +51,12 @@ class CulpritScope(Transformation, RewriteRulePass):
         return op.Identity(x) if w.name.startswith("lost") else op.Sum(w, x)
 
 
+@passes.verify.equality(at="outputs")
+@passes.register()
+class CulpritForTheOutputs(CulpritScope):
+    """The same, with no promise for values inside."""
+
+
 def chain(weights, end="y = Neg(v{end})"):
     given = ", ".join(f"float[2] {name} = {{{i + 1}, 2}}" for i, name in enumerate(weights))
     body = " ".join(f"v{i + 1} = Add(v{i}, {name})" for i, name in enumerate(weights))
@@ -157,11 +163,11 @@ BRANCHES = """{HEAD} (float[2] x) => (float[2] y)
                     u = Neg(n) v = Add(u, LOST) r = Add(v, t) q = Exp(r) },
                 else_branch = d () => (float[2] z) { z = Neg(n) } >
             p = Add(s, n) },
-        else_branch = e () => (float[2] m) { u = Exp(t) k = Add(u, lost1) m = Neg(k) } > }"""
+        else_branch = e () => (float[2] m) { u = Exp(t) k = Add(u, OTHER) m = Neg(k) } > }"""
 
 
 def test_in_a_branch_it_is_named_with_no_search_by_its_inner_values(counted):
-    text = BRANCHES.replace("{HEAD}", HEAD).replace("LOST", "lost1")
+    text = BRANCHES.replace("{HEAD}", HEAD).replace("LOST", "lost1").replace("OTHER", "w")
     report = run(ir.from_proto(onnx.parser.parse_model(text)), "culprit-scope")
     (blame,) = report.blame
     assert blame.how == "by its own error"
@@ -170,8 +176,17 @@ def test_in_a_branch_it_is_named_with_no_search_by_its_inner_values(counted):
     assert len(counted) == 2
 
 
-def test_nobody_is_accused_in_a_branch_that_is_not_taken():
-    text = BRANCHES.replace("{HEAD}", HEAD).replace("LOST", "w")
+def test_a_branch_that_is_not_taken_is_run_and_its_fault_named():
+    text = BRANCHES.replace("{HEAD}", HEAD).replace("LOST", "w").replace("OTHER", "lost1")
+    report = run(ir.from_proto(onnx.parser.parse_model(text)), "culprit-scope")
+    assert report.verdict == "failed"
+    (blame,) = report.blame
+    assert blame.nodes == ["k = Add(u, lost1)"]
+    assert blame.how == "by bisection"  # no run of the model gives its values
+
+
+def test_nobody_is_accused_where_only_the_operand_of_another_node_is_lost():
+    text = BRANCHES.replace("{HEAD}", HEAD).replace("LOST", "w").replace("OTHER", "w")
     report = run(ir.from_proto(onnx.parser.parse_model(text)), "culprit-scope")
     assert report.verdict == "passed"
     assert report.blame == []
@@ -193,9 +208,16 @@ def test_culprits_that_only_fail_together_are_both_named():
 
 def test_so_are_they_where_only_a_search_can_tell():
     model = function("x", WEIGHTS, "s", f"{PRODUCT} s = Add(z, r)")
-    report = run(model, "culprit-scope")
+    report = run(model, "culprit-for-the-outputs")
     assert sorted(report.culprits) == [1, 3]
     assert {blame.how for blame in report.blame} == {"by bisection, wrong together"}
+
+
+def test_where_values_inside_count_each_of_them_is_wrong_by_itself():
+    model = function("x", WEIGHTS, "s", f"{PRODUCT} s = Add(z, r)")
+    report = run(model, "culprit-scope")
+    assert sorted(report.culprits) == [1, 3]
+    assert {blame.how for blame in report.blame} == {"by bisection"}
 
 
 @passes.verify.equality

@@ -1,0 +1,162 @@
+"""A value that differs is followed to where the models agree again, if that can see it."""
+
+import numpy as np
+import onnx_ir as ir
+import pytest
+
+from onnx_passes import passes
+from onnx_passes.config.load import default_config
+from onnx_passes.passes.base import Transformation
+from onnx_passes.pipeline.downstream import distance, disturb, nodes_behind
+from onnx_passes.pipeline.run import run_pipeline
+from onnx_passes.verify.evidence import Kind
+from onnx_passes.verify.result import Verdict
+
+HEAD = '<ir_version: 10, opset_import: ["" : 20]> g '
+POOL = """(float[1, 2, 8, 8] x) => (float[1, 2, 8, 8] y) {
+    r = Relu(x) p = MaxPool<kernel_shape = [3, 3], pads = [1, 1, 1, 1]>(r)
+    q = Relu(p) y = Sin(q)
+}"""
+SATURATED = """(float[1, 16] x) => (float[1, 3] y)
+    <float[16, 3] w = {weights}, float[3] b = {bias}> {
+    a = Abs(x) n = Neg(a) r = Relu(n) h = Mul(x, x) s = Sub(r, h) v = Relu(s)
+    m = MatMul(v, w) t = Add(m, b) y = Softmax(t)
+}"""
+
+
+class _Drop(Transformation):
+    which: tuple[str, ...] = ()
+
+    def call(self, model):
+        gone = [
+            n
+            for n in model.graph
+            if n.op_type == "Relu" and (not self.which or n.outputs[0].name in self.which)
+        ]
+        for node in gone:
+            ir.convenience.replace_all_uses_with(node.outputs[0], node.inputs[0])
+            model.graph.remove(node, safe=True)
+        return ir.passes.PassResult(model, bool(gone))
+
+
+@passes.verify.equality
+@passes.register()
+class DropInnerRelu(_Drop):
+    """Right for a Relu under a MaxPool under a Relu."""
+
+    which: tuple[str, ...] = ("r",)
+
+
+@passes.verify.equality
+@passes.register()
+class DropAllRelus(_Drop):
+    """Wrong, wherever a Relu has anything to do."""
+
+
+@passes.verify.equality(at="outputs")
+@passes.register()
+class DropAllRelusForTheOutputs(_Drop):
+    """Promises no more than equal outputs."""
+
+
+def saturated():
+    weights = ", ".join(["0.01"] * 48)
+    return SATURATED.replace("{weights}", f"{{{weights}}}").replace("{bias}", "{900, 0, -900}")
+
+
+def run(text, *steps):
+    model = ir.from_onnx_text(HEAD + text)
+    return run_pipeline(model, default_config(["reproducers=false"], list(steps)))
+
+
+def test_a_value_that_what_follows_does_not_need_is_followed_to_where_the_models_agree():
+    found = run(POOL, "drop-inner-relu")
+    (done,) = found.report.passes
+    assert done.verdict is Verdict.PASSED, [c.reason for c in done.checks]
+    assert {one.kind for one in done.evidence} == {Kind.EXECUTED}
+    assert found.error is None
+
+
+def test_the_report_says_where_they_agreed():
+    (done,) = run(POOL, "drop-inner-relu").report.passes
+    told = "p differs, and agrees again at q"
+    assert [one.reason for one in done.evidence] == [told]
+    assert told in [check.reason for check in done.checks]
+
+
+def test_outputs_that_a_saturated_softmax_blinds_excuse_nothing():
+    found = run(saturated(), "drop-all-relus")
+    (done,) = found.report.passes
+    assert done.verdict is Verdict.FAILED
+    assert found.error is not None
+    (reason,) = [c.reason for c in done.checks if c.verdict is Verdict.FAILED]
+    assert reason.startswith("s not as expected")
+    assert "y agrees, and cannot see" in reason
+    assert '@passes.verify.equality(at="outputs")' in reason
+
+
+def test_a_pass_that_promises_outputs_alone_is_blind_there_and_not_verified():
+    (done,) = run(saturated(), "drop-all-relus-for-the-outputs").report.passes
+    assert done.verdict is Verdict.NOT_VERIFIED
+    assert {one.kind for one in done.evidence} == {Kind.BLIND}
+
+
+def chain(length):
+    nodes = " ".join(f"v{i} = Neg(v{i - 1})" for i in range(1, length))
+    return ir.from_onnx_text(
+        HEAD + f"(float[2] x) => (float[2] y) {{ v0 = Exp(x) {nodes} y = Abs(v{length - 1}) }}"
+    )
+
+
+def test_nodes_behind_come_nearest_first_and_up_to_a_number():
+    model = chain(10)
+    assert [n.outputs[0].name for n in nodes_behind(model, {"v2"}, 3)] == ["v3", "v4", "v5"]
+    assert len(nodes_behind(model, {"v2"})) == 8
+
+
+def test_a_node_whose_body_captures_a_value_is_behind_it():
+    model = ir.from_onnx_text(
+        HEAD
+        + """(float[2] x, bool c) => (float[2] y) {
+        k = Exp(x)
+        y = If(c) <
+            then_branch = t () => (float[2] o) { o = Abs(k) },
+            else_branch = e () => (float[2] p) { p = Neg(x) }
+        >
+    }"""
+    )
+    assert [n.op_type for n in nodes_behind(model, {"k"})] == ["If"]
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, np.int64])
+def test_a_value_is_disturbed_by_as_much_as_it_differs(dtype, sign):
+    old = np.array([1, 2, 3, 4], dtype)
+    new = np.array([1, 4, 3, 0], dtype)
+    moved = disturb(old, new, 0, sign)
+    assert moved.dtype == old.dtype
+    np.testing.assert_array_equal(np.abs(moved - old), [0, 2, 0, 4])
+
+
+def test_only_bools_that_differ_are_turned():
+    old, new = np.array([True, False, True]), np.array([True, True, True])
+    np.testing.assert_array_equal(disturb(old, new, 0, 1), [True, True, True])
+
+
+def test_a_value_of_another_shape_is_disturbed_a_little_everywhere():
+    moved = disturb(np.array([0.0, 2.0]), np.zeros(3), 0, 1)
+    np.testing.assert_allclose(np.abs(moved - [0.0, 2.0]), 0.1)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "expected"),
+    [
+        ([1.0, np.nan], [1.5, np.nan], 0.5),
+        ([np.inf, 1.0], [np.inf, 1.0], 0.0),
+        ([np.inf, 1.0], [1.0, 1.0], np.inf),
+        ([1.0], [1.0, 1.0], np.inf),
+        ([True], [False], 1.0),
+    ],
+)
+def test_the_distance_of_two_values(one, other, expected):
+    assert distance(np.array(one), np.array(other)) == expected

@@ -1,0 +1,302 @@
+"""What the gate says of a pass: checks, evidence, and what it remembers if that is kept."""
+
+import numpy as np
+import onnx_ir as ir
+
+from onnx_passes import passes
+from onnx_passes.config.load import default_config
+from onnx_passes.config.sections import Verify
+from onnx_passes.passes.base import RewriteRulePass, Transformation
+from onnx_passes.passes.eliminate.eliminate_identity import EliminateIdentity
+from onnx_passes.pipeline.baseline import Baseline, Bench
+from onnx_passes.pipeline.gate import Gate
+from onnx_passes.pipeline.run import run_pipeline
+from onnx_passes.runtime.ort import OnnxRuntimeEngine
+from onnx_passes.verify.evidence import Kind
+from onnx_passes.verify.result import ENGINE, Verdict
+from onnx_passes.verify.snapshot import Change, Snapshot
+
+HEAD = '<ir_version: 10, opset_import: ["" : 20]> g '
+MODEL = """(float[2, 4] x) => (float[2, 4] y) {
+    a = Exp(x) i = Identity(a) b = Neg(i) c = Abs(b) d = Relu(c) e = Sin(d) y = Neg(e)
+}"""
+
+
+@passes.verify.equality
+@passes.register()
+class GateRelu(RewriteRulePass, Transformation):
+    """Relu of Abs is Abs."""
+
+    def pattern(self, op, x):
+        return op.Relu(op.Abs(x))
+
+    def rewrite(self, op, x):
+        return op.Abs(x)
+
+
+@passes.verify.equality
+@passes.register()
+class GateWrong(RewriteRulePass, Transformation):
+    """Lose the Abs."""
+
+    def pattern(self, op, x):
+        return op.Relu(op.Abs(x))
+
+    def rewrite(self, op, x):
+        return op.Relu(x)
+
+
+class _Shift(Transformation):
+    """Add a little to a weight."""
+
+    by: float = 0.5
+
+    def call(self, model):
+        value = model.graph.initializers["w"]
+        tensor = value.const_value
+        value.const_value = ir.tensor(tensor.numpy() + np.float32(self.by), name="w")
+        return ir.passes.PassResult(model, True)
+
+
+@passes.verify.metric()
+@passes.register()
+class GateRound(_Shift):
+    """Promises no more than the metrics."""
+
+
+@passes.verify.tolerance()
+@passes.register()
+class GateNudge(_Shift):
+    """Stays within tolerance."""
+
+    by: float = 1e-6
+
+
+def model(text=MODEL):
+    return ir.from_onnx_text(HEAD + text)
+
+
+def run(steps, text=MODEL, *overrides):
+    given = ["reproducers=false", "on_failure=rollback", *overrides]
+    return run_pipeline(model(text), default_config(given, list(steps)))
+
+
+def kinds(report):
+    return [(one.kind, one.numbers) for one in report.evidence]
+
+
+def test_a_right_rewrite_is_executed_on_its_region():
+    (done,) = run(["gate-relu"]).report.passes
+    assert done.verdict is Verdict.PASSED
+    assert kinds(done) == [(Kind.EXECUTED, (1,))]
+    (evidence,) = done.evidence
+    assert evidence.elements > 0
+    assert "gate-relu" in evidence.what
+
+
+def test_a_change_of_names_alone_is_proved_and_nothing_is_run():
+    gate, before = begin()
+    renamed = model(MODEL.replace("e = Sin(d)", "f = Sin(d)").replace("Neg(e)", "Neg(f)"))
+    found = gate.check(EliminateIdentity(), before, renamed, Change.NAMES)
+    assert found.verdict is Verdict.PASSED
+    assert [one.kind for one in found.evidence] == [Kind.PROVED]
+    assert "nothing was run" in found.checks[-1].reason
+    assert not gate.baseline.benches[0].ran
+
+
+def test_names_that_hide_another_computation_are_run():
+    gate, before = begin()
+    wrong = model(MODEL.replace("e = Sin(d)", "e = Cos(d)"))
+    found = gate.check(EliminateIdentity(), before, wrong, Change.NAMES)
+    assert found.verdict is Verdict.FAILED
+
+
+CONSTANT = MODEL.replace("a = Exp(x)", "n = Sub(x, x) a = Exp(n)")
+
+
+def test_a_value_that_is_constant_on_all_samples_is_compared_on_drawn_ones():
+    (done,) = run(["gate-relu"], CONSTANT).report.passes
+    assert done.verdict is Verdict.PASSED
+    assert kinds(done) == [(Kind.EXECUTED, (1,))]
+    assert "on drawn values" in done.evidence[0].reason
+
+
+def test_where_it_differs_on_those_nothing_vouches_for_the_rewrite():
+    text = CONSTANT.replace("b = Neg(i)", "b = Exp(i)")
+    (done,) = run(["gate-wrong"], text).report.passes
+    assert done.verdict is Verdict.NOT_VERIFIED
+    assert kinds(done) == [(Kind.NOTHING, (1,))]
+    assert "it differs on drawn values" in done.evidence[0].reason
+
+
+def test_a_value_that_agrees_needs_no_other_behind_it():
+    (done,) = run(["gate-relu"]).report.passes
+    (check,) = [check for check in done.checks if check.kind == "equality"]
+    assert [output.reason for output in check.outputs] == [None]
+
+
+def test_each_application_has_its_evidence():
+    text = """(float[2, 4] x) => (float[2, 4] y, float[2, 4] z) {
+        a = Abs(x) b = Relu(a) y = Sin(b) m = Abs(x) n = Exp(m) c = Abs(n) d = Relu(c)
+        z = Sin(d)
+    }"""
+    (done,) = run(["gate-relu"], text).report.passes
+    assert sorted(kinds(done)) == [(Kind.EXECUTED, (1,)), (Kind.EXECUTED, (2,))]
+
+
+def test_what_differs_inside_fails_though_the_outputs_agree():
+    text = MODEL.replace("y = Neg(e)", "z = Mul(e, k) y = Add(z, x)").replace(
+        "{\n", "\n<float k = {0}> {\n"
+    )
+    done = run(["gate-wrong"], text)
+    assert done.report.passes[0].verdict is Verdict.FAILED
+    (reason,) = {c.reason for c in done.report.passes[0].checks if c.verdict is Verdict.FAILED}
+    assert '@passes.verify.equality(at="outputs")' in reason
+
+
+LONG = """(float[2, 4] x) => (float[2, 4] y) <float k = {{2}}, float h = {{0.5}}> {{
+    v0 = Mul(x, k) {chain} y = Mul(v70, h)
+}}""".format(chain=" ".join(f"v{i + 1} = Neg(v{i})" for i in range(70)))
+
+
+@passes.verify.equality(at="outputs")
+@passes.register()
+class GateOnPurpose(Transformation):
+    """Exchange two factors that are far apart."""
+
+    def call(self, model):
+        k, h = (model.graph.initializers[name] for name in "kh")
+        k.const_value, h.const_value = (
+            ir.tensor(other.const_value.numpy(), name=one.name)
+            for one, other in ((k, h), (h, k))
+        )
+        return ir.passes.PassResult(model, True)
+
+
+@passes.verify.equality
+@passes.register()
+class GateInside(GateOnPurpose):
+    """The same, with a promise for values inside."""
+
+
+def test_a_pass_that_promises_outputs_alone_may_change_values_inside():
+    (done,) = run(["gate-on-purpose"], LONG).report.passes
+    assert done.verdict is Verdict.PASSED
+    assert [one.kind for one in done.evidence] == [Kind.OUTPUTS_ONLY]
+    assert "can see the change" in done.evidence[0].reason
+    assert done.contract == "equality(at=outputs)"
+
+
+def test_one_that_promises_values_may_not_and_is_told_of_the_other_promise():
+    (done,) = run(["gate-inside"], LONG).report.passes
+    assert done.verdict is Verdict.FAILED
+    (reason,) = [c.reason for c in done.checks if c.verdict is Verdict.FAILED]
+    assert reason.startswith("v0 not as expected")
+    assert "do not agree again within 64 nodes" in reason
+    assert '@passes.verify.equality(at="outputs")' in reason
+
+
+def begin(text=MODEL, settings=None, engine=None):
+    given = model(text)
+    bench = Bench(engine or OnnxRuntimeEngine(), "each")
+    samples = [{"x": np.random.default_rng(0).random((2, 4), np.float32)}]
+    before = Snapshot(given)
+    return Gate.begin(settings or Verify(), Baseline(given, [bench], samples), before), before
+
+
+def test_a_check_changes_nothing_that_the_gate_knows():
+    gate, before = begin()
+    state = gate.state
+    right = model(MODEL.replace("i = Identity(a) b = Neg(i)", "b = Neg(a)"))
+    wrong = model(MODEL.replace("e = Sin(d)", "e = Cos(d)"))
+    first = gate.check(EliminateIdentity(), before, right, Change.COMPUTATION)
+    failed = gate.check(EliminateIdentity(), before, wrong, Change.COMPUTATION)
+    again = gate.check(EliminateIdentity(), before, right, Change.COMPUTATION)
+    assert gate.state is state
+    assert (first.verdict, failed.verdict) == (Verdict.PASSED, Verdict.FAILED)
+    assert again.verdict is Verdict.PASSED
+    assert again.evidence == first.evidence
+
+
+def test_what_was_kept_is_what_the_next_pass_is_held_against():
+    gate, before = begin()
+    wrong = model(MODEL.replace("e = Sin(d)", "e = Cos(d)"))
+    gate.keep(gate.check(EliminateIdentity(), before, wrong, Change.COMPUTATION))
+    same = model(MODEL.replace("e = Sin(d)", "e = Cos(d)").replace("Identity(a)", "Abs(a)"))
+    found = gate.check(EliminateIdentity(), Snapshot(wrong), same, Change.COMPUTATION)
+    assert found.verdict is Verdict.PASSED
+
+
+def test_a_model_of_another_interface_is_not_run():
+    gate, before = begin()
+    other = model(
+        MODEL.replace("(float[2, 4] y)", "(float[2, 4] e)").replace("y = Neg(e)", "")
+    )
+    found = gate.check(EliminateIdentity(), before, other, Change.COMPUTATION)
+    assert [c.verdict for c in found.checks if c.kind == "interface"] == [Verdict.FAILED]
+    assert {c.kind for c in found.checks} == {"structure", "interface"}
+    assert not gate.baseline.benches[0].ran
+
+
+WEIGHTED = """(float[2, 4] x) => (float[2, 4] y) <float[4] w = {1, 2, 3, 4}> {
+    a = Mul(x, w) y = Neg(a)
+}"""
+RANGES = "verify.metrics.rmse=[0, 10]"
+
+
+def test_a_pass_whose_metric_holds_is_kept_and_drift_is_measured_from_it():
+    done = run(["gate-round", "gate-nudge"], WEIGHTED, RANGES)
+    first, second = done.report.passes
+    assert (first.action, second.action) == ("kept", "kept")
+    assert first.verdict is Verdict.PASSED
+    assert done.error is None, done.error
+    drift = [c for c in done.report.final if c.kind == "drift"]
+    assert drift
+    assert all(output.max_abs < 1e-3 for check in drift for output in check.outputs)
+
+
+def test_drift_is_not_forgiven_after_it():
+    done = run(["gate-round", "gate-nudge{by=0.5}"], WEIGHTED, RANGES)
+    first, second = done.report.passes
+    assert (first.action, second.action) == ("kept", "rolled back")
+
+
+def test_a_pass_whose_metric_does_not_hold_is_undone():
+    (done,) = run(["gate-round{by=100.0}"], WEIGHTED, RANGES).report.passes
+    assert (done.verdict, done.action) == (Verdict.FAILED, "rolled back")
+
+
+def test_without_a_metric_a_pass_that_promises_metrics_is_not_verified():
+    (done,) = run(["gate-round"], WEIGHTED).report.passes
+    assert done.verdict is Verdict.NOT_VERIFIED
+
+
+class _Breaks(OnnxRuntimeEngine):
+    """An engine that rewrites models, and does so wrongly where there is no Identity."""
+
+    node_by_node = False
+
+    def prepare(self, model):
+        copy = model.clone()
+        if all(node.op_type != "Identity" for node in copy.graph):
+            for node in copy.graph:
+                node.op_type = "Cos" if node.op_type == "Sin" else node.op_type
+        return super().prepare(copy)
+
+
+def test_what_an_engine_alone_does_to_the_result_is_a_failure_of_the_engine():
+    given = model()
+    samples = [{"x": np.random.default_rng(0).random((2, 4), np.float32)}]
+    benches = [
+        Bench(OnnxRuntimeEngine(optimization="none"), "each"),
+        Bench(_Breaks(optimization="none", prepacking=False), "end"),
+    ]
+    before = Snapshot(given)
+    gate = Gate.begin(Verify(), Baseline(given, benches, samples), before)
+    after = model(MODEL.replace("i = Identity(a) b = Neg(i)", "b = Neg(a)"))
+    checked = gate.check(EliminateIdentity(), before, after, Change.COMPUTATION)
+    assert checked.verdict is Verdict.PASSED
+    gate.keep(checked)
+    plain, other = gate.against_original(after, ["each", "end"])
+    assert plain.verdict is Verdict.PASSED
+    assert (other.verdict, other.kind) == (Verdict.FAILED, ENGINE)

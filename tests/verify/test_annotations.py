@@ -1,0 +1,62 @@
+"""Types and shapes that a pass noted are held against values that were seen."""
+
+import numpy as np
+import onnx_ir as ir
+import pytest
+
+from onnx_passes.verify.annotations import find_wrong_annotations
+
+MODEL = """<ir_version: 10, opset_import: ["" : 20]>
+g (float[N, 4] x) => (float[N, 4] y) {{ {a} a = Exp(x) y = Neg(a) }}"""
+SAMPLES = [
+    {"x": np.ones((n, 4), np.float32), "a": np.ones((n, 4), np.float32)} for n in (2, 3)
+]
+
+
+def noted(type_, shape):
+    model = ir.from_onnx_text(MODEL.format(a=""))
+    value = model.graph[0].outputs[0]
+    value.type = ir.TensorType(type_)
+    value.shape = ir.Shape(shape)
+    return model
+
+
+def wrong(type_, shape, samples=SAMPLES):
+    return find_wrong_annotations(
+        ir.from_onnx_text(MODEL.format(a="")), noted(type_, shape), samples
+    )
+
+
+@pytest.mark.parametrize("shape", [["N", 4], [None, 4], ["other", 4], [None, None]], ids=str)
+def test_what_every_sample_shows_is_right(shape):
+    assert wrong(ir.DataType.FLOAT, shape) == []
+
+
+@pytest.mark.parametrize(
+    ("shape", "told"),
+    [
+        ([2, 4], "a is noted to have shape [2, 4], and has [3, 4]"),
+        (["N", 5], "a is noted to have shape [N, 5], and has [2, 4]"),
+        ([None, "N"], "and has [2, 4]"),
+        (["N"], "a is noted to have shape [N], and has [2, 4]"),
+    ],
+    ids=str,
+)
+def test_a_shape_that_a_sample_contradicts_is_told(shape, told):
+    found = wrong(ir.DataType.FLOAT, shape)
+    assert any(told in one for one in found)
+
+
+def test_a_wrong_type_is_told():
+    (found,) = wrong(ir.DataType.INT32, ["N", 4])
+    assert found == "a is noted to be INT32, and is FLOAT"
+
+
+def test_what_was_noted_before_is_not_charged_to_the_pass():
+    model = noted(ir.DataType.FLOAT, [7, 7])
+    assert find_wrong_annotations(model, noted(ir.DataType.FLOAT, [7, 7]), SAMPLES) == []
+
+
+def test_a_value_that_was_not_recorded_is_not_judged():
+    samples = [{"x": SAMPLES[0]["x"]}]
+    assert wrong(ir.DataType.FLOAT, [9, 9], samples) == []
