@@ -28,13 +28,9 @@ _SMALL = 1 << 16
 _RISKY_IF_EMPTY = frozenset(
     (
         *("Div", "Mod", "Loop", "Scan", "LSTM", "GRU", "RNN", "Resize", "Upsample", "TopK"),
-        *(
-            "ArgMax",
-            "ArgMin",
-            "GlobalAveragePool",
-            "GlobalMaxPool",
-            "MeanVarianceNormalization",
-        ),
+        *("Conv", "ConvTranspose", "DeformConv", "MaxPool", "AveragePool", "LpPool"),
+        *("ArgMax", "ArgMin", "GlobalAveragePool", "GlobalMaxPool"),
+        "MeanVarianceNormalization",
     )
 )
 
