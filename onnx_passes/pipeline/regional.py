@@ -100,7 +100,7 @@ class RegionCheck:
     promises: Sequence[Promise]
     untouched: bool = False
     _settled: dict[Obligation, Agreement] = field(default_factory=dict)
-    _bodies: list[Regional] = field(default_factory=list)
+    _bodies: dict[str, list[Regional]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Put the bodies of functions in place, unless the pass itself did so."""
@@ -368,9 +368,13 @@ class RegionCheck:
         for one in wrong:
             self._settled[one] = down.settle(one, names, differs)
 
-    def _check_bodies(self) -> list[Regional]:
-        """Check the bodies that changed, each as a model of its own."""
-        found = []
+    def _check_bodies(self) -> dict[str, list[Regional]]:
+        """Check the bodies that changed, each as a model of its own.
+
+        Returns:
+            What was found, by the first output of the node that holds the body.
+        """
+        found: dict[str, list[Regional]] = {}
         inside = [application for application in self.applied if not application.outermost]
         bodies = changed_bodies(
             self.before,
@@ -398,7 +402,7 @@ class RegionCheck:
             if checked is not None:
                 numbers = {n for one in checked.evidence for n in one.numbers}
                 inside = [a for a in inside if a.number not in numbers]
-                found.append(checked)
+                found.setdefault(body.holder, []).append(checked)
         return found
 
     def _learn(
@@ -448,7 +452,7 @@ class RegionCheck:
                     ),
                 )
             )
-        for inner in self._bodies:
+        for inner in (one for found in self._bodies.values() for one in found):
             for index, (check, own) in enumerate(zip(checks, inner.checks, strict=True)):
                 if own.verdict is Verdict.FAILED and check.verdict is Verdict.PASSED:
                     checks[index] = replace(own, outputs=(*check.outputs, *own.outputs))
@@ -534,7 +538,13 @@ class RegionCheck:
         found = [self._weigh(part, compared, failing) for part in parts]
         if not failing and any(one.kind is Kind.NOTHING for one in found):
             found = self._draw(parts, found)
-        inner = [one for check in self._bodies for one in check.evidence if one.numbers]
+        inner = [
+            one
+            for checks in self._bodies.values()
+            for c in checks
+            for one in c.evidence
+            if one.numbers
+        ]
         known = {number for one in inner for number in one.numbers}
         within = weakest(one.kind for one in found)
         for kind, reason, group in (
@@ -567,9 +577,9 @@ class RegionCheck:
         held = [o for o in part.obligations if o in compared]
         if all(map(is_identity, (*part.old, *part.new))):
             return Evidence(part.text, Kind.PROVED, numbers, reason=BY_STRUCTURE)
+        if not part.obligations:  # nothing reads what it computes
+            return Evidence(part.text, Kind.PROVED, numbers, reason=BY_STRUCTURE)
         if not held:
-            if not any(_is_used(v) for node in part.new for v in node.outputs):
-                return Evidence(part.text, Kind.PROVED, numbers, reason=BY_STRUCTURE)
             return Evidence(part.text, Kind.NOTHING, numbers, reason="no value was compared")
         names = tuple(o.old for o in held)
         size = sum(
@@ -578,6 +588,10 @@ class RegionCheck:
         if any(self._tells(o) for o in held):
             places = self._places(held)
             return Evidence(part.text, Kind.EXECUTED, numbers, size, names[:4], places)
+        within = [one for n in names for c in self._bodies.get(n, ()) for one in c.evidence]
+        if within and len(part.new) == 1 and weakest(e.kind for e in within).verifies:
+            reason = "compared inside its bodies"
+            return Evidence(part.text, Kind.EXECUTED, numbers, size, names[:4], reason)
         reason = f"{', '.join(names[:3])} is empty, constant or not finite on each sample"
         return Evidence(part.text, Kind.NOTHING, numbers, size, names[:4], reason)
 
@@ -687,7 +701,3 @@ def _as_settled(check: OutputCheck, settled: bool) -> OutputCheck:
 def _look_alike(old: Data, new: Data) -> bool:
     arrays = isinstance(old, np.ndarray) and isinstance(new, np.ndarray)
     return arrays and old.dtype == new.dtype and old.shape == new.shape  # type: ignore[union-attr]
-
-
-def _is_used(value: ir.Value) -> bool:
-    return bool(value.uses()) or value.is_graph_output()

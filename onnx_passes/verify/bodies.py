@@ -24,13 +24,13 @@ class Bodies:
     """A body before and after a pass, and what it is run on.
 
     Attributes:
-        name: What reports call it: "then_branch of y".
+        holder: Name of the first output of the node that holds it.
         before: The body before.
         after: The body after.
         feeds: Values of its inputs and of what it reads from around it.
     """
 
-    name: str
+    holder: str
     before: ir.Model
     after: ir.Model
     feeds: list[dict[str, Data]]
@@ -69,7 +69,7 @@ def changed_bodies(
             if one is other or not _called_alike(one, other):
                 continue
             try:
-                yield from _body(before, old, one, after, other, name, samples, engine)
+                yield from _body(before, old, one, after, other, samples, engine)
             except (EngineError, KeyError, IndexError):
                 continue  # what it reads is no tensor, or it does not run by itself
 
@@ -94,7 +94,6 @@ def _body(
     old: ir.Graph,
     after: ir.Model,
     new: ir.Graph,
-    name: str,
     samples: Sequence[Mapping[str, Array]],
     engine: Engine,
 ) -> Iterator[Bodies]:
@@ -109,7 +108,7 @@ def _body(
         ]
     for model in models:  # what one side reads and the other does not is there for both
         _add_inputs(model, names[0] | names[1], feeds[0])
-    yield Bodies(f"{name} of {holder.outputs[0].name}", models[0], models[1], feeds)
+    yield Bodies(str(holder.outputs[0].name), models[0], models[1], feeds)
 
 
 def body_model(model: ir.Model, body: ir.Graph, values: Mapping[str, Array]) -> ir.Model:

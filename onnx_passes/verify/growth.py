@@ -10,9 +10,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from onnx_passes.contracts import Tolerance
+from onnx_passes.contracts.elements import kind_of
 from onnx_passes.runtime.base import Data, Outputs
 from onnx_passes.verify.compare import compare
 from onnx_passes.verify.result import OutputCheck
@@ -100,7 +102,7 @@ def _judged(
 
 
 def _is_float(array: np.ndarray[Any, Any]) -> bool:
-    return bool(array.dtype.kind == "f" or array.dtype.name == "bfloat16")
+    return kind_of(array.dtype) == "float"
 
 
 def _rms(errors: np.ndarray[Any, Any]) -> float:
@@ -108,7 +110,5 @@ def _rms(errors: np.ndarray[Any, Any]) -> float:
 
 
 def _resolution(data: Data) -> float:
-    array = np.asarray(data)
-    if array.dtype.name == "bfloat16":
-        return 2.0**-8
-    return float(np.finfo(array.dtype).eps)
+    finfo: Any = ml_dtypes.finfo
+    return float(finfo(np.asarray(data).dtype).eps)

@@ -21,15 +21,13 @@ def is_informative(arrays: Sequence[Array], varies: Callable[[], bool]) -> bool:
     """Whether a value that was compared on some samples can show a fault.
 
     A value that follows from shapes and constants alone is what it is for all data, so that
-    one comparison is enough. One that depends on data must have an element that is finite, and
-    two that differ.
+    one comparison is enough, even if it has no element. One that depends on data must have an
+    element that is finite, and two that differ.
 
     Args:
         arrays: The value on each sample.
         varies: Whether it depends on data; asked for only where that matters.
     """
-    if not any(array.size for array in arrays):
-        return False
     return any(_varies(array) for array in arrays) or _differ(arrays) or not varies()
 
 

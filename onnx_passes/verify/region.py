@@ -71,7 +71,10 @@ def changed_region(
     """
     if not _defaults_agree(before, after):
         return None
-    if any(v.producer() is None and not v.is_graph_input() for v in after.graph.outputs):
+    if any(
+        v.producer() is None and not v.is_graph_input() and constant_tensor(v) is None
+        for v in after.graph.outputs
+    ):
         return None
     if not _constant_outputs_agree(before, after, folded):
         return None  # no node computes them that could be run

@@ -10,8 +10,12 @@ if TYPE_CHECKING:
     import onnxruntime
 
 
-def start(proto: onnx.ModelProto) -> onnxruntime.InferenceSession:
-    """Start a session that computes a model as it is written, on one thread.
+def start(proto: onnx.ModelProto, *, optimized: bool = False) -> onnxruntime.InferenceSession:
+    """Start a session on one thread.
+
+    Args:
+        proto: The model.
+        optimized: Whether ONNX Runtime may rewrite it; otherwise it is computed as written.
 
     Raises:
         Exception: ONNX Runtime does not load the model; its errors have no common class.
@@ -19,7 +23,8 @@ def start(proto: onnx.ModelProto) -> onnxruntime.InferenceSession:
     import onnxruntime as ort
 
     options = ort.SessionOptions()
-    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    level = "ORT_ENABLE_ALL" if optimized else "ORT_DISABLE_ALL"
+    options.graph_optimization_level = getattr(ort.GraphOptimizationLevel, level)
     # Prepacked weights have other kernels, whose last bits differ from those of the gate.
     options.add_session_config_entry("session.disable_prepacking", "1")
     options.intra_op_num_threads = options.inter_op_num_threads = 1

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.graph.walk import all_graphs, graphs_within
-from onnx_passes.passes._support.scopes import QUANTIZATION, own_values
+from onnx_passes.graph.walk import all_graphs
+from onnx_passes.passes._support.renaming import rename_value
+from onnx_passes.passes._support.scopes import own_values
 from onnx_passes.passes.base import Annotation
 
 
@@ -71,21 +72,9 @@ def _name_values(model: ir.Model) -> int:
         producer = value.producer()
         new = names.give(value.name, producer.op_type.lower() if producer else "value")
         if new != value.name and value not in interface:
-            for annotation in list(_annotations_of(value)):
-                for key in [k for k, name in annotation.items() if name == value.name]:
-                    annotation[key] = new
-            value.name = new
+            rename_value(value, new)
             renamed += 1
     return renamed
-
-
-def _annotations_of(value: ir.Value) -> Iterator[dict[str, str]]:
-    """Yield the quantization annotations that can refer to a value: those that see it."""
-    if value.graph is not None:
-        for graph in graphs_within(value.graph):
-            for other in own_values(graph):
-                if other.meta.get(QUANTIZATION):
-                    yield other.meta[QUANTIZATION]
 
 
 def _name_nodes(model: ir.Model, *, name_all: bool) -> int:

@@ -10,12 +10,18 @@ from onnx_passes.passes._support.session import start
 
 
 def lost(before: ir.Model, after: ir.Model) -> str | None:
-    """Return why ONNX Runtime loads a model no longer, None if it does or never did."""
-    reason = refusal(after)
-    return None if reason is None or refusal(before) is not None else reason
+    """Return why ONNX Runtime loads a model no longer, None if it does or never did.
+
+    Its optimisations are asked, too: those for quantised models break some opsets.
+    """
+    for optimized in (False, True):
+        reason = refusal(after, optimized=optimized)
+        if reason is not None and refusal(before, optimized=optimized) is None:
+            return reason
+    return None
 
 
-def refusal(model: ir.Model) -> str | None:
+def refusal(model: ir.Model, *, optimized: bool = False) -> str | None:
     """Return why ONNX Runtime does not load a model, None if it does.
 
     It finds a kernel for every node when it loads a model, or puts the function there that
@@ -24,9 +30,10 @@ def refusal(model: ir.Model) -> str | None:
 
     Args:
         model: Any model; its big weights are taken for inputs, so that none is copied.
+        optimized: Whether ONNX Runtime may rewrite it.
     """
     try:
-        start(_weightless(model))
+        start(_weightless(model), optimized=optimized)
     except Exception as error:  # each status has a class of its own, with no common one
         first = next(iter(str(error).splitlines()), type(error).__name__)
         return first.rpartition(" : ")[2]

@@ -28,14 +28,9 @@ _SMALL = 1 << 16
 _RISKY_IF_EMPTY = frozenset(
     (
         *("Div", "Mod", "Loop", "Scan", "LSTM", "GRU", "RNN", "Resize", "Upsample", "TopK"),
-        *("ReduceMean", "ReduceMax", "ReduceMin", "ReduceLogSum", "ReduceLogSumExp"),
-        *(
-            "ArgMax",
-            "ArgMin",
-            "GlobalAveragePool",
-            "GlobalMaxPool",
-            "MeanVarianceNormalization",
-        ),
+        *("Conv", "ConvTranspose", "DeformConv", "MaxPool", "AveragePool", "LpPool"),
+        *("ArgMax", "ArgMin", "GlobalAveragePool", "GlobalMaxPool"),
+        "MeanVarianceNormalization",
     )
 )
 
@@ -165,10 +160,13 @@ def _takes_nothing(model: ir.Model) -> bool:
     """Whether an engine can be given an empty input without the risk that it ends the process.
 
     A division of integers by a size does that, and kernels outside the standard are unknown.
-    What the mean or the maximum of nothing is, the standard leaves open.
+    What the mean or the maximum of nothing is, the standard leaves open, and ONNX Runtime
+    gives some reductions of nothing another shape.
     """
     return all(
-        node.domain == "" and node.op_type not in _RISKY_IF_EMPTY
+        node.domain == ""
+        and node.op_type not in _RISKY_IF_EMPTY
+        and not node.op_type.startswith("Reduce")
         for node in all_nodes(model)
         if node.op_identifier() not in model.functions
     )

@@ -1,21 +1,20 @@
-"""Steps that make structure: branches, loops, functions, and what optimisers look for."""
+"""Steps that make structure: branches, loops, and what optimisers look for."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 import onnx
 from onnx import TensorProto
 
-from onnx_passes.verify.models import elementwise, planted, reducing, shaping
-from onnx_passes.verify.models.precision import FULL
+from onnx_passes.verify.models import shaping
+from onnx_passes.verify.models.bodies import compute_like, make_body, make_graph
+from onnx_passes.verify.models.functions import call, call_of_steps, uncalled
 from onnx_passes.verify.models.scope import IR_VERSION, Scope, UnfitError
 from onnx_passes.verify.models.values import ALL, BOOL, FLOATS, Known, random_array
 
 Step = Callable[[Scope, np.random.Generator], None]
-_BODY = (*elementwise.STEPS, *shaping.STEPS, *reducing.STEPS, *planted.STEPS)
 
 
 def if_(scope: Scope, rng: np.random.Generator) -> None:
@@ -37,9 +36,9 @@ def if_(scope: Scope, rng: np.random.Generator) -> None:
             raise UnfitError
     branches = []
     for word in ("then", "else"):
-        body = _body(scope, word)
-        result = _like(body, rng, value)
-        branches.append(_graph(body, word, [], [result]))
+        body = make_body(scope, word)
+        result = compute_like(body, rng, value)
+        branches.append(make_graph(body, word, [], [result]))
     _add_if(scope, condition, branches, value)
 
 
@@ -53,10 +52,10 @@ def unread_result(scope: Scope, rng: np.random.Generator) -> None:
     condition = scope.input(BOOL, ())
     branches = []
     for word in ("then", "else"):
-        body = _body(scope, word)
-        results = [_like(body, rng, value)]
+        body = make_body(scope, word)
+        results = [compute_like(body, rng, value)]
         results += body.emit("Identity", [value])
-        branches.append(_graph(body, word, [], results))
+        branches.append(make_graph(body, word, [], results))
     _add_if(scope, condition, branches, value, unread=1)
 
 
@@ -84,15 +83,15 @@ def loop(scope: Scope, rng: np.random.Generator) -> None:
     """A Loop of a few rounds that carries a value, and collects another one."""
     value, _ = shaping.static(scope, *ALL)
     trips = scope.constant(np.asarray(rng.integers(0, 4), np.int64), rng)
-    body = _body(scope, "body")
+    body = make_body(scope, "body")
     counter = Known(body.name(), TensorProto.INT64, ())
     going = Known(body.name(), BOOL, ())
     carried = Known(body.name(), value.dtype, value.shape)
     body.values += [counter, going, carried]
-    result = _like(body, rng, carried)
+    result = compute_like(body, rng, carried)
     (still,) = body.emit("Identity", [going])
     (seen,) = body.emit("Identity", [result])
-    graph = _graph(body, "body", [counter, going, carried], [still, result, seen])
+    graph = make_graph(body, "body", [counter, going, carried], [still, result, seen])
     names = [scope.name(), scope.name()]
     keep = scope.constant(np.asarray(True), rng)
     node = onnx.helper.make_node(
@@ -113,13 +112,13 @@ def scan(scope: Scope, rng: np.random.Generator) -> None:
     value, sizes = shaping.static(scope, TensorProto.FLOAT, TensorProto.INT64, least=1)
     if sizes[0] == 0:
         raise UnfitError
-    body = _body(scope, "body")
+    body = make_body(scope, "body")
     state = Known(body.name(), value.dtype, sizes[1:])
     item = Known(body.name(), value.dtype, sizes[1:])
     body.values += [state, item]
     (new,) = body.emit(str(rng.choice(["Add", "Mul", "Max"])), [state, item])
     (seen,) = body.emit("Identity", [new])
-    graph = _graph(body, "body", [state, item], [new, seen])
+    graph = make_graph(body, "body", [state, item], [new, seen])
     start = scope.fresh(rng, [value.dtype], sizes[1:])
     names = [scope.name(), scope.name()]
     node = onnx.helper.make_node(
@@ -131,66 +130,6 @@ def scan(scope: Scope, rng: np.random.Generator) -> None:
     )
 
 
-def call(scope: Scope, rng: np.random.Generator) -> None:
-    """A call of a local function with an attribute."""
-    kind = scope.precision
-    # Its nodes have no Casts around them.
-    dtype = kind.chosen(TensorProto.FLOAT) if kind.emulated else TensorProto.FLOAT
-    value = scope.pick(lambda v: v.dtype == dtype and v.shape is not None)
-    name = f"{scope.prefix}F{scope.step}"
-    alpha = onnx.AttributeProto(name="alpha", type=onnx.AttributeProto.FLOAT)
-    alpha.ref_attr_name = "slope"
-    first = onnx.helper.make_node("LeakyRelu", ["X"], ["A"])
-    first.attribute.append(alpha)
-    second = onnx.helper.make_node(str(rng.choice(["Add", "Mul", "Sub"])), ["A", "X"], ["Y"])
-    imports = [onnx.helper.make_opsetid("", scope.opset)]
-    function = onnx.helper.make_function(
-        "local", name, ["X"], ["Y"], [first, second], imports, ["slope"]
-    )
-    scope.main.functions.append(function)
-    made = scope.name()
-    slope = float(rng.choice([0.0, 0.5, 1.0]))
-    node = onnx.helper.make_node(
-        name, [value.name], [made], f"n{made}", domain="local", slope=slope
-    )
-    scope.add(node, [Known(made, value.dtype, value.shape)])
-
-
-def call_of_steps(scope: Scope, rng: np.random.Generator) -> None:
-    """A call of a local function of any steps, its constants as nodes."""
-    value = scope.pick(lambda v: v.shape is not None and v.data is None)
-    name = f"{scope.prefix}G{scope.step}"
-    seed = scope.seed + 104729
-    body = Scope(seed, scope.opset, None, scope.step, f"{name}_", scope.precision)
-    argument = Known(body.name(), value.dtype, value.shape)
-    body.values.append(argument)
-    result = _like(body, rng, argument)
-    if body.inputs:
-        raise UnfitError  # a function has no inputs but its own
-    constants = [
-        onnx.helper.make_node("Constant", [], [tensor.name], value=tensor)
-        for tensor in body.initializers
-    ]
-    imports = [onnx.helper.make_opsetid("", scope.opset)]
-    nodes = [*constants, *body.nodes]
-    function = onnx.helper.make_function(
-        "local", name, [argument.name], [result.name], nodes, imports
-    )
-    scope.main.functions.append(function)
-    made = scope.name()
-    node = onnx.helper.make_node(name, [value.name], [made], f"n{made}", domain="local")
-    scope.add(node, [Known(made, result.dtype, result.shape)])
-
-
-def uncalled(scope: Scope, rng: np.random.Generator) -> None:
-    """A function that nobody calls."""
-    name = f"{scope.prefix}U{scope.step}"
-    node = onnx.helper.make_node(str(rng.choice(["Abs", "Neg", "Exp"])), ["X"], ["Y"])
-    imports = [onnx.helper.make_opsetid("", scope.opset)]
-    function = onnx.helper.make_function("local", name, ["X"], ["Y"], [node], imports)
-    scope.main.functions.append(function)
-
-
 def equal_branches(scope: Scope, rng: np.random.Generator) -> None:
     """An If that makes no difference, or almost none."""
     value = scope.pick(lambda v: v.dtype in FLOATS and v.shape is not None and v.data is None)
@@ -198,9 +137,9 @@ def equal_branches(scope: Scope, rng: np.random.Generator) -> None:
     slopes = [0.2, 0.2 if rng.random() < 0.7 else 0.3]
     branches = []
     for word, slope in zip(("then", "else"), slopes, strict=True):
-        body = _body(scope, word)
+        body = make_body(scope, word)
         (made,) = body.emit("LeakyRelu", [value], alpha=slope)
-        branches.append(_graph(body, word, [], body.emit("Abs", [made])))
+        branches.append(make_graph(body, word, [], body.emit("Abs", [made])))
     _add_if(scope, condition, branches, value)
 
 
@@ -277,58 +216,6 @@ def litter(scope: Scope, rng: np.random.Generator) -> None:
 
 def _initial(scope: Scope) -> set[str]:
     return {tensor.name for tensor in scope.initializers}
-
-
-def _body(scope: Scope, word: str) -> Scope:
-    prefix = f"{scope.prefix}{word[0]}{scope.step}_"
-    seed = scope.seed + len(prefix) * 7919 + ord(word[0])
-    return Scope(seed, scope.opset, scope, scope.step, prefix, scope.precision)
-
-
-def _like(body: Scope, rng: np.random.Generator, value: Known) -> Known:
-    """Compute something of the type of a value, by a few steps inside a body."""
-    first = 1000 * (body.step + 1)
-    for turn in range(int(rng.integers(1, 4))):
-        inner = body.begin(first + turn)
-        among = _BODY if body.precision == FULL else (*_BODY, *planted.low_steps(body) * 8)
-        step = among[int(inner.integers(len(among)))]
-        marks = [(part, len(part)) for part in _parts(body)]
-        try:
-            step(body, inner)
-        except UnfitError:
-            for part, length in marks:
-                del part[length:]
-    body.begin(first + 999)
-    local = {v.name for v in (*body.values, *body.sealed)}
-    body.values += body.sealed
-    try:
-        found = body.pick(
-            lambda v: v.name in local and v.dtype == value.dtype and v.shape == value.shape
-        )
-    except UnfitError:
-        found = value
-    (result,) = body.emit("Identity", [found])
-    return result
-
-
-def _parts(body: Scope) -> list[list[Any]]:
-    """Return what a step that fits nowhere may have added to."""
-    own: list[list[Any]] = [body.nodes, body.values, body.initializers, body.sealed]
-    main = body.main
-    if main is not body:
-        own += [main.inputs, main.values, main.initializers]
-    return own
-
-
-def _graph(
-    body: Scope, name: str, inputs: Sequence[Known], outputs: Sequence[Known]
-) -> onnx.GraphProto:
-    def infos(values: Sequence[Known]) -> list[onnx.ValueInfoProto]:
-        return [onnx.helper.make_value_info(v.name, body.type_of(v)) for v in values]
-
-    return onnx.helper.make_graph(
-        body.nodes, name, infos(inputs), infos(outputs), initializer=body.initializers
-    )
 
 
 STEPS: tuple[Step, ...] = (

@@ -6,6 +6,7 @@ from onnx_passes.config.load import config_from_data
 from onnx_passes.passes.convert._loading import refusal
 from onnx_passes.passes.convert.raise_opset import RaiseOpset
 from onnx_passes.pipeline.run import run_pipeline
+from onnx_passes.testing import assert_leaves_alone
 
 
 def model(opset, body="y = Relu(x)"):
@@ -129,3 +130,13 @@ def test_weights_that_are_left_out_do_not_matter():
     assert RaiseOpset()(old).modified
     assert refusal(old) is None
     assert old.graph.initializers["w"].const_value.nbytes == 4096
+
+
+def test_a_quantised_pool_that_optimisations_of_the_newer_opset_break_keeps_its_opset():
+    # ONNX Runtime makes int8 uint8 in its own form, and forgets the type of opset 21.
+    before = """<ir_version: 10, opset_import: ["" : 20]> g (float[N,2,5,5] x) =>
+        (float[N,2,4,4] y) <float s = {0.02}, int8 z = {0}> {
+            q = QuantizeLinear(x, s, z) d = DequantizeLinear(q, s, z)
+            y = MaxPool<kernel_shape = [2, 2]>(d)
+        }"""
+    assert_leaves_alone(RaiseOpset(), before)

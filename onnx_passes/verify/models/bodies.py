@@ -1,0 +1,71 @@
+"""Bodies of branches, loops and functions, filled by a few steps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+
+from onnx_passes.verify.models import elementwise, planted, reducing, shaping
+from onnx_passes.verify.models.precision import FULL
+from onnx_passes.verify.models.scope import Scope, UnfitError
+from onnx_passes.verify.models.values import Known
+
+_BODY = (*elementwise.STEPS, *shaping.STEPS, *reducing.STEPS, *planted.STEPS)
+
+
+def make_body(scope: Scope, word: str) -> Scope:
+    """Return the scope of a body, which sees the values around it."""
+    prefix = f"{scope.prefix}{word[0]}{scope.step}_"
+    seed = scope.seed + len(prefix) * 7919 + ord(word[0])
+    return Scope(seed, scope.opset, scope, scope.step, prefix, scope.precision)
+
+
+def compute_like(body: Scope, rng: np.random.Generator, value: Known) -> Known:
+    """Compute something of the type of a value, by a few steps inside a body."""
+    first = 1000 * (body.step + 1)
+    for turn in range(int(rng.integers(1, 4))):
+        inner = body.begin(first + turn)
+        among = _BODY if body.precision == FULL else (*_BODY, *planted.low_steps(body) * 8)
+        step = among[int(inner.integers(len(among)))]
+        marks = [(part, len(part)) for part in _parts(body)]
+        try:
+            step(body, inner)
+        except UnfitError:
+            for part, length in marks:
+                del part[length:]
+    body.begin(first + 999)
+    local = {v.name for v in (*body.values, *body.sealed)}
+    body.values += body.sealed
+    try:
+        found = body.pick(
+            lambda v: v.name in local and v.dtype == value.dtype and v.shape == value.shape
+        )
+    except UnfitError:
+        found = value
+    (result,) = body.emit("Identity", [found])
+    return result
+
+
+def _parts(body: Scope) -> list[list[Any]]:
+    """Return what a step that fits nowhere may have added to."""
+    own: list[list[Any]] = [body.nodes, body.values, body.initializers, body.sealed]
+    main = body.main
+    if main is not body:
+        own += [main.inputs, main.values, main.initializers]
+    return own
+
+
+def make_graph(
+    body: Scope, name: str, inputs: Sequence[Known], outputs: Sequence[Known]
+) -> onnx.GraphProto:
+    """Return a body as a graph."""
+
+    def infos(values: Sequence[Known]) -> list[onnx.ValueInfoProto]:
+        return [onnx.helper.make_value_info(v.name, body.type_of(v)) for v in values]
+
+    return onnx.helper.make_graph(
+        body.nodes, name, infos(inputs), infos(outputs), initializer=body.initializers
+    )
