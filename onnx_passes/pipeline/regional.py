@@ -452,11 +452,12 @@ class RegionCheck:
                     ),
                 )
             )
-        for inner in (one for found in self._bodies.values() for one in found):
+        bodies = [one for found in self._bodies.values() for one in found]
+        for inner in bodies:
             for index, (check, own) in enumerate(zip(checks, inner.checks, strict=True)):
                 if own.verdict is Verdict.FAILED and check.verdict is Verdict.PASSED:
                     checks[index] = replace(own, outputs=(*check.outputs, *own.outputs))
-        differs = next((own.differs for own in self._bodies if own.differs), None)
+        differs = next((own.differs for own in bodies if own.differs), None)
         if failing and only_outputs:
             differs = checks[0].reason
         evidence = self._evidence(produced, compared, failing)
