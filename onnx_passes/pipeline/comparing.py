@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from onnx_passes.config.sections import OutputTolerance, Verify
 from onnx_passes.contracts import Contract, Equality, Metric, Tolerance
@@ -16,6 +17,7 @@ from onnx_passes.pipeline.truth import Truth
 from onnx_passes.runtime.base import Outputs
 from onnx_passes.runtime.inputs import name_of
 from onnx_passes.verify.judge import Promise, judge, on_engine
+from onnx_passes.verify.low_precision import low_tolerances
 from onnx_passes.verify.result import Check, Verdict
 from onnx_passes.verify.snapshot import Snapshot
 
@@ -38,9 +40,14 @@ class Comparing:
 
     def __post_init__(self) -> None:
         """Put the limits together."""
-        self.thresholds = Thresholds(self.settings, self.baseline.notes)
+        self.thresholds = Thresholds(self.settings, self.baseline.notes, lambda: self.low)
         self.noise = Noise(self.baseline)
         self.truth = Truth(self.settings, self.baseline, self.original)
+
+    @cached_property
+    def low(self) -> dict[str, Tolerance]:
+        """The outputs computed by way of types below float32, each with its tolerance."""
+        return low_tolerances(self.original.model)
 
     def inside(self, contract: Contract, override: OutputTolerance | None) -> Promise:
         """Return what values inside a model are held to by a contract."""
