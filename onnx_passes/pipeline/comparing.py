@@ -40,7 +40,7 @@ class Comparing:
 
     def __post_init__(self) -> None:
         """Put the limits together."""
-        self.thresholds = Thresholds(self.settings, self.baseline.notes)
+        self.thresholds = Thresholds(self.settings, self.baseline.notes, lambda: self.low)
         self.noise = Noise(self.baseline)
         self.truth = Truth(self.settings, self.baseline, self.original)
 
