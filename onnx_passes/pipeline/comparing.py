@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from onnx_passes.config.sections import OutputTolerance, Verify
 from onnx_passes.contracts import Contract, Equality, Metric, Tolerance
@@ -16,6 +17,7 @@ from onnx_passes.pipeline.truth import Truth
 from onnx_passes.runtime.base import Outputs
 from onnx_passes.runtime.inputs import name_of
 from onnx_passes.verify.judge import Promise, judge, on_engine
+from onnx_passes.verify.low_precision import low_tolerances
 from onnx_passes.verify.result import Check, Verdict
 from onnx_passes.verify.snapshot import Snapshot
 
@@ -38,9 +40,14 @@ class Comparing:
 
     def __post_init__(self) -> None:
         """Put the limits together."""
-        self.thresholds = Thresholds(self.settings, self.baseline.notes)
+        self.thresholds = Thresholds(self.settings, self.baseline.notes, lambda: self.low)
         self.noise = Noise(self.baseline)
         self.truth = Truth(self.settings, self.baseline, self.original)
+
+    @cached_property
+    def low(self) -> dict[str, Tolerance]:
+        """Default limits of the outputs that come by way of values below float32."""
+        return low_tolerances(self.original.model)
 
     def inside(self, contract: Contract, override: OutputTolerance | None) -> Promise:
         """Return what values inside a model are held to by a contract."""
@@ -141,9 +148,17 @@ class Comparing:
         overrides: dict[str, Tolerance] | None = None,
     ) -> Check:
         """Compare the outputs of all samples; those that are no evidence are left out."""
+        given = overrides or {}
+        asked = self.settings.tolerance.outputs
+        low = {
+            name: _looser(limit, given.get(name))
+            for name, limit in (self.low if contract == Tolerance() else {}).items()
+            if name not in asked
+        }
         promise = Promise(
             contract,
-            overrides=overrides or {},
+            overrides={**given, **low},
+            low=frozenset(low),
             negative_zero=self.settings.negative_zero,
             kind=kind,
         )
@@ -174,3 +189,11 @@ class Comparing:
     ) -> Comparing:
         """Return the same for another interface; notes go to the same list."""
         return replace(self, baseline=baseline, original=original, labels=labels)
+
+
+def _looser(one: Tolerance, other: Tolerance | None) -> Tolerance:
+    if other is None:
+        return one
+    pairs = ((one.rtol, other.rtol), (one.atol, other.atol))
+    rtol, atol = (max(a or 0.0, b or 0.0) for a, b in pairs)
+    return Tolerance(rtol, atol)

@@ -28,7 +28,7 @@ from onnx_passes.pipeline.reproduce import leave_reproducer
 from onnx_passes.pipeline.reproducer import Failure
 from onnx_passes.pipeline.state import Checked
 from onnx_passes.report.model import Blame, RunReport
-from onnx_passes.verify.result import LEVEL, Check, OutputCheck, Verdict
+from onnx_passes.verify.result import ENGINE, LEVEL, Check, OutputCheck, Verdict
 from onnx_passes.verify.score import (
     GAP,
     first_above,
@@ -121,8 +121,9 @@ def trace_drift(drifted: Drifted, error: str) -> Traced:
     if judgement is None or not (level or judgement.samples):
         return traced
     pairs: list[Case] = []
+    of_engine = judgement.check.kind == ENGINE
     try:
-        if not level:
+        if not (level or of_engine):
             pairs += _Tracer(drifted, judgement, traced).run()
     except Exception as failure:
         # It explains a failure that is already certain, and must not replace it.

@@ -25,7 +25,8 @@ from onnx_passes.pipeline.state import Checked
 from onnx_passes.pipeline.summary import rewrite_summary
 from onnx_passes.report.model import PassReport, RunReport
 from onnx_passes.verify.local import LocalScore
-from onnx_passes.verify.result import Check
+from onnx_passes.verify.result import ENGINE, Check
+from onnx_passes.verify.shrink import Case
 from onnx_passes.verify.snapshot import Change, Snapshot
 
 SEARCH_SECONDS = 300.0
@@ -84,6 +85,9 @@ class FailedCheck:
 
     def explain(self, change: Change) -> Search:
         """Name the wrong rewrites where there are any, and leave a reproducer."""
+        if self.judgement.check.kind == ENGINE:
+            self._leave_whole()
+            return Search()
         overall = self.judgement.check.kind in ("drift", "metric")
         failed = self._attempts.known(self.after, self.applied, change, self.checked)
         search = find_culprits(self._attempts, failed, self._scores, bisect=not overall)
@@ -112,6 +116,23 @@ class FailedCheck:
             report.reproducer, notes = leave_reproducer(failure, self.config, self.run)
             report.notes += notes
         return search
+
+    def _leave_whole(self) -> None:
+        """Leave the models: what an engine does to them is the fault of no rewrite."""
+        if not self.config.reproducers:
+            return
+        report = self.report
+        failure = Failure(
+            self.judgement,
+            f"{report.index:04d}-{self.step.cls.name}",
+            self.step.text,
+            report.error or "",
+            report.contract,
+            [Case(self.before.model, self.after, {}, "around the pass")],
+            [self.step.text],
+        )
+        report.reproducer, notes = leave_reproducer(failure, self.config, self.run)
+        report.notes += notes
 
     def _trace(self) -> None:
         """Look for the fault in all passes so far: they were held against the original."""

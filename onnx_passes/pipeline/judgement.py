@@ -24,7 +24,7 @@ from onnx_passes.runtime.base import Engine, Feeds
 from onnx_passes.runtime.seeding import with_seeds
 from onnx_passes.verify.diverge import first_divergence
 from onnx_passes.verify.local import LocalScore, local_scores
-from onnx_passes.verify.result import LEVEL, Check, Verdict
+from onnx_passes.verify.result import ENGINE, LEVEL, Check, Verdict
 from onnx_passes.verify.score import score
 from onnx_passes.verify.witness import Witnesses
 
@@ -67,7 +67,7 @@ class Judgement:
     ) -> Judgement | None:
         """Return the first check that failed, one of an engine if there is any."""
         failed = [check for check in checks if check.verdict is Verdict.FAILED]
-        failed.sort(key=lambda check: check.engine is None)
+        failed.sort(key=lambda check: (check.engine is None, check.kind == ENGINE))
         return cls(gate, failed[0], contracts, override) if failed else None
 
     @property

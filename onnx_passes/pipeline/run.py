@@ -48,7 +48,7 @@ from onnx_passes.runtime.inputs import (
 )
 from onnx_passes.runtime.tensorrt.engine import compiler_of
 from onnx_passes.verify.reference import Reference, load_reference
-from onnx_passes.verify.result import Check, Verdict
+from onnx_passes.verify.result import ENGINE, Check, Verdict
 from onnx_passes.verify.snapshot import Snapshot
 from onnx_passes.verify.structure import check_structure
 from onnx_passes.verify.validity import check_validity
@@ -177,9 +177,9 @@ def _run(
         report.final += gate.levels.at_end(manager.model, changed=changed)
         failures = [c for c in report.final if c.verdict is Verdict.FAILED]
         if failures:
-            error = VerificationError(
-                f"the result is too far from the original: {_say(failures)}"
-            )
+            engines = all(c.kind == ENGINE for c in failures)
+            told = "" if engines else "the result is too far from the original: "
+            error = VerificationError(f"{told}{_say(failures)}")
             traced = manager.trace(report.final, "result", error.message)
             report.blame, report.reproducer = traced.blame, traced.folder
             report.notes += traced.notes
@@ -390,7 +390,9 @@ def _not_verified(report: RunReport, config: PipelineConfig) -> list[str]:
 
 
 def _say(checks: Sequence[Check]) -> str:
-    return "; ".join(f"{c.reason} on {c.engine}" for c in checks)
+    return "; ".join(
+        str(c.reason) if c.kind == ENGINE else f"{c.reason} on {c.engine}" for c in checks
+    )
 
 
 def _exit_code(run: Run, *, strict: bool) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from onnx_passes.config.sections import OutputTolerance, Verify
@@ -10,7 +10,7 @@ from onnx_passes.contracts import Contract, Equality, Tolerance
 from onnx_passes.errors import ConfigError
 from onnx_passes.report.text import number
 from onnx_passes.verify.noise import HEADROOM, Runs
-from onnx_passes.verify.result import OutputCheck
+from onnx_passes.verify.result import ENGINE, OutputCheck
 
 _KINDS = ("tolerance", "drift")
 
@@ -24,10 +24,12 @@ class Thresholds:
     Attributes:
         settings: The section ``verify``.
         notes: What was raised and why, a sentence each.
+        low: Returns the outputs computed by way of types below float32, each with its default.
     """
 
     settings: Verify
     notes: list[str] = field(default_factory=list)
+    low: Callable[[], Mapping[str, Tolerance]] = dict
 
     def step(self, contract: Tolerance, override: OutputTolerance | None = None) -> Limits:
         """Resolve a tolerance: this use of the pass, then its class, then the pipeline."""
@@ -52,8 +54,10 @@ class Thresholds:
         """Return what inner values are held to where a check of some kind failed."""
         if kind == "equality":
             return Equality(), {}
-        if kind == "drift":
+        if kind == "drift" or (kind == ENGINE and not contracts):
             return self.drift()
+        if kind == ENGINE and any(isinstance(c, Equality) for c in contracts):
+            return Equality(), {}
         declared = next((c for c in contracts if isinstance(c, Tolerance)), Tolerance())
         return self.step(declared, override)
 
@@ -68,6 +72,8 @@ class Thresholds:
     ) -> Limits:
         """Raise a default to :data:`HEADROOM` times the noise, and note where that was done.
 
+        The default of an output is that of the coarsest type that it is computed by way of.
+
         Args:
             limits: Limits, of which those that the user gave stay.
             noise: Runs of the original.
@@ -77,7 +83,7 @@ class Thresholds:
         limit, overrides = limits
         if limit.rtol is not None or limit.atol is not None:
             return limits
-        raised = dict(overrides)
+        raised = {**self.low(), **overrides}
         for runs in noise:
             for found in runs.against(limit, raised, ignored):
                 base = found.output.partition("[")[0]

@@ -60,6 +60,11 @@ class Truth:
                 self.baseline.notes += found.notes()
         return self.reason is None
 
+    @property
+    def outputs(self) -> Sequence[Outputs]:
+        """The result in double precision, by sample; only where it is usable."""
+        return self._outputs
+
     def missing(self, bench: Bench) -> list[Check]:
         """Say that error growth was asked for and not measured, where that is so."""
         if not self.wanted or self.reason is None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from onnx_passes.report import summary
 from onnx_passes.report.model import Blame, PassReport, RewriteSummary, RunReport
 from onnx_passes.report.text import number, plural
-from onnx_passes.verify.result import Check, OutputCheck
+from onnx_passes.verify.result import ENGINE, Check, OutputCheck
 
 if TYPE_CHECKING:
     from onnx_passes.report.console_text import Glyphs
@@ -25,9 +25,14 @@ _SHOWN_NAME = 60  # as passes.patterns.describe shortens names
 def failure_rows(done: PassReport, glyphs: Glyphs) -> list[Row]:
     """Return what is known of a failure of a pass or a checkpoint."""
     rows = blame_rows(blames(done), glyphs)
-    if done.rewrites and not any(blame.number is not None for blame in blames(done)):
-        rows.append(("rewrite", f"one of {len(done.rewrites)}; not known which"))
     found = summary.failing(done.checks)
+    of_engine = found is not None and found[0].kind == ENGINE
+    if (
+        not of_engine
+        and done.rewrites
+        and not any(blame.number is not None for blame in blames(done))
+    ):
+        rows.append(("rewrite", f"one of {len(done.rewrites)}; not known which"))
     if found is not None:
         rows += check_rows(*found, glyphs, shown=_shown(blames(done)))
     rows += [("note", glyphs.name(note)) for note in done.notes]
@@ -176,7 +181,7 @@ def check_rows(
     where = f" on {glyphs.name(check.engine)} ({check.scope})" if check.engine else ""
     sample = f", sample {check.sample}" if check.sample is not None else ""
     yield "check", f"{check.kind}{where}{sample}"
-    if check.reason and output is None:
+    if check.reason and (output is None or check.kind == ENGINE):
         yield "reason", glyphs.name(check.reason)
     for metric in check.metrics:
         if not metric.passed:

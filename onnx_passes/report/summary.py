@@ -11,7 +11,7 @@ from typing import Literal, TypeAlias
 from onnx_passes.report.model import EngineReport, PassReport, RewriteSummary, RunReport
 from onnx_passes.report.text import bound, number, plural
 from onnx_passes.verify.evidence import Kind, count_kinds
-from onnx_passes.verify.result import EXECUTED, Check, OutputCheck, Verdict
+from onnx_passes.verify.result import ENGINE, EXECUTED, Check, OutputCheck, Verdict
 
 Tone: TypeAlias = Literal["good", "bad", "warn", "plain"]
 
@@ -88,7 +88,9 @@ def outcome(report: RunReport) -> Words:
     waived = [p for p in failed if p.action == "waived"]
     broken = [c for c in report.final if c.verdict is Verdict.FAILED]
     if report.error or broken or len(failed) > len(undone) + len(waived):
-        return Words("FAILED", "bad", _first_line(report.error) or _blame(failed, broken))
+        checks = [*broken, *(c for p in failed if p not in undone + waived for c in p.checks)]
+        head = f"FAILED{_only_on(checks)}"
+        return Words(head, "bad", _first_line(report.error) or _blame(failed, broken))
     asides = [f"{_named(undone)} failed and rolled back"] if undone else []
     asides += [f"{_named(waived)} failed and is accepted by a waiver"] if waived else []
     aside = "; ".join(asides)
@@ -115,6 +117,14 @@ def outcome(report: RunReport) -> Words:
     return Words("VERIFIED", "good", aside)
 
 
+def _only_on(checks: Iterable[Check]) -> str:
+    """Name the engines that failed where what failed is theirs alone; else nothing."""
+    failed = [check for check in checks if check.verdict is Verdict.FAILED]
+    if not failed or any(check.kind != ENGINE for check in failed):
+        return ""
+    return f" on {', '.join(dict.fromkeys(str(check.engine) for check in failed))}"
+
+
 def evidence_text(report: RunReport) -> str:
     """Count the applications of all kept passes by what vouches for them, as text."""
     kept = (p for p in report.passes if p.changed and p.action != "rolled back")
@@ -134,7 +144,8 @@ def verdict_words(done: PassReport) -> Words:
 
 def _verdict_words(done: PassReport) -> Words:
     if done.verdict is Verdict.FAILED:
-        head = "FAILED" if done.action == "kept" else f"FAILED, {done.action}"
+        head = f"FAILED{_only_on(done.checks)}"
+        head = head if done.action == "kept" else f"{head}, {done.action}"
         tone: Tone = "warn" if done.action == "waived" else "bad"
         return Words(head, tone, _first_reason(done.checks, Verdict.FAILED))
     if done.verdict is Verdict.NOT_VERIFIED:
@@ -151,7 +162,8 @@ def _verdict_words(done: PassReport) -> Words:
 def check_words(check: Check) -> Words:
     """Return the verdict of one check."""
     if check.verdict is Verdict.FAILED:
-        return Words("FAILED", "bad", check.reason or _output_reason(check))
+        head = f"FAILED{_only_on([check])}"
+        return Words(head, "bad", check.reason or _output_reason(check))
     if check.verdict is Verdict.NOT_VERIFIED:
         return Words("not verified", "warn", check.reason or "")
     if check.verdict is Verdict.UNCHANGED:
@@ -299,6 +311,8 @@ def _named(passes: list[PassReport]) -> str:
 def _blame(failed: list[PassReport], broken: list[Check]) -> str:
     if broken:
         reason = _first_reason(broken, Verdict.FAILED)
+        if reason and _only_on(broken):
+            return reason
         return f"the result differs from the original{f': {reason}' if reason else ''}"
     verb = {"warned": "failed and was kept"}.get(failed[0].action, "failed")
     return f"{_named(failed)} {verb}" if len(failed) == 1 else f"{_named(failed)} failed"

@@ -31,6 +31,11 @@ _TOO_NEW = re.compile(
     r"(?P<max_opset>\d+)",
     re.DOTALL,
 )
+_TAKEN = "Attempt to replace the existing tensor"
+_TAKEN_HELP = (
+    "the model has a tensor of a name that a fusion of ONNX Runtime gives to one of its own, "
+    "as models have that ONNX Runtime saved: the pass rename-engine-names renames it"
+)
 _HELP = "another engine may have it: the reference engine knows every operator and type"
 
 
@@ -54,7 +59,7 @@ def translate(error: Exception) -> EngineError:
     where = f"  --> node {name}" if name else None
     if type(error).__name__ == "NotImplemented" or _UNSUPPORTED.search(text):
         return UnsupportedModelError(message, where=where, help=_HELP)
-    return EngineError(message, where=where)
+    return EngineError(message, where=where, help=_TAKEN_HELP if _TAKEN in text else None)
 
 
 def _too_new(found: re.Match[str]) -> UnsupportedModelError:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -30,7 +30,7 @@ def compare(
     contract: Equality | Tolerance,
     *,
     overrides: Mapping[str, Tolerance] | None = None,
-    scale_by_max: bool = False,
+    scale_by_max: bool | Collection[str] = False,
     negative_zero: bool = False,
 ) -> tuple[OutputCheck, ...]:
     """Compare the outputs of a candidate with those of the reference.
@@ -48,7 +48,8 @@ def compare(
             contract's under a tolerance; an equality is not loosened by them. One that names
             an integer output allows that output's integers to differ.
         scale_by_max: Measure against ``max |expected|`` of the tensor instead of the element,
-            for tensors inside a model, whose small elements carry the large ones' error.
+            for tensors inside a model, whose small elements carry the large ones' error; or
+            the names of the outputs that are measured so.
         negative_zero: Tell -0 from 0 where floats must be equal.
 
     Returns:
@@ -82,11 +83,12 @@ class _Walk:
         output: str,
         contract: Equality | Tolerance,
         overrides: Mapping[str, Tolerance],
-        scale_by_max: bool,
+        scale_by_max: bool | Collection[str],
         negative_zero: bool,
     ) -> None:
         self.output, self.contract, self.overrides = output, contract, overrides
-        self.scale_by_max, self.negative_zero = scale_by_max, negative_zero
+        scaled = scale_by_max if isinstance(scale_by_max, bool) else output in scale_by_max
+        self.scale_by_max, self.negative_zero = scaled, negative_zero
 
     def values(self, path: str, expected: object, actual: object) -> Iterator[OutputCheck]:
         expected, actual = _boxed(expected), _boxed(actual)

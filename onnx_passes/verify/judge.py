@@ -25,6 +25,8 @@ class Promise:
         overrides: Limits of single values, by name.
         inside: Whether the values lie inside a model, where the small elements of a tensor
             carry the error of its large ones.
+        low: Names of outputs of which the same holds, because they come by way of values below
+            float32.
         negative_zero: Whether -0 and 0 differ where floats must be equal.
         kind: What reports call it; by default the name of the contract.
     """
@@ -33,6 +35,7 @@ class Promise:
     limit: Tolerance | None = None
     overrides: Mapping[str, Tolerance] = field(default_factory=dict)
     inside: bool = False
+    low: frozenset[str] = frozenset()
     negative_zero: bool = False
     kind: str = ""
 
@@ -75,7 +78,7 @@ def judge(
             new,
             limit,
             overrides=promise.overrides,
-            scale_by_max=promise.inside,
+            scale_by_max=promise.inside or promise.low,
             negative_zero=promise.negative_zero,
         )
         for result in results:

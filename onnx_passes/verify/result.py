@@ -135,7 +135,8 @@ class Check:
     """One question put to one engine, or to the structure, and its answer.
 
     Attributes:
-        kind: "structure", "interface", "equality", "tolerance", "metric", "drift" or "level".
+        kind: "structure", "interface", "equality", "tolerance", "metric", "drift", "level",
+            "error-growth", or "engine": an engine treats two models otherwise that agree.
         verdict: The outcome.
         engine: Name of the engine; None where none is involved.
         scope: "model" for whole-model runs, "region" for changed regions only.

@@ -1,0 +1,210 @@
+"""What an engine does to a model, told apart from what the model computes.
+
+An engine that rewrites graphs may treat a result otherwise than the original: it refuses to
+load it, compiles it wrongly, or only rounds at other places. Where engines that run each node
+as it is written find the two to agree, no rewrite is to blame.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import onnx_ir as ir
+
+from onnx_passes.config.sections import OutputTolerance
+from onnx_passes.contracts import Contract, Metric
+from onnx_passes.errors import EngineError, OnnxPassesError
+from onnx_passes.pipeline.baseline import Bench
+from onnx_passes.pipeline.budget import Budget
+from onnx_passes.pipeline.comparing import Comparing
+from onnx_passes.report.text import bound
+from onnx_passes.runtime.ort import OnnxRuntimeEngine
+from onnx_passes.verify.growth import error_growth
+from onnx_passes.verify.result import ENGINE, Check, OutputCheck, Verdict
+
+if TYPE_CHECKING:
+    from onnx_passes.pipeline.state import State
+
+
+@dataclass
+class Arbiter:
+    """Looks into failures on engines that rewrite graphs.
+
+    Attributes:
+        state: What is known of the original, and of the model accepted last.
+        before: The model that the other one is held against.
+        model: The model that some engine does not agree about.
+        asked: The engines that were asked.
+    """
+
+    state: State
+    before: ir.Model
+    model: ir.Model
+    asked: Sequence[Bench]
+
+    @property
+    def comparing(self) -> Comparing:
+        """Puts numbers side by side."""
+        return self.state.comparing
+
+    def after_pass(
+        self,
+        checks: list[Check],
+        contracts: Sequence[Contract],
+        override: OutputTolerance | None,
+    ) -> list[Check]:
+        """Tell the failures of a pass from those of an engine.
+
+        Args:
+            checks: The checks of the pass.
+            contracts: What it promises.
+            override: Tolerances of this use of it.
+        """
+        plain = self._plain(checks, contracts, override)
+        return checks if plain is None else self._judged(checks, plain)
+
+    def at_end(self, checks: list[Check]) -> list[Check]:
+        """Tell a result that is wrong from one that an engine treats otherwise."""
+        plain = self._plain(checks, None, None)
+        return checks if plain is None else self._judged(checks, plain)
+
+    def _judged(self, checks: list[Check], plain: Bench) -> list[Check]:
+        return [
+            self._weighed(c, plain) if self._is_suspect(c) and not c.metrics else c
+            for c in checks
+        ]
+
+    def _is_suspect(self, check: Check) -> bool:
+        """Whether a check failed on an engine that rewrites graphs."""
+        if check.verdict is not Verdict.FAILED or check.engine is None:
+            return False
+        return any(b.engine.name == check.engine and not b.node_by_node for b in self.asked)
+
+    def _plain(
+        self,
+        checks: Sequence[Check],
+        contracts: Sequence[Contract] | None,
+        override: OutputTolerance | None,
+    ) -> Bench | None:
+        """Return an engine that runs node by node and finds nothing wrong; None for none."""
+        suspects = [check for check in checks if self._is_suspect(check)]
+        if not suspects:
+            return None
+        plain = {b.engine.name: b for b in self.asked if b.node_by_node}
+        said = [c for c in checks if c.engine in plain and c.kind != "metric"]
+        if said:
+            agreed = all(c.verdict is Verdict.PASSED for c in said)
+            return plain[str(said[0].engine)] if agreed else None
+        first = next(b for b in self.asked if b.engine.name == suspects[0].engine)
+        twin = _twin(first)
+        if twin is None or (contracts is not None and not _compares(contracts)):
+            return None
+        try:
+            return twin if self._agrees(twin, contracts, override) else None
+        except EngineError:
+            return None
+
+    def _agrees(
+        self,
+        twin: Bench,
+        contracts: Sequence[Contract] | None,
+        override: OutputTolerance | None,
+    ) -> bool:
+        """Ask an engine that the pipeline does not have, for this one answer."""
+        samples = self.state.baseline.samples
+        twin.take(twin.run(self.state.original.model, samples))
+        produced = twin.run(self.model, samples)
+        if contracts is None:
+            found = self.comparing.end(twin, None, produced)
+        else:
+            accepted = twin.run(self.before, samples)
+            found = [
+                check
+                for contract in contracts
+                for check in self.comparing.contract(
+                    twin, accepted, produced, contract, override, Budget()
+                )
+            ]
+        return all(check.verdict is Verdict.PASSED for check in found)
+
+    def _weighed(self, check: Check, plain: Bench) -> Check:
+        """Say that an engine failed, or that it only rounds at other places."""
+        noise = self._context_noise(check, plain) if check.outputs else None
+        if noise is not None:
+            return noise
+        reason = (
+            f"{check.engine} treats the result otherwise than the original, and "
+            f"{plain.engine.name} finds them to agree: {check.reason or 'they differ'}"
+        )
+        return replace(check, kind=ENGINE, reason=reason)
+
+    def _context_noise(self, check: Check, plain: Bench) -> Check | None:
+        """Return what a check is if roundings below float32 are all that differs.
+
+        The original and the result, each on the engine, must be about as near to the original
+        in double precision as they are where each node rounds.
+        """
+        baseline, truth = self.state.baseline, self.comparing.truth
+        bench = next(b for b in self.asked if b.engine.name == check.engine)
+        if check.scope == "region":
+            return None
+        wrong = {o.output for o in check.outputs if not o.passed}
+        if not {name.partition("[")[0] for name in wrong} <= self.comparing.low.keys():
+            return None
+        try:
+            if not truth.usable:
+                return None
+            exact = truth.outputs
+            sides = [
+                (plain.original, bench.original),
+                (
+                    plain.run(self.model, baseline.samples),
+                    bench.run(self.model, baseline.samples),
+                ),
+            ]
+        except OnnxPassesError:
+            return None
+        limit = self.comparing.settings.growth
+        for rounded, fused in sides:
+            for old, new, right in zip(rounded, fused, exact, strict=True):
+                expected, actual, reference = (
+                    {name: values[name] for name in self.comparing.low if name in values}
+                    for values in (old, new, right)
+                )
+                found = error_growth(expected, actual, reference, limit)
+                if not all(one.passed for one in found if one.output in wrong):
+                    return None
+        size = max((o.max_abs or 0.0 for o in check.outputs if o.output in wrong), default=0.0)
+        names = ", ".join(sorted(wrong)[:3])
+        reason = (
+            f"context noise of up to {bound(size)} in {names}: {check.engine} rounds below "
+            f"float32 at other places in the result, {plain.engine.name} finds them to agree, "
+            "and both are as near to float64 as where each node rounds"
+        )
+        outputs = tuple(_settled(o) if o.output in wrong else o for o in check.outputs)
+        return replace(
+            check,
+            verdict=Verdict.PASSED,
+            reason=reason,
+            sample=None,
+            outputs=outputs,
+            budget=(),
+        )
+
+
+def _compares(contracts: Sequence[Contract]) -> bool:
+    return bool(contracts) and not any(isinstance(c, Metric) for c in contracts)
+
+
+def _twin(bench: Bench) -> Bench | None:
+    """Return the same engine without optimizations, where it runs node by node then."""
+    if not isinstance(bench.engine, OnnxRuntimeEngine):
+        return None
+    twin = Bench(replace(bench.engine, optimization="none", prepacking=False), "never")
+    return twin if twin.node_by_node else None
+
+
+def _settled(output: OutputCheck) -> OutputCheck:
+    return replace(output, passed=True, reason="context noise", mismatched=0)

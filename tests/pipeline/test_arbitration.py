@@ -1,0 +1,225 @@
+"""What an engine does to a result is told apart from what the result computes."""
+
+import json
+from contextlib import contextmanager
+
+import numpy as np
+import onnx_ir as ir
+import pytest
+
+from onnx_passes import passes
+from onnx_passes.config.load import config_from_data
+from onnx_passes.errors import EngineError
+from onnx_passes.passes import registry
+from onnx_passes.passes.base import Transformation
+from onnx_passes.pipeline.run import run_pipeline
+from onnx_passes.report import summary
+from onnx_passes.report.html import to_html
+from onnx_passes.report.json import from_json, to_json
+from onnx_passes.report.junit import to_junit
+from onnx_passes.runtime import engines
+from onnx_passes.runtime.ort import OnnxRuntimeEngine
+from onnx_passes.verify.result import ENGINE, Verdict
+
+FLOAT = """<ir_version: 10, opset_import: ["" : 20]>
+    g (float[4] x) => (float[4] y) { a = Identity(x) b = Exp(a) y = Neg(b) }"""
+
+
+class Spoiled:
+    """ONNX Runtime that treats a model without Identity otherwise; it rewrites graphs."""
+
+    name = "spoiled"
+    concurrent = False
+    node_by_node = False
+    refuses = False
+
+    def describe(self):
+        return {"engine": self.name}
+
+    @contextmanager
+    def prepare(self, model):
+        right = any(node.op_type == "Identity" for node in model.graph)
+        if not right and self.refuses:
+            raise EngineError("it does not load", help="rename it")
+        with OnnxRuntimeEngine().prepare(model) as session:
+            yield session if right else Doubling(session)
+
+
+class Doubling:
+    def __init__(self, session):
+        self.session = session
+
+    def run(self, *feeds):
+        return {k: 2 * v for k, v in self.session.run(*feeds).items()}
+
+
+class Refusing(Spoiled):
+    name = "refusing"
+    refuses = True
+
+
+@passes.verify.equality
+class NegateTwice(Transformation):
+    """Put two Neg in the place of each Identity.
+
+    Before: ``Identity(x)``
+    After:  ``Neg(Neg(x))``
+
+    Sound because a sign that is changed twice is as it was.
+
+    Leaves alone: all else.
+    """
+
+    def call(self, model: ir.Model) -> ir.passes.PassResult:
+        """Replace."""
+        for node in [n for n in model.graph if n.op_type == "Identity"]:
+            first = ir.node("Neg", [node.inputs[0]])
+            second = ir.node("Neg", [first.outputs[0]])
+            first.outputs[0].name = f"{node.outputs[0].name}_negated"
+            second.outputs[0].name = node.outputs[0].name
+            ir.convenience.replace_nodes_and_values(
+                model.graph, node, [node], [first, second], node.outputs, second.outputs
+            )
+        return ir.passes.PassResult(model, modified=True)
+
+
+@passes.verify.tolerance
+class ScaleWrongly(Transformation):
+    """Multiply the weights by 1.01.
+
+    Before: ``w``
+    After:  ``1.01 * w``
+
+    Sound because it is not.
+
+    Leaves alone: nothing.
+    """
+
+    def call(self, model: ir.Model) -> ir.passes.PassResult:
+        """Scale."""
+        value = model.graph.initializers["w"]
+        value.const_value = ir.tensor(value.const_value.numpy() * np.float32(1.01), name="w")
+        return ir.passes.PassResult(model, modified=True)
+
+
+@pytest.fixture(autouse=True)
+def own_engines(monkeypatch):
+    monkeypatch.setattr(engines, "_FACTORIES", dict(engines._FACTORIES))
+    engines.register_engine("spoiled")(lambda options: Spoiled())
+    engines.register_engine("refusing")(lambda options: Refusing())
+    registry.discover()
+    monkeypatch.setattr(registry, "_passes", dict(registry._passes))
+    for cls in (NegateTwice, ScaleWrongly):
+        passes.register()(cls)
+
+
+def run(text, steps, *asked):
+    data = {"passes": list(steps), "engines": list(asked)}
+    return run_pipeline(ir.from_onnx_text(text), config_from_data(data))
+
+
+PLAIN = {"onnxruntime": {"optimization": "none", "prepacking": False, "when": "each"}}
+
+
+@pytest.mark.parametrize("name", ["spoiled", "refusing"])
+def test_a_fault_of_an_engine_at_the_end_blames_no_rewrite(name):
+    done = run(FLOAT, ["negate-twice"], PLAIN, {name: {"when": "end"}})
+    report = done.report
+    assert report.exit_code == 1
+    (failed,) = [c for c in report.final if c.verdict is Verdict.FAILED]
+    assert (failed.kind, failed.engine) == (ENGINE, name)
+    assert not report.blame
+    assert not any("to blame" in note or "traced" in note for note in report.notes)
+    assert report.reproducer is not None
+    assert summary.outcome(report).head == f"FAILED on {name}"
+    assert f"FAILED on {name}" in to_html(report)
+    assert f"FAILED on {name}" in to_junit(report)
+    assert json.loads(to_json(report))["final"][-1]["kind"] == ENGINE
+    assert from_json(to_json(report)).final[-1].kind == ENGINE
+
+
+def test_the_way_round_is_told():
+    report = run(FLOAT, ["negate-twice"], PLAIN, {"refusing": {"when": "end"}}).report
+    assert "it does not load (rename it)" in str(report.error)
+
+
+@pytest.mark.parametrize("asked", [[PLAIN], []])
+def test_a_fault_of_an_engine_after_each_pass_blames_no_rewrite(asked):
+    done = run(FLOAT, ["negate-twice"], *asked, {"refusing": {"when": "each"}})
+    (report,) = [p for p in done.report.passes if p.verdict is Verdict.FAILED]
+    kinds = {c.kind for c in report.checks if c.verdict is Verdict.FAILED}
+    if asked:
+        assert kinds == {ENGINE}
+        assert not report.culprits
+        assert not report.blame
+        assert report.reproducer is not None
+        assert summary.outcome(done.report).head == "FAILED on refusing"
+    assert done.report.exit_code == 1
+
+
+def test_a_fault_of_an_engine_at_a_checkpoint_blames_no_rewrite():
+    steps = ["negate-twice", "checkpoint"]
+    done = run(FLOAT, steps, PLAIN, {"spoiled": {"when": "checkpoint"}})
+    (failed,) = [p for p in done.report.passes if p.verdict is Verdict.FAILED]
+    assert {c.kind for c in failed.checks if c.verdict is Verdict.FAILED} == {ENGINE}
+    assert not failed.blame
+    assert done.report.exit_code == 1
+
+
+HALF = """<ir_version: 10, opset_import: ["" : 20]>
+    g (float16[4,64] x) => (float16[4,64] y)
+    <float[64] w = {NUMBERS}>
+    { s = Cast<to = 10>(w) a = Mul(x, s) i = Identity(a) b = Add(i, s) c = Sub(b, a) d = Mul(c, s) e = Identity(d)
+      f = Sub(e, c) h = Div(f, s) y = Add(h, a) }"""
+
+
+def half_model():
+    numbers = np.random.default_rng(3).uniform(0.5, 2, 64)
+    return HALF.replace("NUMBERS", ", ".join(f"{n:.4f}" for n in numbers))
+
+
+class Rounding(Spoiled):
+    """Computes a model without Identity in double precision, and rounds at its end only."""
+
+    name = "rounding"
+
+    @contextmanager
+    def prepare(self, model):
+        from onnx_passes.verify.float64 import evaluate
+
+        class Session:
+            def run(self, feeds, *_):
+                (found,) = evaluate(model, [feeds]).outputs
+                return {k: np.asarray(v).astype(np.float16) for k, v in found.items()}
+
+        if any(node.op_type == "Identity" for node in model.graph):
+            with OnnxRuntimeEngine().prepare(model) as session:
+                yield session
+        else:
+            yield Session()
+
+
+def test_a_right_rewrite_of_a_half_model_passes_where_an_engine_rounds_less():
+    """4 of 316 random float16 models were refused for it."""
+    engines.register_engine("rounding")(lambda options: Rounding())
+    asked = [PLAIN, {"rounding": {"when": "end"}}]
+    done = run(half_model(), ["negate-twice"], *asked)
+    assert done.report.exit_code == 0, done.report.error
+    (noisy,) = [c for c in done.report.final if c.engine == "rounding"]
+    assert noisy.verdict is Verdict.PASSED
+    assert "context noise of up to" in str(noisy.reason)
+
+
+@pytest.mark.parametrize("engine", ["spoiled", "refusing"])
+def test_a_fault_of_an_engine_in_a_half_model_is_no_noise(engine):
+    done = run(half_model(), ["negate-twice"], PLAIN, {engine: {"when": "end"}})
+    assert done.report.exit_code == 1
+    assert summary.outcome(done.report).head == f"FAILED on {engine}"
+
+
+def test_a_scale_that_is_wrong_by_a_hundredth_fails_in_a_half_model():
+    asked = [PLAIN, {"onnxruntime": {"optimization": "all", "when": "end"}}]
+    done = run(half_model(), ["scale-wrongly"], *asked)
+    assert done.report.exit_code == 1
+    (failed,) = [p for p in done.report.passes if p.verdict is Verdict.FAILED]
+    assert all(c.kind != ENGINE for c in failed.checks)
