@@ -452,15 +452,17 @@ class RegionCheck:
                     ),
                 )
             )
-        for inner in (one for found in self._bodies.values() for one in found):
+        bodies = [one for found in self._bodies.values() for one in found]
+        for inner in bodies:
             for index, (check, own) in enumerate(zip(checks, inner.checks, strict=True)):
                 if own.verdict is Verdict.FAILED and check.verdict is Verdict.PASSED:
                     checks[index] = replace(own, outputs=(*check.outputs, *own.outputs))
-        differs = None
+        differs = next((own.differs for own in bodies if own.differs), None)
         if failing and only_outputs:
             differs = checks[0].reason
         evidence = self._evidence(produced, compared, failing)
-        return Regional(checks, evidence, recorded, moved or bool(failing), None, differs)
+        moved = moved or bool(failing) or differs is not None
+        return Regional(checks, evidence, recorded, moved, None, differs)
 
     def _ordered(self, wrong: Sequence[Obligation]) -> list[Obligation]:
         """Put the values first that are computed first: what follows inherits the fault."""
@@ -500,7 +502,8 @@ class RegionCheck:
         told = describe_mismatch(promise.kind, checks[:1], sample, name)
         behind = self._settled.get(wrong[0])
         if behind is not None and behind.reason:
-            told += f"; {behind.reason}"
+            itself = wrong[0].new in {value.name for value in self.after.graph.outputs}
+            told += "" if itself else f"; {behind.reason}"
             if isinstance(promise.contract, Equality) and not behind.shown:
                 told += f"; {_ON_PURPOSE}"
         return told
@@ -610,8 +613,8 @@ class RegionCheck:
             return list(found)
         recorded = self.recorded.samples[0]
         draws = [
-            {n: draw_like(recorded[n], f"{n} {turn}") for n in sorted(names)}
-            for turn in range(2)
+            {n: draw_like(recorded[n], f"{n} {t}", positive=t > 1) for n in sorted(names)}
+            for t in range(4)
         ]
         made: list[list[Mapping[str, Data]]] = []
         for model, region in sides:

@@ -59,7 +59,7 @@ def _differ(arrays: Sequence[Array]) -> bool:
     return len(firsts) > 1
 
 
-def draw_like(array: Array, seed: str) -> Array:
+def draw_like(array: Array, seed: str, *, positive: bool = False) -> Array:
     """Return drawn values of the type and shape of others.
 
     Positive integers grow by 0 or 1, others stay: they may be sizes or indices.
@@ -67,6 +67,7 @@ def draw_like(array: Array, seed: str) -> Array:
     Args:
         array: The values.
         seed: Text that decides the draw.
+        positive: Whether floats are, which roots and logarithms are finite for.
     """
     kind = kind_of(array.dtype)
     rng = np.random.default_rng(zlib.crc32(seed.encode()))
@@ -77,7 +78,8 @@ def draw_like(array: Array, seed: str) -> Array:
         return np.where((array > 0) & (array < 1 << 6), array + more, array)
     if kind != "float":
         return array
-    return np.asarray(rng.standard_normal(array.shape)).astype(array.dtype)
+    drawn = np.asarray(rng.standard_normal(array.shape))
+    return (np.abs(drawn) if positive else drawn).astype(array.dtype)
 
 
 def depends_on_data(model: ir.Model, name: str) -> bool:

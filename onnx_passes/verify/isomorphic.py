@@ -10,6 +10,7 @@ import onnx_ir as ir
 
 from onnx_passes.graph.digest import leaf_key
 from onnx_passes.graph.walk import subgraphs_of
+from onnx_passes.ops.randomness import may_draw
 from onnx_passes.verify.node_equality import constant_tensor, same_tensor
 
 _Pairs = dict[ir.Value, ir.Value]
@@ -63,6 +64,8 @@ def _graphs(old: ir.Graph, new: ir.Graph, known: _Pairs) -> bool:
             return False
         if list(left.outputs).index(one) != list(right.outputs).index(other):
             return False
+        if may_draw(left) and list(known.values()).count(other) > 1:
+            return False  # two draws are not one
         for x, y in zip(left.inputs, right.inputs, strict=True):
             if (x is None) != (y is None):
                 return False

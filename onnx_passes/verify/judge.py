@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from onnx_passes.contracts import Equality, Tolerance
+from onnx_passes.report.text import plural
 from onnx_passes.runtime.base import Outputs
 from onnx_passes.verify.compare import compare
 from onnx_passes.verify.noise import merge
@@ -104,7 +105,7 @@ def describe_mismatch(
     worst = max(failed, key=lambda o: o.max_abs or 0.0)
     says = _SAYS.get(kind, "too far from the original")
     told = f" ({name})" if name else ""
-    others = f" (and {len(failed) - 1} more outputs)" if len(failed) > 1 else ""
+    others = f" (and {plural(len(failed) - 1, 'more output')})" if len(failed) > 1 else ""
     return f"{worst.output} {says}{others}: {describe(worst)}, in sample {sample}{told}"
 
 

@@ -121,6 +121,14 @@ def test_a_value_that_is_constant_on_all_samples_is_compared_on_drawn_ones():
     assert "on drawn values" in done.evidence[0].reason
 
 
+def test_a_single_element_under_a_root_is_compared_on_drawn_ones():
+    text = """(float[1] x) => (float[1] y) {
+        m = Sub(x, x) n = Sqrt(m) c = Abs(n) d = Relu(c) e = Sqrt(d) y = Sqrt(e)
+    }"""
+    (done,) = run(["gate-relu"], text).report.passes
+    assert kinds(done) == [(Kind.EXECUTED, (1,))]
+
+
 def test_where_it_differs_on_those_nothing_vouches_for_the_rewrite():
     text = CONSTANT.replace("b = Neg(i)", "b = Exp(i)")
     (done,) = run(["gate-wrong"], text).report.passes
@@ -300,3 +308,25 @@ def test_what_an_engine_alone_does_to_the_result_is_a_failure_of_the_engine():
     plain, other = gate.against_original(after, ["each", "end"])
     assert plain.verdict is Verdict.PASSED
     assert (other.verdict, other.kind) == (Verdict.FAILED, ENGINE)
+
+
+@passes.verify.equality(at="outputs")
+@passes.register()
+class GateWrongForTheOutputs(GateWrong):
+    """The same, with no promise for values inside."""
+
+
+def test_a_change_inside_a_body_is_left_to_the_outputs_too():
+    text = """(float[2, 4] x) => (float[2, 4] y) {
+        c = Constant<value = bool {1}>() n = Exp(x)
+        y = If(c) <
+            then_branch = t () => (float[2, 4] o) {
+                a = Neg(n) d = Abs(a) e = Relu(d) z = Constant<value_float = 0.0>()
+                g = Mul(e, z) o = Add(g, x)
+            },
+            else_branch = s () => (float[2, 4] p) { p = Neg(x) }
+        >
+    }"""
+    (done,) = run(["gate-wrong-for-the-outputs"], text).report.passes
+    assert kinds(done) == [(Kind.BLIND, (1,))]
+    assert "cannot see the change" in done.evidence[0].reason

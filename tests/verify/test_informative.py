@@ -4,7 +4,7 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
-from onnx_passes.verify.informative import depends_on_data, is_informative
+from onnx_passes.verify.informative import depends_on_data, draw_like, is_informative
 
 
 def informative(*arrays, varies=True):
@@ -50,9 +50,9 @@ def test_an_element_late_in_a_large_value_is_found():
     assert informative(array)
 
 
-def test_a_constant_tells_where_it_follows_from_shapes_alone():
+def test_a_constant_or_empty_value_tells_where_it_follows_from_shapes_alone():
     assert informative(np.array([4, 4]), varies=False)
-    assert not informative(np.array([], np.int64), varies=False)
+    assert informative(np.array([], np.int64), varies=False)
 
 
 MODEL = """<ir_version: 10, opset_import: ["" : 20]>
@@ -73,3 +73,27 @@ g (float[N, 4] x, bool c) => (float[N, 4] y) {
 )
 def test_shapes_and_constants_are_no_data_and_what_a_body_captures_is(name, expected):
     assert depends_on_data(ir.from_onnx_text(MODEL), name) is expected
+
+
+def test_drawn_values_have_the_type_and_shape_and_repeat():
+    for dtype in (np.float32, np.float16, np.int64, bool):
+        array = np.ones((3, 5), dtype)
+        drawn = draw_like(array, "x 0")
+        assert (drawn.dtype, drawn.shape) == (array.dtype, array.shape)
+        np.testing.assert_array_equal(drawn, draw_like(array, "x 0"))
+        assert (drawn != draw_like(array, "x 1")).any()
+
+
+def test_half_of_the_draws_are_positive_so_that_a_root_is_finite():
+    array = np.zeros(100, np.float32)
+    assert (draw_like(array, "x 0") < 0).any()
+    assert (draw_like(array, "x 0", positive=True) >= 0).all()
+
+
+def test_sizes_and_indices_do_not_become_negative_or_large():
+    array = np.array([-1, 0, 1, 5, 1 << 20])
+    drawn = draw_like(array, "shape 0")
+    assert ((drawn - array) >= 0).all()
+    assert ((drawn - array) <= 1).all()
+    assert drawn[-1] == 1 << 20
+    np.testing.assert_array_equal(drawn[:2], [-1, 0])
