@@ -148,17 +148,11 @@ class Comparing:
         overrides: dict[str, Tolerance] | None = None,
     ) -> Check:
         """Compare the outputs of all samples; those that are no evidence are left out."""
-        given = overrides or {}
-        asked = self.settings.tolerance.outputs
-        low = {
-            name: _looser(limit, given.get(name))
-            for name, limit in (self.low if contract == Tolerance() else {}).items()
-            if name not in asked
-        }
+        low = frozenset(self.low) - self.settings.tolerance.outputs.keys()
         promise = Promise(
             contract,
-            overrides={**given, **low},
-            low=frozenset(low),
+            overrides=overrides or {},
+            low=low if contract == Tolerance() else frozenset(),
             negative_zero=self.settings.negative_zero,
             kind=kind,
         )
@@ -189,11 +183,3 @@ class Comparing:
     ) -> Comparing:
         """Return the same for another interface; notes go to the same list."""
         return replace(self, baseline=baseline, original=original, labels=labels)
-
-
-def _looser(one: Tolerance, other: Tolerance | None) -> Tolerance:
-    if other is None:
-        return one
-    pairs = ((one.rtol, other.rtol), (one.atol, other.atol))
-    rtol, atol = (max(a or 0.0, b or 0.0) for a, b in pairs)
-    return Tolerance(rtol, atol)

@@ -85,7 +85,7 @@ class Thresholds:
             return limits
         raised = {**self.low(), **overrides}
         for runs in noise:
-            for found in runs.against(limit, raised, ignored):
+            for found in runs.against(limit, raised, ignored, self.low().keys()):
                 base = found.output.partition("[")[0]
                 share = found.share or 0.0
                 finite = 1 / HEADROOM < share < float("inf")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from onnx_passes.contracts import Equality, Tolerance
@@ -49,12 +49,19 @@ class Runs:
         limit: Tolerance,
         overrides: Mapping[str, Tolerance],
         ignored: frozenset[str] = frozenset(),
+        scaled: Collection[str] = (),
     ) -> list[OutputCheck]:
         """Hold one run against the other under a limit, as a pass would be held.
 
         Outputs without a limit, integers for one, are left out.
+
+        Args:
+            limit: The limit.
+            overrides: Limits of single outputs.
+            ignored: Outputs that are no evidence.
+            scaled: Outputs that are measured against their largest element.
         """
-        found = self._compare(limit, overrides, ignored)
+        found = self._compare(limit, overrides, ignored, scaled)
         return [output for output in found if output.share is not None]
 
     def score(self, ignored: frozenset[str] = frozenset()) -> float:
@@ -66,6 +73,7 @@ class Runs:
         contract: Equality | Tolerance,
         overrides: Mapping[str, Tolerance],
         ignored: frozenset[str],
+        scaled: Collection[str] = (),
     ) -> list[OutputCheck]:
         found: dict[str, OutputCheck] = {}
         for first, second in zip(self.first, self.second, strict=True):
@@ -74,7 +82,9 @@ class Runs:
             )
             if not old:
                 continue
-            for result in compare(old, new, contract, overrides=overrides):
+            for result in compare(
+                old, new, contract, overrides=overrides, scale_by_max=scaled or False
+            ):
                 merge(found, result)
         return list(found.values())
 
