@@ -148,7 +148,8 @@ class RegionCheck:
         checks = [Check(p.kind, Verdict.PASSED, name, "region", reason) for p in self.promises]
         numbers = tuple(application.number for application in self.applied)
         rules = dict.fromkeys(application.rule for application in self.applied)
-        what = ", ".join(rules) or Part(list(region.nodes), list(region.removed)).text
+        gone = Part([], list(region.removed)).text if region.removed else "no node"
+        what = ", ".join(rules) or gone
         evidence = [Evidence(what, Kind.PROVED, numbers, reason=BY_STRUCTURE)]
         names = set(value_names(self.after))
         kept = known and known.following([{} for _ in known.samples], names)
