@@ -169,7 +169,8 @@ def test_a_fault_of_an_engine_at_a_checkpoint_blames_no_rewrite():
 HALF = """<ir_version: 10, opset_import: ["" : 20]>
     g (float16[4,64] x) => (float16[4,64] y)
     <float[64] w = {NUMBERS}>
-    { s = Cast<to = 10>(w) a = Mul(x, s) i = Identity(a) b = Add(i, s) c = Sub(b, a) d = Mul(c, s) e = Identity(d)
+    { s = Cast<to = 10>(w) a = Mul(x, s) i = Identity(a) b = Add(i, s) c = Sub(b, a)
+      d = Mul(c, s) e = Identity(d)
       f = Sub(e, c) h = Div(f, s) y = Add(h, a) }"""
 
 
