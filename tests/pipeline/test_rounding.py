@@ -128,12 +128,13 @@ def convolutions():
     return model
 
 
-def run(model, *steps):
+def run(model, *steps, **verify):
     engines = [
         {"onnxruntime": {"optimization": "none", "prepacking": False, "when": "each"}},
         {"onnxruntime": {"optimization": "all", "when": "end"}},
     ]
-    return run_pipeline(model, config_from_data({"passes": list(steps), "engines": engines}))
+    data = {"passes": list(steps), "engines": engines, "verify": verify}
+    return run_pipeline(model, config_from_data(data))
 
 
 def test_a_scale_that_is_moved_into_half_weights_passes():
@@ -141,6 +142,12 @@ def test_a_scale_that_is_moved_into_half_weights_passes():
     done = run(convolutions(), "shape-inference", "fuse-conv-affine")
     assert done.report.exit_code == 0, done.report.error
     assert any(p.rewrites for p in done.report.passes)
+
+
+def test_a_limit_that_was_given_holds_for_half_precision_too():
+    steps = "shape-inference", "fuse-conv-affine"
+    done = run(convolutions(), *steps, drift={"rtol": 1e-3, "atol": 1e-5})
+    assert "y too far from the original" in str(done.report.error)
 
 
 def test_the_default_limit_of_an_output_is_that_of_the_coarsest_type_before_it():
