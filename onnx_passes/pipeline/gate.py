@@ -196,7 +196,8 @@ class Gate:
             checks = self._arbitrated(state, step, checks)
         checks += self.levels.check(before.model, model, "each")
         if change is Change.ANNOTATIONS and not called:
-            checks.append(self._annotations(state, before.model, model))
+            check, state = self._annotations(state, before.model, model)
+            checks.append(check)
         return self._concluded(state, step, checks, evidence, change, charged=charged)
 
     def _arbitrated(self, state: State, step: _Step, checks: list[Check]) -> list[Check]:
@@ -448,8 +449,13 @@ class Gate:
         }[sees]
         return [Evidence(what, kind, numbers, reason=f"{told} ({why})")]
 
-    def _annotations(self, state: State, before: ir.Model, model: ir.Model) -> Check:
-        """Hold the types and shapes that a pass noted against the values that were seen."""
+    def _annotations(
+        self, state: State, before: ir.Model, model: ir.Model
+    ) -> tuple[Check, State]:
+        """Hold the types and shapes that a pass noted against the values that were seen.
+
+        Values that are recorded for this are those of the next passes, too.
+        """
         start = time.perf_counter()
         index = next(
             (i for i, b in enumerate(state.baseline.benches) if b.when == "each"), None
@@ -458,8 +464,9 @@ class Gate:
         if index is not None and recorded is None and state.baseline.samples:
             recorder = self._recorder(state.baseline.benches[index])
             recorded = recorder.obtain(
-                None, model, state.baseline, frozenset(), untouched=not state.moved
+                None, inlined(model), state.baseline, frozenset(), untouched=not state.moved
             )
+            state = state.knowing(index, replace(state.of(index), recorded=recorded))
         wrong = (
             [] if recorded is None else find_wrong_annotations(before, model, recorded.samples)
         )
@@ -467,9 +474,10 @@ class Gate:
         reason = "; ".join(wrong[:3]) or None
         if recorded is None:
             reason = "types and shapes were not held against values: none were recorded"
-        return Check(
+        check = Check(
             "annotations", verdict, reason=reason, seconds=time.perf_counter() - start
         )
+        return check, state
 
     def structure(self, model: ir.Model) -> Check:
         """Ask whether the model is valid, apart from what was wrong with it before."""

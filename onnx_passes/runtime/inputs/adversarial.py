@@ -30,6 +30,7 @@ _RISKY_IF_EMPTY = frozenset(
         *("Div", "Mod", "Loop", "Scan", "LSTM", "GRU", "RNN", "Resize", "Upsample", "TopK"),
         *("Conv", "ConvTranspose", "DeformConv", "MaxPool", "AveragePool", "LpPool"),
         *("ArgMax", "ArgMin", "GlobalAveragePool", "GlobalMaxPool"),
+        *("Attention", "LogSoftmax", "Softmax"),
         "MeanVarianceNormalization",
     )
 )

@@ -57,6 +57,8 @@ def size_of(dim: int | str, sizes: Mapping[str, int]) -> int | None:
         return dim
     if dim in sizes:
         return sizes[dim]
+    if dim.isidentifier():
+        return None  # a symbol by itself: importing sympy takes longer than a small run
     try:
         found = ir.SymbolicDim(dim).evaluate(sizes)
     except ValueError:  # no expression
@@ -90,6 +92,8 @@ def symbols_of(inputs: Sequence[ir.Value], model: ir.Model) -> Symbols:
 
 
 def _atoms(name: str) -> Sequence[str]:
+    if name.isidentifier():
+        return [name]
     try:
         return sorted(ir.SymbolicDim(name).free_symbols()) or [name]
     except ValueError:
