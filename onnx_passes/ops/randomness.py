@@ -40,7 +40,9 @@ def draws_without_seed(node: ir.Node) -> bool:
     return node.op_type in RANDOM
 
 
-_REPEATING = frozenset({"", "ai.onnx.ml", "com.microsoft", "com.microsoft.nchwc"})
+_REPEATING = frozenset(
+    {"", "ai.onnx.ml", "ai.onnx.preview", "com.microsoft", "com.microsoft.nchwc"}
+)
 
 
 def may_vary(node: ir.Node, functions: Collection[ir.OperatorIdentifier] = ()) -> bool:

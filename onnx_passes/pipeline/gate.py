@@ -20,7 +20,11 @@ from onnx_passes.pipeline.arbitration import Arbiter
 from onnx_passes.pipeline.baseline import Baseline, Bench
 from onnx_passes.pipeline.budget import Budget
 from onnx_passes.pipeline.comparing import Comparing
-from onnx_passes.pipeline.interfaces import follow_interface, translate
+from onnx_passes.pipeline.interfaces import (
+    follow_interface,
+    translate,
+    with_fixed_defaults,
+)
 from onnx_passes.pipeline.levels import Levels
 from onnx_passes.pipeline.noise import Noise
 from onnx_passes.pipeline.recorder import Recorded, Recorder
@@ -37,6 +41,9 @@ from onnx_passes.verify.region import changed_region
 from onnx_passes.verify.result import Check, Verdict
 from onnx_passes.verify.snapshot import Change, Snapshot
 from onnx_passes.verify.structure import check_structure
+
+_ONLY_NAMES = "only names, order or metadata changed"
+_DEFAULTS_FIXED = "inputs that had defaults are weights of the same content"
 
 
 @dataclass(frozen=True)
@@ -168,6 +175,9 @@ class Gate:
             charged = False
             if mapped is None:
                 state = follow_interface(state, before.model, model)
+                step = replace(step, before=with_fixed_defaults(before.model, model))
+                if step.before is not before.model and compute_alike(step.before, model):
+                    return self._renamed(state, step, checks, _DEFAULTS_FIXED)
             else:
                 state = translate(state, mapped, before.model)
                 step = replace(step, translated=True)
@@ -205,12 +215,14 @@ class Gate:
         arbiter = Arbiter(state, step.before, step.model, asked)
         return arbiter.after_pass(checks, step.pass_.contracts(), step.override)
 
-    def _renamed(self, state: State, step: _Step, checks: list[Check]) -> Checked:
-        """Say that only names, order or metadata changed, so that nothing has to be run."""
+    def _renamed(
+        self, state: State, step: _Step, checks: list[Check], what: str = _ONLY_NAMES
+    ) -> Checked:
+        """Say that nothing changed that is computed, so that nothing has to be run."""
         region = changed_region(step.before, step.model)
         if region is None or region.nodes:
             state = state.without_recordings()  # values have other names
-        reason = "only names, order or metadata changed: nothing was run"
+        reason = f"{what}: nothing was run"
         numbers = tuple(application.number for application in step.applied)
         evidence = [Evidence(step.pass_.name, Kind.PROVED, numbers, reason=BY_STRUCTURE)]
         found = Check("equality", Verdict.PASSED, scope="structure", reason=reason)

@@ -9,6 +9,7 @@ from typing import Any
 import onnx_ir as ir
 
 from onnx_passes.errors import ReferenceDataError
+from onnx_passes.graph.copy import copy_model
 from onnx_passes.passes.interface_map import InterfaceMap, Port
 from onnx_passes.pipeline.baseline import Baseline
 from onnx_passes.pipeline.state import Known, State
@@ -50,6 +51,36 @@ def follow_interface(state: State, before: ir.Model, model: ir.Model) -> State:
         for b in baseline.benches
     ]
     return _moved(state, samples, known, state.original, None, baseline.unstable)
+
+
+def with_fixed_defaults(before: ir.Model, model: ir.Model) -> ir.Model:
+    """Return a model whose inputs with defaults are weights where another model has weights.
+
+    The new interface lets no caller override these. That says nothing of whether the weights
+    are the defaults, which the checks of the pass find out.
+
+    Args:
+        before: The model before.
+        model: The model that has the new interface.
+
+    Returns:
+        The model itself where there are none, else a copy.
+    """
+    inputs = {value.name for value in model.graph.inputs}
+    fixed = {
+        value.name
+        for value in before.graph.inputs
+        if value.const_value is not None
+        and value.name not in inputs
+        and value.name in before.graph.initializers
+    }
+    if not fixed:
+        return before
+    copy = copy_model(before)
+    kept = [value for value in copy.graph.inputs if value.name not in fixed]
+    copy.graph.inputs.clear()
+    copy.graph.inputs.extend(kept)
+    return copy
 
 
 def translate(state: State, mapped: InterfaceMap, before: ir.Model) -> State:

@@ -17,7 +17,7 @@ from onnx_passes.pipeline.baseline import Baseline, Bench
 from onnx_passes.pipeline.downstream import Agreement, Downstream, nodes_behind
 from onnx_passes.pipeline.recorder import Recorded, Recorder
 from onnx_passes.pipeline.rounding import is_rounding
-from onnx_passes.runtime.base import Data, Outputs
+from onnx_passes.runtime.base import Array, Data, Outputs
 from onnx_passes.runtime.inputs import name_of
 from onnx_passes.runtime.parallel import run_each
 from onnx_passes.verify.bodies import changed_bodies
@@ -39,6 +39,9 @@ from onnx_passes.verify.result import Check, OutputCheck, Verdict
 
 _LARGE = 16
 """A region of at least this part of all nodes costs as much as the whole model."""
+
+_DRAWS = 4
+"""How often a part is compared on drawn values: half of them positive, half with integers."""
 
 _MOVES = frozenset(
     ("Expand", "Flatten", "Reshape", "Shape", "Squeeze", "Transpose", "Unsqueeze")
@@ -146,7 +149,8 @@ class RegionCheck:
         checks = [Check(p.kind, Verdict.PASSED, name, "region", reason) for p in self.promises]
         numbers = tuple(application.number for application in self.applied)
         rules = dict.fromkeys(application.rule for application in self.applied)
-        what = ", ".join(rules) or Part(list(region.nodes), list(region.removed)).text
+        gone = Part([], list(region.removed)).text if region.removed else "no node"
+        what = ", ".join(rules) or gone
         evidence = [Evidence(what, Kind.PROVED, numbers, reason=BY_STRUCTURE)]
         names = set(value_names(self.after))
         kept = known and known.following([{} for _ in known.samples], names)
@@ -632,16 +636,23 @@ class RegionCheck:
         if not self.recorded.holds(names):
             return list(found)
         recorded = self.recorded.samples[0]
+        # What follows from shapes and constants is never another value.
+        drawn = sorted(name for name in names if depends_on_data(self.before, name))
         draws = [
-            {n: draw_like(recorded[n], f"{n} {t}", positive=t > 1) for n in sorted(names)}
-            for t in range(4)
+            {
+                **{n: recorded[n] for n in names},
+                **{n: _drawn(recorded[n], n, turn) for n in drawn},
+            }
+            for turn in range(_DRAWS)
         ]
-        made: list[list[Mapping[str, Data]]] = []
-        for model, region in sides:
-            values = self._run_on(model, region, draws)
-            if values is None:
-                return list(found)
-            made.append([{**recorded, **d, **v} for d, v in zip(draws, values, strict=True)])
+        old_side, new_side = (self._run_on(model, region, draws) for model, region in sides)
+        made: list[list[Mapping[str, Data]]] = [[], []]
+        for draw, before, after in zip(draws, old_side, new_side, strict=True):
+            if before is not None and after is not None:
+                made[0].append({**recorded, **draw, **before})
+                made[1].append({**recorded, **draw, **after})
+        if not made[0]:
+            return list(found)
         result = []
         for part, one in zip(parts, found, strict=True):
             result.append(one)
@@ -666,19 +677,30 @@ class RegionCheck:
 
     def _run_on(
         self, model: ir.Model, region: Region, draws: Sequence[Mapping[str, Data]]
-    ) -> list[Outputs] | None:
+    ) -> list[Outputs | None]:
+        """Run nodes on drawn values; None for those that they do not run on."""
         if not region.nodes:
             return [{} for _ in draws]
         part = region_model(model, region, self.recorded.samples[0])
+        found: list[Outputs | None] = []
         try:
             with self.bench.engine.prepare(part) as session:
-                return [session.run({n: d[n] for n in region.boundary}) for d in draws]
+                for draw in draws:
+                    try:
+                        found.append(session.run({n: draw[n] for n in region.boundary}))
+                    except EngineError:
+                        found.append(None)
         except EngineError:
-            return None
+            return [None for _ in draws]
+        return found
 
     def _tells(self, one: Obligation) -> bool:
         arrays = [sample[one.old] for sample in self.recorded.samples]
         return is_informative(arrays, lambda: depends_on_data(self.before, one.old))
+
+
+def _drawn(array: Array, name: str, turn: int) -> Array:
+    return draw_like(array, f"{name} {turn}", positive=turn > 1, integers=turn % 2 == 0)
 
 
 def _calls(model: ir.Model) -> dict[ir.OperatorIdentifier, int]:

@@ -59,7 +59,9 @@ def _differ(arrays: Sequence[Array]) -> bool:
     return len(firsts) > 1
 
 
-def draw_like(array: Array, seed: str, *, positive: bool = False) -> Array:
+def draw_like(
+    array: Array, seed: str, *, positive: bool = False, integers: bool = True
+) -> Array:
     """Return drawn values of the type and shape of others.
 
     Positive integers grow by 0 or 1, others stay: they may be sizes or indices.
@@ -68,12 +70,13 @@ def draw_like(array: Array, seed: str, *, positive: bool = False) -> Array:
         array: The values.
         seed: Text that decides the draw.
         positive: Whether floats are, which roots and logarithms are finite for.
+        integers: Whether integers are drawn, too.
     """
     kind = kind_of(array.dtype)
     rng = np.random.default_rng(zlib.crc32(seed.encode()))
     if kind == "bool":
         return np.asarray(rng.random(array.shape) < 0.5)
-    if kind == "int" and array.dtype.kind in "iu":
+    if kind == "int" and integers and array.dtype.kind in "iu":
         more = rng.integers(0, 2, array.shape).astype(array.dtype)
         return np.where((array > 0) & (array < 1 << 6), array + more, array)
     if kind != "float":

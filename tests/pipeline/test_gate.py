@@ -7,12 +7,16 @@ from onnx_passes import passes
 from onnx_passes.config.load import default_config
 from onnx_passes.config.sections import Verify
 from onnx_passes.passes.base import RewriteRulePass, Transformation
+from onnx_passes.passes.cleanup.remove_initializers_from_inputs import (
+    RemoveInitializersFromInputs,
+)
 from onnx_passes.passes.eliminate.eliminate_identity import EliminateIdentity
 from onnx_passes.pipeline.baseline import Baseline, Bench
 from onnx_passes.pipeline.gate import Gate
 from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.verify.evidence import Kind
+from onnx_passes.verify.reference import Reference
 from onnx_passes.verify.result import ENGINE, Verdict
 from onnx_passes.verify.snapshot import Change, Snapshot
 
@@ -330,3 +334,56 @@ def test_a_change_inside_a_body_is_left_to_the_outputs_too():
     (done,) = run(["gate-wrong-for-the-outputs"], text).report.passes
     assert kinds(done) == [(Kind.BLIND, (1,))]
     assert "cannot see the change" in done.evidence[0].reason
+
+
+DEFAULTS = """(float[2, 4] x, float[4] w) => (float[2, 4] y) <float[4] w = {1, 2, 3, 4}> {
+    a = Mul(x, w) y = Neg(a)
+}"""
+
+
+@passes.verify.equality
+@passes.register()
+class GateFixes(RemoveInitializersFromInputs):
+    """Makes another weight of the default."""
+
+    def call(self, model):
+        model.graph.initializers["w"].const_value = ir.tensor(
+            np.float32([1, 2, 3, 5]), name="w"
+        )
+        return super().call(model)
+
+
+def test_a_default_that_becomes_a_weight_of_the_same_content_is_proved():
+    (done,) = run(["remove-initializers-from-inputs"], DEFAULTS).report.passes
+    assert done.verdict is Verdict.PASSED
+    assert [one.kind for one in done.evidence] == [Kind.PROVED]
+    assert "inputs that had defaults" in done.checks[-1].reason
+
+
+def test_one_that_becomes_another_weight_fails():
+    (done,) = run(["gate-fixes"], DEFAULTS).report.passes
+    assert (done.verdict, done.action) == (Verdict.FAILED, "rolled back")
+
+
+def test_values_that_are_no_data_are_not_drawn():
+    text = """(float[2, 4] x) => (float[2, 4] y) {
+        s = Shape(x) k = ConstantOfShape<value = float[1] {0.0}>(s) n = Mul(x, k)
+        m = ConstantOfShape<value = float[1] {0.0}>(s) a = Add(n, m) y = Neg(a)
+    }"""
+    (done,) = run(["eliminate-common-subexpressions"], text).report.passes
+    assert done.verdict is Verdict.PASSED
+    assert Kind.NOTHING not in [one.kind for one in done.evidence]
+
+
+def test_draws_that_the_model_before_does_not_run_on_are_left_out():
+    # Some of them ask for class 4, which there is not.
+    text = """(float[3, 4] x, int64[3] t) => (float z) {
+        k = Constant<value_ints = [3]>() r = Reshape(t, k) z = SoftmaxCrossEntropyLoss(x, r)
+    }"""
+    given = ir.from_onnx_text(HEAD + text)
+    config = default_config(["reproducers=false"], ["eliminate-noop-reshape"])
+    sample = {"x": np.ones((3, 4), np.float32), "t": np.int64([0, 1, 3])}
+    found = run_pipeline(given, config, reference=Reference([sample], None, "test"))
+    reshape, loss = found.report.passes[-1].evidence
+    assert (reshape.kind, loss.kind) == (Kind.EXECUTED, Kind.EXECUTED)
+    assert "on drawn values" in loss.reason
