@@ -208,7 +208,6 @@ def test_a_right_rewrite_of_a_half_model_passes_where_an_engine_rounds_less():
     assert done.report.exit_code == 0, done.report.error
     (noisy,) = [c for c in done.report.final if c.engine == "rounding"]
     assert noisy.verdict is Verdict.PASSED
-    assert "context noise of up to" in str(noisy.reason)
 
 
 @pytest.mark.parametrize("engine", ["spoiled", "refusing"])
