@@ -16,7 +16,7 @@ from onnx_passes.passes.context import Application
 from onnx_passes.pipeline.baseline import Baseline, Bench
 from onnx_passes.pipeline.downstream import Agreement, Downstream, nodes_behind
 from onnx_passes.pipeline.recorder import Recorded, Recorder
-from onnx_passes.pipeline.rounding import is_rounding
+from onnx_passes.pipeline.rounding import ROUNDING, is_rounding
 from onnx_passes.runtime.base import Array, Data, Outputs
 from onnx_passes.runtime.inputs import name_of
 from onnx_passes.runtime.parallel import run_each
@@ -105,6 +105,7 @@ class RegionCheck:
     untouched: bool = False
     _settled: dict[Obligation, Agreement] = field(default_factory=dict)
     _bodies: dict[str, list[Regional]] = field(default_factory=dict)
+    _rounded: list[Obligation] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         """Put the bodies of functions in place, unless the pass itself did so."""
@@ -260,8 +261,8 @@ class RegionCheck:
         new = [self._new(one, o, n) for o, n in zip(recordings, produced, strict=True)]
         if not is_rounding(self.before, self.region.removed, one.old, recordings, new):
             return checks
-        reason = "rounding below float32, by float64"
-        return [replace(check, passed=True, reason=reason) for check in checks]
+        self._rounded.append(one)
+        return [replace(check, passed=True, reason=ROUNDING) for check in checks]
 
     def _produce(self, nodes: Sequence[ir.Node]) -> list[Mapping[str, Data]] | None:
         """Run nodes of the model after; None where a value that they need is no tensor."""
@@ -471,7 +472,7 @@ class RegionCheck:
                     reason,
                     sample if failed else None,
                     tuple(
-                        _as_settled(found[index], o not in failing)
+                        _as_settled(found[index], o in self._settled and o not in failing)
                         for o, found in compared.items()
                     ),
                 )
@@ -521,7 +522,9 @@ class RegionCheck:
         sample: int | None,
     ) -> str | None:
         if sample is None:
-            return self._places(self._settled)
+            places = [self._places(self._settled)]
+            places += [f"{one.old} differs by {ROUNDING}" for one in self._rounded[:3]]
+            return "; ".join(filter(None, places)) or None
         name = name_of(self.baseline.samples[sample])
         told = describe_mismatch(promise.kind, checks[:1], sample, name)
         behind = self._settled.get(wrong[0])
