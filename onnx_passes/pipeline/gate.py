@@ -28,9 +28,10 @@ from onnx_passes.pipeline.interfaces import (
 from onnx_passes.pipeline.levels import Levels
 from onnx_passes.pipeline.noise import Noise
 from onnx_passes.pipeline.recorder import Recorded, Recorder
-from onnx_passes.pipeline.regional import BY_STRUCTURE, Regional, RegionCheck
+from onnx_passes.pipeline.regional import Regional, RegionCheck
 from onnx_passes.pipeline.sight import can_see
 from onnx_passes.pipeline.state import Checked, Known, State
+from onnx_passes.pipeline.weighing import BY_STRUCTURE
 from onnx_passes.runtime.base import Outputs
 from onnx_passes.verify.annotations import find_wrong_annotations
 from onnx_passes.verify.evidence import Evidence, Kind

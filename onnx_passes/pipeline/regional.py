@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -16,22 +16,21 @@ from onnx_passes.passes.context import Application
 from onnx_passes.pipeline.baseline import Baseline, Bench
 from onnx_passes.pipeline.downstream import Agreement, Downstream, nodes_behind
 from onnx_passes.pipeline.recorder import Recorded, Recorder
-from onnx_passes.pipeline.rounding import is_rounding
-from onnx_passes.runtime.base import Array, Data, Outputs
+from onnx_passes.pipeline.rounding import ROUNDING, is_rounding
+from onnx_passes.pipeline.weighing import BY_STRUCTURE, Weighing, describe_places, new_value
+from onnx_passes.runtime.base import Data, Outputs
 from onnx_passes.runtime.inputs import name_of
 from onnx_passes.runtime.parallel import run_each
 from onnx_passes.verify.bodies import changed_bodies
 from onnx_passes.verify.compare import compare
-from onnx_passes.verify.evidence import Evidence, Kind, weakest
-from onnx_passes.verify.informative import depends_on_data, draw_like, is_informative
+from onnx_passes.verify.evidence import Evidence, Kind
 from onnx_passes.verify.judge import Promise, describe_mismatch, judge
-from onnx_passes.verify.node_equality import Folded, is_identity
+from onnx_passes.verify.node_equality import Folded
 from onnx_passes.verify.obligations import (
     Obligation,
     Part,
     find_inner,
     find_obligations,
-    split_parts,
 )
 from onnx_passes.verify.recording import inlined, value_names
 from onnx_passes.verify.region import Region, boundary_of, changed_region, region_model
@@ -39,9 +38,6 @@ from onnx_passes.verify.result import Check, OutputCheck, Verdict
 
 _LARGE = 16
 """A region of at least this part of all nodes costs as much as the whole model."""
-
-_DRAWS = 4
-"""How often a part is compared on drawn values: half of them positive, half with integers."""
 
 _MOVES = frozenset(
     ("Expand", "Flatten", "Reshape", "Shape", "Squeeze", "Transpose", "Unsqueeze")
@@ -51,8 +47,6 @@ _MOVES = frozenset(
 _ON_PURPOSE = (
     'a pass that means to change values inside declares @passes.verify.equality(at="outputs")'
 )
-
-BY_STRUCTURE = "the nodes that the outputs depend on compute what they did"
 
 
 @dataclass(frozen=True)
@@ -105,6 +99,7 @@ class RegionCheck:
     untouched: bool = False
     _settled: dict[Obligation, Agreement] = field(default_factory=dict)
     _bodies: dict[str, list[Regional]] = field(default_factory=dict)
+    _rounded: list[Obligation] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         """Put the bodies of functions in place, unless the pass itself did so."""
@@ -257,11 +252,11 @@ class RegionCheck:
         if _passed(checks) or not tolerant:
             return checks
         recordings = self.recorded.samples
-        new = [self._new(one, o, n) for o, n in zip(recordings, produced, strict=True)]
+        new = [new_value(one, o, n) for o, n in zip(recordings, produced, strict=True)]
         if not is_rounding(self.before, self.region.removed, one.old, recordings, new):
             return checks
-        reason = "rounding below float32, by float64"
-        return [replace(check, passed=True, reason=reason) for check in checks]
+        self._rounded.append(one)
+        return [replace(check, passed=True, reason=ROUNDING) for check in checks]
 
     def _produce(self, nodes: Sequence[ir.Node]) -> list[Mapping[str, Data]] | None:
         """Run nodes of the model after; None where a value that they need is no tensor."""
@@ -326,7 +321,7 @@ class RegionCheck:
         held = []
         for one in obligations:
             rows = [
-                (old.get(one.old), self._new(one, old, new))
+                (old.get(one.old), new_value(one, old, new))
                 for old, new in zip(known, produced, strict=True)
             ]
             if any(old is None or new is None for old, new in rows):
@@ -340,11 +335,6 @@ class RegionCheck:
         checks = [judge(olds, news, promise) for promise in self.promises]
         by_name = [{output.output: output for output in check.outputs} for check in checks]
         return {one: [found[one.old] for found in by_name] for one in held}
-
-    def _new(self, one: Obligation, old: Mapping[str, Data], new: Mapping[str, Data]) -> Data:
-        if one.tensor is not None:
-            return one.tensor.numpy()
-        return new[one.new] if one.new in new else old.get(one.new)
 
     def _settle(
         self,
@@ -471,7 +461,7 @@ class RegionCheck:
                     reason,
                     sample if failed else None,
                     tuple(
-                        _as_settled(found[index], o not in failing)
+                        _as_settled(found[index], o in self._settled and o not in failing)
                         for o, found in compared.items()
                     ),
                 )
@@ -484,7 +474,21 @@ class RegionCheck:
         differs = next((own.differs for own in bodies if own.differs), None)
         if failing and only_outputs:
             differs = checks[0].reason
-        evidence = self._evidence(produced, compared, failing)
+        bodies_evidence = {
+            name: [one for check in found for one in check.evidence]
+            for name, found in self._bodies.items()
+        }
+        evidence = Weighing(
+            self.before,
+            self.after,
+            self.region,
+            self.recorded,
+            self.bench,
+            self.promises,
+            self.applied,
+            bodies_evidence,
+            self._settled,
+        ).weigh(compared, failing)
         moved = moved or bool(failing) or differs is not None
         return Regional(checks, evidence, recorded, moved, None, differs)
 
@@ -505,7 +509,7 @@ class RegionCheck:
         for old, new in zip(self.recorded.samples, produced, strict=True):
             found = compare(
                 {"v": old[one.old]},
-                {"v": self._new(one, old, new)},
+                {"v": new_value(one, old, new)},
                 Equality(),
                 negative_zero=True,
             )
@@ -521,7 +525,9 @@ class RegionCheck:
         sample: int | None,
     ) -> str | None:
         if sample is None:
-            return self._places(self._settled)
+            places = [describe_places(self._settled, self._settled)]
+            places += [f"{one.old} differs by {ROUNDING}" for one in self._rounded[:3]]
+            return "; ".join(filter(None, places)) or None
         name = name_of(self.baseline.samples[sample])
         told = describe_mismatch(promise.kind, checks[:1], sample, name)
         behind = self._settled.get(wrong[0])
@@ -532,175 +538,16 @@ class RegionCheck:
                 told += f"; {_ON_PURPOSE}"
         return told
 
-    def _places(self, ones: Iterable[Obligation]) -> str | None:
-        """Say where the models agree again behind values that differ."""
-        places = [
-            f"{one.old} differs, and agrees again at {', '.join(found.values)}"
-            for one in ones
-            if (found := self._settled.get(one)) and found.values and not found.reason
-        ]
-        return "; ".join(places[:3]) or None
-
     def _sample(
         self, one: Obligation, produced: Sequence[Mapping[str, Data]], promise: Promise
     ) -> int:
         """Return the first sample on which a value is wrong."""
         for k, (old, new) in enumerate(zip(self.recorded.samples, produced, strict=True)):
             left: Outputs = {one.old: old[one.old]}
-            right: Outputs = {one.old: self._new(one, old, new)}
+            right: Outputs = {one.old: new_value(one, old, new)}
             if judge([left], [right], promise).verdict is Verdict.FAILED:
                 return k
         return 0
-
-    def _evidence(
-        self,
-        produced: Sequence[Mapping[str, Data]],
-        compared: Mapping[Obligation, list[OutputCheck]],
-        failing: Sequence[Obligation],
-    ) -> list[Evidence]:
-        agreed = {o for o, checks in compared.items() if _passed(checks)}
-        parts, lost = split_parts(self.region, list(compared), agreed, self.applied)
-        found = [self._weigh(part, compared, failing) for part in parts]
-        if not failing and any(one.kind is Kind.NOTHING for one in found):
-            found = self._draw(parts, found)
-        inner = [
-            one
-            for checks in self._bodies.values()
-            for c in checks
-            for one in c.evidence
-            if one.numbers
-        ]
-        known = {number for one in inner for number in one.numbers}
-        within = weakest(one.kind for one in found)
-        for kind, reason, group in (
-            (Kind.PROVED, BY_STRUCTURE, [a for a in lost if a.outermost]),
-            (
-                within,
-                "compared at the node that holds it",
-                [a for a in lost if not a.outermost],
-            ),
-        ):
-            left = [a for a in group if a.number not in known]
-            if left:
-                rules = ", ".join(dict.fromkeys(a.rule for a in left))
-                numbers = tuple(a.number for a in left)
-                found.append(Evidence(rules, kind, numbers, reason=reason))
-        return [*(one for one in found if one.numbers or not inner), *inner]
-
-    def _weigh(
-        self,
-        part: Part,
-        compared: Mapping[Obligation, list[OutputCheck]],
-        failing: Sequence[Obligation],
-    ) -> Evidence:
-        """Say what vouches for one part."""
-        numbers = tuple(sorted(part.numbers))
-        wrong = [o.old for o in part.obligations if o in failing]
-        if wrong:
-            reason = f"{', '.join(wrong[:3])} differs"
-            return Evidence(part.text, Kind.NOTHING, numbers, reason=reason)
-        held = [o for o in part.obligations if o in compared]
-        if all(map(is_identity, (*part.old, *part.new))):
-            return Evidence(part.text, Kind.PROVED, numbers, reason=BY_STRUCTURE)
-        if not part.obligations:  # nothing reads what it computes
-            return Evidence(part.text, Kind.PROVED, numbers, reason=BY_STRUCTURE)
-        if not held:
-            return Evidence(part.text, Kind.NOTHING, numbers, reason="no value was compared")
-        names = tuple(o.old for o in held)
-        size = sum(
-            int(np.size(sample[o.old])) for o in held for sample in self.recorded.samples
-        )
-        if any(self._tells(o) for o in held):
-            places = self._places(held)
-            return Evidence(part.text, Kind.EXECUTED, numbers, size, names[:4], places)
-        within = [one for n in names for c in self._bodies.get(n, ()) for one in c.evidence]
-        if within and len(part.new) == 1 and weakest(e.kind for e in within).verifies:
-            reason = "compared inside its bodies"
-            return Evidence(part.text, Kind.EXECUTED, numbers, size, names[:4], reason)
-        reason = f"{', '.join(names[:3])} is empty, constant or not finite on each sample"
-        return Evidence(part.text, Kind.NOTHING, numbers, size, names[:4], reason)
-
-    def _draw(self, parts: Sequence[Part], found: Sequence[Evidence]) -> list[Evidence]:
-        """Compare parts on drawn values, where the recorded ones tell nothing.
-
-        A value that is constant or empty on all samples shows no fault. Agreement on others
-        is evidence; what differs there may never occur, and fails nothing.
-        """
-        sides = []
-        for model, nodes in (
-            (self.before, self.region.removed),
-            (self.after, self.region.nodes),
-        ):
-            sides.append((model, Region(tuple(nodes), boundary_of(nodes), ())))
-        names = {name for _, region in sides for name in region.boundary}
-        if not self.recorded.holds(names):
-            return list(found)
-        recorded = self.recorded.samples[0]
-        # What follows from shapes and constants is never another value.
-        drawn = sorted(name for name in names if depends_on_data(self.before, name))
-        draws = [
-            {
-                **{n: recorded[n] for n in names},
-                **{n: _drawn(recorded[n], n, turn) for n in drawn},
-            }
-            for turn in range(_DRAWS)
-        ]
-        old_side, new_side = (self._run_on(model, region, draws) for model, region in sides)
-        made: list[list[Mapping[str, Data]]] = [[], []]
-        for draw, before, after in zip(draws, old_side, new_side, strict=True):
-            if before is not None and after is not None:
-                made[0].append({**recorded, **draw, **before})
-                made[1].append({**recorded, **draw, **after})
-        if not made[0]:
-            return list(found)
-        result = []
-        for part, one in zip(parts, found, strict=True):
-            result.append(one)
-            pairs = [o for o in part.obligations if o.old in made[0][0]]
-            if one.kind is not Kind.NOTHING or not pairs:
-                continue
-            old = [{o.old: values[o.old] for o in pairs} for values in made[0]]
-            new = [
-                {o.old: self._new(o, before, after) for o in pairs}
-                for before, after in zip(*made, strict=True)
-            ]
-            checks = [judge(old, new, promise) for promise in self.promises]
-            columns = [[row[o.old] for row in old] for o in pairs]
-            arrays = [[a for a in c if isinstance(a, np.ndarray)] for c in columns]
-            if any(check.verdict is Verdict.FAILED for check in checks):
-                result[-1] = replace(one, reason=f"{one.reason}; it differs on drawn values")
-            elif any(is_informative(column, lambda: True) for column in arrays):
-                told = "compared on drawn values: the recorded ones are constant or empty"
-                size = sum(a.size for column in arrays for a in column)
-                result[-1] = replace(one, kind=Kind.EXECUTED, elements=size, reason=told)
-        return result
-
-    def _run_on(
-        self, model: ir.Model, region: Region, draws: Sequence[Mapping[str, Data]]
-    ) -> list[Outputs | None]:
-        """Run nodes on drawn values; None for those that they do not run on."""
-        if not region.nodes:
-            return [{} for _ in draws]
-        part = region_model(model, region, self.recorded.samples[0])
-        found: list[Outputs | None] = []
-        try:
-            with self.bench.engine.prepare(part) as session:
-                for draw in draws:
-                    try:
-                        found.append(session.run({n: draw[n] for n in region.boundary}))
-                    except EngineError:
-                        found.append(None)
-        except EngineError:
-            return [None for _ in draws]
-        return found
-
-    def _tells(self, one: Obligation) -> bool:
-        arrays = [sample[one.old] for sample in self.recorded.samples]
-        return is_informative(arrays, lambda: depends_on_data(self.before, one.old))
-
-
-def _drawn(array: Array, name: str, turn: int) -> Array:
-    return draw_like(array, f"{name} {turn}", positive=turn > 1, integers=turn % 2 == 0)
 
 
 def _calls(model: ir.Model) -> dict[ir.OperatorIdentifier, int]:

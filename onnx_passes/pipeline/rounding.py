@@ -26,6 +26,9 @@ from onnx_passes.verify.result import Check, Verdict
 GROWTH = 2.0
 """How many times the error of a value inside a model may grow."""
 
+ROUNDING = "rounding below float32"
+"""Why a value that differs passes."""
+
 _LARGEST = 4.0
 """How many times the largest error of an element may grow: a fault may sit in one."""
 
@@ -64,7 +67,7 @@ def excuse_outputs(
         f"below float32: the error against float64 is {number(growth, 3)} times the original's"
     )
     outputs = tuple(
-        replace(o, passed=True, reason="rounding below float32") if o.output in wrong else o
+        replace(o, passed=True, reason=ROUNDING) if o.output in wrong else o
         for o in check.outputs
     )
     return replace(check, verdict=Verdict.PASSED, reason=reason, sample=None, outputs=outputs)

@@ -127,7 +127,8 @@ def _only_on(checks: Iterable[Check]) -> str:
 
 def evidence_text(report: RunReport) -> str:
     """Count the applications of all kept passes by what vouches for them, as text."""
-    kept = (p for p in report.passes if p.changed and p.action != "rolled back")
+    lost = ("rolled back", "stopped")
+    kept = (p for p in report.passes if p.changed and p.action not in lost)
     counts = count_kinds(one for done in kept for one in done.evidence)
     told = [f"{counts[kind]:,} {kind}" for kind in Kind if counts[kind]]
     ran = [name for name, tally in tallies(report).items() if tally.passed or tally.failed]

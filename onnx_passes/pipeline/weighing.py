@@ -1,0 +1,223 @@
+"""Say what vouches for each part of a change: proved, executed, or nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import onnx_ir as ir
+
+from onnx_passes.errors import EngineError
+from onnx_passes.passes.context import Application
+from onnx_passes.pipeline.baseline import Bench
+from onnx_passes.pipeline.downstream import Agreement
+from onnx_passes.pipeline.recorder import Recorded
+from onnx_passes.runtime.base import Array, Data, Outputs
+from onnx_passes.verify.evidence import Evidence, Kind, weakest
+from onnx_passes.verify.informative import depends_on_data, draw_like, is_informative
+from onnx_passes.verify.judge import Promise, judge
+from onnx_passes.verify.node_equality import is_identity
+from onnx_passes.verify.obligations import Obligation, Part, split_parts
+from onnx_passes.verify.region import Region, boundary_of, region_model
+from onnx_passes.verify.result import OutputCheck, Verdict
+
+BY_STRUCTURE = "the nodes that the outputs depend on compute what they did"
+
+_DRAWS = 4
+"""How often a part is compared on drawn values: half of them positive, half with integers."""
+
+
+@dataclass(frozen=True)
+class Weighing:
+    """A change that was compared.
+
+    Attributes:
+        before: The model before, without functions.
+        after: The model after, without functions.
+        region: What changed.
+        recorded: The values of the model before.
+        bench: The engine.
+        promises: What the pass promises.
+        applied: The rewrites that the pass recorded.
+        bodies: Evidence inside bodies, by the first output of the node that holds them.
+        settled: Where the models agree again behind values that differ.
+    """
+
+    before: ir.Model
+    after: ir.Model
+    region: Region
+    recorded: Recorded
+    bench: Bench
+    promises: Sequence[Promise]
+    applied: Sequence[Application]
+    bodies: Mapping[str, Sequence[Evidence]]
+    settled: Mapping[Obligation, Agreement]
+
+    def weigh(
+        self,
+        compared: Mapping[Obligation, list[OutputCheck]],
+        failing: Sequence[Obligation],
+    ) -> list[Evidence]:
+        """Return the evidence of each connected part of the change.
+
+        Args:
+            compared: The values that were compared, with a comparison for each promise.
+            failing: Those that break a promise.
+        """
+        agreed = {o for o, found in compared.items() if all(c.passed for c in found)}
+        parts, lost = split_parts(self.region, list(compared), agreed, self.applied)
+        found = [self._weigh_part(part, compared, failing) for part in parts]
+        if not failing and any(one.kind is Kind.NOTHING for one in found):
+            found = self._draw(parts, found)
+        inner = [one for within in self.bodies.values() for one in within if one.numbers]
+        known = {number for one in inner for number in one.numbers}
+        whole = weakest(one.kind for one in found)
+        for kind, reason, group in (
+            (Kind.PROVED, BY_STRUCTURE, [a for a in lost if a.outermost]),
+            (
+                whole,
+                "compared at the node that holds it",
+                [a for a in lost if not a.outermost],
+            ),
+        ):
+            left = [a for a in group if a.number not in known]
+            if left:
+                rules = ", ".join(dict.fromkeys(a.rule for a in left))
+                numbers = tuple(a.number for a in left)
+                found.append(Evidence(rules, kind, numbers, reason=reason))
+        return [*(one for one in found if one.numbers or not inner), *inner]
+
+    def _weigh_part(
+        self,
+        part: Part,
+        compared: Mapping[Obligation, list[OutputCheck]],
+        failing: Sequence[Obligation],
+    ) -> Evidence:
+        """Say what vouches for one part."""
+        numbers = tuple(sorted(part.numbers))
+        wrong = [o.old for o in part.obligations if o in failing]
+        if wrong:
+            reason = f"{', '.join(wrong[:3])} differs"
+            return Evidence(part.text, Kind.NOTHING, numbers, reason=reason)
+        held = [o for o in part.obligations if o in compared]
+        if all(map(is_identity, (*part.old, *part.new))):
+            return Evidence(part.text, Kind.PROVED, numbers, reason=BY_STRUCTURE)
+        if not part.obligations:  # nothing reads what it computes
+            return Evidence(part.text, Kind.PROVED, numbers, reason=BY_STRUCTURE)
+        if not held:
+            return Evidence(part.text, Kind.NOTHING, numbers, reason="no value was compared")
+        names = tuple(o.old for o in held)
+        size = sum(
+            int(np.size(sample[o.old])) for o in held for sample in self.recorded.samples
+        )
+        if any(self._tells(o) for o in held):
+            places = describe_places(held, self.settled)
+            return Evidence(part.text, Kind.EXECUTED, numbers, size, names[:4], places)
+        within = [one for name in names for one in self.bodies.get(name, ())]
+        if within and len(part.new) == 1 and weakest(e.kind for e in within).verifies:
+            reason = "compared inside its bodies"
+            return Evidence(part.text, Kind.EXECUTED, numbers, size, names[:4], reason)
+        reason = f"{', '.join(names[:3])} is empty, constant or not finite on each sample"
+        return Evidence(part.text, Kind.NOTHING, numbers, size, names[:4], reason)
+
+    def _draw(self, parts: Sequence[Part], found: Sequence[Evidence]) -> list[Evidence]:
+        """Compare parts on drawn values, where the recorded ones tell nothing.
+
+        A value that is constant or empty on all samples shows no fault. Agreement on others
+        is evidence; what differs there may never occur, and fails nothing.
+        """
+        sides = []
+        for model, nodes in (
+            (self.before, self.region.removed),
+            (self.after, self.region.nodes),
+        ):
+            sides.append((model, Region(tuple(nodes), boundary_of(nodes), ())))
+        names = {name for _, region in sides for name in region.boundary}
+        if not self.recorded.holds(names):
+            return list(found)
+        recorded = self.recorded.samples[0]
+        # What follows from shapes and constants is never another value.
+        drawn = sorted(name for name in names if depends_on_data(self.before, name))
+        draws = [
+            {
+                **{n: recorded[n] for n in names},
+                **{n: _drawn(recorded[n], n, turn) for n in drawn},
+            }
+            for turn in range(_DRAWS)
+        ]
+        old_side, new_side = (self._run_on(model, region, draws) for model, region in sides)
+        made: list[list[Mapping[str, Data]]] = [[], []]
+        for draw, before, after in zip(draws, old_side, new_side, strict=True):
+            if before is not None and after is not None:
+                made[0].append({**recorded, **draw, **before})
+                made[1].append({**recorded, **draw, **after})
+        if not made[0]:
+            return list(found)
+        result = []
+        for part, one in zip(parts, found, strict=True):
+            result.append(one)
+            pairs = [o for o in part.obligations if o.old in made[0][0]]
+            if one.kind is not Kind.NOTHING or not pairs:
+                continue
+            old = [{o.old: values[o.old] for o in pairs} for values in made[0]]
+            new = [
+                {o.old: new_value(o, before, after) for o in pairs}
+                for before, after in zip(*made, strict=True)
+            ]
+            checks = [judge(old, new, promise) for promise in self.promises]
+            columns = [[row[o.old] for row in old] for o in pairs]
+            arrays = [[a for a in c if isinstance(a, np.ndarray)] for c in columns]
+            if any(check.verdict is Verdict.FAILED for check in checks):
+                result[-1] = replace(one, reason=f"{one.reason}; it differs on drawn values")
+            elif any(is_informative(column, lambda: True) for column in arrays):
+                told = "compared on drawn values: the recorded ones are constant or empty"
+                size = sum(a.size for column in arrays for a in column)
+                result[-1] = replace(one, kind=Kind.EXECUTED, elements=size, reason=told)
+        return result
+
+    def _run_on(
+        self, model: ir.Model, region: Region, draws: Sequence[Mapping[str, Data]]
+    ) -> list[Outputs | None]:
+        """Run nodes on drawn values; None for those that they do not run on."""
+        if not region.nodes:
+            return [{} for _ in draws]
+        part = region_model(model, region, self.recorded.samples[0])
+        found: list[Outputs | None] = []
+        try:
+            with self.bench.engine.prepare(part) as session:
+                for draw in draws:
+                    try:
+                        found.append(session.run({n: draw[n] for n in region.boundary}))
+                    except EngineError:
+                        found.append(None)
+        except EngineError:
+            return [None for _ in draws]
+        return found
+
+    def _tells(self, one: Obligation) -> bool:
+        arrays = [sample[one.old] for sample in self.recorded.samples]
+        return is_informative(arrays, lambda: depends_on_data(self.before, one.old))
+
+
+def describe_places(
+    ones: Iterable[Obligation], settled: Mapping[Obligation, Agreement]
+) -> str | None:
+    """Say where the models agree again behind values that differ."""
+    places = [
+        f"{one.old} differs, and agrees again at {', '.join(found.values)}"
+        for one in ones
+        if (found := settled.get(one)) and found.values and not found.reason
+    ]
+    return "; ".join(places[:3]) or None
+
+
+def new_value(one: Obligation, old: Mapping[str, Data], new: Mapping[str, Data]) -> Data:
+    """Return what a value is after the change; where it was not computed anew, as before."""
+    if one.tensor is not None:
+        return one.tensor.numpy()
+    return new[one.new] if one.new in new else old.get(one.new)
+
+
+def _drawn(array: Array, name: str, turn: int) -> Array:
+    return draw_like(array, f"{name} {turn}", positive=turn > 1, integers=turn % 2 == 0)
