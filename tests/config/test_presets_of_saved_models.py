@@ -15,7 +15,7 @@ SAVED = """<ir_version: 8, opset_import: ["" : 18]>
      int64[2] gemm_input_shape = {6,4}, int64[3] gemm_output_shape = {2,3,5}>
     { a = Neg(x) r = Reshape(a, gemm_input_shape) g = Gemm(r, w, b)
       o = Reshape(g, gemm_output_shape) y = Relu(o) s = Add(e, gemm_input_shape) }"""
-"""Its MatMul and Add were joined; a pass parts them again, and so may ONNX Runtime join them."""
+"""Its MatMul and Add were joined; a pass parts them, and ONNX Runtime joins them again."""
 
 
 def run(name, without=""):
