@@ -290,7 +290,9 @@ def _tell_baseline(report: RunReport, gate: Gate, result: ir.Model | None = None
         report.reference.samples = len(baseline.samples)
         chosen = baseline.substitutes.chosen if baseline.substitutes is not None else None
         if chosen is not None and chosen.text not in report.reference.source:
-            report.reference.source += f", {chosen.text}"
+            # They stand in place of all that was generated, other sizes included.
+            seed = baseline.substitutes.seed if baseline.substitutes is not None else 0
+            report.reference.source = f"generated (seed {seed}), {chosen.text}"
             report.reference.inputs = describe_feeds(chosen.samples[0])
         if report.reference.names:
             report.reference.names = [name_of(feeds) or "" for feeds in baseline.samples]
@@ -335,7 +337,9 @@ def _special(
 def _named(special: Sequence[AdversarialFeeds]) -> str:
     if any(feeds.asked for feeds in special):
         return " and adversarial"
-    return f" and {', '.join(feeds.kind for feeds in special)}" if special else ""
+    return (
+        f" and {', '.join(dict.fromkeys(feeds.kind for feeds in special))}" if special else ""
+    )
 
 
 def _own_instruments(config: PipelineConfig) -> list[Instrument]:

@@ -107,7 +107,7 @@ def test_break_adds_ends_as_documented(cli, model, write):
     assert done.code == 1
     lines = done.err.splitlines()
     assert lines[0] == "PostconditionError: Post-condition for pass 'BreakAdds' failed"
-    assert lines[1].startswith("VerificationError: y not as expected")
+    assert lines[1].startswith("VerificationError: s not as expected")
     assert "s = Add(a, b)" in done.err
     assert "s = Add(a, a)" in done.err
     assert not Path("out.onnx").exists()
@@ -120,7 +120,7 @@ def test_policies(cli, model, write, policy, code, kept):
     config = use(write, pass_module(CHANGE + DONE), on_failure=policy)
     done = cli("-c", config, "-o", "out.onnx", model, "eliminate-identity")
     assert done.code == code, done.err
-    assert "y not as expected" in done.err
+    assert "s not as expected" in done.err
     if kept is None:
         assert not Path("out.onnx").exists()
     else:
@@ -147,7 +147,7 @@ def test_a_failing_run_leaves_the_old_output(cli, model, write):
         ),
         ("while True: pass", "did not end within 0.5 s"),
         ("return self.call(model)", "recursed without end"),
-        (CHANGE + "return ir.passes.PassResult(model, False)", "y not as expected"),
+        (CHANGE + "return ir.passes.PassResult(model, False)", "s not as expected"),
         ("model.graph.outputs.pop()\n" + DONE, "output"),
         ("model.graph.inputs[0].name = 'other'\n" + DONE, "input"),
         ("model.graph.outputs[0].dtype = ir.DataType.DOUBLE\n" + DONE, "tensor"),
