@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from onnx_passes.contracts import Equality, Tolerance
-from onnx_passes.report.text import plural
 from onnx_passes.runtime.base import Outputs
 from onnx_passes.verify.compare import compare
 from onnx_passes.verify.noise import merge
@@ -105,7 +104,8 @@ def describe_mismatch(
     worst = max(failed, key=lambda o: o.max_abs or 0.0)
     says = _SAYS.get(kind, "too far from the original")
     told = f" ({name})" if name else ""
-    others = f" (and {plural(len(failed) - 1, 'more output')})" if len(failed) > 1 else ""
+    more = len(failed) - 1
+    others = f" (and {more} more output{'s' if more > 1 else ''})" if more else ""
     return f"{worst.output} {says}{others}: {describe(worst)}, in sample {sample}{told}"
 
 

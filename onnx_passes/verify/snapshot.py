@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Mapping
 from enum import StrEnum
 from functools import cached_property
+from typing import Any
 
 import onnx_ir as ir
 
@@ -30,6 +31,8 @@ _HOLDERS = (
     ir.AttributeType.TENSOR,
     ir.AttributeType.TENSORS,
 )
+_RESULTS = 6
+"""Where the key of a node has those of its outputs: name, type, shape, and the rest."""
 _PLAIN = (ir.AttributeType.INT, ir.AttributeType.INTS, ir.AttributeType.STRING)
 
 
@@ -175,10 +178,12 @@ class Snapshot:
         if not self.differs(model):
             return Change.NONE
         assert self._compared is not None, "it was compared just now"
-        _, hashes = self._compared
+        key, hashes = self._compared
         if _census(model) != self._counts:
             return Change.COMPUTATION  # no hashes could be equal, and they take longer
         for noted, larger in ((False, Change.COMPUTATION), (True, Change.ANNOTATIONS)):
+            if not noted and _differ_in_notes(self._key, key):
+                continue  # these hashes are equal, and take longer than the rest
             hashes[noted] = canonical_hash(model, annotations=noted)
             if hashes[noted] != self._hash(annotations=noted):
                 return larger
@@ -190,6 +195,31 @@ def _census(model: ir.Model) -> Key:
     graph = model.graph
     operators = Counter((node.domain, node.op_type, node.overload) for node in graph)
     return (operators, len({*graph.inputs, *graph.initializers.values()}), len(graph.outputs))
+
+
+def _differ_in_notes(old: Any, new: Any) -> bool:
+    """Whether exact keys differ in types and shapes of inner values alone."""
+    (*rest, graph), (*others, other) = old, new
+    (*head, nodes, outputs), (*first, later, last) = graph, other
+    return bool(
+        rest == others
+        and head == first
+        and outputs == last
+        and len(nodes) == len(later)
+        and all(map(_same_but_notes, nodes, later))
+    )
+
+
+def _same_but_notes(old: Any, new: Any) -> bool:
+    """Whether keys of nodes are equal but for the types and shapes of their results."""
+    return bool(
+        old == new
+        or (
+            (old[:_RESULTS], old[_RESULTS + 1 :]) == (new[:_RESULTS], new[_RESULTS + 1 :])
+            and [(name, *rest) for name, _, _, *rest in old[_RESULTS]]
+            == [(name, *rest) for name, _, _, *rest in new[_RESULTS]]
+        )
+    )
 
 
 class _Same:
