@@ -17,7 +17,7 @@ def infer_types(model: ir.Model) -> str | None:
         Why it failed; None where it did not.
     """
     try:
-        ShapeInferencePass(data_prop=True)(model)
+        ShapeInferencePass(check_type=False, strict_mode=False, data_prop=True)(model)
     except (onnx.shape_inference.InferenceError, ir.passes.PassError, ValueError) as error:
         cause = error.__cause__ or error
         return " ".join(str(cause).split())[:200]

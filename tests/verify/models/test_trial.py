@@ -11,7 +11,6 @@ from onnx_passes.passes.cleanup.topological_sort import TopologicalSort
 from onnx_passes.passes.eliminate.eliminate_identity import EliminateIdentity
 from onnx_passes.passes.eliminate.eliminate_noop_transpose import EliminateNoopTranspose
 from onnx_passes.passes.lowering.lower_max_pool import LowerMaxPool
-from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.verify.models import recipes
 from onnx_passes.verify.models.dispute import DISPUTED, is_disputed, other_opinion
 from onnx_passes.verify.models.fuzz_pass import fuzz_pass
@@ -105,12 +104,6 @@ def test_the_roundings_that_onnx_runtime_leaves_out_are_no_fault_of_equality():
     def another_number(model):
         return ir.from_onnx_text(Chain.text.replace("{0.3}", "{0.3003}"))
 
-    feeds = {"x": np.random.default_rng(0).standard_normal([2, 4, 9]).astype(np.float16)}
-    results = []
-    for model in (Chain().model(), without(Chain().model())):
-        with OnnxRuntimeEngine(prepacking=False).prepare(model) as session:
-            results.append(session.run(feeds)["y"])
-    assert (results[0] != results[1]).any()
     assert attempt(Chain(), without, contract=Equality()).fault is None
     assert attempt(Chain(), another_number, contract=Equality()).fault is not None
 
