@@ -89,9 +89,14 @@ class Recorder:
         Raises:
             EngineError: No engine can run the original.
         """
-        if known is not None and self._fill(known, model, needed):
-            return known
-        return self.record(model, baseline, needed, untouched=untouched)
+        if known is not None:
+            _add_defaults(known, model, needed)
+            if self._fill(known, model, needed):
+                return known
+        found = self.record(model, baseline, needed, untouched=untouched)
+        if found is not None:
+            _add_defaults(found, model, needed)
+        return found
 
     def _fill(self, known: Recorded, model: ir.Model, needed: frozenset[str]) -> bool:
         """Compute what a recording lacks, in place of what the last check lacked.
@@ -261,6 +266,17 @@ def _named_alike(
     if region is None or region.nodes or not needed <= set(value_names(original)):
         return None
     return original
+
+
+def _add_defaults(known: Recorded, model: ir.Model, needed: frozenset[str]) -> None:
+    """Record the defaults that samples leave inputs to, as far as they are needed."""
+    for value in model.graph.inputs:
+        name, tensor = str(value.name), value.const_value
+        if tensor is None or name not in needed:
+            continue
+        for recording in known.samples:
+            if name not in recording:
+                recording.update({name: tensor.numpy()})
 
 
 def _size(value: Data) -> int:

@@ -1,0 +1,68 @@
+"""Weights that are inputs as well, as in all models before IR version 4, hide no region."""
+
+from pathlib import Path
+
+import onnx
+import onnx_ir as ir
+import pytest
+
+from onnx_passes import passes
+from onnx_passes.config.load import config_from_data
+from onnx_passes.passes.base import RewriteRulePass, Transformation
+from onnx_passes.pipeline.run import run_pipeline
+from onnx_passes.verify.result import Verdict
+
+LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
+MODEL = """<ir_version: 3, opset_import: ["" : 8]>
+    g (float[4,4] x, float[4,4] w, float[4,4] v) => (float[4,4] y)
+    <float[4,4] w = {1,2,3,4,-1,-2,-3,-4,1,0,1,0,0,1,0,1},
+     float[4,4] v = {900,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0}>
+    { a = MatMul(x, w) r = Relu(a) b = MatMul(r, v) y = Softmax<axis = 1>(b) }"""
+
+
+@passes.verify.tolerance
+@passes.register("relus-before-saturated-softmax")
+class RelusDropped(Transformation, RewriteRulePass):
+    """Drop Relus, which the output does not show."""
+
+    def pattern(self, op, x):
+        return op.Relu(x)
+
+    def rewrite(self, op, x):
+        return op.Identity(x)
+
+
+def test_a_dropped_relu_of_squeezenet_fails_though_softmax_is_saturated():
+    config = config_from_data(
+        {"passes": ["relus-before-saturated-softmax"], "reproducers": False}
+    )
+    run = run_pipeline(ir.from_onnx_text(MODEL), config)
+    (done,) = run.report.passes
+    assert done.verdict is Verdict.FAILED
+    assert done.culprits == [1]
+    assert [c.scope for c in done.checks if c.verdict is Verdict.FAILED] == ["region"]
+
+
+@passes.verify.equality
+@passes.register()
+class RelusOfLightModelsDropped(Transformation):
+    """Wrong: the values that show it are not kept, and were taken for those of before."""
+
+    def call(self, model):
+        relus = [n for n in model.graph if n.op_type == "Relu"]
+        for old in relus:
+            new = ir.node("Identity", [old.inputs[0]])
+            ir.convenience.replace_nodes_and_values(
+                model.graph, old, [old], [new], old.outputs, new.outputs
+            )
+        return ir.passes.PassResult(model, bool(relus))
+
+
+@pytest.mark.parametrize("name", ["inception_v1", "shufflenet", "squeezenet", "resnet50"])
+def test_values_that_are_not_kept_excuse_no_dropped_relu(name):
+    model = ir.load(LIGHT / f"light_{name}.onnx")
+    config = config_from_data(
+        {"passes": ["relus-of-light-models-dropped"], "reproducers": False}
+    )
+    (done,) = run_pipeline(model, config).report.passes
+    assert done.verdict is Verdict.FAILED
