@@ -15,6 +15,7 @@ from onnx_passes.graph.walk import captured_values
 from onnx_passes.pipeline.recorder import Recorded
 from onnx_passes.runtime.base import Array, Data, Engine
 from onnx_passes.runtime.parallel import run_each
+from onnx_passes.verify.informative import draw_like
 from onnx_passes.verify.obligations import Obligation
 from onnx_passes.verify.region import Region, boundary_of, region_model
 
@@ -25,8 +26,8 @@ _BLUNT = 0.1
 """A value agrees again if it moved by less than this part of what it moves by when the value
 that differs is changed by as much."""
 
-_MOST = 16
-"""Number of values that differ of which each is disturbed by itself."""
+_DRAWS = 3
+"""How often values around a difference are other ones before it is excused."""
 
 
 def nodes_behind(
@@ -60,11 +61,13 @@ class Agreement:
         values: Names of the values that agree, in the model before.
         reason: Why the difference matters nevertheless; None where it does not.
         shown: Whether an output of the model differs.
+        by_chance: A value that agrees on the samples alone.
     """
 
     values: tuple[str, ...]
     reason: str | None = None
     shown: bool = False
+    by_chance: str = ""
 
 
 @dataclass
@@ -99,12 +102,17 @@ class Downstream:
             names: For values of the model after, the names of those that they must equal.
             differs: Whether a value of the model before differs from one of the model after.
         """
-        cuts = self._cuts(one, names, differs)
-        if isinstance(cuts, Agreement):
-            return cuts
-        if not cuts:
-            return Agreement(())  # nothing reads it
-        return self._seen(one, cuts)
+        by_chance: dict[str, Agreement] = {}
+        while True:
+            cuts = self._cuts(one, names, lambda o, n: o in by_chance or differs(o, n))
+            if isinstance(cuts, Agreement):
+                return next(iter(by_chance.values()), cuts)
+            if not cuts:
+                return Agreement(())  # nothing reads it
+            found = self._seen(one, cuts, differs)
+            if not found.by_chance:
+                return found
+            by_chance[found.by_chance] = found  # look for another one further down
 
     def _cuts(
         self, one: Obligation, names: Mapping[str, str], differs: Callable[[str, str], bool]
@@ -134,7 +142,12 @@ class Downstream:
                         pending.append(made)
         return cuts
 
-    def _seen(self, one: Obligation, cuts: Mapping[str, str]) -> Agreement:
+    def _seen(
+        self,
+        one: Obligation,
+        cuts: Mapping[str, str],
+        differs: Callable[[str, str], bool],
+    ) -> Agreement:
         """Ask whether values behind can see one: it is disturbed by as much as it differs."""
         nodes = self._between(one.old, set(cuts))
         if nodes is None or not set(cuts) <= {str(v.name) for n in nodes for v in n.outputs}:
@@ -167,7 +180,91 @@ class Downstream:
             )
             if not response[name] or moved_by > _BLUNT * response[name]:
                 return Agreement((), f"{name} agrees, and cannot see {one.old}")
+        if wrong := self._differing_elsewhere(one, cuts, nodes, response, differs):
+            told = f"{wrong} agrees on these samples only, and not where {one.old} is another"
+            return Agreement((), told, by_chance=wrong)
         return Agreement(tuple(cuts))
+
+    def _differing_elsewhere(
+        self,
+        one: Obligation,
+        cuts: Mapping[str, str],
+        nodes: Sequence[ir.Node],
+        response: Mapping[str, float],
+        differs: Callable[[str, str], bool],
+    ) -> str | None:
+        """Return a value that agrees only by the samples: other values around it tell.
+
+        A difference inside is excused for what follows it. That must not hang on the data: a
+        Relu before a MaxPool does nothing as long as each window has a positive element.
+        """
+        there = {str(v.name) for node in self.after.graph for v in node.outputs}
+        made = {str(v.name) for node in self.computed for v in node.outputs}
+
+        def shared(name: str) -> bool:
+            return name in there and not (name in made and differs(name, name))
+
+        old_nodes = self._shared_origin(one.old, nodes, shared)
+        around = set(boundary_of(old_nodes))
+        new_nodes = self._leading_to(set(cuts.values()), around)
+        names = frozenset(around)
+        if not old_nodes or not new_nodes or not set(boundary_of(new_nodes)) <= around:
+            return None  # the two sides do not start at the same values
+        if not self.fill(names):
+            return None
+        weights = {v.name for v in self.before.graph.inputs if v.const_value is not None}
+        known = self.recorded.samples[0]
+        for turn in range(_DRAWS):
+            drawn = {
+                name: known[name] if name in weights else _other_value(known[name], name, turn)
+                for name in names
+            }
+            try:
+                old = self._run(self.before, old_nodes, drawn)
+                new = self._run(self.after, new_nodes, drawn)
+            except EngineError:
+                continue
+            for name, new_name in cuts.items():
+                if new_name in new and distance(old[name], new[new_name]) > (
+                    _BLUNT * response[name]
+                ):
+                    return name
+        return None
+
+    def _shared_origin(
+        self, start: str, nodes: Sequence[ir.Node], shared: Callable[[str], bool]
+    ) -> list[ir.Node]:
+        """Return nodes of the model before with those that make what the model after lacks."""
+        wanted, chosen = {start}, set(nodes)
+        for node in reversed(list(self.before.graph)):
+            if node in chosen or any(v.name in wanted for v in node.outputs):
+                chosen.add(node)
+                read = [v for v in (*node.inputs, *captured_values(node)) if v is not None]
+                wanted |= {
+                    str(v.name) for v in read if v.producer() and not shared(str(v.name))
+                }
+                if len(chosen) > GROWTH:
+                    return []
+        return [node for node in self.before.graph if node in chosen]
+
+    def _leading_to(self, names: set[str], around: set[str]) -> list[ir.Node]:
+        """Return the nodes of the model after that compute values from others."""
+        found = []
+        for node in reversed(list(self.after.graph)):
+            if any(v.name in names for v in node.outputs):
+                found.append(node)
+                read = (*node.inputs, *captured_values(node))
+                names = names | {str(v.name) for v in read if v and v.name not in around}
+                if len(found) > GROWTH:
+                    return []
+        return found[::-1]
+
+    def _run(
+        self, model: ir.Model, nodes: Sequence[ir.Node], values: Mapping[str, Array]
+    ) -> Mapping[str, Data]:
+        region = Region(tuple(nodes), boundary_of(nodes), ())
+        with self.engine.prepare(region_model(model, region, values)) as session:
+            return session.run({name: values[name] for name in region.boundary})
 
     def _between(self, start: str, ends: set[str]) -> list[ir.Node] | None:
         """Return the nodes of the model before that lead from one value to others."""
@@ -197,6 +294,15 @@ def _value(new: Mapping[str, Data], one: Obligation, old: Mapping[str, Array]) -
         return np.asarray(one.tensor.numpy())
     found = new.get(one.new, old.get(one.new))
     return found if isinstance(found, np.ndarray) else old[one.old]
+
+
+def _other_value(array: Array, name: str, turn: int) -> Array:
+    """Return other floats for those recorded: of the opposite sign, then drawn."""
+    if kind_of(array.dtype) != "float":
+        return array
+    if not turn:
+        return np.asarray(-widen(array)).astype(array.dtype)
+    return draw_like(array, f"{name} {turn}")
 
 
 def disturb(old: Array, new: Array, seed: int, sign: int) -> Array:
