@@ -265,7 +265,11 @@ class RegionCheck:
         region = Region(tuple(nodes), boundary_of(nodes), self.region.frontier)
         needed = frozenset(region.boundary)
         if not self.recorder.obtain(
-            self.recorded, self.before, self.baseline, needed, untouched=self.untouched
+            self.recorded,
+            self.before,
+            self.baseline,
+            needed | self.region.needed,  # what is asked for no more is dropped
+            untouched=self.untouched,
         ):
             return None
         if not self.recorded.holds(needed):
@@ -343,13 +347,14 @@ class RegionCheck:
         results: Mapping[Obligation, list[OutputCheck]],
     ) -> None:
         """Follow the values that differ to where the models agree again."""
+        compared = {one.old for one in results}
 
         def fill(names: frozenset[str]) -> bool:
             obtained = self.recorder.obtain(
                 self.recorded,
                 self.before,
                 self.baseline,
-                names | self.region.needed,
+                names | compared | self.region.needed,
                 untouched=self.untouched,
             )
             return obtained is self.recorded and self.recorded.holds(names)
@@ -509,6 +514,8 @@ class RegionCheck:
     def _is_same(self, one: Obligation, produced: Sequence[Mapping[str, Data]]) -> bool:
         """Whether a value is the same bit for bit on each sample, NaN being NaN."""
         for old, new in zip(self.recorded.samples, produced, strict=True):
+            if one.old not in old:
+                return False
             found = compare(
                 {"v": old[one.old]},
                 {"v": new_value(one, old, new)},
