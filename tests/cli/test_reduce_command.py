@@ -126,7 +126,8 @@ def test_golden_values_find_the_weight_that_is_off(cli, tmp_path):
     assert operators("final.onnx") == ["Conv"]
     told = cli("inspect", "model", "final.onnx", "--show", "layers")
     assert "conv2.weight" in told.out
-    fed = np.load("final-inputs.npz")
+    with np.load("final-inputs.npz") as archive:
+        fed = dict(archive)
     assert list(fed) == ["/relu1/Relu_output_0"]
     # A smaller one would fail for the shape of its result, not for the weight.
     assert fed["/relu1/Relu_output_0"].shape[1:] == (16, 8, 8)
