@@ -17,7 +17,7 @@ from onnx_passes.runtime.base import Array, Data, Engine
 from onnx_passes.runtime.parallel import run_each
 from onnx_passes.verify.informative import draw_like
 from onnx_passes.verify.obligations import Obligation
-from onnx_passes.verify.region import Region, boundary_of, region_model
+from onnx_passes.verify.region import Region, boundary_of, leading_to, region_model
 
 GROWTH = 64
 """Number of unchanged nodes within which the models must agree again."""
@@ -204,13 +204,13 @@ class Downstream:
         def shared(name: str) -> bool:
             return name in there and not (name in made and differs(name, name))
 
-        old_nodes = self._shared_origin(one.old, nodes, shared)
-        around = set(boundary_of(old_nodes))
-        new_nodes = self._leading_to(set(cuts.values()), around)
-        names = frozenset(around)
-        if not old_nodes or not new_nodes or not set(boundary_of(new_nodes)) <= around:
+        ends = {one.old} | {str(v.name) for node in nodes for v in node.outputs}
+        old_nodes = leading_to(ends, self.before.graph, shared)
+        names = frozenset(boundary_of(old_nodes))
+        new_nodes = leading_to(cuts.values(), self.after.graph, names.__contains__)
+        if not (new_nodes and names.issuperset(boundary_of(new_nodes))):
             return None  # the two sides do not start at the same values
-        if not self.fill(names):
+        if max(len(old_nodes), len(new_nodes)) > GROWTH or not self.fill(names):
             return None
         weights = {v.name for v in self.before.graph.inputs if v.const_value is not None}
         known = self.recorded.samples[0]
@@ -231,34 +231,6 @@ class Downstream:
                     return name
         return None
 
-    def _shared_origin(
-        self, start: str, nodes: Sequence[ir.Node], shared: Callable[[str], bool]
-    ) -> list[ir.Node]:
-        """Return nodes of the model before with those that make what the model after lacks."""
-        wanted, chosen = {start}, set(nodes)
-        for node in reversed(list(self.before.graph)):
-            if node in chosen or any(v.name in wanted for v in node.outputs):
-                chosen.add(node)
-                read = [v for v in (*node.inputs, *captured_values(node)) if v is not None]
-                wanted |= {
-                    str(v.name) for v in read if v.producer() and not shared(str(v.name))
-                }
-                if len(chosen) > GROWTH:
-                    return []
-        return [node for node in self.before.graph if node in chosen]
-
-    def _leading_to(self, names: set[str], around: set[str]) -> list[ir.Node]:
-        """Return the nodes of the model after that compute values from others."""
-        found = []
-        for node in reversed(list(self.after.graph)):
-            if any(v.name in names for v in node.outputs):
-                found.append(node)
-                read = (*node.inputs, *captured_values(node))
-                names = names | {str(v.name) for v in read if v and v.name not in around}
-                if len(found) > GROWTH:
-                    return []
-        return found[::-1]
-
     def _run(
         self, model: ir.Model, nodes: Sequence[ir.Node], values: Mapping[str, Array]
     ) -> Mapping[str, Data]:
@@ -277,13 +249,7 @@ class Downstream:
             if any(v in reached for v in (*node.inputs, *captured_values(node))):
                 reached.update(node.outputs)
                 behind.append(node)
-        needed: set[ir.Value] = set()
-        found: list[ir.Node] = []
-        for node in reversed(behind):
-            if any(v in needed or v.name in ends for v in node.outputs):
-                found.append(node)
-                needed.update(v for v in (*node.inputs, *captured_values(node)) if v)
-        return found[::-1] or None
+        return leading_to(ends, behind, lambda _: False) or None
 
     def _made(self) -> list[ir.Value]:
         return [v for node in self.before.graph for v in node.outputs]

@@ -7,12 +7,10 @@ from collections.abc import Collection, Sequence
 import onnx_ir as ir
 
 from onnx_passes.errors import EngineError
-from onnx_passes.graph.walk import captured_values
 from onnx_passes.runtime.base import Engine, Outputs
 from onnx_passes.runtime.parallel import run_each
-from onnx_passes.verify.node_equality import constant_tensor
 from onnx_passes.verify.recording import Recording
-from onnx_passes.verify.region import Region, boundary_of, region_model
+from onnx_passes.verify.region import Region, boundary_of, leading_to, region_model
 
 _MOST = 2
 """One part in this of all nodes is the most that is run again; else all of them are."""
@@ -37,10 +35,14 @@ def recompute(
         The values, by sample; None where they cannot be had this way, or not for less than
         half of the model.
     """
-    nodes = _between(model, recordings[0].keys(), names)
-    if nodes is None or _MOST * len(nodes) > len(model.graph):
-        return None
+    known = recordings[0].keys()
+    nodes = leading_to(names, model.graph, known.__contains__)
     boundary = boundary_of(nodes)
+    made = {v.name for node in nodes for v in node.outputs}
+    if not (made.issuperset(names) and known >= set(boundary)):
+        return None
+    if _MOST * len(nodes) > len(model.graph):
+        return None
     region = Region(tuple(nodes), boundary, tuple(names))
     feeds = [{name: recording[name] for name in boundary} for recording in recordings]
     try:
@@ -49,27 +51,3 @@ def recompute(
             return run_each(engine, session, feeds, list(names))
     except EngineError:
         return None
-
-
-def _between(
-    model: ir.Model, known: Collection[str], names: Collection[str]
-) -> list[ir.Node] | None:
-    """Return the nodes that lead from known values to others; None if known ones do not do."""
-    producers = {str(v.name): node for node in model.graph for v in node.outputs if v.name}
-    if not set(names) <= producers.keys():
-        return None
-    found: set[ir.Node] = set()
-    pending = [producers[name] for name in names]
-    while pending:
-        node = pending.pop()
-        if node in found:
-            continue
-        found.add(node)
-        for value in (*node.inputs, *captured_values(node)):
-            if value is None or constant_tensor(value) is not None or value.name in known:
-                continue
-            producer = producers.get(str(value.name))
-            if producer is None:
-                return None
-            pending.append(producer)
-    return [node for node in model.graph if node in found]

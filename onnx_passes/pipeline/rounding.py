@@ -20,7 +20,7 @@ from onnx_passes.runtime.base import Data, Outputs
 from onnx_passes.verify.float64 import evaluate
 from onnx_passes.verify.growth import error_growth
 from onnx_passes.verify.recording import Recording
-from onnx_passes.verify.region import Region, boundary_of, region_model
+from onnx_passes.verify.region import Region, boundary_of, leading_to, region_model
 from onnx_passes.verify.result import Check, Verdict
 
 GROWTH = 2.0
@@ -91,29 +91,19 @@ def is_rounding(
     """
     if any(getattr(recording[name], "dtype", None) not in _LOW for recording in recordings):
         return False
-    needed = _leading_to(name, nodes)
+    needed = leading_to([name], nodes, lambda _: False)
     boundary = boundary_of(needed)
     if not needed or not all(set(boundary) <= recording.keys() for recording in recordings):
         return False
     hidden = {str(v.name) for node in needed for v in node.outputs} - {name}
     try:
-        part = region_model(model, Region(needed, boundary, ()), recordings[0], hidden)
+        part = region_model(model, Region(tuple(needed), boundary, ()), recordings[0], hidden)
         feeds = [{n: recording[n] for n in boundary} for recording in recordings]
         exact = evaluate(part, feeds).outputs
     except OnnxPassesError:
         return False
     rows = zip(recordings, produced, exact, strict=True)
     return all(_growth(o[name], n, e.get(name), GROWTH) is not None for o, n, e in rows)
-
-
-def _leading_to(name: str, nodes: Sequence[ir.Node]) -> tuple[ir.Node, ...]:
-    """Return the nodes among some that a value depends on, in order."""
-    needed, found = {name}, []
-    for node in reversed(nodes):
-        if any(v.name in needed for v in node.outputs):
-            found.append(node)
-            needed |= {str(v.name) for v in node.inputs if v is not None}
-    return tuple(reversed(found))
 
 
 def _growth(

@@ -12,7 +12,7 @@ models: taking one out makes no reader new.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import onnx_ir as ir
@@ -125,6 +125,28 @@ def boundary_of(nodes: Sequence[ir.Node]) -> tuple[str, ...]:
             if v is not None and v not in inside and constant_tensor(v) is None
         )
     )
+
+
+def leading_to(
+    ends: Collection[str], nodes: Iterable[ir.Node], known: Callable[[str], bool]
+) -> list[ir.Node]:
+    """Return the nodes among some that compute values from known ones, in order.
+
+    Args:
+        ends: Names of the values.
+        nodes: The nodes, in order.
+        known: Whether the value of a name is given, so that what computes it is not needed.
+    """
+    needed, found = set(ends), []
+    for node in reversed(list(nodes)):
+        if any(v.name in needed for v in node.outputs):
+            found.append(node)
+            needed |= {
+                str(v.name)
+                for v in (*node.inputs, *captured_values(node))
+                if v is not None and constant_tensor(v) is None and not known(str(v.name))
+            }
+    return found[::-1]
 
 
 def region_model(
