@@ -12,6 +12,7 @@ import onnx_ir as ir
 from onnx_passes.contracts.elements import kind_of, widen
 from onnx_passes.errors import EngineError
 from onnx_passes.graph.walk import captured_values
+from onnx_passes.pipeline.recompute import run_nodes
 from onnx_passes.pipeline.recorder import Recorded
 from onnx_passes.runtime.base import Array, Data, Engine
 from onnx_passes.runtime.parallel import run_each
@@ -214,15 +215,17 @@ class Downstream:
             return None
         weights = {v.name for v in self.before.graph.inputs if v.const_value is not None}
         known = self.recorded.samples[0]
-        for turn in range(_DRAWS):
-            drawn = {
+        draws = [
+            {
                 name: known[name] if name in weights else _other_value(known[name], name, turn)
                 for name in names
             }
-            try:
-                old = self._run(self.before, old_nodes, drawn)
-                new = self._run(self.after, new_nodes, drawn)
-            except EngineError:
+            for turn in range(_DRAWS)
+        ]
+        old_side = run_nodes(self.engine, self.before, old_nodes, draws)
+        new_side = run_nodes(self.engine, self.after, new_nodes, draws)
+        for old, new in zip(old_side, new_side, strict=True):
+            if old is None or new is None:
                 continue
             for name, new_name in cuts.items():
                 if new_name in new and distance(old[name], new[new_name]) > (
@@ -230,13 +233,6 @@ class Downstream:
                 ):
                     return name
         return None
-
-    def _run(
-        self, model: ir.Model, nodes: Sequence[ir.Node], values: Mapping[str, Array]
-    ) -> Mapping[str, Data]:
-        region = Region(tuple(nodes), boundary_of(nodes), ())
-        with self.engine.prepare(region_model(model, region, values)) as session:
-            return session.run({name: values[name] for name in region.boundary})
 
     def _between(self, start: str, ends: set[str]) -> list[ir.Node] | None:
         """Return the nodes of the model before that lead from one value to others."""

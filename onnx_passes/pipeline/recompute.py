@@ -2,18 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import onnx_ir as ir
 
 from onnx_passes.errors import EngineError
-from onnx_passes.runtime.base import Engine, Outputs
+from onnx_passes.runtime.base import Array, Engine, Outputs
 from onnx_passes.runtime.parallel import run_each
 from onnx_passes.verify.recording import Recording
 from onnx_passes.verify.region import Region, boundary_of, leading_to, region_model
 
 _MOST = 2
 """One part in this of all nodes is the most that is run again; else all of them are."""
+
+
+def run_nodes(
+    engine: Engine,
+    model: ir.Model,
+    nodes: Sequence[ir.Node],
+    rows: Sequence[Mapping[str, Array]],
+) -> list[Outputs | None]:
+    """Run nodes by themselves, once for each row; None for a row that they do not run on.
+
+    Args:
+        engine: What runs them.
+        model: The model that they are from.
+        nodes: The nodes, in order.
+        rows: What they read, by name, and maybe more; of the same types in each row.
+    """
+    if not nodes:
+        return [{} for _ in rows]
+    boundary = boundary_of(nodes)
+    part = region_model(model, Region(tuple(nodes), boundary, ()), rows[0])
+    found: list[Outputs | None] = []
+    try:
+        with engine.prepare(part) as session:
+            for row in rows:
+                try:
+                    found.append(session.run({name: row[name] for name in boundary}))
+                except EngineError:
+                    found.append(None)
+    except EngineError:
+        return [None for _ in rows]
+    return found
 
 
 def recompute(

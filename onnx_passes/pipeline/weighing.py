@@ -8,18 +8,18 @@ from dataclasses import dataclass, replace
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.errors import EngineError
 from onnx_passes.passes.context import Application
 from onnx_passes.pipeline.baseline import Bench
 from onnx_passes.pipeline.downstream import Agreement
+from onnx_passes.pipeline.recompute import run_nodes
 from onnx_passes.pipeline.recorder import Recorded
-from onnx_passes.runtime.base import Array, Data, Outputs
+from onnx_passes.runtime.base import Array, Data
 from onnx_passes.verify.evidence import Evidence, Kind, weakest
 from onnx_passes.verify.informative import depends_on_data, draw_like, is_informative
 from onnx_passes.verify.judge import Promise, judge
 from onnx_passes.verify.node_equality import is_identity
 from onnx_passes.verify.obligations import Obligation, Part, split_parts
-from onnx_passes.verify.region import Region, boundary_of, region_model
+from onnx_passes.verify.region import Region, boundary_of
 from onnx_passes.verify.result import OutputCheck, Verdict
 
 BY_STRUCTURE = "the nodes that the outputs depend on compute what they did"
@@ -127,13 +127,8 @@ class Weighing:
         A value that is constant or empty on all samples shows no fault. Agreement on others
         is evidence; what differs there may never occur, and fails nothing.
         """
-        sides = []
-        for model, nodes in (
-            (self.before, self.region.removed),
-            (self.after, self.region.nodes),
-        ):
-            sides.append((model, Region(tuple(nodes), boundary_of(nodes), ())))
-        names = {name for _, region in sides for name in region.boundary}
+        sides = ((self.before, self.region.removed), (self.after, self.region.nodes))
+        names = {name for _, nodes in sides for name in boundary_of(nodes)}
         if not self.recorded.holds(names):
             return list(found)
         recorded = self.recorded.samples[0]
@@ -146,7 +141,9 @@ class Weighing:
             }
             for turn in range(_DRAWS)
         ]
-        old_side, new_side = (self._run_on(model, region, draws) for model, region in sides)
+        old_side, new_side = (
+            run_nodes(self.bench.engine, model, nodes, draws) for model, nodes in sides
+        )
         made: list[list[Mapping[str, Data]]] = [[], []]
         for draw, before, after in zip(draws, old_side, new_side, strict=True):
             if before is not None and after is not None:
@@ -175,25 +172,6 @@ class Weighing:
                 size = sum(a.size for column in arrays for a in column)
                 result[-1] = replace(one, kind=Kind.EXECUTED, elements=size, reason=told)
         return result
-
-    def _run_on(
-        self, model: ir.Model, region: Region, draws: Sequence[Mapping[str, Data]]
-    ) -> list[Outputs | None]:
-        """Run nodes on drawn values; None for those that they do not run on."""
-        if not region.nodes:
-            return [{} for _ in draws]
-        part = region_model(model, region, self.recorded.samples[0])
-        found: list[Outputs | None] = []
-        try:
-            with self.bench.engine.prepare(part) as session:
-                for draw in draws:
-                    try:
-                        found.append(session.run({n: draw[n] for n in region.boundary}))
-                    except EngineError:
-                        found.append(None)
-        except EngineError:
-            return [None for _ in draws]
-        return found
 
     def _tells(self, one: Obligation) -> bool:
         arrays = [sample[one.old] for sample in self.recorded.samples]
