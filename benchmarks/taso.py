@@ -28,8 +28,8 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.ops.domains.z3_module import z3
 from onnx_passes.verify.rules import Arithmetic, Outcome, Proof, prove_pair
-from onnx_passes.verify.rules.solver import z3
 
 Shape = list[Any]
 RANKS = {"matmul": 2, "conv2d": 4}

@@ -7,9 +7,21 @@ import tempfile
 from collections import Counter
 from pathlib import Path
 
+import onnx_ir as ir
 import pytest
 
 LOG = pytest.StashKey[Path]()
+
+
+@pytest.fixture
+def graph():
+    """Build a model from ONNX text: inputs, outputs, nodes."""
+
+    def build(inputs, outputs, nodes, opset=18):
+        header = f'<ir_version: 10, opset_import: ["" : {opset}]>'
+        return ir.from_onnx_text(f"{header}\ng ({inputs}) => ({outputs}) {{ {nodes} }}")
+
+    return build
 
 
 @pytest.fixture(autouse=True, scope="session")

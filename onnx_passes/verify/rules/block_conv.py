@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+from onnx_passes.ops.semantics import Unsupported
 from onnx_passes.verify.rules import block_terms as terms
-from onnx_passes.verify.rules.arithmetic import Unsupported
 from onnx_passes.verify.rules.block_pointwise import block_operator
 from onnx_passes.verify.rules.block_products import contract, summed
 from onnx_passes.verify.rules.block_sizes import Word

@@ -10,8 +10,9 @@ import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
+from onnx_passes.ops.elementwise import POINTWISE
+from onnx_passes.ops.semantics import Unsupported, is_float
 from onnx_passes.verify.rules import block_terms as terms
-from onnx_passes.verify.rules.arithmetic import Unsupported, is_float
 from onnx_passes.verify.rules.block_sizes import ONE
 from onnx_passes.verify.rules.block_terms import Form
 from onnx_passes.verify.rules.block_values import (
@@ -20,7 +21,6 @@ from onnx_passes.verify.rules.block_values import (
     literal,
     map_blocks,
 )
-from onnx_passes.verify.rules.operators.pointwise import POINTWISE
 
 BlockRule: TypeAlias = Callable[[Node], Blocks | tuple[Blocks, ...]]
 BLOCK_OPERATORS: dict[str, BlockRule] = {}

@@ -6,8 +6,9 @@ from fractions import Fraction
 
 import numpy as np
 
+from onnx_passes.ops.call import normalize_axis
+from onnx_passes.ops.semantics import Unsupported
 from onnx_passes.verify.rules import block_terms as terms
-from onnx_passes.verify.rules.arithmetic import Unsupported
 from onnx_passes.verify.rules.block_pointwise import block_operator, reciprocal
 from onnx_passes.verify.rules.block_sizes import ONE, Word
 from onnx_passes.verify.rules.block_terms import Form, Index
@@ -21,7 +22,6 @@ from onnx_passes.verify.rules.block_values import (
     map_blocks,
     moved,
 )
-from onnx_passes.verify.rules.call import normalize_axis
 
 # Free indices beyond every real axis carry contracted ones through a product.
 _SHARED = 1000

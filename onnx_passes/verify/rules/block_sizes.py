@@ -13,7 +13,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from onnx_passes.verify.rules.arithmetic import Unsupported
+from onnx_passes.ops.semantics import Unsupported
 
 Atom: TypeAlias = int
 Word: TypeAlias = tuple[Atom, ...]

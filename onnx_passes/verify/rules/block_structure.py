@@ -6,13 +6,13 @@ import itertools
 
 import numpy as np
 
-from onnx_passes.verify.rules.arithmetic import Unsupported
+from onnx_passes.ops.call import normalize_axis
+from onnx_passes.ops.movement import split_sizes
+from onnx_passes.ops.semantics import Unsupported
 from onnx_passes.verify.rules.block_pointwise import block_operator
 from onnx_passes.verify.rules.block_sizes import ONE, joined
 from onnx_passes.verify.rules.block_terms import Form
 from onnx_passes.verify.rules.block_values import Blocks, Node, Place, dropped, moved
-from onnx_passes.verify.rules.call import normalize_axis
-from onnx_passes.verify.rules.operators.structural import split_sizes
 
 
 @block_operator("Transpose")

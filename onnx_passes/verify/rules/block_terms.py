@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, TypeAlias
 
-from onnx_passes.verify.rules.arithmetic import Unsupported
+from onnx_passes.ops.semantics import Unsupported
 
 Index: TypeAlias = tuple[Any, ...]
 Factor: TypeAlias = tuple[Any, ...]

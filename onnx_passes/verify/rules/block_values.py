@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
-from onnx_passes.verify.rules.arithmetic import Unsupported
+from onnx_passes.ops.semantics import Unsupported
 from onnx_passes.verify.rules.block_sizes import ONE, Sizes, Word
 from onnx_passes.verify.rules.block_terms import Form, factor, function, number, substitute
 

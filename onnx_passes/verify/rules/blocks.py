@@ -12,14 +12,14 @@ import contextlib
 
 import onnx_ir as ir
 
+from onnx_passes.ops.evaluation import concrete_shape
+from onnx_passes.ops.semantics import MALFORMED, Unsupported
 from onnx_passes.verify.rules import block_conv, block_products, block_structure  # noqa: F401
-from onnx_passes.verify.rules.arithmetic import MALFORMED, Unsupported
 from onnx_passes.verify.rules.block_pointwise import BLOCK_OPERATORS, known_constant
 from onnx_passes.verify.rules.block_sizes import Ambiguous, Contradiction, Refined, Sizes
 from onnx_passes.verify.rules.block_values import Blocks, Node, symbol
 from onnx_passes.verify.rules.pairs import Pair
 from onnx_passes.verify.rules.proof import Coverage
-from onnx_passes.verify.rules.symbolic import concrete_shape
 
 _MAX_ROUNDS = 40
 _MAX_DEPTH = 8

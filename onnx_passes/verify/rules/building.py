@@ -10,9 +10,11 @@ import numpy.typing as npt
 import onnx_ir as ir
 from onnxscript.rewriter import RewriteRule
 
-from onnx_passes.verify.rules.arithmetic import Unsupported
+from onnx_passes.ops.call import OPERATORS, Tensor, scalars
+from onnx_passes.ops.domains.blank import ShapeSemantics
+from onnx_passes.ops.evaluation import evaluate_node
+from onnx_passes.ops.semantics import Unsupported
 from onnx_passes.verify.rules.attributes import attribute_value
-from onnx_passes.verify.rules.call import OPERATORS, Tensor, scalars
 from onnx_passes.verify.rules.hints import Guide, Spec
 from onnx_passes.verify.rules.hints_of_passes import hint_of
 from onnx_passes.verify.rules.literals import guarded
@@ -28,8 +30,6 @@ from onnx_passes.verify.rules.schemas import (
     operator_of,
     schema_of,
 )
-from onnx_passes.verify.rules.shapes import ShapeSemantics
-from onnx_passes.verify.rules.symbolic import evaluate_node
 
 
 class CannotInstantiate(Exception):  # noqa: N818 (an outcome of one attempt)

@@ -9,17 +9,18 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from onnx_passes.verify.rules.arithmetic import Scalar, Semantics, is_float
-from onnx_passes.verify.rules.call import Tensor
-from onnx_passes.verify.rules.ieee import IeeeSemantics
-from onnx_passes.verify.rules.laws import of_logarithms
+from onnx_passes.ops.call import Tensor
+from onnx_passes.ops.domains.ieee import IeeeSemantics
+from onnx_passes.ops.domains.laws import of_logarithms
+from onnx_passes.ops.domains.quotients import same_quotient
+from onnx_passes.ops.domains.reals import RealSemantics
+from onnx_passes.ops.domains.z3_module import z3
+from onnx_passes.ops.evaluation import concrete_shape, evaluate, unknowns
+from onnx_passes.ops.semantics import Scalar, Semantics, is_float
 from onnx_passes.verify.rules.pairs import Pair
 from onnx_passes.verify.rules.proof import FloatMode
-from onnx_passes.verify.rules.quotients import same_quotient
-from onnx_passes.verify.rules.reals import RealSemantics
 from onnx_passes.verify.rules.scalar import ScalarArgument
-from onnx_passes.verify.rules.solver import Answer, differs, refute, z3
-from onnx_passes.verify.rules.symbolic import concrete_shape, evaluate, unknowns
+from onnx_passes.verify.rules.solver import Answer, differs, refute
 
 CLOSE = "up to a relative 1e-6, because constants are rounded"
 CLOSE_TO_INPUTS = "up to 1e-4 of the largest input, or of 1, because constants are rounded"

@@ -5,10 +5,12 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, replace
 
-from onnx_passes.verify.rules.arithmetic import Unsupported
+from onnx_passes.ops.domains.field import FieldSemantics
+from onnx_passes.ops.domains.reals import RealSemantics
+from onnx_passes.ops.evaluation import evaluate, unknowns
+from onnx_passes.ops.semantics import Unsupported
 from onnx_passes.verify.rules.blocks import block_argument
 from onnx_passes.verify.rules.claims import Claim, claim
-from onnx_passes.verify.rules.field import FieldSemantics
 from onnx_passes.verify.rules.pairs import Pair
 from onnx_passes.verify.rules.proof import (
     Arithmetic,
@@ -17,11 +19,9 @@ from onnx_passes.verify.rules.proof import (
     Judgement,
     Outcome,
 )
-from onnx_passes.verify.rules.reals import RealSemantics
 from onnx_passes.verify.rules.replay import Replayer
 from onnx_passes.verify.rules.running import Feeds
 from onnx_passes.verify.rules.scalar import ScalarArgument, scalar_argument
-from onnx_passes.verify.rules.symbolic import evaluate, unknowns
 
 
 @dataclass(frozen=True, slots=True)

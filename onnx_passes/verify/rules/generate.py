@@ -10,7 +10,7 @@ import onnx_ir as ir
 from onnx.shape_inference import InferenceError
 from onnxscript.rewriter import RewriteRule
 
-from onnx_passes.verify.rules.arithmetic import Unsupported
+from onnx_passes.ops.semantics import Unsupported
 from onnx_passes.verify.rules.building import Builder, CannotInstantiate
 from onnx_passes.verify.rules.draws import Draw, Draws, Hits
 from onnx_passes.verify.rules.generate_variants import VARIANTS, followed

@@ -8,8 +8,8 @@ import numpy as np
 import onnx_ir as ir
 from onnxscript.rewriter import RewriteRule
 
+from onnx_passes.ops.semantics import Unsupported
 from onnx_passes.verify.rules.applying import apply_rule
-from onnx_passes.verify.rules.arithmetic import Unsupported
 from onnx_passes.verify.rules.building import Builder, CannotInstantiate
 from onnx_passes.verify.rules.draws import Draws, Hits
 from onnx_passes.verify.rules.hints_of_passes import hint_of

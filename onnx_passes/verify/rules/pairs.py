@@ -11,8 +11,8 @@ import onnx_ir as ir
 from onnx_ir.passes.common import InlinePass, ShapeInferencePass
 
 from onnx_passes.errors import ModelError
-from onnx_passes.verify.rules.arithmetic import is_float, is_integer
-from onnx_passes.verify.rules.symbolic import concrete_shape
+from onnx_passes.ops.evaluation import concrete_shape
+from onnx_passes.ops.semantics import is_float, is_integer
 
 
 @dataclass(frozen=True)

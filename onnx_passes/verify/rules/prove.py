@@ -10,6 +10,7 @@ import onnx_ir as ir
 from onnxscript.rewriter import RewriteRule
 
 from onnx_passes.errors import ModelError, PassError
+from onnx_passes.ops.domains.z3_module import z3
 from onnx_passes.verify.rules import solver
 from onnx_passes.verify.rules.applying import RuleLike, apply_rule, rules_of
 from onnx_passes.verify.rules.exact import Effort, judge_exact
@@ -83,7 +84,7 @@ def prove_rule(
     """
     start = time.perf_counter()
     effort = effort or Effort()
-    solver.z3()  # its absence is said before anything is built
+    z3()  # its absence is said before anything is built
     given = None if templates is None else list(templates)
     proofs: list[Proof] = []
     coarse: list[Proof] = []

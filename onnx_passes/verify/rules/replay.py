@@ -8,10 +8,10 @@ from dataclasses import replace
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.verify.rules.arithmetic import is_float
+from onnx_passes.ops.evaluation import concrete_shape
+from onnx_passes.ops.semantics import is_float
 from onnx_passes.verify.rules.proof import Counterexample
 from onnx_passes.verify.rules.running import Array, Failure, Feeds, Runner, engine_name
-from onnx_passes.verify.rules.symbolic import concrete_shape
 from onnx_passes.verify.rules.widening import is_half, widened, widened_array
 
 # Over the reals a counterexample must stand clear of rounding: this share of the largest

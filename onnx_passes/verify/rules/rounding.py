@@ -10,11 +10,11 @@ from typing import TypeAlias
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.verify.rules.arithmetic import Unsupported
+from onnx_passes.ops.domains.ieee import FLOAT16, FORMATS, FloatFormat, IeeeSemantics
+from onnx_passes.ops.semantics import Unsupported
 from onnx_passes.verify.rules.blocks import SUMMATION, block_argument
 from onnx_passes.verify.rules.claims import Claim, claim
 from onnx_passes.verify.rules.exact import Effort, not_replayed, refuted
-from onnx_passes.verify.rules.ieee import FLOAT16, FORMATS, FloatFormat, IeeeSemantics
 from onnx_passes.verify.rules.pairs import Pair
 from onnx_passes.verify.rules.proof import (
     Arithmetic,

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 
 import onnx_ir as ir
 
-from onnx_passes.verify.rules.arithmetic import Semantics
-from onnx_passes.verify.rules.call import Tensor, constant, scalars
-from onnx_passes.verify.rules.operators.pointwise import POINTWISE
+from onnx_passes.ops.call import Tensor, constant, scalars
+from onnx_passes.ops.elementwise import POINTWISE
+from onnx_passes.ops.semantics import Semantics
 from onnx_passes.verify.rules.pairs import Pair
 from onnx_passes.verify.rules.proof import Coverage
 

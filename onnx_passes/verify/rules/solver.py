@@ -1,34 +1,16 @@
-"""z3, imported on first use, and the one question the prover puts to it."""
+"""The one question that the prover puts to z3."""
 
 from __future__ import annotations
 
-import functools
-import importlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from onnx_passes.errors import UsageError
+from onnx_passes.ops.domains.z3_module import z3
 
 GAVE_UP = "z3 gave up"
 STEPS = 5000
 _BACKSTOP = 4
-
-
-@functools.cache
-def z3() -> Any:
-    """Return the z3 module.
-
-    Raises:
-        UsageError: z3 is not installed.
-    """
-    try:
-        return importlib.import_module("z3")
-    except ImportError:
-        raise UsageError(
-            "proving a rewrite rule needs the z3 solver, which is not installed",
-            help="pip install 'onnx-passes[prove]'",
-        ) from None
 
 
 def version() -> str:

@@ -1,6 +1,6 @@
 import pytest
 
-from onnx_passes.verify.rules.arithmetic import Unsupported
+from onnx_passes.ops.semantics import Unsupported
 from onnx_passes.verify.rules.block_sizes import ONE, Ambiguous, Contradiction, Refined, Sizes
 
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from onnx_passes.ops.semantics import Unsupported
 from onnx_passes.verify.rules import Arithmetic, Effort, Outcome, prove_pair
-from onnx_passes.verify.rules.arithmetic import Unsupported
 from onnx_passes.verify.rules.blocks import block_argument
 from onnx_passes.verify.rules.pairs import Pair
 from onnx_passes.verify.rules.replay import Replayer

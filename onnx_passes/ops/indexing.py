@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from onnx_passes.verify.rules.arithmetic import Unsupported
-from onnx_passes.verify.rules.call import Call, Tensor, normalize_axis, operator
-from onnx_passes.verify.rules.operators.structural import ints_of
+from onnx_passes.ops.call import Call, Tensor, normalize_axis, operator
+from onnx_passes.ops.movement import ints_of
+from onnx_passes.ops.semantics import Unsupported
 
 
 @operator("Slice")

@@ -8,8 +8,8 @@ from functools import reduce
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.verify.rules.arithmetic import Scalar, Unsupported
-from onnx_passes.verify.rules.call import (
+from onnx_passes.ops.activations import Algebra
+from onnx_passes.ops.call import (
     Call,
     Tensor,
     constant,
@@ -18,8 +18,8 @@ from onnx_passes.verify.rules.call import (
     operator,
     scalars,
 )
-from onnx_passes.verify.rules.operators.activations import Algebra
-from onnx_passes.verify.rules.operators.windows import Window
+from onnx_passes.ops.semantics import Scalar, Unsupported
+from onnx_passes.ops.windows import Window
 
 
 @operator("Dropout")

@@ -1,8 +1,8 @@
 import pytest
 
+from onnx_passes.ops.domains.field import FieldSemantics
+from onnx_passes.ops.evaluation import evaluate, unknowns
 from onnx_passes.verify.rules import Arithmetic, Effort, Outcome, prove_pair
-from onnx_passes.verify.rules.field import FieldSemantics
-from onnx_passes.verify.rules.symbolic import evaluate, unknowns
 
 pytest.importorskip("z3")
 

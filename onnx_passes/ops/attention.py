@@ -7,10 +7,9 @@ import math
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.verify.rules.arithmetic import Unsupported, is_float
-from onnx_passes.verify.rules.call import Call, ObjectArray, Tensor, operator, scalars
-from onnx_passes.verify.rules.measuring import EMPTY
-from onnx_passes.verify.rules.operators.activations import Algebra
+from onnx_passes.ops.activations import Algebra
+from onnx_passes.ops.call import Call, ObjectArray, Tensor, operator, scalars
+from onnx_passes.ops.semantics import Unsupported, is_float
 
 
 @operator("RotaryEmbedding")
@@ -40,7 +39,7 @@ def _(call: Call) -> Tensor:
     if used or any(o is not None for o in others) or {len(t.shape) for t in (q, k, v)} != {4}:
         raise Unsupported("Attention with a cache, or of rank 3")
     if 0 in (*q.shape, *k.shape, *v.shape):
-        raise Unsupported(EMPTY)
+        raise Unsupported("Attention over nothing")
     if call.number("softcap", 0.0) or call.integer("is_causal", 0):
         raise Unsupported("Attention with a cap, or causal")
     if not call.semantics.expands:

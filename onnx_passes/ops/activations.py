@@ -13,9 +13,9 @@ from collections.abc import Callable
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.verify.rules.arithmetic import Scalar
-from onnx_passes.verify.rules.call import Call
-from onnx_passes.verify.rules.operators.pointwise import ScalarRule, pointwise
+from onnx_passes.ops.call import Call
+from onnx_passes.ops.elementwise import ScalarRule, pointwise
+from onnx_passes.ops.semantics import Scalar
 
 
 class Algebra:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from onnx_passes.verify.rules.arithmetic import Scalar
-from onnx_passes.verify.rules.solver import z3
+from onnx_passes.ops.domains.z3_module import z3
+from onnx_passes.ops.semantics import Scalar
 
 Quotient: TypeAlias = "tuple[Scalar, Scalar]"
 """Numerator and denominator, neither of which divides."""

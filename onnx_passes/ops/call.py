@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
-from onnx_passes.verify.rules.arithmetic import Scalar, Semantics, Unsupported, as_number
+from onnx_passes.ops.semantics import Scalar, Semantics, Unsupported, as_number
 
 ObjectArray: TypeAlias = npt.NDArray[np.object_]
 

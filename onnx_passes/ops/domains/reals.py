@@ -10,10 +10,10 @@ from typing import Any
 
 import onnx_ir as ir
 
-from onnx_passes.verify.rules.arithmetic import Scalar, Unsupported
-from onnx_passes.verify.rules.bitvectors import Z3Semantics
-from onnx_passes.verify.rules.laws import CURVES, SHARE, alike, apart, power
-from onnx_passes.verify.rules.solver import z3
+from onnx_passes.ops.domains.bitvectors import Z3Semantics
+from onnx_passes.ops.domains.laws import CURVES, SHARE, alike, apart, power
+from onnx_passes.ops.domains.z3_module import z3
+from onnx_passes.ops.semantics import Scalar, Unsupported
 
 
 class RealSemantics(Z3Semantics):

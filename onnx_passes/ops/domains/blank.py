@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from onnx_passes.verify.rules.arithmetic import Scalar, Semantics
+from onnx_passes.ops.semantics import Scalar, Semantics
 
 UNKNOWN = object()
 

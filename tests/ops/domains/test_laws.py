@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from onnx_passes.ops.domains.laws import CURVES, SHARE, alike, apart, polynomial, power
+from onnx_passes.ops.domains.quotients import same_quotient
+from onnx_passes.ops.domains.reals import RealSemantics
+from onnx_passes.ops.semantics import Unsupported
 from onnx_passes.verify.rules import Arithmetic, Effort, Outcome, prove_pair
-from onnx_passes.verify.rules.arithmetic import Unsupported
-from onnx_passes.verify.rules.laws import CURVES, SHARE, alike, apart, polynomial, power
-from onnx_passes.verify.rules.quotients import same_quotient
-from onnx_passes.verify.rules.reals import RealSemantics
 
 z3 = pytest.importorskip("z3")
 

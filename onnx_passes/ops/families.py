@@ -1,26 +1,26 @@
 """Semantics of the operators of the default domain, a file per family.
 
-Importing this package fills ``onnx_passes.verify.rules.call.OPERATORS``.
+Importing this package fills ``onnx_passes.ops.call.OPERATORS``.
 """
 
-from onnx_passes.verify.rules.operators import (
+from onnx_passes.ops import (
     activations,
     attention,
+    elementwise,
     indexing,
     linear,
-    neural,
-    pointwise,
+    movement,
+    normalization,
     reduction,
-    structural,
 )
 
 __all__ = [
     "activations",
     "attention",
+    "elementwise",
     "indexing",
     "linear",
-    "neural",
-    "pointwise",
+    "movement",
+    "normalization",
     "reduction",
-    "structural",
 ]

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from onnx_passes.verify.rules.arithmetic import Scalar, Unsupported, is_float
-from onnx_passes.verify.rules.call import (
+from onnx_passes.ops.call import (
     Call,
     ObjectArray,
     Tensor,
@@ -16,7 +15,8 @@ from onnx_passes.verify.rules.call import (
     operator,
     scalars,
 )
-from onnx_passes.verify.rules.operators.windows import Window
+from onnx_passes.ops.semantics import Scalar, Unsupported, is_float
+from onnx_passes.ops.windows import Window
 
 
 def matmul(call: Call, x: Tensor, y: Tensor) -> Tensor:

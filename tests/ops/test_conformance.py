@@ -4,13 +4,13 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
-from onnx_passes.verify.rules.arithmetic import Unsupported
-from onnx_passes.verify.rules.call import OPERATORS, constant
-from onnx_passes.verify.rules.ieee import IeeeSemantics
-from onnx_passes.verify.rules.operators.pointwise import POINTWISE
-from onnx_passes.verify.rules.reals import RealSemantics
+from onnx_passes.ops.call import OPERATORS, constant
+from onnx_passes.ops.domains.ieee import IeeeSemantics
+from onnx_passes.ops.domains.reals import RealSemantics
+from onnx_passes.ops.elementwise import POINTWISE
+from onnx_passes.ops.evaluation import evaluate
+from onnx_passes.ops.semantics import Unsupported
 from onnx_passes.verify.rules.running import Failure, Runner
-from onnx_passes.verify.rules.symbolic import evaluate
 
 pytest.importorskip("z3")
 

@@ -13,7 +13,7 @@ from fractions import Fraction
 
 import onnx_ir as ir
 
-from onnx_passes.verify.rules.arithmetic import Scalar, Semantics, Unsupported, is_float
+from onnx_passes.ops.semantics import Scalar, Semantics, Unsupported, is_float
 
 PRIME = (1 << 31) - 1
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import onnx_ir as ir
 
-from onnx_passes.verify.rules.arithmetic import Scalar, is_float
-from onnx_passes.verify.rules.bitvectors import Z3Semantics
-from onnx_passes.verify.rules.solver import z3
+from onnx_passes.ops.domains.bitvectors import Z3Semantics
+from onnx_passes.ops.domains.z3_module import z3
+from onnx_passes.ops.semantics import Scalar, is_float
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,14 +8,14 @@ from typing import Any
 
 import onnx_ir as ir
 
-from onnx_passes.verify.rules.arithmetic import (
+from onnx_passes.ops.domains.z3_module import z3
+from onnx_passes.ops.semantics import (
     Scalar,
     Semantics,
     Unsupported,
     is_float,
     is_integer,
 )
-from onnx_passes.verify.rules.solver import z3
 
 
 class Z3Semantics(Semantics):

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.verify.rules.arithmetic import Scalar, Unsupported, is_float
-from onnx_passes.verify.rules.call import Call, Tensor, normalize_axis, operator, scalars
-from onnx_passes.verify.rules.operators.activations import Algebra
+from onnx_passes.ops.activations import Algebra
+from onnx_passes.ops.call import Call, Tensor, normalize_axis, operator, scalars
+from onnx_passes.ops.semantics import Scalar, Unsupported, is_float
 
 
 def reduction_axes(call: Call, rank: int) -> list[int]:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from onnx_passes.verify.rules.arithmetic import Unsupported
-from onnx_passes.verify.rules.call import Call
+from onnx_passes.ops.call import Call
+from onnx_passes.ops.semantics import Unsupported
 
 
 @dataclass(frozen=True, slots=True)

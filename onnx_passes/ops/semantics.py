@@ -1,9 +1,7 @@
 """The arithmetics that a graph can be evaluated in, one scalar at a time.
 
-The evaluator of ``symbolic.py`` moves scalars about and combines them by named primitives; it
-does not know what a scalar is. ``Semantics`` classes do: z3 terms over booleans and integers
-(``bitvectors.py``), over reals (``reals.py``) and IEEE floats (``ieee.py``), or numbers of a
-finite field (``field.py``).
+The evaluator of ``evaluation.py`` moves scalars about and combines them by named primitives.
+It does not know what a scalar is: the classes in ``domains`` do, which know no operator.
 """
 
 from __future__ import annotations

@@ -13,8 +13,8 @@ from typing import TypeAlias
 
 import onnx_ir as ir
 
-from onnx_passes.verify.rules.arithmetic import Scalar, Unsupported, is_float
-from onnx_passes.verify.rules.call import OPERATORS, Call, Tensor, elementwise, operator
+from onnx_passes.ops.call import OPERATORS, Call, Tensor, elementwise, operator
+from onnx_passes.ops.semantics import Scalar, Unsupported, is_float
 
 ScalarRule: TypeAlias = tuple[Callable[..., Scalar], ir.DataType]
 """A function of one scalar per operand, and the type of its result."""

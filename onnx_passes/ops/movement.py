@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.verify.rules.arithmetic import Unsupported
-from onnx_passes.verify.rules.call import Call, Tensor, constant, normalize_axis, operator
+from onnx_passes.ops.call import Call, Tensor, constant, normalize_axis, operator
+from onnx_passes.ops.semantics import Unsupported
 
 
 def ints_of(call: Call, index: int, attribute: str) -> list[int] | None:

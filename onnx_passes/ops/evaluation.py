@@ -9,10 +9,10 @@ import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
+from onnx_passes.ops import families  # noqa: F401 (fills OPERATORS)
+from onnx_passes.ops.call import OPERATORS, Call, Tensor, constant, scalars
 from onnx_passes.ops.randomness import RANDOM
-from onnx_passes.verify.rules import operators  # noqa: F401 (fills OPERATORS)
-from onnx_passes.verify.rules.arithmetic import MALFORMED, Semantics, Unsupported
-from onnx_passes.verify.rules.call import OPERATORS, Call, Tensor, constant, scalars
+from onnx_passes.ops.semantics import MALFORMED, Semantics, Unsupported
 
 # Elements above which a tensor is not worth evaluating one scalar at a time.
 MAX_ELEMENTS = 20_000

@@ -7,11 +7,11 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
-from onnx_passes.verify.rules.arithmetic import Semantics, Unsupported
-from onnx_passes.verify.rules.call import Tensor, constant
-from onnx_passes.verify.rules.reals import RealSemantics
+from onnx_passes.ops.call import Tensor, constant
+from onnx_passes.ops.domains.reals import RealSemantics
+from onnx_passes.ops.evaluation import evaluate
+from onnx_passes.ops.semantics import Semantics, Unsupported
 from onnx_passes.verify.rules.running import Failure, Runner
-from onnx_passes.verify.rules.symbolic import evaluate
 
 PRIMITIVES = {
     "add": operator.add,

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from fractions import Fraction
 
-from onnx_passes.verify.rules.arithmetic import Scalar
-from onnx_passes.verify.rules.quotients import quotient
-from onnx_passes.verify.rules.solver import z3
+from onnx_passes.ops.domains.quotients import quotient
+from onnx_passes.ops.domains.z3_module import z3
+from onnx_passes.ops.semantics import Scalar
 
 _MANY = 48
 """Instances of the law of logarithms beyond which z3 is the slower for them."""
