@@ -1,1 +1,1 @@
-"""Operator domains with reference implementations."""
+"""Operators, each told once, over any arithmetic."""

@@ -1,4 +1,4 @@
-"""Activation functions: compositions over the reals, opaque where each rounding matters.
+"""Functions of one number: the transcendental ones, and activations.
 
 ONNX gives the formulas; ONNX Runtime's kernels evaluate most of them by other routes
 (polynomials, fused multiply-adds), so that in IEEE arithmetic only those are expanded whose
@@ -8,166 +8,270 @@ kernel is the formula itself.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import numpy as np
-import onnx_ir as ir
 
+from onnx_passes.ops.base import Algebra
 from onnx_passes.ops.call import Call
-from onnx_passes.ops.elementwise import ScalarRule, pointwise
-from onnx_passes.ops.semantics import Scalar
+from onnx_passes.ops.elementwise import Elementwise, Primitive, ScalarRule
+from onnx_passes.ops.hints import between
+from onnx_passes.ops.semantics import Primitives, Scalar
+
+_RISING = Algebra(monotone={0: 1})
+_EVEN = Algebra(even=True)
+_KINK = (0.0,)
 
 
-class Algebra:
-    """Primitives on scalars of one float type, so that a formula reads as one."""
+class Sin(Primitive):
+    """The sine."""
 
-    def __init__(self, call: Call, dtype: ir.DataType) -> None:
-        self._call, self._dtype = call, dtype
-
-    def __getattr__(self, name: str) -> Callable[..., Scalar]:
-        """Return the primitive ``name``, which takes scalars and numbers alike."""
-
-        def apply(*args: Scalar | float) -> Scalar:
-            return self._call.semantics.apply(name, self._dtype, *map(self._scalar, args))
-
-        return apply
-
-    def function(self, name: str, *args: Scalar | float) -> Scalar:
-        """Apply an uninterpreted function."""
-        return self._call.semantics.function(name, self._dtype, *map(self._scalar, args))
-
-    def _scalar(self, value: Scalar | float) -> Scalar:
-        number = isinstance(value, int | float) and not isinstance(value, bool)
-        plain = number and type(value) in (int, float)
-        return self._call.literal(value, self._dtype) if plain else value
+    primitive = "sin"
 
 
-for _name in (
-    *("Sin", "Cos", "Tan", "Asin", "Acos", "Atan"),
-    *("Sinh", "Cosh", "Tanh", "Asinh", "Acosh", "Atanh", "Erf"),
-):
+class Cos(Primitive):
+    """The cosine."""
 
-    @pointwise(_name)
-    def _(call: Call, name: str = _name) -> ScalarRule:
-        dtype = call.required(0).dtype
-        return lambda x: call.semantics.function(name, dtype, x), dtype
+    primitive, algebra = "cos", _EVEN
 
 
-@pointwise("Relu")
-def _(call: Call) -> ScalarRule:
-    dtype = call.required(0).dtype
-    if dtype.is_integer():
-        zero = call.literal(0, dtype)
-        return lambda x: call.semantics.apply("max", dtype, x, zero), dtype
-    return lambda x: call.semantics.apply("relu", dtype, x), dtype
+class Tan(Primitive):
+    """The tangent."""
+
+    primitive = "tan"
 
 
-@pointwise("LeakyRelu")
-def _(call: Call) -> ScalarRule:
-    dtype = call.required(0).dtype
-    a, alpha = Algebra(call, dtype), call.number("alpha", 0.01)
-    return lambda x: a.select(a.less(x, 0.0), a.mul(alpha, x), x), dtype
+class Asin(Primitive):
+    """The arc sine."""
+
+    primitive, algebra, domain_of = "asin", _RISING, ((0, between(-0.9, 0.9)),)
 
 
-@pointwise("PRelu")
-def _(call: Call) -> ScalarRule:
-    dtype = call.required(0).dtype
-    a = Algebra(call, dtype)
-    return lambda x, slope: a.select(a.less(x, 0.0), a.mul(slope, x), x), dtype
+class Acos(Primitive):
+    """The arc cosine."""
+
+    primitive, domain_of = "acos", ((0, between(-0.9, 0.9)),)
+    algebra = Algebra(monotone={0: -1})
 
 
-@pointwise("ThresholdedRelu")
-def _(call: Call) -> ScalarRule:
-    dtype = call.required(0).dtype
-    a, alpha = Algebra(call, dtype), call.number("alpha", 1.0)
-    return lambda x: a.select(a.less(alpha, x), x, 0.0), dtype
+class Atan(Primitive):
+    """The arc tangent."""
+
+    primitive, algebra = "atan", _RISING
 
 
-def _activation(
-    name: str, formula: Callable[..., Scalar], **defaults: float
-) -> Callable[[Call], ScalarRule]:
-    """Expand ``formula(algebra, x, **attributes)`` where rounding does not matter."""
+class Sinh(Primitive):
+    """The hyperbolic sine."""
 
-    def rule(call: Call) -> ScalarRule:
-        dtype = call.required(0).dtype
-        a = Algebra(call, dtype)
-        given = {key: call.number(key, value) for key, value in defaults.items()}
-        if call.semantics.expands:
-            return lambda x: formula(a, x, **given), dtype
-        label = name + "".join(f"[{key}={value!r}]" for key, value in given.items())
-        return lambda x: a.function(label, x), dtype
-
-    return rule
+    primitive, algebra = "sinh", _RISING
 
 
-def _sigmoid(a: Algebra, x: Scalar) -> Scalar:
+class Cosh(Primitive):
+    """The hyperbolic cosine."""
+
+    primitive, algebra = "cosh", _EVEN
+
+
+class Tanh(Primitive):
+    """The hyperbolic tangent."""
+
+    primitive, algebra = "tanh", _RISING
+
+
+class Asinh(Primitive):
+    """The inverse of the hyperbolic sine."""
+
+    primitive, algebra = "asinh", _RISING
+
+
+class Acosh(Primitive):
+    """The inverse of the hyperbolic cosine, from 1 on."""
+
+    primitive, algebra, domain_of = "acosh", _RISING, ((0, between(1.1, None)),)
+
+
+class Atanh(Primitive):
+    """The inverse of the hyperbolic tangent, between -1 and 1."""
+
+    primitive, algebra, domain_of = "atanh", _RISING, ((0, between(-0.9, 0.9)),)
+
+
+class Erf(Primitive):
+    """The error function."""
+
+    primitive, algebra = "erf", _RISING
+
+
+class Relu(Primitive):
+    """The operand, and 0 below 0."""
+
+    primitive, kinks = "relu", _KINK
+    algebra = Algebra(idempotent=True, monotone={0: 1})
+
+
+class LeakyRelu(Elementwise):
+    """The operand; below 0, a multiple of it."""
+
+    attributes, kinks = (("alpha", 0.01),), _KINK
+
+    def formula(self, a: Primitives, x: Scalar, alpha: float) -> Scalar:
+        return a.select(a.less(x, 0.0), a.mul(alpha, x), x)
+
+
+class PRelu(Elementwise):
+    """The operand; below 0, a multiple that the second operand gives."""
+
+    kinks = _KINK
+
+    def formula(self, a: Primitives, x: Scalar, slope: Scalar) -> Scalar:
+        return a.select(a.less(x, 0.0), a.mul(slope, x), x)
+
+
+class ThresholdedRelu(Elementwise):
+    """The operand where it is above a threshold, else 0."""
+
+    attributes = (("alpha", 1.0),)
+
+    def formula(self, a: Primitives, x: Scalar, alpha: float) -> Scalar:
+        return a.select(a.less(alpha, x), x, 0.0)
+
+
+def _sigmoid(a: Primitives, x: Scalar) -> Scalar:
     return a.div(1.0, a.add(1.0, a.exp(a.neg(x))))
 
 
-def _hard_sigmoid(a: Algebra, x: Scalar, alpha: float, beta: float) -> Scalar:
-    return a.clip(a.add(a.mul(alpha, x), beta), 0.0, 1.0)
-
-
-def _elu(a: Algebra, x: Scalar, alpha: float) -> Scalar:
+def _elu(a: Primitives, x: Scalar, alpha: float) -> Scalar:
     return a.select(a.less(x, 0.0), a.mul(alpha, a.sub(a.exp(x), 1.0)), x)
 
 
-def _selu(a: Algebra, x: Scalar, alpha: float, gamma: float) -> Scalar:
-    return a.mul(gamma, _elu(a, x, alpha))
-
-
-def _celu(a: Algebra, x: Scalar, alpha: float) -> Scalar:
-    inner = a.mul(alpha, a.sub(a.exp(a.div(x, alpha)), 1.0))
-    return a.add(a.max(0.0, x), a.min(0.0, inner))
-
-
-def _softplus(a: Algebra, x: Scalar) -> Scalar:
+def _softplus(a: Primitives, x: Scalar) -> Scalar:
     return a.log(a.add(a.exp(x), 1.0))
 
 
-def _shrink(a: Algebra, x: Scalar, lambd: float, bias: float) -> Scalar:
-    raised = a.select(a.less(lambd, x), a.sub(x, bias), 0.0)
-    return a.select(a.less(x, -lambd), a.add(x, bias), raised)
+class Sigmoid(Elementwise):
+    """1 / (1 + exp(-x))."""
+
+    opaque, algebra = True, _RISING
+
+    def formula(self, a: Primitives, x: Scalar) -> Scalar:
+        return _sigmoid(a, x)
 
 
-_HARD_SWISH = {"alpha": float(np.float32(1 / 6)), "beta": 0.5}
+class HardSigmoid(Elementwise):
+    """A line, kept between 0 and 1."""
 
-pointwise("Sigmoid")(_activation("Sigmoid", _sigmoid))
-pointwise("HardSigmoid")(_activation("HardSigmoid", _hard_sigmoid, alpha=0.2, beta=0.5))
-pointwise("Elu")(_activation("Elu", _elu, alpha=1.0))
-pointwise("Selu")(
-    _activation(
-        "Selu", _selu, alpha=1.67326319217681884765625, gamma=1.05070102214813232421875
+    opaque, attributes = True, (("alpha", 0.2), ("beta", 0.5))
+    kinks = (-2.5, 2.5)
+
+    def formula(self, a: Primitives, x: Scalar, alpha: float, beta: float) -> Scalar:
+        line = a.add(a.mul(alpha, x), beta)
+        return a.clip(line, 0.0, 1.0)
+
+
+class HardSwish(Elementwise):
+    """The operand times its hard sigmoid, whose slope is 1/6 in single precision."""
+
+    opaque, kinks = True, (-3.0, 3.0)
+
+    def formula(self, a: Primitives, x: Scalar) -> Scalar:
+        line = a.add(a.mul(float(np.float32(1 / 6)), x), 0.5)
+        return a.mul(x, a.clip(line, 0.0, 1.0))
+
+
+class Elu(Elementwise):
+    """The operand; below 0, a multiple of exp(x) - 1."""
+
+    opaque, attributes, kinks = True, (("alpha", 1.0),), _KINK
+
+    def formula(self, a: Primitives, x: Scalar, alpha: float) -> Scalar:
+        return _elu(a, x, alpha)
+
+
+class Selu(Elementwise):
+    """Elu, times a factor."""
+
+    opaque, kinks = True, _KINK
+    attributes = (
+        ("alpha", 1.67326319217681884765625),
+        ("gamma", 1.05070102214813232421875),
     )
-)
-pointwise("Celu")(_activation("Celu", _celu, alpha=1.0))
-pointwise("Softplus")(_activation("Softplus", _softplus))
-pointwise("Softsign")(_activation("Softsign", lambda a, x: a.div(x, a.add(1.0, a.abs(x)))))
-pointwise("Shrink")(_activation("Shrink", _shrink, lambd=0.5, bias=0.0))
-pointwise("HardSwish")(
-    _activation("HardSwish", lambda a, x: a.mul(x, _hard_sigmoid(a, x, **_HARD_SWISH)))
-)
-pointwise("Mish")(
-    _activation("Mish", lambda a, x: a.mul(x, a.function("Tanh", _softplus(a, x))))
-)
-pointwise("Swish")(
-    _activation("Swish", lambda a, x, alpha: a.mul(x, _sigmoid(a, a.mul(alpha, x))), alpha=1.0)
-)
+
+    def formula(self, a: Primitives, x: Scalar, alpha: float, gamma: float) -> Scalar:
+        return a.mul(gamma, _elu(a, x, alpha))
 
 
-@pointwise("Gelu")
-def _(call: Call) -> ScalarRule:
-    dtype = call.required(0).dtype
-    a, approximate = Algebra(call, dtype), call.text("approximate", "none")
+class Celu(Elementwise):
+    """The operand; below 0, a curve that joins it without a kink."""
 
-    def gelu(x: Scalar) -> Scalar:
-        if not call.semantics.expands:
-            return a.function(f"Gelu[{approximate}]", x)
-        if approximate == "tanh":
-            cubic = a.add(x, a.mul(0.044715, a.mul(x, a.mul(x, x))))
-            bent = a.function("Tanh", a.mul(math.sqrt(2 / math.pi), cubic))
-        else:
-            bent = a.function("Erf", a.div(x, math.sqrt(2)))
-        return a.mul(a.mul(0.5, x), a.add(1.0, bent))
+    opaque, attributes, kinks = True, (("alpha", 1.0),), _KINK
 
-    return gelu, dtype
+    def formula(self, a: Primitives, x: Scalar, alpha: float) -> Scalar:
+        inner = a.mul(alpha, a.sub(a.exp(a.div(x, alpha)), 1.0))
+        return a.add(a.max(0.0, x), a.min(0.0, inner))
+
+
+class Softplus(Elementwise):
+    """log(1 + exp(x))."""
+
+    opaque, algebra = True, _RISING
+
+    def formula(self, a: Primitives, x: Scalar) -> Scalar:
+        return _softplus(a, x)
+
+
+class Softsign(Elementwise):
+    """x / (1 + |x|)."""
+
+    opaque, algebra = True, _RISING
+
+    def formula(self, a: Primitives, x: Scalar) -> Scalar:
+        return a.div(x, a.add(1.0, a.abs(x)))
+
+
+class Shrink(Elementwise):
+    """The operand, moved towards 0; 0 near 0."""
+
+    opaque, attributes, kinks = True, (("lambd", 0.5), ("bias", 0.0)), (-0.5, 0.5)
+
+    def formula(self, a: Primitives, x: Scalar, lambd: float, bias: float) -> Scalar:
+        raised = a.select(a.less(lambd, x), a.sub(x, bias), 0.0)
+        return a.select(a.less(x, -lambd), a.add(x, bias), raised)
+
+
+class Mish(Elementwise):
+    """x * tanh(softplus(x))."""
+
+    opaque = True
+
+    def formula(self, a: Primitives, x: Scalar) -> Scalar:
+        return a.mul(x, a.tanh(_softplus(a, x)))
+
+
+class Swish(Elementwise):
+    """x * sigmoid(alpha * x)."""
+
+    opaque, attributes = True, (("alpha", 1.0),)
+
+    def formula(self, a: Primitives, x: Scalar, alpha: float) -> Scalar:
+        return a.mul(x, _sigmoid(a, a.mul(alpha, x)))
+
+
+class Gelu(Elementwise):
+    """The operand times the normal distribution, or its approximation by tanh."""
+
+    opaque = True
+
+    def scalar(self, call: Call) -> ScalarRule:
+        dtype = call.required(0).dtype
+        a, approximate = call.primitives(dtype), call.text("approximate", "none")
+
+        def gelu(x: Scalar) -> Scalar:
+            if not call.semantics.expands:
+                return a.function(f"Gelu[{approximate}]", x)
+            if approximate == "tanh":
+                cubic = a.add(x, a.mul(0.044715, a.mul(x, a.mul(x, x))))
+                bent = a.tanh(a.mul(math.sqrt(2 / math.pi), cubic))
+            else:
+                bent = a.erf(a.div(x, math.sqrt(2)))
+            return a.mul(a.mul(0.5, x), a.add(1.0, bent))
+
+        return gelu, dtype

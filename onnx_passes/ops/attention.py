@@ -7,9 +7,9 @@ import math
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.ops.activations import Algebra
-from onnx_passes.ops.call import Call, ObjectArray, Tensor, operator, scalars
-from onnx_passes.ops.semantics import Unsupported, is_float
+from onnx_passes.ops.base import operator
+from onnx_passes.ops.call import Call, Tensor
+from onnx_passes.ops.semantics import Elements, Unsupported, is_float, scalars
 
 
 @operator("RotaryEmbedding")
@@ -21,7 +21,7 @@ def _(call: Call) -> Tensor:
         raise Unsupported("RotaryEmbedding of this rank, or of a part")
     if not call.semantics.expands:
         raise Unsupported("the rounding of RotaryEmbedding")
-    a, half = Algebra(call, x.dtype), x.shape[3] // 2
+    a, half = call.primitives(x.dtype), x.shape[3] // 2
     result = np.empty(x.shape, np.object_)
     for n, h, s, k in np.ndindex(*x.shape[:3], half):
         low, high = x.data[n, h, s, k], x.data[n, h, s, k + half]
@@ -52,28 +52,27 @@ def _(call: Call) -> Tensor:
         bias = None if mask is None else mask[n, h, s, ...]
         weights = _weights(call, q, k, (n, h, s), bias)
         for e in range(v.shape[3]):
-            pairs = [(w, v.data[n, own, t, e]) for t, w in enumerate(weights)]
-            result[n, h, s, e] = call.semantics.dot(pairs, v.dtype)
+            result[n, h, s, e] = call.semantics.dot(weights, v.data[n, own, :, e], v.dtype)
     return Tensor(result, v.dtype)
 
 
 def _weights(
-    call: Call, q: Tensor, k: Tensor, place: tuple[int, int, int], bias: ObjectArray | None
+    call: Call, q: Tensor, k: Tensor, place: tuple[int, int, int], bias: Elements | None
 ) -> list[object]:
     """Return the softmax of the scores of one query."""
-    (n, h, s), a = place, Algebra(call, q.dtype)
+    (n, h, s), a = place, call.primitives(q.dtype)
     own = h // (q.shape[1] // k.shape[1])
     scale = call.number("scale", 1 / math.sqrt(q.shape[3]))
     powers = []
     for t in range(k.shape[2]):
-        pairs = [(q.data[n, h, s, d], k.data[n, own, t, d]) for d in range(q.shape[3])]
-        score = a.mul(call.semantics.dot(pairs, q.dtype), scale)
+        product = call.semantics.dot(q.data[n, h, s], k.data[n, own, t], q.dtype)
+        score = a.mul(product, scale)
         powers.append(a.exp(score if bias is None else a.add(score, bias[t])))
     total = call.semantics.total(powers, q.dtype)
     return [a.div(power, total) for power in powers]
 
 
-def _mask(call: Call, shape: tuple[int, ...]) -> ObjectArray | None:
+def _mask(call: Call, shape: tuple[int, ...]) -> Elements | None:
     """Return what is added to the scores."""
     mask = call.given(3)
     if mask is None:

@@ -1,18 +1,23 @@
-"""One node about to be evaluated, and the table of operators that can be."""
+"""One node about to be evaluated, with its inputs."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
-from onnx_passes.ops.semantics import Scalar, Semantics, Unsupported, as_number
-
-ObjectArray: TypeAlias = npt.NDArray[np.object_]
+from onnx_passes.ops.semantics import (
+    Elements,
+    Primitives,
+    Scalar,
+    Semantics,
+    Unsupported,
+    scalars,
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -24,7 +29,7 @@ class Tensor:
         dtype: The ONNX type that each element has.
     """
 
-    data: ObjectArray
+    data: Elements
     dtype: ir.DataType
 
     def __post_init__(self) -> None:
@@ -76,12 +81,12 @@ class Call:
             Unsupported: One of them depends on the graph's inputs.
         """
         tensor = self.required(index)
-        numbers = [self.semantics.number(s, tensor.dtype) for s in tensor.data.flat]
-        if any(n is None for n in numbers):
+        numbers = self.semantics.numbers(tensor.data, tensor.dtype)
+        if numbers is None:
             raise Unsupported(
                 f"{self.node.op_type} with an input {index} that is not constant"
             )
-        return np.array(numbers).reshape(tensor.shape)
+        return numbers
 
     def static_ints(self, index: int) -> list[int]:
         """Return an input of known integers as a flat list."""
@@ -118,54 +123,46 @@ class Call:
             raise Unsupported(f"{self.node.op_type} with a reference for attribute {name}")
         return attr.value
 
+    def flag(self, name: str, default: int = 0) -> bool:
+        """Return an integer attribute that is a switch."""
+        return bool(self.integer(name, default))
+
+    def ints_of(self, index: int, attribute: str) -> list[int] | None:
+        """Return what is an input in newer opsets and an attribute in older ones."""
+        if self.given(index) is not None:
+            return self.static_ints(index)
+        return self.integers(attribute)
+
+    def axis(self, default: int, rank: int) -> int:
+        """Return the attribute ``axis``, counted from the front."""
+        return normalize_axis(self.integer("axis", default), rank)
+
+    def primitives(self, dtype: ir.DataType) -> Primitives:
+        """Return the primitives of the arithmetic on a type."""
+        return Primitives(self.semantics, dtype)
+
+    def map(
+        self, function: Callable[..., Scalar], dtype: ir.DataType, *tensors: Tensor
+    ) -> Tensor:
+        """Apply a function of scalars to tensors that broadcast together.
+
+        Raises:
+            Unsupported: Their shapes do not broadcast.
+        """
+        try:
+            arrays = np.broadcast_arrays(*(t.data for t in tensors))
+        except ValueError as error:
+            raise Unsupported(f"shapes that do not broadcast: {error}") from None
+        return Tensor(self.semantics.map(function, *arrays), dtype)
+
     def literal(self, value: float, dtype: ir.DataType) -> Scalar:
         """Return the scalar of a number."""
         return self.semantics.literal(value, dtype)
 
 
-Rule: TypeAlias = Callable[[Call], Tensor | tuple[Tensor | None, ...]]
-OPERATORS: dict[str, Rule] = {}
-
-
-def operator(*names: str) -> Callable[[Rule], Rule]:
-    """Register the semantics of operators of the default domain."""
-
-    def add(rule: Rule) -> Rule:
-        for name in names:
-            OPERATORS[name] = rule
-        return rule
-
-    return add
-
-
-def scalars(values: Sequence[Scalar], shape: Sequence[int]) -> ObjectArray:
-    """Return an array of scalars, one by one, so that numpy never looks into them."""
-    data = np.empty(len(values), dtype=np.object_)
-    for i, value in enumerate(values):
-        data[i] = value
-    return data.reshape(tuple(shape))
-
-
 def constant(array: npt.NDArray[Any], dtype: ir.DataType, semantics: Semantics) -> Tensor:
     """Return the tensor of known numbers."""
-    values = [semantics.literal(as_number(v), dtype) for v in array.reshape(-1)]
-    return Tensor(scalars(values, array.shape), dtype)
-
-
-def elementwise(
-    function: Callable[..., Scalar], dtype: ir.DataType, *tensors: Tensor
-) -> Tensor:
-    """Apply a function of scalars to tensors that broadcast together.
-
-    Raises:
-        Unsupported: Their shapes do not broadcast.
-    """
-    try:
-        arrays = np.broadcast_arrays(*(t.data for t in tensors))
-    except ValueError as error:
-        raise Unsupported(f"shapes that do not broadcast: {error}") from None
-    rows = zip(*(a.reshape(-1) for a in arrays), strict=True)
-    return Tensor(scalars([function(*row) for row in rows], arrays[0].shape), dtype)
+    return Tensor(semantics.constant(array, dtype), dtype)
 
 
 def normalize_axis(axis: int, rank: int) -> int:

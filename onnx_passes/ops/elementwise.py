@@ -1,216 +1,401 @@
-"""Operators that act on each element by itself, and are one primitive of the arithmetic.
+"""Operators that act on each element by itself: arithmetic.
 
-Every operator in ``POINTWISE`` commutes with every map of indices: element ``i`` of the
-result depends on the elements of the operands at ``i``, broadcast, and on nothing else. The
-scalar argument (``scalar.py``) rests on that.
+Each commutes with every map of indices: element ``i`` of the result depends on the elements
+of the operands at ``i``, broadcast, and on nothing else. The prover's scalar argument rests
+on that.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import partial, reduce
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 import onnx_ir as ir
 
-from onnx_passes.ops.call import OPERATORS, Call, Tensor, elementwise, operator
-from onnx_passes.ops.semantics import Scalar, Unsupported, is_float
+from onnx_passes.ops.base import Algebra, Element, Operator
+from onnx_passes.ops.call import Call, Tensor
+from onnx_passes.ops.hints import Hint, between
+from onnx_passes.ops.semantics import Primitives, Scalar, Unsupported, is_float
+from onnx_passes.ops.use import Use
 
 ScalarRule: TypeAlias = tuple[Callable[..., Scalar], ir.DataType]
-"""A function of one scalar per operand, and the type of its result."""
+"""A function of one scalar for each operand that is given, and the type of its result."""
 
-POINTWISE: dict[str, Callable[[Call], ScalarRule]] = {}
-
-
-def pointwise(*names: str) -> Callable[[Callable[[Call], ScalarRule]], None]:
-    """Register operators that act on each element by itself."""
-
-    def add(rule: Callable[[Call], ScalarRule]) -> None:
-        def evaluate(call: Call) -> Tensor:
-            if call.opset < 7 and len(call.inputs) > 1:
-                raise Unsupported("the explicit broadcasting of opsets before 7")
-            function, dtype = rule(call)
-            return elementwise(function, dtype, *(t for t in call.inputs if t is not None))
-
-        for name in names:
-            POINTWISE[name] = rule
-            OPERATORS[name] = evaluate
-
-    return add
+POSITIVE, NONZERO = between(0.1, None), Hint(nonzero=True)
 
 
-def _primitive(name: str, *, boolean: bool = False) -> Callable[[Call], ScalarRule]:
-    def rule(call: Call) -> ScalarRule:
+class Elementwise(Operator, abstract=True):
+    """An operator on each element by itself.
+
+    Attributes:
+        typed: The operand whose type the result has.
+        boolean: Whether the result is of booleans instead.
+        opaque: Whether only a function is known of it where each rounding matters, because
+            the engine's kernel is not the formula.
+        attributes: Numbers that the formula takes, with their defaults.
+        domain_of: What its operands must be for the result to be a number, by operand.
+        kinks: Numbers of the first operand at which pieces of the operator meet.
+        ties: Whether pieces meet where the operands are equal.
+    """
+
+    elementwise = True
+    typed: ClassVar[int] = 0
+    boolean: ClassVar[bool] = False
+    opaque: ClassVar[bool] = False
+    attributes: ClassVar[tuple[tuple[str, float], ...]] = ()
+    domain_of: ClassVar[tuple[tuple[int, Hint], ...]] = ()
+    kinks: ClassVar[tuple[float, ...]] = ()
+    ties: ClassVar[bool] = False
+
+    formula: Callable[..., Scalar]
+    """Return the result of one element of each operand, given primitives and attributes."""
+
+    def scalar(self, call: Call) -> ScalarRule:
+        """Return the function of scalars that a node is, and the type of its result.
+
+        Raises:
+            Unsupported: This form of the operator is not told of.
+        """
+        dtype = call.required(self.typed).dtype
+        a = call.primitives(dtype)
+        given = {name: call.number(name, value) for name, value in self.attributes}
+        result = ir.DataType.BOOL if self.boolean else dtype
+        if self.opaque and not call.semantics.expands:
+            label = self.op_type + "".join(f"[{k}={v!r}]" for k, v in given.items())
+            return partial(a.function, label), result
+        return partial(self.formula, a, **given), result
+
+    def evaluate(self, call: Call) -> Tensor:
+        if call.opset < 7 and len(call.inputs) > 1:
+            raise Unsupported("the explicit broadcasting of opsets before 7")
+        function, dtype = self.scalar(call)
+        return call.map(function, dtype, *(t for t in call.inputs if t is not None))
+
+    def admits(self, use: Use) -> Hint | None:
+        return dict(self.domain_of).get(use.index)
+
+    def breakpoints(self, use: Use) -> tuple[float, ...]:
+        kinks = self.kinks if use.index == 0 else ()
+        if not self.ties:
+            return kinks
+        others = [use.constant(i) for i in range(len(use.node.inputs)) if i != use.index]
+        numbers = [float(n) for c in others if c is not None for n in c.reshape(-1)[:8]]
+        return (*kinks, *dict.fromkeys(numbers))
+
+
+class Primitive(Elementwise, abstract=True):
+    """An operator that is one primitive of the arithmetic.
+
+    Attributes:
+        primitive: Its name.
+    """
+
+    primitive: ClassVar[str]
+
+    def formula(self, a: Primitives, *operands: Scalar) -> Scalar:
+        return getattr(a, self.primitive)(*operands)
+
+
+class Variadic(Primitive, abstract=True):
+    """A primitive of two operands, applied to any number of them from left to right."""
+
+    def formula(self, a: Primitives, *operands: Scalar) -> Scalar:
+        return reduce(getattr(a, self.primitive), operands)
+
+
+class Identity(Elementwise):
+    """The operand."""
+
+    moves = (0,)
+    algebra = Algebra(idempotent=True, involution=True, monotone={0: 1}, linear=(0,))
+
+    def formula(self, a: Primitives, x: Scalar) -> Scalar:
+        return x
+
+
+class Abs(Primitive):
+    """The absolute value."""
+
+    primitive = "abs"
+    algebra = Algebra(idempotent=True, even=True)
+    kinks = (0.0,)
+
+
+class Neg(Primitive):
+    """The negative."""
+
+    primitive = "neg"
+    algebra = Algebra(involution=True, inverse="Neg", monotone={0: -1}, linear=(0,))
+
+
+class Sign(Primitive):
+    """-1, 0 or 1."""
+
+    primitive = "sign"
+    algebra = Algebra(idempotent=True, monotone={0: 1})
+    kinks = (0.0,)
+
+
+_INTEGRAL = ("Ceil", "Floor", "Round")
+_STEPS = (-1.0, 0.0, 1.0, 2.0)
+
+
+class Floor(Primitive):
+    """The greatest integer that is not above."""
+
+    primitive = "floor"
+    algebra = Algebra(idempotent=True, monotone={0: 1}, fixes=_INTEGRAL)
+    kinks = _STEPS
+
+
+class Ceil(Primitive):
+    """The least integer that is not below."""
+
+    primitive = "ceil"
+    algebra = Algebra(idempotent=True, monotone={0: 1}, fixes=_INTEGRAL)
+    kinks = _STEPS
+
+
+class Round(Primitive):
+    """The nearest integer; the even one of two."""
+
+    primitive = "round"
+    algebra = Algebra(idempotent=True, monotone={0: 1}, fixes=_INTEGRAL)
+    kinks = (-1.5, -0.5, 0.5, 1.5, 2.5)
+
+
+class Sqrt(Primitive):
+    """The square root."""
+
+    primitive = "sqrt"
+    algebra = Algebra(monotone={0: 1})
+    domain_of = ((0, POSITIVE),)
+
+
+class Exp(Primitive):
+    """The exponential."""
+
+    primitive = "exp"
+    algebra = Algebra(monotone={0: 1}, inverse="Log")
+
+
+class Log(Primitive):
+    """The natural logarithm."""
+
+    primitive = "log"
+    algebra = Algebra(monotone={0: 1}, inverse="Exp")
+    domain_of = ((0, POSITIVE),)
+
+
+class Reciprocal(Elementwise):
+    """One divided by the operand."""
+
+    domain_of = ((0, NONZERO),)
+
+    def formula(self, a: Primitives, x: Scalar) -> Scalar:
+        return a.div(1, x)
+
+
+class Add(Primitive):
+    """The sum."""
+
+    primitive = "add"
+    # A float plus +0 turns -0 into +0.
+    algebra = Algebra(
+        commutative=True,
+        associative="i",
+        neutral={0: Element(-0.0, "if"), 1: Element(-0.0, "if")},
+        inverse="Sub",
+        monotone={0: 1, 1: 1},
+        affine=(0, 1),
+    )
+
+
+class Sub(Primitive):
+    """The difference."""
+
+    primitive = "sub"
+    algebra = Algebra(
+        neutral={1: Element(0.0, "if")},
+        inverse="Add",
+        monotone={0: 1, 1: -1},
+        affine=(0, 1),
+    )
+
+
+class Mul(Primitive):
+    """The product."""
+
+    primitive = "mul"
+    algebra = Algebra(
+        commutative=True,
+        associative="i",
+        neutral={0: Element(1, "if"), 1: Element(1, "if")},
+        absorbing={0: Element(0, "i"), 1: Element(0, "i")},
+        inverse="Div",
+        linear=(0, 1),
+    )
+
+
+class Div(Primitive):
+    """The quotient; of integers, towards zero."""
+
+    primitive = "div"
+    algebra = Algebra(neutral={1: Element(1, "if")}, inverse="Mul", linear=(0,))
+    domain_of = ((1, NONZERO),)
+
+
+class Mod(Elementwise):
+    """The remainder, with the sign of the divisor, or with ``fmod`` of the dividend."""
+
+    domain_of = ((1, NONZERO),)
+
+    def scalar(self, call: Call) -> ScalarRule:
         dtype = call.required(0).dtype
-        function = partial(call.semantics.apply, name, dtype)
-        return function, ir.DataType.BOOL if boolean else dtype
-
-    return rule
+        name = "fmod" if call.flag("fmod") else "mod"
+        return getattr(call.primitives(dtype), name), dtype
 
 
-for _operator, _name in {
-    "Abs": "abs",
-    "Neg": "neg",
-    "Sign": "sign",
-    "Floor": "floor",
-    "Ceil": "ceil",
-    "Round": "round",
-    "Sqrt": "sqrt",
-    "Exp": "exp",
-    "Log": "log",
-    "Not": "not",
-    "BitwiseNot": "bit_not",
-    "Add": "add",
-    "Sub": "sub",
-    "Mul": "mul",
-    "Div": "div",
-    "And": "and",
-    "Or": "or",
-    "Xor": "xor",
-    "BitwiseAnd": "bit_and",
-    "BitwiseOr": "bit_or",
-    "BitwiseXor": "bit_xor",
-}.items():
-    pointwise(_operator)(_primitive(_name))
+class Pow(Elementwise):
+    """A power of floats; engines compute powers of integers in floating point."""
 
-for _operator, _name in {
-    "Equal": "equal",
-    "Less": "less",
-    "LessOrEqual": "less_equal",
-}.items():
-    pointwise(_operator)(_primitive(_name, boolean=True))
+    algebra = Algebra(neutral={1: Element(1, "f")})
+    domain_of = ((0, POSITIVE), (1, between(0, 3)))
+
+    def scalar(self, call: Call) -> ScalarRule:
+        base, exponent = call.required(0).dtype, call.required(1).dtype
+        if not is_float(base):
+            raise Unsupported("Pow of integers")
+        a, cast = call.primitives(base), call.semantics.cast
+        return lambda x, y: a.pow(x, cast(y, exponent, base)), base
 
 
-def _swapped(name: str) -> Callable[[Call], ScalarRule]:
-    def rule(call: Call) -> ScalarRule:
+class Max(Variadic):
+    """The greatest operand."""
+
+    primitive = "max"
+    ties = True
+    algebra = Algebra(
+        associative="bif",
+        neutral={0: Element(-math.inf, "i"), 1: Element(-math.inf, "i")},
+        absorbing={0: Element(math.inf, "i"), 1: Element(math.inf, "i")},
+        idempotent=True,
+        monotone={0: 1, 1: 1},
+    )
+
+
+class Min(Variadic):
+    """The least operand."""
+
+    primitive = "min"
+    ties = True
+    algebra = Algebra(
+        associative="bif",
+        neutral={0: Element(math.inf, "i"), 1: Element(math.inf, "i")},
+        absorbing={0: Element(-math.inf, "i"), 1: Element(-math.inf, "i")},
+        idempotent=True,
+        monotone={0: 1, 1: 1},
+    )
+
+
+class Sum(Variadic):
+    """The sum of all operands."""
+
+    primitive = "add"
+    algebra = Algebra(commutative=True, monotone={0: 1, 1: 1}, affine=(0, 1))
+
+
+class Mean(Elementwise):
+    """The mean of all operands."""
+
+    algebra = Algebra(commutative=True, monotone={0: 1, 1: 1}, affine=(0, 1))
+
+    def scalar(self, call: Call) -> ScalarRule:
         dtype = call.required(0).dtype
-        apply = call.semantics.apply
-        return lambda x, y: apply(name, dtype, y, x), ir.DataType.BOOL
+        a, count = call.primitives(dtype), len(call.inputs)
 
-    return rule
+        def mean(*terms: Scalar) -> Scalar:
+            total = reduce(a.add, terms)
+            # ONNX Runtime multiplies by the rounded reciprocal, bit for bit.
+            return a.div(total, count) if call.semantics.expands else a.mul(total, 1 / count)
 
-
-pointwise("Greater")(_swapped("less"))
-pointwise("GreaterOrEqual")(_swapped("less_equal"))
-
-
-@pointwise("Identity")
-def _(call: Call) -> ScalarRule:
-    return lambda x: x, call.required(0).dtype
+        return mean, dtype
 
 
-@pointwise("IsNaN")
-def _(call: Call) -> ScalarRule:
-    return partial(call.semantics.apply, "is_nan", call.required(0).dtype), ir.DataType.BOOL
+class Where(Elementwise):
+    """The second operand where the first one holds, else the third."""
+
+    typed = 1
+    moves = (1, 2)
+    algebra = Algebra(monotone={1: 1, 2: 1}, affine=(1, 2))
+
+    def formula(self, a: Primitives, *operands: Scalar) -> Scalar:
+        return a.select(*operands)
 
 
-@pointwise("IsInf")
-def _(call: Call) -> ScalarRule:
-    dtype = call.required(0).dtype
-    positive, negative = call.integer("detect_positive", 1), call.integer("detect_negative", 1)
-    if not positive and not negative:
-        return lambda _: call.literal(0, ir.DataType.BOOL), ir.DataType.BOOL
-    suffix = "" if positive and negative else "_positive" if positive else "_negative"
-    return partial(call.semantics.apply, f"is_inf{suffix}", dtype), ir.DataType.BOOL
+class Cast(Elementwise):
+    """The operand in another type."""
+
+    def scalar(self, call: Call) -> ScalarRule:
+        source, target = call.required(0).dtype, ir.DataType(call.integer("to", 0))
+        return lambda x: call.semantics.cast(x, source, target), target
+
+    def admits(self, use: Use) -> Hint | None:
+        value = use.input(0)
+        if use.integer("to") == ir.DataType.BOOL.value:
+            return between(0, 1)
+        if value is not None and value.dtype == ir.DataType.STRING:
+            return Hint(words=("0", "1", "2", "10", "7"))
+        return None
 
 
-@pointwise("Reciprocal")
-def _(call: Call) -> ScalarRule:
-    dtype = call.required(0).dtype
-    one = call.literal(1, dtype)
-    return lambda x: call.semantics.apply("div", dtype, one, x), dtype
+class CastLike(Operator):
+    """The operand in the type of the second one, which takes no part in broadcasting."""
+
+    def evaluate(self, call: Call) -> Tensor:
+        x, target = call.required(0), call.required(1).dtype
+        return call.map(lambda v: call.semantics.cast(v, x.dtype, target), target, x)
 
 
-@pointwise("Mod")
-def _(call: Call) -> ScalarRule:
-    dtype = call.required(0).dtype
-    name = "fmod" if call.integer("fmod", 0) else "mod"
-    return partial(call.semantics.apply, name, dtype), dtype
+class Clip(Elementwise):
+    """The operand, kept between two bounds; where they cross, the upper one wins."""
 
+    algebra = Algebra(idempotent=True, monotone={0: 1, 1: 1, 2: 1})
 
-@pointwise("BitShift")
-def _(call: Call) -> ScalarRule:
-    dtype = call.required(0).dtype
-    name = f"shift_{call.text('direction', '').lower()}"
-    return partial(call.semantics.apply, name, dtype), dtype
-
-
-@pointwise("Pow")
-def _(call: Call) -> ScalarRule:
-    base, exponent = call.required(0).dtype, call.required(1).dtype
-    if not is_float(base):
-        raise Unsupported("Pow of integers")
-
-    def power(x: Scalar, y: Scalar) -> Scalar:
-        return call.semantics.apply("pow", base, x, call.semantics.cast(y, exponent, base))
-
-    return power, base
-
-
-def _variadic(name: str) -> Callable[[Call], ScalarRule]:
-    def rule(call: Call) -> ScalarRule:
+    def scalar(self, call: Call) -> ScalarRule:
         dtype = call.required(0).dtype
-        return lambda *xs: reduce(partial(call.semantics.apply, name, dtype), xs), dtype
+        clip = call.primitives(dtype).clip
+        least, greatest = call.semantics.extremes(dtype)
+        if call.opset < 11:
+            low, high = call.attribute("min", None), call.attribute("max", None)
+            fixed = (
+                least if low is None else call.literal(float(low), dtype),
+                greatest if high is None else call.literal(float(high), dtype),
+            )
+            return lambda x: clip(x, *fixed), dtype
+        has_low, has_high = call.given(1) is not None, call.given(2) is not None
 
-    return rule
+        def clip_given(x: Scalar, *given: Scalar) -> Scalar:
+            bounds = list(given)
+            low = bounds.pop(0) if has_low else least
+            return clip(x, low, bounds.pop(0) if has_high else greatest)
 
+        return clip_given, dtype
 
-pointwise("Max")(_variadic("max"))
-pointwise("Min")(_variadic("min"))
-pointwise("Sum")(_variadic("add"))
-
-
-@pointwise("Mean")
-def _(call: Call) -> ScalarRule:
-    dtype = call.required(0).dtype
-    apply, count = call.semantics.apply, len(call.inputs)
-
-    def mean(*terms: Scalar) -> Scalar:
-        total = reduce(partial(apply, "add", dtype), terms)
-        if call.semantics.expands:
-            return apply("div", dtype, total, call.literal(count, dtype))
-        # ONNX Runtime multiplies by the rounded reciprocal, bit for bit.
-        return apply("mul", dtype, total, call.literal(1 / count, dtype))
-
-    return mean, dtype
-
-
-@pointwise("Where")
-def _(call: Call) -> ScalarRule:
-    dtype = call.required(1).dtype
-    return partial(call.semantics.apply, "select", dtype), dtype
-
-
-@pointwise("Cast")
-def _(call: Call) -> ScalarRule:
-    source, target = call.required(0).dtype, ir.DataType(call.integer("to", 0))
-    return lambda x: call.semantics.cast(x, source, target), target
-
-
-@operator("CastLike")
-def _(call: Call) -> Tensor:
-    # Its second operand gives a type and takes no part in broadcasting.
-    x, target = call.required(0), call.required(1).dtype
-    return elementwise(lambda v: call.semantics.cast(v, x.dtype, target), target, x)
-
-
-@pointwise("Clip")
-def _(call: Call) -> ScalarRule:
-    dtype = call.required(0).dtype
-    clip = partial(call.semantics.apply, "clip", dtype)
-    least, greatest = call.semantics.extremes(dtype)
-    if call.opset < 11:
-        low, high = call.attribute("min", None), call.attribute("max", None)
-        fixed = (
-            least if low is None else call.literal(float(low), dtype),
-            greatest if high is None else call.literal(float(high), dtype),
+    def admits(self, use: Use) -> Hint | None:
+        value = use.input(0)
+        unsigned = (
+            value is not None and value.dtype is not None and not value.dtype.is_signed()
         )
-        return lambda x: clip(x, *fixed), dtype
-    has_low, has_high = call.given(1) is not None, call.given(2) is not None
+        middle = 10 if unsigned else 0
+        return {1: between(None, middle), 2: between(middle, None)}.get(use.index)
 
-    def clip_given(x: Scalar, *given: Scalar) -> Scalar:
-        bounds = list(given)
-        low = bounds.pop(0) if has_low else least
-        return clip(x, low, bounds.pop(0) if has_high else greatest)
-
-    return clip_given, dtype
+    def breakpoints(self, use: Use) -> tuple[float, ...]:
+        if use.index:
+            return ()
+        old = (use.number("min"), use.number("max"))
+        given = [use.constant(i) for i in (1, 2)]
+        new = [float(b.reshape(-1)[0]) for b in given if b is not None and b.size]
+        return (*(b for b in old if b is not None), *new)

@@ -9,15 +9,14 @@ import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
-from onnx_passes.ops import families  # noqa: F401 (fills OPERATORS)
-from onnx_passes.ops.call import OPERATORS, Call, Tensor, constant, scalars
+from onnx_passes.ops import families  # noqa: F401 (makes operators known)
+from onnx_passes.ops.base import operator_of
+from onnx_passes.ops.call import Call, Tensor, constant
 from onnx_passes.ops.randomness import RANDOM
-from onnx_passes.ops.semantics import MALFORMED, Semantics, Unsupported
+from onnx_passes.ops.semantics import MALFORMED, Semantics, Unsupported, scalars
 
 # Elements above which a tensor is not worth evaluating one scalar at a time.
 MAX_ELEMENTS = 20_000
-
-_DEFAULT_DOMAINS = {"", "ai.onnx"}
 
 
 def unknowns(values: Sequence[ir.Value], semantics: Semantics) -> dict[str, Tensor]:
@@ -102,9 +101,9 @@ def evaluate_node(
     """
     inputs = [None if v is None or v.name == "" else _lookup(known, v) for v in node.inputs]
     call = Call(node, inputs, semantics, opset)
-    rule = OPERATORS.get(node.op_type) if node.domain in _DEFAULT_DOMAINS else None
+    operator = operator_of(node, opset)
     try:
-        result = _opaque(call) if rule is None else rule(call)
+        result = _opaque(call) if operator is None else operator.evaluate(call)
     except MALFORMED as error:
         raise Unsupported(f"{node.op_type} on operands that do not fit: {error}") from error
     tensors = result if isinstance(result, tuple) else (result,)

@@ -1,6 +1,6 @@
-"""Semantics of the operators of the default domain, a file per family.
+"""The operators that are told of, a module for each family.
 
-Importing this package fills ``onnx_passes.ops.call.OPERATORS``.
+Importing this module makes them known.
 """
 
 from onnx_passes.ops import (
@@ -9,6 +9,7 @@ from onnx_passes.ops import (
     elementwise,
     indexing,
     linear,
+    logic,
     movement,
     normalization,
     reduction,
@@ -20,6 +21,7 @@ __all__ = [
     "elementwise",
     "indexing",
     "linear",
+    "logic",
     "movement",
     "normalization",
     "reduction",

@@ -8,16 +8,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from onnx_passes.ops.call import Call, Tensor, normalize_axis, operator
-from onnx_passes.ops.movement import ints_of
+from onnx_passes.ops.base import operator
+from onnx_passes.ops.call import Call, Tensor, normalize_axis
 from onnx_passes.ops.semantics import Unsupported
 
 
 @operator("Slice")
 def _(call: Call) -> Tensor:
     x = call.required(0)
-    starts, ends = ints_of(call, 1, "starts") or [], ints_of(call, 2, "ends") or []
-    axes, steps = ints_of(call, 3, "axes"), ints_of(call, 4, "steps")
+    starts, ends = call.ints_of(1, "starts") or [], call.ints_of(2, "ends") or []
+    axes, steps = call.ints_of(3, "axes"), call.ints_of(4, "steps")
     index = slices(x.shape, starts, ends, axes, steps)
     return Tensor(x.data[index], x.dtype)
 
@@ -118,7 +118,7 @@ def _(call: Call) -> Tensor:
 def _(call: Call) -> Tensor:
     x = call.required(0)
     rank = len(x.shape)
-    pads = ints_of(call, 1, "pads") or []
+    pads = call.ints_of(1, "pads") or []
     axes = call.static_ints(3) if call.given(3) is not None else list(range(rank))
     width = [(0, 0)] * rank
     for k, axis in enumerate(axes):

@@ -6,16 +6,11 @@ import itertools
 from collections.abc import Sequence
 
 import numpy as np
+import onnx_ir as ir
 
-from onnx_passes.ops.call import (
-    Call,
-    ObjectArray,
-    Tensor,
-    elementwise,
-    operator,
-    scalars,
-)
-from onnx_passes.ops.semantics import Scalar, Unsupported, is_float
+from onnx_passes.ops.base import operator
+from onnx_passes.ops.call import Call, Tensor
+from onnx_passes.ops.semantics import Elements, Scalar, Unsupported, is_float, scalars
 from onnx_passes.ops.windows import Window
 
 
@@ -39,7 +34,7 @@ def matmul(call: Call, x: Tensor, y: Tensor) -> Tensor:
     right = np.broadcast_to(right, batch + right.shape[-2:])
     rows, columns = left.shape[-2], right.shape[-1]
     values = [
-        call.semantics.dot(list(zip(left[(*b, i)], right[(*b, ..., j)], strict=True)), x.dtype)
+        call.semantics.dot(left[(*b, i)], right[(*b, ..., j)], x.dtype)
         for b in np.ndindex(batch)
         for i in range(rows)
         for j in range(columns)
@@ -68,7 +63,7 @@ def _(call: Call) -> Tensor:
         y = _scaled(call, matmul(call, a, b), alpha)
         if c is None or beta == 0:
             return y
-        return elementwise(
+        return call.map(
             lambda p, q: apply("add", dtype, p, q), dtype, y, _scaled(call, c, beta)
         )
     # One kernel does all of it, in an order of its own.
@@ -89,7 +84,7 @@ def _scaled(call: Call, x: Tensor, factor: float) -> Tensor:
     if factor == 1:
         return x
     scale = call.literal(factor, x.dtype)
-    return elementwise(lambda v: call.semantics.apply("mul", x.dtype, scale, v), x.dtype, x)
+    return call.map(lambda v: call.semantics.apply("mul", x.dtype, scale, v), x.dtype, x)
 
 
 def _affine(
@@ -101,7 +96,7 @@ def _affine(
     like: Tensor,
 ) -> Scalar:
     if bias is None and alpha == 1:
-        return call.semantics.dot(pairs, like.dtype)
+        return _dot(call, pairs, like.dtype)
     flat = [scalar for pair in pairs for scalar in pair]
     extra = [] if bias is None else [bias]
     label = f"Gemm[{alpha!r},{beta!r},{len(extra)}]"
@@ -137,7 +132,7 @@ def _(call: Call) -> Tensor:
 def _contract(call: Call, rows: list[tuple[Scalar, ...]], like: Tensor) -> Scalar:
     if len(rows[0]) == 1:
         return call.semantics.total([row[0] for row in rows], like.dtype)
-    return call.semantics.dot([(a, b) for a, b in rows], like.dtype)
+    return _dot(call, [(a, b) for a, b in rows], like.dtype)
 
 
 @operator("Conv")
@@ -157,12 +152,12 @@ def _(call: Call) -> Tensor:
             x.data[n, first : first + channels], weight.data[feature], window, place
         )
         initial = [] if bias is None else [bias.data[feature]]
-        values.append(call.semantics.dot(pairs, x.dtype, *initial))
+        values.append(_dot(call, pairs, x.dtype, *initial))
     return Tensor(scalars(values, (x.shape[0], features, *window.output)), x.dtype)
 
 
 def _patch(
-    image: ObjectArray, kernel: ObjectArray, window: Window, place: Sequence[int]
+    image: Elements, kernel: Elements, window: Window, place: Sequence[int]
 ) -> list[tuple[Scalar, Scalar]]:
     """Pair the elements under the kernel at one place; padding contributes nothing."""
     return [
@@ -204,7 +199,7 @@ def _(call: Call) -> Tensor:
                 terms.setdefault((n, c // rows * columns + m, *at), []).append(pair)
     shape = (x.shape[0], columns * group, *sizes)
     values = [
-        call.semantics.dot(terms.get(at, []), x.dtype, *_of_channel(bias, at[1]))
+        _dot(call, terms.get(at, []), x.dtype, *_of_channel(bias, at[1]))
         for at in np.ndindex(*shape)
     ]
     return Tensor(scalars(values, shape), x.dtype)
@@ -212,3 +207,10 @@ def _(call: Call) -> Tensor:
 
 def _of_channel(bias: Tensor | None, channel: int) -> list[Scalar]:
     return [] if bias is None else [bias.data[channel]]
+
+
+def _dot(
+    call: Call, pairs: Sequence[tuple[Scalar, Scalar]], dtype: ir.DataType, *initial: Scalar
+) -> Scalar:
+    left, right = [a for a, _ in pairs], [b for _, b in pairs]
+    return call.semantics.dot(left, right, dtype, *initial)

@@ -7,15 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.ops.call import Call, Tensor, constant, normalize_axis, operator
+from onnx_passes.ops.base import operator
+from onnx_passes.ops.call import Call, Tensor, constant, normalize_axis
 from onnx_passes.ops.semantics import Unsupported
-
-
-def ints_of(call: Call, index: int, attribute: str) -> list[int] | None:
-    """Return what is an input in newer opsets and an attribute in older ones."""
-    if call.given(index) is not None:
-        return call.static_ints(index)
-    return call.integers(attribute)
 
 
 @operator("Constant")
@@ -81,7 +75,7 @@ def _reshaped(x: Tensor, shape: Sequence[int]) -> Tensor:
 @operator("Reshape")
 def _(call: Call) -> Tensor:
     x = call.required(0)
-    wanted = ints_of(call, 1, "shape") or []
+    wanted = call.ints_of(1, "shape") or []
     if not call.integer("allowzero", 0):
         wanted = [
             x.shape[i] if d == 0 and i < len(x.shape) else d for i, d in enumerate(wanted)
@@ -101,7 +95,7 @@ def _(call: Call) -> Tensor:
 @operator("Squeeze")
 def _(call: Call) -> Tensor:
     x = call.required(0)
-    axes = ints_of(call, 1, "axes")
+    axes = call.ints_of(1, "axes")
     rank = len(x.shape)
     drop = (
         {i for i, d in enumerate(x.shape) if d == 1}
@@ -116,7 +110,7 @@ def _(call: Call) -> Tensor:
 @operator("Unsqueeze")
 def _(call: Call) -> Tensor:
     x = call.required(0)
-    axes = ints_of(call, 1, "axes") or []
+    axes = call.ints_of(1, "axes") or []
     rank = len(x.shape) + len(axes)
     new = {normalize_axis(a, rank) for a in axes}
     if len(new) != len(axes):
@@ -165,7 +159,7 @@ def _(call: Call) -> tuple[Tensor, ...]:
     axis = normalize_axis(call.integer("axis", 0), len(x.shape))
     sizes = split_sizes(
         x.shape[axis],
-        ints_of(call, 1, "split"),
+        call.ints_of(1, "split"),
         call.integer("num_outputs", len(call.node.outputs)),
     )
     bounds = np.cumsum(sizes)[:-1].tolist()

@@ -8,17 +8,9 @@ from functools import reduce
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.ops.activations import Algebra
-from onnx_passes.ops.call import (
-    Call,
-    Tensor,
-    constant,
-    elementwise,
-    normalize_axis,
-    operator,
-    scalars,
-)
-from onnx_passes.ops.semantics import Scalar, Unsupported
+from onnx_passes.ops.base import operator
+from onnx_passes.ops.call import Call, Tensor, constant, normalize_axis
+from onnx_passes.ops.semantics import Primitives, Scalar, Unsupported, scalars
 from onnx_passes.ops.windows import Window
 
 
@@ -36,7 +28,7 @@ def _(call: Call) -> Tensor:
     x, scale, bias, mean, variance = (call.required(i) for i in range(5))
     if call.integer("training_mode", 0) or call.opset < 9:
         raise Unsupported("BatchNormalization while training")
-    epsilon, a = call.number("epsilon", 1e-5), Algebra(call, x.dtype)
+    epsilon, a = call.number("epsilon", 1e-5), call.primitives(x.dtype)
 
     def normalize(v: Scalar, s: Scalar, b: Scalar, m: Scalar, var: Scalar) -> Scalar:
         if not call.semantics.expands:
@@ -49,7 +41,7 @@ def _(call: Call) -> Tensor:
         Tensor(p.data.reshape(shape) if len(x.shape) > 1 else p.data, p.dtype)
         for p in (scale, bias, mean, variance)
     ]
-    return elementwise(normalize, x.dtype, x, *per_channel)
+    return call.map(normalize, x.dtype, x, *per_channel)
 
 
 @operator("LayerNormalization", "RMSNormalization")
@@ -59,19 +51,19 @@ def _(call: Call) -> Tensor:
         raise Unsupported("LayerNormalization whose statistics are read")
     centred = call.node.op_type == "LayerNormalization"
     axis = normalize_axis(call.integer("axis", -1), len(x.shape))
-    epsilon, a = call.number("epsilon", 1e-5), Algebra(call, x.dtype)
+    epsilon, a = call.number("epsilon", 1e-5), call.primitives(x.dtype)
     rows = x.data.reshape((*x.shape[:axis], -1))
     result = np.empty(rows.shape, np.object_)
     for index in np.ndindex(*x.shape[:axis]):
         row = list(rows[index])
         result[index] = scalars(_normalized(call, a, row, epsilon, centred), (len(row),))
     normal = Tensor(result.reshape(x.shape), x.dtype)
-    scaled = elementwise(a.mul, x.dtype, normal, scale)
-    return scaled if bias is None else elementwise(a.add, x.dtype, scaled, bias)
+    scaled = call.map(a.mul, x.dtype, normal, scale)
+    return scaled if bias is None else call.map(a.add, x.dtype, scaled, bias)
 
 
 def _normalized(
-    call: Call, a: Algebra, row: list[Scalar], epsilon: float, centred: bool
+    call: Call, a: Primitives, row: list[Scalar], epsilon: float, centred: bool
 ) -> list[Scalar]:
     if not call.semantics.expands:
         label = f"{call.node.op_type}[{epsilon!r}]"
@@ -92,7 +84,7 @@ def _(call: Call) -> Tensor:
     if len(x.shape) < 3 or (not whole and call.opset < 21):
         raise Unsupported(f"{call.node.op_type} of this rank or opset")
     groups = channels if whole else call.integer("num_groups", 1)
-    epsilon, a = call.number("epsilon", 1e-5), Algebra(call, x.dtype)
+    epsilon, a = call.number("epsilon", 1e-5), call.primitives(x.dtype)
     rows = x.data.reshape((x.shape[0], groups, -1))
     result = np.empty(rows.shape, np.object_)
     for index in np.ndindex(*rows.shape[:2]):
@@ -101,7 +93,7 @@ def _(call: Call) -> Tensor:
     normal = Tensor(result.reshape(x.shape), x.dtype)
     by_channel = (channels, *([1] * (len(x.shape) - 2)))
     scale, bias = (Tensor(p.data.reshape(by_channel), p.dtype) for p in (scale, bias))
-    return elementwise(a.add, x.dtype, elementwise(a.mul, x.dtype, normal, scale), bias)
+    return call.map(a.add, x.dtype, call.map(a.mul, x.dtype, normal, scale), bias)
 
 
 @operator("MaxPool")
@@ -109,7 +101,7 @@ def _(call: Call) -> Tensor:
     if len([o for o in call.node.outputs if o.name]) > 1:
         raise Unsupported("MaxPool with indices")
     x = call.required(0)
-    a = Algebra(call, x.dtype)
+    a = call.primitives(x.dtype)
     window = Window.of(call, x.shape[2:], call.integers("kernel_shape") or [])
 
     def largest(terms: list[Scalar]) -> Scalar:
@@ -123,7 +115,7 @@ def _(call: Call) -> Tensor:
 @operator("AveragePool")
 def _(call: Call) -> Tensor:
     x = call.required(0)
-    a = Algebra(call, x.dtype)
+    a = call.primitives(x.dtype)
     kernel = call.integers("kernel_shape") or []
     window = Window.of(call, x.shape[2:], kernel)
     if call.integer("ceil_mode", 0):
@@ -132,7 +124,7 @@ def _(call: Call) -> Tensor:
     return _pool(x, window, lambda terms: _average(call, a, terms, whole))
 
 
-def _average(call: Call, a: Algebra, terms: list[Scalar], count: int | None) -> Scalar:
+def _average(call: Call, a: Primitives, terms: list[Scalar], count: int | None) -> Scalar:
     count = count or len(terms)
     if not call.semantics.expands and len(terms) > 1:
         return a.function(f"AveragePool[{count}]", *terms)
@@ -152,7 +144,7 @@ def _pool(x: Tensor, window: Window, function: Callable[[list[Scalar]], Scalar])
 @operator("GlobalAveragePool", "GlobalMaxPool")
 def _(call: Call) -> Tensor:
     x = call.required(0)
-    a = Algebra(call, x.dtype)
+    a = call.primitives(x.dtype)
     maximum = call.node.op_type == "GlobalMaxPool"
     values = []
     for n, c in np.ndindex(*x.shape[:2]):

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.ops.activations import Algebra
-from onnx_passes.ops.call import Call, Tensor, normalize_axis, operator, scalars
-from onnx_passes.ops.semantics import Scalar, Unsupported, is_float
+from onnx_passes.ops.base import operator
+from onnx_passes.ops.call import Call, Tensor, normalize_axis
+from onnx_passes.ops.semantics import Primitives, Scalar, Unsupported, is_float, scalars
 
 
 def reduction_axes(call: Call, rank: int) -> list[int]:
@@ -46,12 +46,12 @@ def _indices(shape: tuple[int, ...]) -> list[Any]:
 
 
 def _reducer(
-    name: str, function: Callable[[Call, Algebra, ir.DataType, list[Scalar]], Scalar]
+    name: str, function: Callable[[Call, Primitives, ir.DataType, list[Scalar]], Scalar]
 ) -> None:
     @operator(name)
     def _(call: Call) -> Tensor:
         x = call.required(0)
-        a = Algebra(call, x.dtype)
+        a = call.primitives(x.dtype)
         axes = reduction_axes(call, len(x.shape))
         if not axes and call.integer("noop_with_empty_axes", 0):
             return x
@@ -59,19 +59,19 @@ def _reducer(
         return fold(x, axes, keep, lambda terms: function(call, a, x.dtype, terms))
 
 
-def _sum(call: Call, _: Algebra, dtype: ir.DataType, terms: list[Scalar]) -> Scalar:
+def _sum(call: Call, _: Primitives, dtype: ir.DataType, terms: list[Scalar]) -> Scalar:
     return call.semantics.total(terms, dtype)
 
 
-def _mean(call: Call, a: Algebra, dtype: ir.DataType, terms: list[Scalar]) -> Scalar:
+def _mean(call: Call, a: Primitives, dtype: ir.DataType, terms: list[Scalar]) -> Scalar:
     if not terms:
         raise Unsupported("the mean of nothing")
     # ONNX Runtime divides the sum it has for ReduceSum, bit for bit.
     return a.div(call.semantics.total(terms, dtype), call.literal(len(terms), dtype))
 
 
-def _extreme(name: str) -> Callable[[Call, Algebra, ir.DataType, list[Scalar]], Scalar]:
-    def extreme(call: Call, a: Algebra, dtype: ir.DataType, terms: list[Scalar]) -> Scalar:
+def _extreme(name: str) -> Callable[[Call, Primitives, ir.DataType, list[Scalar]], Scalar]:
+    def extreme(call: Call, a: Primitives, dtype: ir.DataType, terms: list[Scalar]) -> Scalar:
         if not terms:
             raise Unsupported("the extreme of nothing")
         if is_float(dtype) and not call.semantics.expands and len(terms) > 1:
@@ -82,29 +82,29 @@ def _extreme(name: str) -> Callable[[Call, Algebra, ir.DataType, list[Scalar]], 
     return extreme
 
 
-def _product(call: Call, a: Algebra, dtype: ir.DataType, terms: list[Scalar]) -> Scalar:
+def _product(call: Call, a: Primitives, dtype: ir.DataType, terms: list[Scalar]) -> Scalar:
     if is_float(dtype) and not call.semantics.expands and len(terms) > 2:
         return a.function("Product", *terms)
     return reduce(a.mul, terms) if terms else call.literal(1, dtype)
 
 
-def _squares(call: Call, _: Algebra, dtype: ir.DataType, terms: list[Scalar]) -> Scalar:
-    return call.semantics.dot([(t, t) for t in terms], dtype)
+def _squares(call: Call, _: Primitives, dtype: ir.DataType, terms: list[Scalar]) -> Scalar:
+    return call.semantics.dot(terms, terms, dtype)
 
 
-def _l1(call: Call, a: Algebra, dtype: ir.DataType, terms: list[Scalar]) -> Scalar:
+def _l1(call: Call, a: Primitives, dtype: ir.DataType, terms: list[Scalar]) -> Scalar:
     return call.semantics.total([a.abs(t) for t in terms], dtype)
 
 
-def _l2(call: Call, a: Algebra, dtype: ir.DataType, terms: list[Scalar]) -> Scalar:
+def _l2(call: Call, a: Primitives, dtype: ir.DataType, terms: list[Scalar]) -> Scalar:
     return a.sqrt(_squares(call, a, dtype, terms))
 
 
-def _log_sum(call: Call, a: Algebra, dtype: ir.DataType, terms: list[Scalar]) -> Scalar:
+def _log_sum(call: Call, a: Primitives, dtype: ir.DataType, terms: list[Scalar]) -> Scalar:
     return a.log(call.semantics.total(terms, dtype))
 
 
-def _log_sum_exp(call: Call, a: Algebra, dtype: ir.DataType, terms: list[Scalar]) -> Scalar:
+def _log_sum_exp(call: Call, a: Primitives, dtype: ir.DataType, terms: list[Scalar]) -> Scalar:
     if is_float(dtype) and not call.semantics.expands:
         return a.function("LogSumExp", *terms)
     if not is_float(dtype):
@@ -177,7 +177,7 @@ def _(call: Call) -> Tensor:
     axis = normalize_axis(call.integer("axis", -1 if call.opset >= 13 else 1), rank)
     # Before opset 13 all axes from this one on were flattened together.
     axes = [axis] if call.opset >= 13 else list(range(axis, rank))
-    a = Algebra(call, x.dtype)
+    a = call.primitives(x.dtype)
     rest = [i for i in range(rank) if i not in axes]
     moved = x.data.transpose([*rest, *axes])
     result = np.empty(moved.shape, np.object_)
@@ -189,7 +189,7 @@ def _(call: Call) -> Tensor:
 
 
 def _softmax(
-    call: Call, a: Algebra, dtype: ir.DataType, row: list[Scalar], op_type: str
+    call: Call, a: Primitives, dtype: ir.DataType, row: list[Scalar], op_type: str
 ) -> list[Scalar]:
     if not call.semantics.expands:
         return [a.function(f"{op_type}[{i}]", *row) for i in range(len(row))]

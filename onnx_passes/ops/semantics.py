@@ -1,4 +1,4 @@
-"""The arithmetics that a graph can be evaluated in, one scalar at a time.
+"""The arithmetics that a graph can be evaluated in.
 
 The evaluator of ``evaluation.py`` moves scalars about and combines them by named primitives.
 It does not know what a scalar is: the classes in ``domains`` do, which know no operator.
@@ -7,15 +7,20 @@ It does not know what a scalar is: the classes in ``domains`` do, which know no 
 from __future__ import annotations
 
 import abc
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import reduce
 from typing import Any, TypeAlias
 
 import ml_dtypes
 import numpy as np
+import numpy.typing as npt
 import onnx_ir as ir
 
 Scalar: TypeAlias = Any
 """A scalar of some arithmetic; opaque to the evaluator."""
+
+Elements: TypeAlias = npt.NDArray[Any]
+"""Scalars in an array: of objects, or in an arithmetic's own array type."""
 
 
 class Unsupported(Exception):  # noqa: N818 (an outcome of the prover, never shown as an error)
@@ -77,21 +82,84 @@ class Semantics(abc.ABC):
         """Return the bounds that Clip takes where none are given; None clips nothing."""
         return None, None
 
-    def total(self, terms: Sequence[Scalar], dtype: ir.DataType) -> Scalar:
+    def constant(self, array: npt.NDArray[Any], dtype: ir.DataType) -> Elements:
+        """Return the scalars of an array of numbers."""
+        values = [self.literal(as_number(v), dtype) for v in array.reshape(-1)]
+        return scalars(values, array.shape)
+
+    def numbers(self, data: Elements, dtype: ir.DataType) -> npt.NDArray[Any] | None:
+        """Return the numbers that scalars are, or None where one depends on unknowns."""
+        found = [self.number(s, dtype) for s in data.flat]
+        return None if any(n is None for n in found) else np.array(found).reshape(data.shape)
+
+    def map(self, function: Callable[..., Scalar], *arrays: Elements) -> Elements:
+        """Apply a function of scalars, element by element, to arrays of one shape."""
+        rows = zip(*(a.reshape(-1) for a in arrays), strict=True)
+        return scalars([function(*row) for row in rows], arrays[0].shape)
+
+    def along(self, function: Callable[..., Scalar], *arrays: Elements) -> Elements:
+        """Apply a function of rows of scalars to the rows along the last axes of arrays."""
+        shape = np.broadcast_shapes(*(a.shape[:-1] for a in arrays))
+        wide = [np.broadcast_to(a, (*shape, a.shape[-1])) for a in arrays]
+        values = [
+            function(*(a[(*at, slice(None))] for a in wide)) for at in np.ndindex(*shape)
+        ]
+        return scalars(values, shape)
+
+    def fold(self, name: str, dtype: ir.DataType, row: Elements) -> Scalar:
+        """Combine the scalars of a row, which has some, by a primitive from left to right."""
+        return reduce(lambda a, b: self.apply(name, dtype, a, b), list(row))
+
+    def total(self, terms: Sequence[Scalar] | Elements, dtype: ir.DataType) -> Scalar:
         """Add up ``terms`` in an order that the engine chooses."""
-        if not terms:
+        if not len(terms):
             return self.literal(0, dtype)
-        result = terms[0]
-        for term in terms[1:]:
-            result = self.apply("add", dtype, result, term)
-        return result
+        return reduce(lambda a, b: self.apply("add", dtype, a, b), list(terms))
 
     def dot(
-        self, pairs: Sequence[tuple[Scalar, Scalar]], dtype: ir.DataType, *initial: Scalar
+        self,
+        left: Sequence[Scalar] | Elements,
+        right: Sequence[Scalar] | Elements,
+        dtype: ir.DataType,
+        *initial: Scalar,
     ) -> Scalar:
-        """Sum the products of ``pairs``, and ``initial``, in an order the engine chooses."""
+        """Sum products of pairs, and ``initial``, in an order that the engine chooses."""
+        pairs = zip(left, right, strict=True)
         products = [self.apply("mul", dtype, a, b) for a, b in pairs]
         return self.total([*products, *initial], dtype)
+
+
+class Primitives:
+    """Primitives of an arithmetic on one type, so that a formula reads as one."""
+
+    def __init__(self, semantics: Semantics, dtype: ir.DataType) -> None:
+        """Apply primitives of ``semantics`` on ``dtype``."""
+        self._semantics, self._dtype = semantics, dtype
+
+    def __getattr__(self, name: str) -> Callable[..., Scalar]:
+        """Return the primitive ``name``, which takes scalars and numbers alike."""
+
+        def apply(*args: Scalar | float) -> Scalar:
+            return self._semantics.apply(name, self._dtype, *map(self.scalar, args))
+
+        return apply
+
+    def function(self, name: str, *args: Scalar | float) -> Scalar:
+        """Apply an uninterpreted function."""
+        return self._semantics.function(name, self._dtype, *map(self.scalar, args))
+
+    def scalar(self, value: Scalar | float) -> Scalar:
+        """Return the scalar of a plain number; a scalar as it is."""
+        plain = type(value) in (int, float)
+        return self._semantics.literal(value, self._dtype) if plain else value
+
+
+def scalars(values: Sequence[Scalar], shape: Sequence[int]) -> Elements:
+    """Return an array of scalars, one by one, so that numpy never looks into them."""
+    data = np.empty(len(values), dtype=np.object_)
+    for i, value in enumerate(values):
+        data[i] = value
+    return data.reshape(tuple(shape))
 
 
 def is_float(dtype: ir.DataType) -> bool:

@@ -197,6 +197,8 @@ def _integer_order(name: str, signed: bool, args: Sequence[Scalar]) -> Scalar | 
             return solver.If(less(x, y), y, x)
         case "min", x, y:
             return solver.If(less(y, x), y, x)
+        case "relu", x:
+            return solver.If(less(x, x - x), x - x, x) if signed else x
         case "clip", x, low, high:
             # Where the bounds cross, the upper one wins.
             raised = x if low is None else solver.If(less(x, low), low, x)

@@ -89,6 +89,8 @@ class RealSemantics(Z3Semantics):
             result = _rounding(name, args)
         if result is None:
             result = self._partial(name, dtype, args)
+        if result is None and name in _UNKNOWN:
+            result = self.function(name.capitalize(), dtype, *args)
         if result is None:
             raise Unsupported(f"{name} over the reals")
         return result
@@ -166,6 +168,11 @@ class RealSemantics(Z3Semantics):
         # of unknowns are functions of which only congruence is known.
         return self.function(f"Cast_{source.name}_{target.name}", target, scalar)
 
+
+_UNKNOWN = frozenset(
+    f"{arc}{name}{h}" for arc in ("", "a") for name in ("sin", "cos", "tan") for h in ("", "h")
+) | {"erf"}
+"""Primitives of which no more is known than that they are functions."""
 
 _INFINITIES = {1: "infinity of the reals", -1: "minus infinity of the reals"}
 

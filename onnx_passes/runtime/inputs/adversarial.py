@@ -9,10 +9,10 @@ import onnx_ir as ir
 
 from onnx_passes.errors import ModelError, ReferenceDataError
 from onnx_passes.graph.walk import all_nodes
+from onnx_passes.ops.hints import Hint
 from onnx_passes.runtime.base import Array, Data, Feeds
 from onnx_passes.runtime.inputs.dims import Dims, Symbols, symbols_of
 from onnx_passes.runtime.inputs.generate import Made, Ranges, generate, make_samples
-from onnx_passes.runtime.inputs.hints import Hint
 from onnx_passes.runtime.inputs.special import Span, variants
 from onnx_passes.runtime.inputs.steering import steering_inputs
 

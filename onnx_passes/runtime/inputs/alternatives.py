@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.ops.use import Shape, constant_of, static_shape
 from onnx_passes.runtime.base import Array, Data, Feeds
 from onnx_passes.runtime.inputs.concrete import concretize, skeleton
 from onnx_passes.runtime.inputs.dims import Dims, Symbols, plans, symbols_of
 from onnx_passes.runtime.inputs.generate import Ranges, generate
 from onnx_passes.runtime.inputs.memory import fits_memory
-from onnx_passes.runtime.inputs.use import Shape, constant_of, static_shape
 
 _MOST_SIZES = 12
 """Sizes that the model shows, each of which is tried."""

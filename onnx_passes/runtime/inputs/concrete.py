@@ -10,9 +10,9 @@ import onnx.inliner
 import onnx.shape_inference
 import onnx_ir as ir
 
+from onnx_passes.ops.use import Shape, constant_of, static_shape
 from onnx_passes.runtime.base import Array
 from onnx_passes.runtime.inputs.dims import size_of
-from onnx_passes.runtime.inputs.use import Shape, constant_of, static_shape
 from onnx_passes.runtime.weightless import split_weights
 
 _WINDOWED = frozenset({"Conv", "MaxPool", "AveragePool", "LpPool", "ConvTranspose"})

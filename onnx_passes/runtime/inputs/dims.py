@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import onnx_ir as ir
 
 from onnx_passes.errors import ReferenceDataError
-from onnx_passes.runtime.inputs.use import Shape
+from onnx_passes.ops.use import Shape
 from onnx_passes.runtime.interface import did_you_mean
 
 Dims = Mapping[str, Sequence[int] | int]

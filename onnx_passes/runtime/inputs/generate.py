@@ -11,14 +11,14 @@ import onnx
 import onnx_ir as ir
 
 from onnx_passes.errors import ReferenceDataError
+from onnx_passes.ops.hints import Hint
+from onnx_passes.ops.use import Shape, static_shape
 from onnx_passes.runtime.base import Data, Feeds
 from onnx_passes.runtime.inputs.concrete import concretize, skeleton
 from onnx_passes.runtime.inputs.dims import Dims, Plan, Symbols, check_dims, plans, symbols_of
-from onnx_passes.runtime.inputs.hints import Hint
 from onnx_passes.runtime.inputs.memory import check_memory, fits_memory, too_large
 from onnx_passes.runtime.inputs.names import hint_of_name
 from onnx_passes.runtime.inputs.trace import Tracer
-from onnx_passes.runtime.inputs.use import Shape, static_shape
 from onnx_passes.runtime.inputs.values import draw, uniform
 from onnx_passes.runtime.interface import did_you_mean
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import onnx_ir as ir
 
 from onnx_passes.errors import ModelError
-from onnx_passes.runtime.inputs.use import Shape, static_shape
+from onnx_passes.ops.use import Shape, static_shape
 
 _SHARE = 2
 """What generated inputs may take: one part in so many of the memory."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.runtime.inputs.hints import Hint, exactly
-from onnx_passes.runtime.inputs.use import Shape
+from onnx_passes.ops.hints import Hint, exactly
+from onnx_passes.ops.use import Shape
 
 
 def hint_of_name(

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.runtime.inputs.hints import Hint, between, exactly
-from onnx_passes.runtime.inputs.use import Use, rule
+from onnx_passes.ops.hints import Hint, between, exactly
+from onnx_passes.ops.use import Use, rule
 
 _ML = "ai.onnx.ml"
 _MICROSOFT = "com.microsoft"
@@ -14,44 +14,11 @@ _PIXMAP = "P6 %d %d 255\n"
 _LEAST_IMAGE = 32  # bytes, the header included
 
 
-@rule(0, "Log", "Sqrt", "ReduceLogSum")
-@rule(0, "Pow")
+@rule(0, "ReduceLogSum")
 @rule(4, "BatchNormalization")
 def _positive(use: Use) -> Hint:
     del use
     return between(0.1, None)
-
-
-@rule(0, "Asin", "Acos", "Atanh")
-def _unit_ball(use: Use) -> Hint:
-    del use
-    return between(-0.9, 0.9)
-
-
-@rule(0, "Acosh")
-def _above_one(use: Use) -> Hint:
-    del use
-    return between(1.1, None)
-
-
-@rule(1, "Pow")
-def _exponent(use: Use) -> Hint:
-    del use
-    return between(0, 3)
-
-
-@rule(1, "Div", "Mod")
-@rule(0, "Reciprocal")
-def _nonzero(use: Use) -> Hint:
-    del use
-    return Hint(nonzero=True)
-
-
-@rule(1, "BitShift")
-def _shift(use: Use) -> Hint:
-    value = use.input(0)
-    bits = 8 if value is None or value.dtype is None else int(value.dtype.itemsize * 8)
-    return between(0, bits - 1)
 
 
 @rule(1, "QuantizeLinear", "DequantizeLinear")
@@ -125,37 +92,10 @@ def _grid(use: Use) -> Hint:
     return between(-1, 1)
 
 
-@rule(1, "Clip")
-def _clip_low(use: Use) -> Hint:
-    return between(None, _middle(use))
-
-
-@rule(2, "Clip")
-def _clip_high(use: Use) -> Hint:
-    return between(_middle(use), None)
-
-
-def _middle(use: Use) -> float:
-    value = use.input(0)
-    unsigned = value is not None and value.dtype is not None and not value.dtype.is_signed()
-    return 10 if unsigned else 0
-
-
 @rule(0, "If")
 def _condition(use: Use) -> Hint:
     del use
     return between(0, 1)
-
-
-@rule(0, "Cast")
-def _cast(use: Use) -> Hint | None:
-    value = use.input(0)
-    target = use.integer("to")
-    if target == ir.DataType.BOOL.value:
-        return between(0, 1)
-    if value is not None and value.dtype == ir.DataType.STRING:
-        return Hint(words=("0", "1", "2", "10", "7"))
-    return None
 
 
 @rule(0, "OptionalGetElement")

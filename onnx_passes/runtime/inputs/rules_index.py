@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 
-from onnx_passes.runtime.inputs.hints import Hint, between, exactly
-from onnx_passes.runtime.inputs.use import Use, rule
+from onnx_passes.ops.hints import Hint, between, exactly
+from onnx_passes.ops.use import Use, rule
 
 _MICROSOFT = "com.microsoft"
 

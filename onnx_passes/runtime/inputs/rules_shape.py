@@ -10,8 +10,8 @@ import math
 
 import numpy as np
 
-from onnx_passes.runtime.inputs.hints import Hint, exactly
-from onnx_passes.runtime.inputs.use import Shape, Use, rule
+from onnx_passes.ops.hints import Hint, exactly
+from onnx_passes.ops.use import Shape, Use, rule
 
 _FEW = 3
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
-from onnx_passes.runtime.inputs.hints import Hint, between, exactly
-from onnx_passes.runtime.inputs.use import Shape, Use, rule
+from onnx_passes.ops.hints import Hint, between, exactly
+from onnx_passes.ops.use import Shape, Use, rule
 
 _FEW = 3
 

@@ -9,8 +9,8 @@ import ml_dtypes
 import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.ops.hints import Hint
 from onnx_passes.runtime.base import Array
-from onnx_passes.runtime.inputs.hints import Hint
 
 Span = tuple[float, float]
 

@@ -8,8 +8,9 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.graph.walk import captured_values
+from onnx_passes.ops.admitted import steers
+from onnx_passes.ops.use import Use, rule_for
 from onnx_passes.runtime.inputs import rules_domain
-from onnx_passes.runtime.inputs.use import Use, rule_for
 
 # What these return is in range whatever they are given.
 _SAFE = frozenset(
@@ -63,7 +64,9 @@ def _steered(node: ir.Node) -> Iterator[ir.Value]:
         if value is None:
             continue
         rule = rule_for(Use(node, index, rng))
-        decides = rule is not None and rule.__module__ != rules_domain.__name__
+        decides = steers(node, index) or (
+            rule is not None and rule.__module__ != rules_domain.__name__
+        )
         if decides or (divides and (value.dtype is None or value.dtype.is_integer())):
             yield value
 

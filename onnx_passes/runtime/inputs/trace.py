@@ -8,14 +8,15 @@ from collections.abc import Iterator
 import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.ops.admitted import admitted
+from onnx_passes.ops.hints import Hint
+from onnx_passes.ops.use import Use
 from onnx_passes.runtime.inputs import (
     rules_domain,  # noqa: F401 - these modules register their rules
     rules_index,  # noqa: F401
     rules_shape,  # noqa: F401
     rules_size,  # noqa: F401
 )
-from onnx_passes.runtime.inputs.hints import Hint
-from onnx_passes.runtime.inputs.use import Use, rule_for
 
 _RELABEL = frozenset({"Identity", "Cast", "Reshape", "Unsqueeze", "Squeeze", "Flatten"})
 _REARRANGE = frozenset(
@@ -51,8 +52,7 @@ class Tracer:
         """Return everything that the uses of a graph input say about its values."""
         hint = Hint()
         for use, layout in self._uses(value, rng):
-            rule = rule_for(use)
-            found = rule(use) if rule is not None else None
+            found = admitted(use)
             if found is not None:
                 hint = hint & (found if layout else found.without_layout())
         return hint

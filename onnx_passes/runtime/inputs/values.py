@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.ops.hints import Bound, Hint
 from onnx_passes.runtime.base import Array
-from onnx_passes.runtime.inputs.hints import Bound, Hint
 
 WORDS = ("alpha", "Beta", "gamma delta", "", "1.5", "Ωmega", "zeta")
 """Strings that tell case, blanks, digits and other alphabets apart."""

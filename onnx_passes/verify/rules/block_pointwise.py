@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
-from onnx_passes.ops.elementwise import POINTWISE
+from onnx_passes.ops.base import operators
 from onnx_passes.ops.semantics import Unsupported, is_float
 from onnx_passes.verify.rules import block_terms as terms
 from onnx_passes.verify.rules.block_sizes import ONE
@@ -88,8 +88,9 @@ def reciprocal(form: Form) -> Form:
     return terms.function("reciprocal", form)
 
 
-for _name in POINTWISE:
-    block_operator(_name)(_pointwise)
+for _operator in operators():
+    if _operator.elementwise:
+        block_operator(_operator.op_type)(_pointwise)
 
 
 @block_operator("Dropout")

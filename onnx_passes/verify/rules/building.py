@@ -10,10 +10,11 @@ import numpy.typing as npt
 import onnx_ir as ir
 from onnxscript.rewriter import RewriteRule
 
-from onnx_passes.ops.call import OPERATORS, Tensor, scalars
+from onnx_passes.ops.base import operator_of
+from onnx_passes.ops.call import Tensor
 from onnx_passes.ops.domains.blank import ShapeSemantics
 from onnx_passes.ops.evaluation import evaluate_node
-from onnx_passes.ops.semantics import Unsupported
+from onnx_passes.ops.semantics import Unsupported, scalars
 from onnx_passes.verify.rules.attributes import attribute_value
 from onnx_passes.verify.rules.hints import Guide, Spec
 from onnx_passes.verify.rules.hints_of_passes import hint_of
@@ -27,7 +28,7 @@ from onnx_passes.verify.rules.schemas import (
     attribute_names,
     fits,
     may_be_absent,
-    operator_of,
+    operator_in,
     schema_of,
 )
 
@@ -118,7 +119,7 @@ class Builder:
         return (id(producer), value.output_index) if producer else value.name or id(value)
 
     def _node(self, pattern: Any) -> None:
-        identifier = operator_of(pattern)
+        identifier = operator_in(pattern)
         if identifier is None:
             raise CannotInstantiate
         domain, op_type = identifier[0], identifier[1]
@@ -151,7 +152,7 @@ class Builder:
             return evaluate_node(node, self._tensors, ShapeSemantics(), self._opset)
         except Unsupported:
             # An integer division by 0 would end the engine's process, and so this one.
-            known = node.domain == "" and node.op_type in OPERATORS
+            known = operator_of(node) is not None
             if known and (not self._measures or node.op_type in ("Div", "Mod")):
                 raise
             return measured(node, self._tensors, self._domains)

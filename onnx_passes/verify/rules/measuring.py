@@ -10,9 +10,9 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 
-from onnx_passes.ops.call import Tensor, scalars
+from onnx_passes.ops.call import Tensor
 from onnx_passes.ops.domains.blank import UNKNOWN
-from onnx_passes.ops.semantics import Unsupported
+from onnx_passes.ops.semantics import Unsupported, scalars
 
 EMPTY = "an empty operand of a kernel that divides by its sizes, which ends the process"
 _DIVIDES = ("Attention", "MultiHeadAttention", "GroupNormalization")

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 
 import onnx_ir as ir
 
-from onnx_passes.ops.call import Tensor, constant, scalars
-from onnx_passes.ops.elementwise import POINTWISE
-from onnx_passes.ops.semantics import Semantics
+from onnx_passes.ops.base import operator_of
+from onnx_passes.ops.call import Tensor, constant
+from onnx_passes.ops.semantics import Semantics, scalars
 from onnx_passes.verify.rules.pairs import Pair
 from onnx_passes.verify.rules.proof import Coverage
 
@@ -152,7 +152,8 @@ def _node_reach(node: ir.Node, known: Mapping[ir.Value, Reach]) -> Reach | None:
             return Reach() if plain else None
         tensor = value.as_tensor()
         return Reach(rank=len(tensor.shape)) if tensor.size == 1 else None
-    if node.op_type not in POINTWISE or len(node.outputs) != 1:
+    operator = operator_of(node)
+    if operator is None or not operator.elementwise or len(node.outputs) != 1:
         return None
     given = [v for v in node.inputs if v is not None and v.name != ""]
     if any(v not in known for v in given):

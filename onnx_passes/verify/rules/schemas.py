@@ -78,7 +78,7 @@ def admits(op_type: str, opset: int, dtypes: Sequence[ir.DataType | None]) -> bo
     return True
 
 
-def operator_of(node: Any) -> tuple[str, str] | None:
+def operator_in(node: Any) -> tuple[str, str] | None:
     """Return domain and operator of a node of a pattern, or None where it takes several.
 
     The copies that ``commute`` makes do not know their identifier, but still its parts.
@@ -102,7 +102,7 @@ def lacking(pattern: Any, opset: int) -> list[str]:
     """Return the operators of a pattern that an opset lacks, in the form that it wants."""
     missing = []
     for node in pattern:
-        identifier = operator_of(node)
+        identifier = operator_in(node)
         if identifier is None or identifier[0] not in MAIN:
             continue
         schema = schema_of(identifier[1], opset)

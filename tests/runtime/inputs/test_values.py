@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onnx_passes.runtime.inputs.hints import Hint, between, exactly
+from onnx_passes.ops.hints import Hint, between, exactly
 from onnx_passes.runtime.inputs.values import draw
 
 SHAPES = st.lists(st.integers(0, 4), max_size=3).map(tuple)

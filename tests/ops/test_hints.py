@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from onnx_passes.runtime.inputs.hints import Hint, between, exactly
+from onnx_passes.ops.hints import Hint, between, exactly
 
 
 def test_both_hints_hold():

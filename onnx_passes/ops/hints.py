@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from onnx_passes.runtime.base import Array
+Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 Bound = float | Array | None
 

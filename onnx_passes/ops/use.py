@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.runtime.base import Array
-from onnx_passes.runtime.inputs.hints import Hint
+from onnx_passes.ops.hints import Array, Hint
 
 Shape = tuple[int, ...]
 
@@ -62,6 +61,11 @@ class Use:
         if attribute is None or attribute.is_ref():
             return default
         return attribute.as_int()
+
+    def number(self, name: str) -> float | None:
+        """Return a float attribute, None if it is absent."""
+        attribute = self.node.attributes.get(name)
+        return None if attribute is None or attribute.is_ref() else attribute.as_float()
 
     def integers(self, name: str) -> list[int] | None:
         """Return a list attribute, None if it is absent."""

@@ -1,0 +1,25 @@
+"""What the operands of nodes must be, by what is told of their operators."""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+
+from onnx_passes.ops import families  # noqa: F401 (makes operators known)
+from onnx_passes.ops.base import operator_of
+from onnx_passes.ops.hints import Hint
+from onnx_passes.ops.use import Use, rule_for
+
+
+def admitted(use: Use) -> Hint | None:
+    """Return what a value must be at one use for the node to mean something."""
+    operator = operator_of(use.node)
+    found = None if operator is None else operator.admits(use)
+    if found is None and (rule := rule_for(use)) is not None:
+        found = rule(use)
+    return found
+
+
+def steers(node: ir.Node, index: int) -> bool:
+    """Whether an operand decides sizes or places: a shape, an axis, an index."""
+    operator = operator_of(node)
+    return operator is not None and index in operator.steers

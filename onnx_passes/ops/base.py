@@ -1,0 +1,165 @@
+"""What is told of an operator: one class, with its algebra, breakpoints and inputs as data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, TypeAlias
+
+import onnx_ir as ir
+
+from onnx_passes.ops.call import Call, Tensor
+from onnx_passes.ops.hints import Hint
+from onnx_passes.ops.semantics import Unsupported
+from onnx_passes.ops.use import Use
+
+Result: TypeAlias = Tensor | tuple[Tensor | None, ...]
+MAIN = frozenset({"", "ai.onnx"})
+"""Names of the main domain."""
+
+
+def kind_of(dtype: ir.DataType) -> str:
+    """Return the kind of a type: ``b`` for booleans, ``i`` for integers, ``f`` for floats."""
+    if dtype == ir.DataType.BOOL:
+        return "b"
+    return "i" if dtype.is_integer() else "f"
+
+
+@dataclass(frozen=True)
+class Element:
+    """A number with a meaning for an operator, such as the neutral one.
+
+    Attributes:
+        value: The number. ``-0.0`` is plain 0 for integers; infinities are the ends of an
+            integer type, and -1 stands for all bits set.
+        kinds: Kinds of types for which it holds bit for bit, as ``kind_of`` names them.
+    """
+
+    value: float
+    kinds: str = "bif"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Algebra:
+    """Laws of an operator, by the index of the operand that they are about.
+
+    All hold bit for bit in the arithmetic of the operand's type, except where said.
+
+    Attributes:
+        commutative: Whether the order of the operands does not matter.
+        associative: Kinds of types for which grouping does not matter; over the reals it
+            does not matter for floats either if ``f`` is among them.
+        neutral: Operands that leave the others as they are.
+        absorbing: Operands that decide the result alone.
+        idempotent: Whether ``f(f(x)) = f(x)``; for two operands, whether ``f(x, x) = x``.
+        involution: Whether ``f(f(x)) = x``.
+        even: Whether ``f(-x) = f(x)``.
+        fixes: Operators whose results this one returns as they are.
+        inverse: Operator that undoes this one in its first operand, over the reals.
+        monotone: Operands in which the result never falls (1) or never rises (-1).
+        linear: Operands in which it is linear over the reals, the others fixed.
+        affine: Operands in which it is linear plus something that does not depend on them.
+    """
+
+    commutative: bool = False
+    associative: str = ""
+    neutral: Mapping[int, Element] = field(default_factory=dict)
+    absorbing: Mapping[int, Element] = field(default_factory=dict)
+    idempotent: bool = False
+    involution: bool = False
+    even: bool = False
+    fixes: tuple[str, ...] = ()
+    inverse: str | None = None
+    monotone: Mapping[int, int] = field(default_factory=dict)
+    linear: tuple[int, ...] = ()
+    affine: tuple[int, ...] = ()
+
+
+class Operator:
+    """One operator. Subclasses are named as it is, and are known from then on.
+
+    Attributes:
+        domain: Its domain.
+        op_type: Its name; that of the class.
+        since: The first opset that this class tells of.
+        algebra: Its laws.
+        steers: Operands that decide sizes or places: shapes, axes, indices.
+        moves: Operands whose elements the results consist of, computed by nothing.
+        elementwise: Whether each element of the result depends on the elements of the
+            operands at the same place, after broadcasting, and on nothing else.
+    """
+
+    domain: ClassVar[str] = ""
+    op_type: ClassVar[str] = ""
+    since: ClassVar[int] = 1
+    algebra: ClassVar[Algebra] = Algebra()
+    steers: ClassVar[tuple[int, ...]] = ()
+    moves: ClassVar[tuple[int, ...]] = ()
+    elementwise: ClassVar[bool] = False
+
+    def __init_subclass__(cls, *, abstract: bool = False, **kwargs: Any) -> None:
+        """Register the class, unless it is what several operators share."""
+        super().__init_subclass__(**kwargs)
+        if not abstract:
+            cls.op_type = cls.__name__
+            versions = _OPERATORS.setdefault((cls.domain, cls.op_type), [])
+            versions.append(cls())
+            versions.sort(key=lambda operator: operator.since)
+
+    def evaluate(self, call: Call) -> Result:
+        """Return the results of one call, in its arithmetic; None for those not told of.
+
+        Raises:
+            Unsupported: This form of the operator, or this arithmetic, is not told of.
+        """
+        raise Unsupported(f"the operator {self.op_type}")
+
+    def admits(self, use: Use) -> Hint | None:
+        """Return what an operand must be for the node to mean something; None for anything."""
+        return None
+
+    def breakpoints(self, use: Use) -> tuple[float, ...]:
+        """Return the numbers of an operand at which pieces of the operator meet."""
+        return ()
+
+    def cost(self, node: ir.Node) -> int | None:
+        """Return how many scalar operations a node takes; None where sizes are not known."""
+        return None
+
+
+_OPERATORS: dict[tuple[str, str], list[Operator]] = {}
+
+
+def find(domain: str, op_type: str, opset: int | None = None) -> Operator | None:
+    """Return what is told of an operator, or None.
+
+    Args:
+        domain: Its domain; the main one has two names.
+        op_type: Its name.
+        opset: Version of the domain; None for the latest.
+    """
+    versions = _OPERATORS.get(("" if domain in MAIN else domain, op_type), [])
+    fitting = [o for o in versions if opset is None or o.since <= opset]
+    return fitting[-1] if fitting else None
+
+
+def operator_of(node: ir.Node, opset: int | None = None) -> Operator | None:
+    """Return what is told of the operator of a node, or None."""
+    return find(node.domain, node.op_type, opset)
+
+
+def operators() -> Iterator[Operator]:
+    """Yield what is told of each operator, the latest version of each."""
+    for versions in _OPERATORS.values():
+        yield versions[-1]
+
+
+def operator(*names: str) -> Callable[[Callable[[Call], Result]], Callable[[Call], Result]]:
+    """Tell of operators that are nothing but a function of a call."""
+
+    def add(rule: Callable[[Call], Result]) -> Callable[[Call], Result]:
+        for name in names:
+            type(name, (Operator,), {"evaluate": lambda self, call: rule(call)})
+        return rule
+
+    return add
