@@ -67,7 +67,6 @@ NOT_YET = {
     # Empty samples spare reductions, of which ONNX Runtime gets the shape wrong.
     "sum-of-nothing",
     # No sample enters the loop so often, or takes the branch, or has such a size.
-    "masked-in-loop",
     "loop-peeled",
     "condition-assumed",
     "mean-times-size",

@@ -33,10 +33,10 @@ from onnx_passes.pipeline.sight import can_see
 from onnx_passes.pipeline.state import Checked, Known, State
 from onnx_passes.pipeline.weighing import BY_STRUCTURE
 from onnx_passes.runtime.base import Outputs
+from onnx_passes.verify.alike import compute_alike
 from onnx_passes.verify.annotations import find_wrong_annotations
 from onnx_passes.verify.evidence import Evidence, Kind
 from onnx_passes.verify.interface import Interface, compare_interfaces, interface_of
-from onnx_passes.verify.isomorphic import compute_alike
 from onnx_passes.verify.recording import inlined
 from onnx_passes.verify.region import changed_region
 from onnx_passes.verify.result import Check, Verdict

@@ -11,7 +11,7 @@ import onnx_ir as ir
 
 from onnx_passes.contracts import Equality, Tolerance
 from onnx_passes.errors import EngineError
-from onnx_passes.graph.walk import all_nodes
+from onnx_passes.graph.walk import all_nodes, captured_values
 from onnx_passes.passes.context import Application
 from onnx_passes.pipeline.baseline import Baseline, Bench
 from onnx_passes.pipeline.downstream import Agreement, Downstream, nodes_behind
@@ -21,11 +21,12 @@ from onnx_passes.pipeline.weighing import BY_STRUCTURE, Weighing, describe_place
 from onnx_passes.runtime.base import Data, Outputs
 from onnx_passes.runtime.inputs import name_of
 from onnx_passes.runtime.parallel import run_each
+from onnx_passes.verify.alike import find_proved
 from onnx_passes.verify.bodies import changed_bodies
 from onnx_passes.verify.compare import compare
 from onnx_passes.verify.evidence import Evidence, Kind
 from onnx_passes.verify.judge import Promise, describe_mismatch, judge
-from onnx_passes.verify.node_equality import Folded
+from onnx_passes.verify.node_equality import Folded, constant_tensor
 from onnx_passes.verify.obligations import (
     Obligation,
     Part,
@@ -97,6 +98,7 @@ class RegionCheck:
     applied: Sequence[Application]
     promises: Sequence[Promise]
     untouched: bool = False
+    _proved: set[Obligation] = field(default_factory=set)
     _settled: dict[Obligation, Agreement] = field(default_factory=dict)
     _bodies: dict[str, list[Regional]] = field(default_factory=dict)
     _rounded: list[Obligation] = field(default_factory=list)
@@ -126,11 +128,10 @@ class RegionCheck:
         if found is None:
             return None
         region, recorded = found
-        if not (region.nodes or region.folded):
+        if len(self._proved) == len(self.required):
             return self._unchanged(region, known)
         assert recorded is not None
         self.region, self.recorded = region, recorded
-        self.required = find_obligations(region, self.before, self.after, self.applied)
         checked = self._run_ahead() or self._run_region()
         if checked is None:
             return None
@@ -144,10 +145,11 @@ class RegionCheck:
         checks = [Check(p.kind, Verdict.PASSED, name, "region", reason) for p in self.promises]
         numbers = tuple(application.number for application in self.applied)
         rules = dict.fromkeys(application.rule for application in self.applied)
-        gone = Part([], list(region.removed)).text if region.removed else "no node"
-        what = ", ".join(rules) or gone
+        what = ", ".join(rules) or Part(list(region.nodes), list(region.removed)).text
         evidence = [Evidence(what, Kind.PROVED, numbers, reason=BY_STRUCTURE)]
-        names = set(value_names(self.after))
+        same = {one.new for one in self._proved if one.old == one.new}
+        made = {str(v.name) for node in region.nodes for v in node.outputs}
+        names = set(value_names(self.after)) - (made - same)
         kept = known and known.following([{} for _ in known.samples], names)
         return Regional(checks, evidence, kept)
 
@@ -160,17 +162,20 @@ class RegionCheck:
         """
         folded = Folded()
         while (region := changed_region(self.before, self.after, folded)) is not None:
-            if not (region.nodes or region.folded):
+            self.required = find_obligations(region, self.before, self.after, self.applied)
+            self._proved = find_proved(region, self.before, self.after, self.required)
+            if len(self._proved) == len(self.required):
                 return region, known
             if not self.baseline.deterministic and any(
                 map(self.baseline.is_random, (*region.nodes, *region.removed))
             ):
                 return None
-            obligations = find_obligations(region, self.before, self.after, self.applied)
-            needed = region.needed | {o.old for o in obligations}
-            needed |= {o.new for o in obligations if o.tensor is None} & set(
+            needed = region.needed | {o.old for o in self.required}
+            needed |= _captured_by(region.removed)  # their bodies are run
+            needed |= {o.new for o in self.required if o.tensor is None} & set(
                 value_names(self.before)
             ) - {str(v.name) for node in region.nodes for v in node.outputs}
+            self._needed = needed
             known = self.recorder.obtain(
                 known, self.before, self.baseline, needed, untouched=self.untouched
             )
@@ -207,6 +212,7 @@ class RegionCheck:
         if any(not one.passed for checks in results.values() for one in checks):
             return None
         self.bench.learn(self.whole, self.baseline.samples, outputs)
+        self._bodies = self._check_bodies()
         made = self._conclude(produced, results, recorded)
         return None if made.failed else replace(made, outputs=outputs)
 
@@ -268,7 +274,7 @@ class RegionCheck:
             self.recorded,
             self.before,
             self.baseline,
-            needed | self.region.needed,  # what is asked for no more is dropped
+            needed | self._needed,  # what is asked for no more is dropped
             untouched=self.untouched,
         ):
             return None
@@ -354,7 +360,7 @@ class RegionCheck:
                 self.recorded,
                 self.before,
                 self.baseline,
-                names | compared | self.region.needed,
+                names | compared | self._needed,
                 untouched=self.untouched,
             )
             return obtained is self.recorded and self.recorded.holds(names)
@@ -495,6 +501,7 @@ class RegionCheck:
             self.applied,
             bodies_evidence,
             self._settled,
+            self._proved,
         ).weigh(compared, failing)
         moved = moved or bool(failing) or differs is not None
         return Regional(checks, evidence, recorded, moved, None, differs)
@@ -600,3 +607,9 @@ def _as_settled(check: OutputCheck, settled: bool) -> OutputCheck:
 def _look_alike(old: Data, new: Data) -> bool:
     arrays = isinstance(old, np.ndarray) and isinstance(new, np.ndarray)
     return arrays and old.dtype == new.dtype and old.shape == new.shape  # type: ignore[union-attr]
+
+
+def _captured_by(nodes: Sequence[ir.Node]) -> set[str]:
+    """Return the names of what bodies of nodes read from around them, constants aside."""
+    values = (value for node in nodes for value in captured_values(node))
+    return {str(value.name) for value in values if constant_tensor(value) is None}

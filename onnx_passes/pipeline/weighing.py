@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -42,6 +42,7 @@ class Weighing:
         applied: The rewrites that the pass recorded.
         bodies: Evidence inside bodies, by the first output of the node that holds them.
         settled: Where the models agree again behind values that differ.
+        proved: The values that are computed alike on both sides.
     """
 
     before: ir.Model
@@ -53,6 +54,7 @@ class Weighing:
     applied: Sequence[Application]
     bodies: Mapping[str, Sequence[Evidence]]
     settled: Mapping[Obligation, Agreement]
+    proved: Collection[Obligation]
 
     def weigh(
         self,
@@ -103,7 +105,7 @@ class Weighing:
         held = [o for o in part.obligations if o in compared]
         if all(map(is_identity, (*part.old, *part.new))):
             return Evidence(part.text, Kind.PROVED, numbers, reason=BY_STRUCTURE)
-        if not part.obligations:  # nothing reads what it computes
+        if all(one in self.proved for one in part.obligations):  # or nothing reads it
             return Evidence(part.text, Kind.PROVED, numbers, reason=BY_STRUCTURE)
         if not held:
             return Evidence(part.text, Kind.NOTHING, numbers, reason="no value was compared")

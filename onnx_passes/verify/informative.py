@@ -11,6 +11,7 @@ import onnx_ir as ir
 from onnx_passes.contracts.elements import kind_of, widen
 from onnx_passes.graph.walk import captured_values
 from onnx_passes.runtime.base import Array
+from onnx_passes.verify.node_equality import never_iterates
 
 _OF_SHAPES = frozenset(("ConstantOfShape", "Shape", "Size"))
 _FIRST_ALONE = frozenset(("CastLike", "Expand", "Reshape", "Tile"))
@@ -87,19 +88,28 @@ def draw_like(
 
 def depends_on_data(model: ir.Model, name: str) -> bool:
     """Whether a value of the main graph depends on more than shapes and constants."""
-    producers = {str(v.name): node for node in model.graph for v in node.outputs if v.name}
+    producers = {str(v.name): v for node in model.graph for v in node.outputs if v.name}
     inputs = {str(v.name) for v in model.graph.inputs}
     pending, seen = [name], {name}
     while pending:
         name = pending.pop()
         if name in inputs:
             return True
-        node = producers.get(name)
-        if node is None or (node.domain == "" and node.op_type in _OF_SHAPES):
-            continue
-        read = node.inputs[:1] if node.op_type in _FIRST_ALONE else node.inputs
-        for value in (*read, *captured_values(node)):
+        for value in _deciding(producers[name]) if name in producers else ():
             if value is not None and str(value.name) not in seen:
                 seen.add(str(value.name))
                 pending.append(str(value.name))
     return False
+
+
+def _deciding(value: ir.Value) -> Sequence[ir.Value | None]:
+    """Return the operands that decide the elements of a result."""
+    node = value.producer()
+    assert node is not None
+    if node.domain == "" and node.op_type in _OF_SHAPES:
+        return ()
+    if node.domain == "" and node.op_type in _FIRST_ALONE:
+        return node.inputs[:1]
+    if node.domain == "" and node.op_type == "Loop" and never_iterates(node):
+        return node.inputs[2:][value.index() :][:1]  # what it started with, or nothing
+    return (*node.inputs, *captured_values(node))

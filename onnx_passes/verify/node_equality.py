@@ -234,3 +234,19 @@ def _source(value: ir.Value) -> ir.Value:
         assert read is not None
         value = read
     return value
+
+
+def branch_taken(node: ir.Node) -> str | None:
+    """Return the attribute with the branch that an If always takes, if it is known."""
+    value = node.inputs[0]
+    tensor = None if value is None else constant_tensor(_source(value))
+    if tensor is None:
+        return None
+    return "then_branch" if tensor.numpy().item() else "else_branch"
+
+
+def never_iterates(node: ir.Node) -> bool:
+    """Whether a Loop has no iteration, as constants among its operands say."""
+    tensors = [None if v is None else constant_tensor(_source(v)) for v in node.inputs[:2]]
+    counted, asked = (None if t is None else t.numpy().item() for t in tensors)
+    return (counted is not None and counted <= 0) or asked is False
