@@ -14,6 +14,7 @@ from onnx_passes.pipeline.downstream import Agreement
 from onnx_passes.pipeline.recompute import run_nodes
 from onnx_passes.pipeline.recorder import Recorded
 from onnx_passes.runtime.base import Array, Data
+from onnx_passes.verify.alike import find_proved
 from onnx_passes.verify.evidence import Evidence, Kind, weakest
 from onnx_passes.verify.informative import depends_on_data, draw_like, is_informative
 from onnx_passes.verify.judge import Promise, judge
@@ -71,6 +72,8 @@ class Weighing:
         parts, lost = split_parts(self.region, list(compared), agreed, self.applied)
         found = [self._weigh_part(part, compared, failing) for part in parts]
         if not failing and any(one.kind is Kind.NOTHING for one in found):
+            found = self._follow(parts, found, agreed)
+        if not failing and any(one.kind is Kind.NOTHING for one in found):
             found = self._draw(parts, found)
         inner = [one for within in self.bodies.values() for one in within if one.numbers]
         known = {number for one in inner for number in one.numbers}
@@ -122,6 +125,19 @@ class Weighing:
             return Evidence(part.text, Kind.EXECUTED, numbers, size, names[:4], reason)
         reason = f"{', '.join(names[:3])} is empty, constant or not finite on each sample"
         return Evidence(part.text, Kind.NOTHING, numbers, size, names[:4], reason)
+
+    def _follow(
+        self, parts: Sequence[Part], found: Sequence[Evidence], agreed: Collection[Obligation]
+    ) -> list[Evidence]:
+        """Prove parts that only read other values, where those were found to be equal."""
+        asked = [o for part in parts for o in part.obligations]
+        proved = find_proved(self.region, self.before, self.after, asked, agreed)
+        return [
+            replace(one, kind=Kind.PROVED, reason=BY_STRUCTURE)
+            if one.kind is Kind.NOTHING and proved.issuperset(part.obligations)
+            else one
+            for part, one in zip(parts, found, strict=True)
+        ]
 
     def _draw(self, parts: Sequence[Part], found: Sequence[Evidence]) -> list[Evidence]:
         """Compare parts on drawn values, where the recorded ones tell nothing.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import onnx_ir as ir
 
@@ -34,7 +34,11 @@ def compute_alike(before: ir.Model, after: ir.Model) -> bool:
 
 
 def find_proved(
-    region: Region, before: ir.Model, after: ir.Model, obligations: Sequence[Obligation]
+    region: Region,
+    before: ir.Model,
+    after: ir.Model,
+    obligations: Sequence[Obligation],
+    agreed: Collection[Obligation] = (),
 ) -> set[Obligation]:
     """Return the obligations whose values are computed alike from the same values.
 
@@ -45,6 +49,7 @@ def find_proved(
         before: The model before.
         after: The model after.
         obligations: What has to be equal.
+        agreed: Obligations that are known to hold: values that follow from them are proved.
     """
     held = [one for one in obligations if one.tensor is None]
     old = _Side(before, region.removed, [one.old for one in obligations])
@@ -56,7 +61,9 @@ def find_proved(
     table = Numbering()
     # A branch that is never taken may be dropped; where it stays, it is held to its promise.
     inlined = not any(node.op_type == "If" for node in region.nodes)
-    left_numbers, right_numbers = (side.number(table, inlined=inlined) for side in (old, new))
+    right_numbers = new.number(table, inlined=inlined)
+    pairs = {one.old: right_numbers.get(one.new) for one in agreed if one.tensor is None}
+    left_numbers = old.number(table, pairs, inlined=inlined)
 
     def is_proved(one: Obligation) -> bool:
         held = one.tensor
@@ -115,10 +122,25 @@ class _Side:
             self._note(*node.inputs, *captured_values(node))
         return added
 
-    def number(self, table: Numbering, *, inlined: bool) -> dict[str, int]:
+    def number(
+        self,
+        table: Numbering,
+        taken_as: Mapping[str, int | None] | None = None,
+        *,
+        inlined: bool,
+    ) -> dict[str, int]:
         """Return the numbers of the values that were asked for."""
-        numbers = Numbers(table, self._model, inlined=inlined)
+        known = {
+            self._asked[name]: number
+            for name, number in (taken_as or {}).items()
+            if number is not None and name in self._asked
+        }
+        numbers = Numbers(table, self._model, inlined=inlined, taken_as=known)
         grown = len(self._nodes) > len(self._order)
         nodes = self._model.graph if grown else self._order
         numbers.add(node for node in nodes if node in self._nodes)
-        return {name: numbers.of(value) for name, value in self._asked.items()}
+        computed = numbers.computed
+        return {
+            name: computed[v] if v in computed else numbers.of(v)
+            for name, v in self._asked.items()
+        }

@@ -64,6 +64,10 @@ class Numbers:
         model: The model, for its functions and opsets.
         given: Numbers of values that have one already.
         inlined: Whether an If with a constant condition is told by the branch that it takes.
+        taken_as: Numbers that who reads a value takes it to have.
+
+    Attributes:
+        computed: The numbers of what nodes compute.
     """
 
     def __init__(
@@ -73,9 +77,11 @@ class Numbers:
         given: Mapping[ir.Value, int] | None = None,
         *,
         inlined: bool = False,
+        taken_as: Mapping[ir.Value, int] | None = None,
     ) -> None:
         """Number nothing yet."""
-        self._inlined = inlined
+        self.computed: dict[ir.Value, int] = {}
+        self._inlined, self._taken_as = inlined, taken_as or {}
         self._table, self._model = table, model
         self._known = dict(given or {})
         self._drawn: Counter[Hashable] = Counter()
@@ -118,7 +124,9 @@ class Numbers:
                 numbers = self._loop(node, depth)
             else:
                 numbers = self._node(node, depth)
-            self._known.update(zip(node.outputs, numbers, strict=True))
+            found = dict(zip(node.outputs, numbers, strict=True))
+            self.computed |= found
+            self._known |= {v: self._taken_as.get(v, n) for v, n in found.items()}
 
     def _node(self, node: ir.Node, depth: int) -> list[int]:
         what: Hashable = (*self._name(node), *map(self.of, node.inputs), "with")
@@ -167,7 +175,10 @@ class Numbers:
             return list(branches[taken])
         pairs = zip(branches["then_branch"], branches["else_branch"], strict=True)
         condition = self.of(node.inputs[0])
-        return [self._table.of((*self._name(node), condition, pair)) for pair in pairs]
+        return [
+            one if one == other else self._table.of((*self._name(node), condition, one, other))
+            for one, other in pairs
+        ]
 
     def _loop(self, node: ir.Node, depth: int) -> list[int]:
         """Return the numbers of a Loop, each result with only the state that decides it."""
