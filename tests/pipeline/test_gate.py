@@ -378,12 +378,12 @@ def test_values_that_are_no_data_are_not_drawn():
 def test_draws_that_the_model_before_does_not_run_on_are_left_out():
     # Some of them ask for class 4, which there is not.
     text = """(float[3, 4] x, int64[3] t) => (float z) {
-        k = Constant<value_ints = [3]>() r = Reshape(t, k) z = SoftmaxCrossEntropyLoss(x, r)
+        k = Constant<value = int64[0] {}>() l = SoftmaxCrossEntropyLoss(x, t) z = Reshape(l, k)
     }"""
     given = ir.from_onnx_text(HEAD + text)
     config = default_config(["reproducers=false"], ["eliminate-noop-reshape"])
     sample = {"x": np.ones((3, 4), np.float32), "t": np.int64([0, 1, 3])}
     found = run_pipeline(given, config, reference=Reference([sample], None, "test"))
-    reshape, loss = found.report.passes[-1].evidence
-    assert (reshape.kind, loss.kind) == (Kind.EXECUTED, Kind.EXECUTED)
+    (loss,) = found.report.passes[-1].evidence
+    assert loss.kind is Kind.EXECUTED
     assert "on drawn values" in loss.reason
