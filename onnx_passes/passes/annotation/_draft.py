@@ -13,6 +13,7 @@ import onnx_ir as ir
 from onnx_passes.graph.walk import graphs_within
 from onnx_passes.passes._support.proto import light_proto
 from onnx_passes.passes.annotation._bare import bare_proto, denoted
+from onnx_passes.passes.annotation._pooled import cap_padding
 
 _NOTHING: Mapping[str, Sequence[object]] = MappingProxyType({})
 
@@ -67,6 +68,7 @@ class Draft:
         self._plain = not model.functions and not denoted(model)
         bare = self._plain and not nested
         self.proto = bare_proto(model) if bare else light_proto(model, overridable=False)
+        cap_padding(self.proto.graph)
         self._numbers: bool | None = None
         self._entries: list[_Entry] = []
         self._main = self._index(model.graph, self.proto.graph, inner=False)
@@ -84,6 +86,7 @@ class Draft:
         if not self._plain:
             if self._numbers is not None:
                 self.proto = light_proto(self.model, overridable=False)
+                cap_padding(self.proto.graph)
             forget(self.proto.graph, numbers=numbers, keep=keep)
         changed = numbers is not self._numbers
         self._numbers = numbers
