@@ -16,7 +16,13 @@ from onnx_passes.pipeline.recorder import Recorded
 from onnx_passes.runtime.base import Array, Data
 from onnx_passes.verify.alike import find_proved
 from onnx_passes.verify.evidence import Evidence, Kind, weakest
-from onnx_passes.verify.informative import depends_on_data, draw_like, is_informative
+from onnx_passes.verify.informative import (
+    DRAWS,
+    DRAWS_OF_SPECIALS,
+    depends_on_data,
+    draw_like,
+    is_informative,
+)
 from onnx_passes.verify.judge import Promise, judge
 from onnx_passes.verify.node_equality import is_identity
 from onnx_passes.verify.obligations import Obligation, Part, split_parts
@@ -24,9 +30,6 @@ from onnx_passes.verify.region import Region, boundary_of
 from onnx_passes.verify.result import OutputCheck, Verdict
 
 BY_STRUCTURE = "the nodes that the outputs depend on compute what they did"
-
-_DRAWS = 4
-"""How often a part is compared on drawn values: half of them positive, half with integers."""
 
 
 @dataclass(frozen=True)
@@ -147,49 +150,53 @@ class Weighing:
         """
         sides = ((self.before, self.region.removed), (self.after, self.region.nodes))
         names = {name for _, nodes in sides for name in boundary_of(nodes)}
+        result = list(found)
         if not self.recorded.holds(names):
-            return list(found)
+            return result
         recorded = self.recorded.samples[0]
         # What follows from shapes and constants is never another value.
         drawn = sorted(name for name in names if depends_on_data(self.before, name))
-        draws = [
-            {
-                **{n: recorded[n] for n in names},
-                **{n: _drawn(recorded[n], n, turn) for n in drawn},
-            }
-            for turn in range(_DRAWS)
-        ]
-        old_side, new_side = (
-            run_nodes(self.bench.engine, model, nodes, draws) for model, nodes in sides
-        )
-        made: list[list[Mapping[str, Data]]] = [[], []]
-        for draw, before, after in zip(draws, old_side, new_side, strict=True):
-            if before is not None and after is not None:
-                made[0].append({**recorded, **draw, **before})
-                made[1].append({**recorded, **draw, **after})
-        if not made[0]:
-            return list(found)
-        result = []
-        for part, one in zip(parts, found, strict=True):
-            result.append(one)
-            pairs = [o for o in part.obligations if o.old in made[0][0]]
-            if one.kind is not Kind.NOTHING or not pairs:
-                continue
-            old = [{o.old: values[o.old] for o in pairs} for values in made[0]]
-            new = [
-                {o.old: new_value(o, before, after) for o in pairs}
-                for before, after in zip(*made, strict=True)
+        for kinds in (DRAWS, DRAWS_OF_SPECIALS):  # specials where others show nothing, either
+            draws = [
+                {
+                    **{n: recorded[n] for n in names},
+                    **{n: draw_like(recorded[n], f"{n} {k}", kind) for n in drawn},
+                }
+                for k, kind in enumerate(kinds)
             ]
-            checks = [judge(old, new, promise) for promise in self.promises]
-            columns = [[row[o.old] for row in old] for o in pairs]
-            arrays = [[a for a in c if isinstance(a, np.ndarray)] for c in columns]
-            if any(check.verdict is Verdict.FAILED for check in checks):
-                result[-1] = replace(one, reason=f"{one.reason}; it differs on drawn values")
-            elif any(is_informative(column, lambda: True) for column in arrays):
-                told = "compared on drawn values: the recorded ones are constant or empty"
-                size = sum(a.size for column in arrays for a in column)
-                result[-1] = replace(one, kind=Kind.EXECUTED, elements=size, reason=told)
+            ran = [run_nodes(self.bench.engine, model, nodes, draws) for model, nodes in sides]
+            rows = [
+                ({**recorded, **draw, **before}, {**recorded, **draw, **after})
+                for draw, before, after in zip(draws, *ran, strict=True)
+                if before is not None and after is not None
+            ]
+            for index, part in enumerate(parts if rows else ()):
+                if result[index] is found[index] and found[index].kind is Kind.NOTHING:
+                    result[index] = self._weigh_drawn(part, found[index], rows)
         return result
+
+    def _weigh_drawn(
+        self,
+        part: Part,
+        found: Evidence,
+        rows: Sequence[tuple[Mapping[str, Data], Mapping[str, Data]]],
+    ) -> Evidence:
+        """Say what drawn values tell of a part: nothing new where they do not vary, either."""
+        pairs = [o for o in part.obligations if o.old in rows[0][0]]
+        if not pairs:
+            return found
+        old = [{o.old: before[o.old] for o in pairs} for before, _ in rows]
+        new = [{o.old: new_value(o, before, after) for o in pairs} for before, after in rows]
+        checks = [judge(old, new, promise) for promise in self.promises]
+        if any(check.verdict is Verdict.FAILED for check in checks):
+            return replace(found, reason=f"{found.reason}; it differs on drawn values")
+        columns = [[row[o.old] for row in old] for o in pairs]
+        arrays = [[a for a in c if isinstance(a, np.ndarray)] for c in columns]
+        if not any(is_informative(column, lambda: True) for column in arrays):
+            return found
+        told = "compared on drawn values: the recorded ones are constant or empty"
+        size = sum(a.size for column in arrays for a in column)
+        return replace(found, kind=Kind.EXECUTED, elements=size, reason=told)
 
     def _tells(self, one: Obligation) -> bool:
         arrays = [sample[one.old] for sample in self.recorded.samples]
@@ -213,7 +220,3 @@ def new_value(one: Obligation, old: Mapping[str, Data], new: Mapping[str, Data])
     if one.tensor is not None:
         return one.tensor.numpy()
     return new[one.new] if one.new in new else old.get(one.new)
-
-
-def _drawn(array: Array, name: str, turn: int) -> Array:
-    return draw_like(array, f"{name} {turn}", positive=turn > 1, integers=turn % 2 == 0)

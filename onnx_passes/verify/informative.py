@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import onnx_ir as ir
@@ -60,30 +61,58 @@ def _differ(arrays: Sequence[Array]) -> bool:
     return len(firsts) > 1
 
 
-def draw_like(
-    array: Array, seed: str, *, positive: bool = False, integers: bool = True
-) -> Array:
-    """Return drawn values of the type and shape of others.
+@dataclass(frozen=True)
+class Draw:
+    """What values are drawn from.
 
-    Positive integers grow by 0 or 1, others stay: they may be sizes or indices.
+    Attributes:
+        positive: Whether floats are, which roots and logarithms are finite for.
+        integers: Whether integers are drawn: those that may be sizes or indices grow by 0 or
+            1, with ``special`` any small ones.
+        special: Whether a quarter of floats are NaN, infinities, zeros or large.
+    """
+
+    positive: bool = False
+    integers: bool = True
+    special: bool = False
+
+
+DRAWS = (
+    Draw(),
+    Draw(integers=False),
+    Draw(positive=True),
+    Draw(positive=True, integers=False),
+)
+DRAWS_OF_SPECIALS = (Draw(special=True, integers=False), Draw(special=True))
+_SPECIALS = (np.nan, np.inf, -np.inf, 0.0, -0.0, 1e30)
+
+
+def draw_like(array: Array, seed: str, draw: Draw = DRAWS[0]) -> Array:
+    """Return drawn values of the type and shape of others.
 
     Args:
         array: The values.
         seed: Text that decides the draw.
-        positive: Whether floats are, which roots and logarithms are finite for.
-        integers: Whether integers are drawn, too.
+        draw: What they are drawn from.
     """
     kind = kind_of(array.dtype)
     rng = np.random.default_rng(zlib.crc32(seed.encode()))
     if kind == "bool":
         return np.asarray(rng.random(array.shape) < 0.5)
-    if kind == "int" and integers and array.dtype.kind in "iu":
+    if kind == "int" and draw.integers and array.dtype.kind in "iu":
+        if draw.special:
+            lowest = -8 if array.dtype.kind == "i" else 0
+            return np.asarray(rng.integers(lowest, 8, array.shape).astype(array.dtype))
         more = rng.integers(0, 2, array.shape).astype(array.dtype)
         return np.where((array > 0) & (array < 1 << 6), array + more, array)
     if kind != "float":
         return array
     drawn = np.asarray(rng.standard_normal(array.shape))
-    return (np.abs(drawn) if positive else drawn).astype(array.dtype)
+    if draw.special:
+        chosen = rng.random(array.shape) < 0.25
+        drawn = np.where(chosen, rng.choice(_SPECIALS, array.shape), drawn)
+    with np.errstate(over="ignore", invalid="ignore"):
+        return (np.abs(drawn) if draw.positive else drawn).astype(array.dtype)
 
 
 def depends_on_data(model: ir.Model, name: str) -> bool:

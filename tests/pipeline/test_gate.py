@@ -375,6 +375,15 @@ def test_values_that_are_no_data_are_not_drawn():
     assert Kind.NOTHING not in [one.kind for one in done.evidence]
 
 
+def test_what_is_true_of_no_sample_is_compared_on_special_values():
+    text = """(float[2, 4] x) => (bool[2, 4] y) {
+        k = Constant<value_ints = [2, 4]>() n = IsNaN(x) y = Reshape(n, k)
+    }"""
+    (found,) = run(["eliminate-noop-reshape"], text).report.passes[-1].evidence
+    assert found.kind is Kind.EXECUTED
+    assert "on drawn values" in found.reason
+
+
 def test_draws_that_the_model_before_does_not_run_on_are_left_out():
     # Some of them ask for class 4, which there is not.
     text = """(float[3, 4] x, int64[3] t) => (float z) {
