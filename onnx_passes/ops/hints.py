@@ -67,6 +67,17 @@ class Hint:
         """Whether it limits the elements from either side."""
         return self.low is not None or self.high is not None
 
+    def admits(self, number: int) -> bool:
+        """Whether every element may be a number, whatever its place."""
+        low, high = self.low, self.high
+        return (
+            self.exact is None
+            and self.distinct is None
+            and not (self.nonzero and number == 0)
+            and (low is None or number >= np.max(low))
+            and (high is None or number <= np.min(high))
+        )
+
     def without_layout(self) -> Hint:
         """Return what still holds for elements that were rearranged or picked."""
         low, high = self.low, self.high

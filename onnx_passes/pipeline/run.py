@@ -42,7 +42,7 @@ from onnx_passes.runtime.inputs import (
     Substitutes,
     adversarial,
     describe_feeds,
-    edge_sizes,
+    edge_samples,
     generate,
     name_of,
 )
@@ -326,7 +326,7 @@ def _special(
     if config.verify.inputs != "adversarial":
         if given or settings.samples is not None:
             return []
-        return edge_sizes(
+        return edge_samples(
             model, seed=settings.seed, ranges=settings.ranges, dims=settings.dims
         )
     return adversarial(

@@ -13,7 +13,7 @@ from onnx_passes.pipeline.baseline import Bench
 from onnx_passes.pipeline.downstream import Agreement
 from onnx_passes.pipeline.recompute import run_nodes
 from onnx_passes.pipeline.recorder import Recorded
-from onnx_passes.runtime.base import Array, Data
+from onnx_passes.runtime.base import Data
 from onnx_passes.verify.alike import find_proved
 from onnx_passes.verify.evidence import Evidence, Kind, weakest
 from onnx_passes.verify.informative import (

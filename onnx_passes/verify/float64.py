@@ -30,8 +30,8 @@ from onnx_passes.verify.recording import inlined
 from onnx_passes.verify.upcast import upcast_node, widened
 
 IR_VERSION = 10
-_TRIALS = 4
-"""Evaluations with random roundings."""
+_TRIALS = 8
+"""Evaluations with random roundings. Of 4, one in 800 elements is moved too little."""
 
 
 @dataclass

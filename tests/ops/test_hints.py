@@ -32,3 +32,10 @@ def test_what_a_rearranged_value_must_keep():
 def test_the_empty_hint_says_nothing():
     assert Hint().empty
     assert not any(hint.empty for hint in (between(0, None), exactly(0), Hint(filled=True)))
+
+
+def test_a_number_is_admitted_inside_of_all_bounds():
+    hint = between(0, np.array([3, 5]))
+    assert [n for n in range(-1, 6) if hint.admits(n)] == [0, 1, 2, 3]
+    assert not Hint(nonzero=True).admits(0)
+    assert not exactly([0]).admits(0)

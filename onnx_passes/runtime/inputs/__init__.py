@@ -3,10 +3,10 @@
 from onnx_passes.runtime.inputs.adversarial import (
     AdversarialFeeds,
     adversarial,
-    edge_sizes,
     name_of,
 )
 from onnx_passes.runtime.inputs.describe import describe_feeds
+from onnx_passes.runtime.inputs.edges import edge_samples
 from onnx_passes.runtime.inputs.generate import generate
 from onnx_passes.runtime.inputs.substitutes import Substitute, Substitutes
 
@@ -16,7 +16,7 @@ __all__ = [
     "Substitutes",
     "adversarial",
     "describe_feeds",
-    "edge_sizes",
+    "edge_samples",
     "generate",
     "name_of",
 ]

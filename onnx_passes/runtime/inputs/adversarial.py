@@ -8,7 +8,6 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.errors import ModelError, ReferenceDataError
-from onnx_passes.graph.walk import all_nodes
 from onnx_passes.ops.hints import Hint
 from onnx_passes.runtime.base import Array, Data, Feeds
 from onnx_passes.runtime.inputs.dims import Dims, Symbols, symbols_of
@@ -22,18 +21,6 @@ MOST = 48
 _MOST_DIMS = 8
 _MOST_DEFAULTS = 1 << 16
 _SIZES = (1, 0)
-_MOST_ALONE = 3
-_SMALL = 1 << 16
-"""Elements up to which a sample of edge sizes costs little."""
-_RISKY_IF_EMPTY = frozenset(
-    (
-        *("Div", "Mod", "Loop", "Scan", "LSTM", "GRU", "RNN", "Resize", "Upsample", "TopK"),
-        *("Conv", "ConvTranspose", "DeformConv", "MaxPool", "AveragePool", "LpPool"),
-        *("ArgMax", "ArgMin", "GlobalAveragePool", "GlobalMaxPool"),
-        *("Attention", "LogSoftmax", "Softmax"),
-        "MeanVarianceNormalization",
-    )
-)
 
 
 class AdversarialFeeds(dict[str, Data]):
@@ -89,7 +76,7 @@ def adversarial(
         ReferenceDataError: As ``generate``.
     """
     ranges, dims = ranges or {}, dims or {}
-    base = _base(model, given, seed, ranges, dims)
+    base = base_sample(model, given, seed, ranges, dims)
     steering = steering_inputs(base.model)
     by_kind: dict[str, dict[str, Data]] = {}
     for name, data in base.feeds.items():
@@ -100,7 +87,7 @@ def adversarial(
     special = list(_special(base.feeds, by_kind))
     overridden = {
         name: array
-        for name, array in _overridden(model)
+        for name, array in other_defaults(model)
         if name not in steering and name not in base.feeds
     }
     if overridden:
@@ -111,71 +98,10 @@ def adversarial(
     return special + list(_sized(model, given, seed, ranges, dims))
 
 
-def edge_sizes(
-    model: ir.Model,
-    *,
-    seed: int = 0,
-    ranges: Ranges | None = None,
-    dims: Dims | None = None,
-) -> list[AdversarialFeeds]:
-    """Make up small inputs whose dynamic dimensions all have size 1, and one of size 0.
-
-    They belong to the ordinary samples where inputs are generated: many rewrites are wrong
-    only at such sizes, and they cost next to nothing. Sizes of pictures stay as they are.
-
-    Args:
-        model: The model; left as it is.
-        seed: As for ``generate``.
-        ranges: As for ``generate``.
-        dims: As for ``generate``; no other size of these dimensions is made up.
-    """
-    inputs = [value for value in model.graph.inputs if not value.is_initializer()]
-    symbols, dims = symbols_of(inputs, model), dims or {}
-    settled = {n for shape in map(symbols.shapes.get, dims) for n in shape or ()}
-    free = [
-        name
-        for name, kind in symbols.kinds.items()
-        if kind != "spatial" and name not in {*dims, *settled}
-    ]
-    if not free:
-        return []
-    plans = [(1, free)]
-    if len({frozenset(shape) & frozenset(free) for shape in symbols.shapes.values()}) > 1:
-        plans += [(1, [name]) for name in free[:_MOST_ALONE]]  # one input may broadcast
-    if _takes_nothing(model):
-        plans.append((0, free[:1]))
-    found = []
-    for size, names in plans:
-        sizes = {**dims, **dict.fromkeys(names, size)}
-        feeds = _generated(model, seed, ranges or {}, sizes)
-        if feeds is None:
-            continue
-        elements = sum(a.size for a in feeds.values() if isinstance(a, np.ndarray))
-        if elements <= _SMALL:
-            where = f"of {', '.join(names)}"
-            found.append(AdversarialFeeds(feeds, f"size {size}", where, asked=False))
-    return found
-
-
-def _takes_nothing(model: ir.Model) -> bool:
-    """Whether an engine can be given an empty input without the risk that it ends the process.
-
-    A division of integers by a size does that, and kernels outside the standard are unknown.
-    What the mean or the maximum of nothing is, the standard leaves open, and ONNX Runtime
-    gives some reductions of nothing another shape.
-    """
-    return all(
-        node.domain == ""
-        and node.op_type not in _RISKY_IF_EMPTY
-        and not node.op_type.startswith("Reduce")
-        for node in all_nodes(model)
-        if node.op_identifier() not in model.functions
-    )
-
-
-def _base(
+def base_sample(
     model: ir.Model, given: Sequence[Feeds], seed: int, ranges: Ranges, dims: Dims
 ) -> Made:
+    """Return the ordinary sample that others are made from: the first that is given."""
     if not given:
         return make_samples(model, seed=seed, samples=1, ranges=ranges, dims=dims)[0]
     inputs = {str(v.name) for v in model.graph.inputs if not v.is_initializer()}
@@ -215,7 +141,7 @@ def _special(
         yield AdversarialFeeds(feeds, kind, f"in {name}")
 
 
-def _overridden(model: ir.Model) -> Iterator[tuple[str, Array]]:
+def other_defaults(model: ir.Model) -> Iterator[tuple[str, Array]]:
     """Yield other values for inputs that an initializer gives a default."""
     for value in model.graph.inputs:
         tensor = value.const_value if value.is_initializer() else None
@@ -224,6 +150,8 @@ def _overridden(model: ir.Model) -> Iterator[tuple[str, Array]]:
         if tensor.dtype.is_floating_point():
             array = tensor.numpy()
             yield str(value.name), (array + array.dtype.type(1)).astype(array.dtype)
+        elif tensor.dtype == ir.DataType.BOOL:
+            yield str(value.name), np.logical_not(tensor.numpy())
 
 
 def _sized(
@@ -238,13 +166,14 @@ def _sized(
             feeds = (
                 _cut(given[0], symbols, name, size)
                 if given
-                else _generated(model, seed, ranges, {**dims, name: size})
+                else generate_sized(model, seed, ranges, {**dims, name: size})
             )
             if feeds is not None:
                 yield AdversarialFeeds(feeds, f"size {size}", f"of {name}")
 
 
-def _generated(model: ir.Model, seed: int, ranges: Ranges, dims: Dims) -> Feeds | None:
+def generate_sized(model: ir.Model, seed: int, ranges: Ranges, dims: Dims) -> Feeds | None:
+    """Generate a sample with some sizes; None where they do not fit."""
     try:
         return generate(model, seed=seed, samples=1, ranges=ranges, dims=dims)[0]
     except (ModelError, ReferenceDataError):

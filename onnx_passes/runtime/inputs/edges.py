@@ -1,0 +1,218 @@
+"""Inputs at the edges of what a model takes, which belong to its ordinary samples."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+
+import numpy as np
+import onnx_ir as ir
+
+from onnx_passes.contracts.elements import kind_of
+from onnx_passes.graph.walk import all_nodes
+from onnx_passes.ops.hints import Hint
+from onnx_passes.runtime.base import Array, Data, Feeds
+from onnx_passes.runtime.inputs.adversarial import (
+    AdversarialFeeds,
+    base_sample,
+    generate_sized,
+    other_defaults,
+)
+from onnx_passes.runtime.inputs.dims import Dims, symbols_of
+from onnx_passes.runtime.inputs.generate import Ranges
+from onnx_passes.runtime.inputs.steering import steering_inputs
+
+_MOST_ALONE = 3
+_MOST_LIMITS = 16
+_COMPARING = frozenset(
+    ("Clip", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Max", "Min")
+)
+"""Operators that decide by their constant operands."""
+_SMALL = 1 << 16
+"""Elements up to which a sample of edge sizes costs little."""
+_RISKY_IF_EMPTY = frozenset(
+    (
+        *("Div", "Mod", "Loop", "Scan", "LSTM", "GRU", "RNN", "Resize", "Upsample", "TopK"),
+        *("Conv", "ConvTranspose", "DeformConv", "MaxPool", "AveragePool", "LpPool"),
+        *("ArgMax", "ArgMin", "GlobalAveragePool", "GlobalMaxPool"),
+        *("Attention", "LogSoftmax", "Softmax"),
+        "MeanVarianceNormalization",
+    )
+)
+
+
+def edge_samples(
+    model: ir.Model,
+    *,
+    seed: int = 0,
+    ranges: Ranges | None = None,
+    dims: Dims | None = None,
+) -> list[AdversarialFeeds]:
+    """Make up small inputs at the edges of what a model takes.
+
+    They belong to the ordinary samples where inputs are generated: many rewrites are wrong
+    only there, and these cost next to nothing.
+
+    - Dynamic dimensions have size 1, or 0.
+    - Floats are multiples of 1/2, with ties, zeros and equal values.
+    - Floats that are compared with a constant lie on both sides of it.
+    - Booleans are negated. Inputs with a default have another value.
+    - Single integers, such as numbers of iterations, are 0 and 1.
+
+    Infinities, NaN and extremes are for :func:`adversarial`.
+
+    Args:
+        model: The model; left as it is.
+        seed: As for ``generate``.
+        ranges: As for ``generate``; inputs with one have no other values.
+        dims: As for ``generate``; no other size of these dimensions is made up.
+    """
+    ranges, dims = ranges or {}, dims or {}
+    sized = list(_edge_sizes(model, seed, ranges, dims))
+    return sized + list(_edge_values(model, seed, ranges, dims))
+
+
+def _edge_values(
+    model: ir.Model, seed: int, ranges: Ranges, dims: Dims
+) -> Iterator[AdversarialFeeds]:
+    base = base_sample(model, (), seed, ranges, dims)
+    if not _is_small(base.feeds):
+        return
+    steering = steering_inputs(base.model)
+    free = {
+        name: data
+        for name, data in base.feeds.items()
+        if isinstance(data, np.ndarray)
+        and name not in ranges
+        and (name not in base.hints or base.hints[name].empty)
+    }
+    rng = np.random.default_rng(seed)
+    halves = {
+        name: (rng.integers(-6, 7, array.shape) / 2).astype(array.dtype)
+        for name, array in free.items()
+        if kind_of(array.dtype) == "float" and array.size > 1 and name not in steering
+    }
+    limits = {
+        name: np.resize(_around(values), free[name].shape).astype(free[name].dtype)
+        for name, values in _limits(model).items()
+        if name in halves
+    }
+    counts, conditions = (_read_by_loops(model, index) for index in (0, 1))
+    flags = {
+        name: np.logical_not(array)
+        for name, array in free.items()
+        if array.dtype == np.bool_ and name not in conditions
+    }
+    stopped = {
+        name: np.zeros_like(base.feeds[name])
+        for name in sorted((conditions & base.feeds.keys()) - ranges.keys())
+    }
+    none, once = (
+        {
+            name: np.full_like(data, count)
+            for name, data in base.feeds.items()
+            if isinstance(data, np.ndarray) and data.size == 1 and data.dtype.kind in "iu"
+            if name not in ranges
+            and (name in counts or base.hints.get(name, Hint()).admits(count))
+        }
+        for count in (0, 1)
+    )
+    defaults = {
+        name: array
+        for name, array in other_defaults(model)
+        if name not in steering and name not in {*base.feeds, *ranges}
+    }
+    variants: list[tuple[str, Mapping[str, Data]]] = [
+        ("multiples of 1/2", halves),
+        ("limits", limits),
+        ("other defaults", defaults),
+        ("negated", flags),
+        ("count 0", none | stopped),
+        ("count 1", once),
+    ]
+    for kind, changed in variants:
+        if changed:
+            where = f"in {', '.join(changed)}"
+            yield AdversarialFeeds({**base.feeds, **changed}, kind, where, asked=False)
+
+
+def _read_by_loops(model: ir.Model, index: int) -> set[str]:
+    """Return the names of what loops read as one of their operands."""
+    read = (n.inputs[index] for n in all_nodes(model) if n.op_type == "Loop" and not n.domain)
+    return {str(value.name) for value in read if value is not None}
+
+
+def _limits(model: ir.Model) -> dict[str, list[float]]:
+    """Return the constants that inputs are compared with, by the names of the inputs."""
+    inputs, found = set(model.graph.inputs), defaultdict[str, list[float]](list)
+    for node in all_nodes(model):
+        if node.domain != "" or node.op_type not in _COMPARING:
+            continue
+        for value in node.inputs:
+            tensor = None if value is None else ir.convenience.get_const_tensor(value)
+            if tensor is None or tensor.size > _MOST_LIMITS or value in inputs:
+                continue
+            numbers = np.asarray(tensor.numpy(), np.float64).ravel()
+            for read in set(node.inputs) & inputs:
+                found[str(read and read.name)] += numbers[np.isfinite(numbers)].tolist()
+    return found
+
+
+def _around(limits: Iterable[float]) -> Array:
+    """Return each limit, and values on both sides of it."""
+    each = np.unique([*limits, 0.0])
+    return np.concatenate([each, each + np.abs(each) / 8 + 0.125, each - np.abs(each) / 8])
+
+
+def _is_small(feeds: Feeds) -> bool:
+    arrays = (data for data in feeds.values() if isinstance(data, np.ndarray))
+    return sum(array.size for array in arrays) <= _SMALL
+
+
+def _edge_sizes(
+    model: ir.Model, seed: int, ranges: Ranges, dims: Dims
+) -> Iterator[AdversarialFeeds]:
+    """Yield inputs whose dynamic dimensions all have size 1, and one of size 0.
+
+    Sizes of pictures stay as they are.
+    """
+    inputs = [value for value in model.graph.inputs if not value.is_initializer()]
+    symbols = symbols_of(inputs, model)
+    settled = {n for shape in map(symbols.shapes.get, dims) for n in shape or ()}
+    free = [
+        name
+        for name, kind in symbols.kinds.items()
+        if kind != "spatial" and name not in {*dims, *settled}
+    ]
+    if not free:
+        return
+    plans = [(1, free)]
+    if len({frozenset(shape) & frozenset(free) for shape in symbols.shapes.values()}) > 1:
+        plans += [(1, [name]) for name in free[:_MOST_ALONE]]  # one input may broadcast
+    if _takes_nothing(model):
+        plans.append((0, free[:1]))
+    for size, names in plans:
+        sizes = {**dims, **dict.fromkeys(names, size)}
+        feeds = generate_sized(model, seed, ranges, sizes)
+        if feeds is None:
+            continue
+        if _is_small(feeds):
+            yield AdversarialFeeds(
+                feeds, f"size {size}", f"of {', '.join(names)}", asked=False
+            )
+
+
+def _takes_nothing(model: ir.Model) -> bool:
+    """Whether an engine can be given an empty input without the risk that it ends the process.
+
+    A division of integers by a size does that, and kernels outside the standard are unknown.
+    What the mean or the maximum of nothing is, the standard leaves open, and ONNX Runtime
+    gives some reductions of nothing another shape.
+    """
+    return all(
+        node.domain == ""
+        and node.op_type not in _RISKY_IF_EMPTY
+        and not node.op_type.startswith("Reduce")
+        for node in all_nodes(model)
+        if node.op_identifier() not in model.functions
+    )

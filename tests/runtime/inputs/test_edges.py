@@ -1,0 +1,75 @@
+"""Inputs at the edges of what a model takes."""
+
+import numpy as np
+import onnx_ir as ir
+import pytest
+
+from onnx_passes.runtime.inputs import edge_samples
+
+HEAD = '<ir_version: 10, opset_import: ["" : 20]> g '
+
+
+def edges(text, **options):
+    found = edge_samples(ir.from_onnx_text(HEAD + text), **options)
+    assert not any(feeds.asked for feeds in found)
+    return {feeds.kind: feeds for feeds in found}
+
+
+def test_floats_have_ties_zeros_and_equal_values():
+    drawn = edges("(float[64] x) => (float[64] y) { y = Round(x) }")["multiples of 1/2"]["x"]
+    assert drawn.dtype == np.float32
+    assert set(drawn % 1) == {0, 0.5}
+    assert 0 in drawn
+    assert len(set(drawn)) < len(drawn)
+
+
+def test_what_is_compared_with_a_constant_lies_on_both_sides_of_it():
+    found = edges(
+        "(float[8] x, float[8] z) => (bool[8] y, float[8] w) <float k = {100}> "
+        "{ y = Less(x, k) w = Neg(z) }"
+    )["limits"]
+    assert 100 in found["x"]
+    assert (found["x"] > 100).any()
+    assert ((found["x"] < 100) & (found["x"] > 80)).any()
+    assert (np.abs(found["z"]) < 10).all()
+
+
+LOOP = """(int64 n, bool c, float[2] x) => (float[2] y) { y = Loop(n, c, x) <
+    body = b (int64 i, bool k, float[2] s) => (bool l, float[2] t) {
+    l = Identity(k) t = Sin(s) }> }"""
+
+
+def test_a_loop_runs_once_and_not_at_all():
+    found = edges(LOOP)
+    assert found["count 0"]["n"] == 0
+    assert not found["count 0"]["c"]
+    assert found["count 1"]["n"] == 1
+    assert "negated" not in found  # it might not end
+
+
+def test_booleans_are_negated():
+    text = "(bool[3] c, float[3] x) => (float[3] y) { y = Where(c, x, x) }"
+    (ordinary, other) = (
+        [f["c"] for f in edge_samples(ir.from_onnx_text(HEAD + text)) if f.kind == kind]
+        for kind in ("multiples of 1/2", "negated")
+    )
+    np.testing.assert_array_equal(other[0], ~ordinary[0])
+
+
+@pytest.mark.parametrize("text", ["float[2] w = {1, 2}", "bool w = {1}"])
+def test_an_input_with_a_default_has_another_value(text):
+    kind = text.partition(" w")[0]
+    text = f"(float[2] x, {kind} w) => (float[2] y, {kind} v) <{text}> {{"
+    text += " y = Neg(x) v = Identity(w) }"
+    model = ir.from_onnx_text(HEAD + text)
+    found = edges(text)["other defaults"]["w"]
+    assert (found != model.graph.initializers["w"].const_value.numpy()).all()
+
+
+def test_what_the_user_ranges_over_stays():
+    text = "(float[8] x) => (bool[8] y) <float k = {100}> { y = Less(x, k) }"
+    assert edges(text, ranges={"x": (0.0, 1.0)}) == {}
+
+
+def test_a_large_input_has_no_edges():
+    assert edges("(float[300, 300] x) => (float[300, 300] y) { y = Neg(x) }") == {}
