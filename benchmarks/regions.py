@@ -108,7 +108,7 @@ def _region_check(
         raise SystemExit("the region cannot be told")
     if not region.nodes:
         return  # taking an Identity out makes no node compute another thing
-    with engine.prepare(region_model(model, region, recording)) as session:
+    with engine.prepare(region_model(model, region, [recording])) as session:
         found = session.run({name: recording[name] for name in region.boundary})
     _demand_equal(
         {name: recording[name] for name in region.frontier},

@@ -158,7 +158,9 @@ class Downstream:
             return Agreement((), f"the values around {one.old} are not recorded")
         response = dict.fromkeys(cuts, 0.0)
         rows = list(zip(self.recorded.samples, self.produced, strict=True))
-        part = region_model(self.before, Region(tuple(nodes), boundary, ()), rows[0][0])
+        part = region_model(
+            self.before, Region(tuple(nodes), boundary, ()), self.recorded.samples
+        )
         try:
             with self.engine.prepare(part) as session:
                 for sign in (1, -1):

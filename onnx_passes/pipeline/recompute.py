@@ -33,7 +33,7 @@ def run_nodes(
     if not nodes:
         return [{} for _ in rows]
     boundary = boundary_of(nodes)
-    part = region_model(model, Region(tuple(nodes), boundary, ()), rows[0])
+    part = region_model(model, Region(tuple(nodes), boundary, ()), rows)
     found: list[Outputs | None] = []
     try:
         with engine.prepare(part) as session:
@@ -77,7 +77,7 @@ def recompute(
     region = Region(tuple(nodes), boundary, tuple(names))
     feeds = [{name: recording[name] for name in boundary} for recording in recordings]
     try:
-        part = region_model(model, region, recordings[0])
+        part = region_model(model, region, recordings)
         with engine.prepare(part) as session:
             return run_each(engine, session, feeds, list(names))
     except EngineError:

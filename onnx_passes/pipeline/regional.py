@@ -300,7 +300,7 @@ class RegionCheck:
         self, model: ir.Model, region: Region, hidden: set[str]
     ) -> list[Mapping[str, Data]] | None:
         try:
-            part = region_model(model, region, self.recorded.samples[0], hidden)
+            part = region_model(model, region, self.recorded.samples, hidden)
             feeds = [
                 {n: values[n] for n in region.boundary} for values in self.recorded.samples
             ]
@@ -500,6 +500,7 @@ class RegionCheck:
             self.promises,
             self.applied,
             bodies_evidence,
+            self.required,
             self._settled,
             self._proved,
         ).weigh(compared, failing)

@@ -97,7 +97,7 @@ def is_rounding(
         return False
     hidden = {str(v.name) for node in needed for v in node.outputs} - {name}
     try:
-        part = region_model(model, Region(tuple(needed), boundary, ()), recordings[0], hidden)
+        part = region_model(model, Region(tuple(needed), boundary, ()), recordings, hidden)
         feeds = [{n: recording[n] for n in boundary} for recording in recordings]
         exact = evaluate(part, feeds).outputs
     except OnnxPassesError:

@@ -45,6 +45,7 @@ class Weighing:
         promises: What the pass promises.
         applied: The rewrites that the pass recorded.
         bodies: Evidence inside bodies, by the first output of the node that holds them.
+        required: All that has to be equal.
         settled: Where the models agree again behind values that differ.
         proved: The values that are computed alike on both sides.
     """
@@ -57,6 +58,7 @@ class Weighing:
     promises: Sequence[Promise]
     applied: Sequence[Application]
     bodies: Mapping[str, Sequence[Evidence]]
+    required: Sequence[Obligation]
     settled: Mapping[Obligation, Agreement]
     proved: Collection[Obligation]
 
@@ -77,7 +79,10 @@ class Weighing:
         if not failing and any(one.kind is Kind.NOTHING for one in found):
             found = self._follow(parts, found, agreed)
         if not failing and any(one.kind is Kind.NOTHING for one in found):
-            found = self._draw(parts, found)
+            found = [
+                self._draw(part, one) if one.kind is Kind.NOTHING else one
+                for part, one in zip(parts, found, strict=True)
+            ]
         inner = [one for within in self.bodies.values() for one in within if one.numbers]
         known = {number for one in inner for number in one.numbers}
         whole = weakest(one.kind for one in found)
@@ -142,25 +147,31 @@ class Weighing:
             for part, one in zip(parts, found, strict=True)
         ]
 
-    def _draw(self, parts: Sequence[Part], found: Sequence[Evidence]) -> list[Evidence]:
-        """Compare parts on drawn values, where the recorded ones tell nothing.
+    def _draw(self, part: Part, found: Evidence) -> Evidence:
+        """Compare a part on drawn values, where the recorded ones tell nothing.
 
         A value that is constant or empty on all samples shows no fault. Agreement on others
         is evidence; what differs there may never occur, and fails nothing.
         """
-        sides = ((self.before, self.region.removed), (self.after, self.region.nodes))
-        names = {name for _, nodes in sides for name in boundary_of(nodes)}
-        result = list(found)
-        if not self.recorded.holds(names):
-            return result
+        sides = ((self.before, part.old), (self.after, part.new))
+        renamed = {o.new: o.old for o in self.required if o.tensor is None}
+        sources = {
+            name: name if self.recorded.holds((name,)) else renamed.get(name, name)
+            for _, nodes in sides
+            for name in boundary_of(nodes)
+        }
+        if not self.recorded.holds(sources.values()):
+            return found
         recorded = self.recorded.samples[0]
         # What follows from shapes and constants is never another value.
-        drawn = sorted(name for name in names if depends_on_data(self.before, name))
+        drawn = {name for name in sources.values() if depends_on_data(self.before, name)}
         for kinds in (DRAWS, DRAWS_OF_SPECIALS):  # specials where others show nothing, either
             draws = [
                 {
-                    **{n: recorded[n] for n in names},
-                    **{n: draw_like(recorded[n], f"{n} {k}", kind) for n in drawn},
+                    name: draw_like(recorded[source], f"{source} {k}", kind)
+                    if source in drawn
+                    else recorded[source]
+                    for name, source in sources.items()
                 }
                 for k, kind in enumerate(kinds)
             ]
@@ -170,10 +181,10 @@ class Weighing:
                 for draw, before, after in zip(draws, *ran, strict=True)
                 if before is not None and after is not None
             ]
-            for index, part in enumerate(parts if rows else ()):
-                if result[index] is found[index] and found[index].kind is Kind.NOTHING:
-                    result[index] = self._weigh_drawn(part, found[index], rows)
-        return result
+            told = self._weigh_drawn(part, found, rows) if rows else found
+            if told is not found:
+                return told
+        return found
 
     def _weigh_drawn(
         self,

@@ -14,6 +14,7 @@ from onnx_passes.verify.region import Region
 
 _MOST_GROWN = 64
 """Number of unchanged nodes around a region that are looked at, for each side."""
+_ROUNDS = 3
 
 
 def compute_alike(before: ir.Model, after: ir.Model) -> bool:
@@ -54,10 +55,33 @@ def find_proved(
     held = [one for one in obligations if one.tensor is None]
     old = _Side(before, region.removed, [one.old for one in obligations])
     new = _Side(after, region.nodes, [one.new for one in held])
+    found: set[Obligation] = set()
+    for _ in range(_ROUNDS):
+        _grow(old, new)
+        found |= _alike(region, old, new, obligations, agreed)
+        operators = old.operators | new.operators
+        both = {n for n in old.reads.keys() & new.reads.keys() if old.maker(n) in operators}
+        if len(found) == len(obligations) or not (old.grow(both) and new.grow(both)):
+            break  # what is computed twice may be read from a node that is still there
+    return found
+
+
+def _grow(old: _Side, new: _Side) -> None:
+    """Follow what only one side reads, up to what both do."""
     for _ in range(_MOST_GROWN):
         left, right = old.reads.keys(), new.reads.keys()
         if not (old.grow(left - right) | new.grow(right - left)):
-            break
+            return
+
+
+def _alike(
+    region: Region,
+    old: _Side,
+    new: _Side,
+    obligations: Sequence[Obligation],
+    agreed: Collection[Obligation],
+) -> set[Obligation]:
+    """Return the obligations whose numbers are equal."""
     table = Numbering()
     # A branch that is never taken may be dropped; where it stays, it is held to its promise.
     inlined = not any(node.op_type == "If" for node in region.nodes)
@@ -65,12 +89,12 @@ def find_proved(
     pairs = {one.old: right_numbers.get(one.new) for one in agreed if one.tensor is None}
     left_numbers = old.number(table, pairs, inlined=inlined)
 
-    def is_proved(one: Obligation) -> bool:
+    def is_alike(one: Obligation) -> bool:
         held = one.tensor
         right = right_numbers.get(one.new) if held is None else table.of_tensor(held)
         return right is not None and left_numbers.get(one.old) == right
 
-    return set(filter(is_proved, obligations))
+    return set(filter(is_alike, obligations))
 
 
 class _Side:
@@ -106,6 +130,16 @@ class _Side:
                 continue
             if constant_tensor(value) is None:
                 self.reads[str(value.name)] = value
+
+    @property
+    def operators(self) -> set[str]:
+        """The operators on this side."""
+        return {node.op_type for node in self._nodes}
+
+    def maker(self, name: str) -> str | None:
+        """Return the operator that computes a value which this side reads."""
+        node = self.reads[name].producer()
+        return None if node is None else node.op_type
 
     def grow(self, names: set[str]) -> bool:
         """Add the nodes that compute values which only this side reads."""

@@ -161,7 +161,7 @@ def _parts(
     parts = []
     for model, chosen in zip(models, nodes, strict=True):
         # Cloned, because nodes left out of the part still count as readers of its weights.
-        part = region_model(model, Region(chosen, boundary, frontier), values).clone()
+        part = region_model(model, Region(chosen, boundary, frontier), [values]).clone()
         outputs = {str(value.name): value for value in part.graph.outputs}
         part.graph.outputs.clear()
         part.graph.outputs.extend(outputs[name] for name in frontier)

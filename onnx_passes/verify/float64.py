@@ -117,7 +117,13 @@ class _Walk:
         for value in self.graph.inputs:
             name = str(value.name)
             if any(name in feeds for feeds in samples):
-                self.values[value] = [widened(feeds[name]) for feeds in samples]
+                default = value.const_value
+                self.values[value] = [
+                    widened(
+                        feeds[name] if name in feeds or default is None else default.numpy()
+                    )
+                    for feeds in samples
+                ]
 
     def run(self) -> Evaluation:
         last = self._last_uses()

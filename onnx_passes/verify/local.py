@@ -167,7 +167,7 @@ def _run(
     if wanted:
         region = Region(tuple(side.nodes), tuple(found), ())
         hidden = set(made.values()) - wanted
-        with engine.prepare(region_model(model, region, arrays, hidden)) as session:
+        with engine.prepare(region_model(model, region, [arrays], hidden)) as session:
             found |= session.run(dict(found))
     for value in side.outputs:
         if value.const_value is not None:

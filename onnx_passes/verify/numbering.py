@@ -258,10 +258,34 @@ def _draws_inside(node: ir.Node) -> bool:
 
 @cache
 def _version(domain: str, operator: str, imported: int | None) -> tuple[bool, int | None]:
-    """Return since when an operator has the meaning that an opset gives it."""
-    if imported is None:
-        return False, None
-    try:
-        return True, onnx.defs.get_schema(operator, imported, domain).since_version
-    except onnx.defs.SchemaError:
+    """Return since when an operator has the meaning that an opset gives it.
+
+    A version that only takes more types has the meaning of the one before.
+    """
+    schema = None if imported is None else _schema(domain, operator, imported)
+    if schema is None:
         return False, imported
+    while older := _schema(domain, operator, schema.since_version - 1):
+        if _described(older) != _described(schema):
+            break
+        schema = older
+    return True, schema.since_version
+
+
+def _schema(domain: str, operator: str, version: int) -> onnx.defs.OpSchema | None:
+    try:
+        return onnx.defs.get_schema(operator, version, domain) if version > 0 else None
+    except onnx.defs.SchemaError:
+        return None
+
+
+def _described(schema: onnx.defs.OpSchema) -> Hashable:
+    """Return all that a schema says, types aside."""
+    attributes = (
+        (name, str(a.type), a.required, str(a.default_value))
+        for name, a in schema.attributes.items()
+    )
+    operands = (
+        (v.name, v.option, v.is_homogeneous) for v in (*schema.inputs, *schema.outputs)
+    )
+    return (" ".join((schema.doc or "").split()), tuple(sorted(attributes)), tuple(operands))

@@ -152,7 +152,7 @@ def leading_to(
 def region_model(
     model: ir.Model,
     region: Region,
-    values: Mapping[str, Array],
+    rows: Sequence[Mapping[str, Array]],
     hidden: Collection[str] = (),
 ) -> ir.Model:
     """Return the region as a model: inputs are its boundary, outputs all that it computes.
@@ -162,7 +162,9 @@ def region_model(
     Args:
         model: The model that the region was found in.
         region: The region.
-        values: A value for each name of the boundary, for its type and rank.
+        rows: Values that it will be run on, for the type and rank of each name of the
+            boundary. The length of a vector is declared where all agree: operators that take
+            sizes ask for it.
         hidden: Names of what it computes that are no outputs.
     """
     nodes, copies = copy_nodes(region.nodes)
@@ -182,11 +184,13 @@ def region_model(
                 initializers[str(value.name)] = copy
     inputs = []
     for name in region.boundary:
-        array = values[name]
+        array = rows[0][name]
         entry = outside.get(name) or ir.Value(name=name)
         entry.const_value = None
         entry.type = ir.TensorType(ir.DataType.from_numpy(array.dtype))
         entry.shape = ir.Shape([None] * array.ndim)
+        if array.ndim == 1 and all(row[name].shape == array.shape for row in rows):
+            entry.shape = ir.Shape(array.shape)
         inputs.append(entry)
     body = ir.Graph(
         inputs,

@@ -142,7 +142,9 @@ def test_a_call_is_what_its_function_computes(alpha, expected):
     assert compute_alike(ir.from_onnx_text(CALLED), new) is expected
 
 
-@pytest.mark.parametrize(("operator", "expected"), [("Not", True), ("Softmax", False)])
+@pytest.mark.parametrize(
+    ("operator", "expected"), [("Exp", True), ("Softmax", False), ("Custom", False)]
+)
 def test_the_version_of_each_operator_is_compared(operator, expected):
     body = f"(float[N, 2, 2] x) => (float[N, 2, 2] y) {{ y = {operator}(x) }}"
     old, new = (ir.from_onnx_text(HEAD.replace("20", v) + body) for v in ("12", "13"))
@@ -203,6 +205,13 @@ def test_a_region_is_proved_through_the_unchanged_nodes_around_it():
     assert proved(DOUBLE, merged) == {"z"}
     assert proved(DOUBLE, merged.replace("Sin(b)", "Sin(a)")) == set()
     assert proved(DOUBLE, merged.replace("Sin(b)", "Cos(b)")) == set()
+
+
+def test_a_duplicate_is_proved_where_both_are_read():
+    old = """(float[2] x) => (float[2] y) {
+        a = Exp(x) b = Neg(a) c = Exp(x) d = Neg(c) y = Sub(b, d) }"""
+    assert proved(old, old.replace("Sub(b, d)", "Sub(b, b)")) == {"y"}
+    assert proved(old, old.replace("Sub(b, d)", "Sub(b, a)")) == set()
 
 
 @pytest.mark.parametrize(("result", "expected"), [("Exp", {"y"}), ("Neg", set())])

@@ -37,6 +37,15 @@ def test_a_perceptron_is_what_numpy_computes():
     np.testing.assert_allclose(y, np.tanh(x.astype(float) @ w + np.float32(0.1)), 1e-14)
 
 
+def test_an_input_that_a_sample_leaves_out_has_its_default():
+    model = parse(
+        "(float[2] x, float[2] w) => (float[2] y) <float[2] w = {1, 2}> { y = Add(x, w) }"
+    )
+    x = np.zeros(2, np.float32)
+    found = evaluate(model, [{"x": x}, {"x": x, "w": np.float32([5, 6])}])
+    assert [list(one["y"]) for one in found.outputs] == [[1, 2], [5, 6]]
+
+
 @pytest.mark.parametrize("shape", ["1,2,3", "1,2,3,2", "1,2,3,1,2"])
 def test_a_global_maximum_of_nothing_but_minus_infinity_is_minus_infinity(shape):
     """ONNX Runtime has a kernel for single precision only, which gives the lowest number."""

@@ -108,7 +108,7 @@ def test_the_region_runs_on_recorded_values(operator, equal):
     with engine.prepare(exposed(before)) as session:
         recording.update(session.run(feeds))
     region = changed_region(before, after)
-    with engine.prepare(region_model(after, region, recording)) as session:
+    with engine.prepare(region_model(after, region, [recording])) as session:
         outputs = session.run({name: recording[name] for name in region.boundary})
     assert np.array_equal(outputs["b"], recording["b"]) is equal
 
@@ -161,7 +161,7 @@ def test_a_call_runs_with_the_functions_behind_it():
     after = functions("Sin")
     region = changed_region(functions("Abs"), after)
     values = {"a": np.ones((2, 3), np.float32)}
-    with OnnxRuntimeEngine().prepare(region_model(after, region, values)) as session:
+    with OnnxRuntimeEngine().prepare(region_model(after, region, [values])) as session:
         np.testing.assert_allclose(session.run(values)["b"], np.sin(np.exp(values["a"])), 1e-6)
 
 
@@ -173,7 +173,7 @@ def test_inlined_only_what_changed_in_a_body_is_new():
 def test_only_the_region_is_copied():
     before, after = pair(replaced("Pow"))
     region = changed_region(before, after)
-    part = region_model(after, region, {"a": np.ones((2, 3), np.float32)})
+    part = region_model(after, region, [{"a": np.ones((2, 3), np.float32)}])
     assert [node.op_type for node in part.graph] == ["Pow"]
     assert len(part.graph.initializers) == 1
     assert all(node.graph is after.graph for node in region.nodes)
