@@ -10,9 +10,12 @@ from onnx_passes.runtime.base import Engine, Outputs
 from onnx_passes.runtime.ort import OnnxRuntimeEngine, Optimization
 from onnx_passes.verify.noise import Runs
 from onnx_passes.verify.result import Spread
+from onnx_passes.verify.sensitivity import move_weights
 
 LEVELS: tuple[Optimization, ...] = ("none", "all")
 """The optimizations between which an engine's own spread is asked for."""
+_MOVES = 8
+"""Runs of the original with other last places of its weights."""
 
 
 @dataclass
@@ -29,6 +32,7 @@ class Noise:
     baseline: Baseline
     _again: dict[int, tuple[Sequence[Outputs], list[Outputs]]] = field(default_factory=dict)
     _asked: set[int] = field(default_factory=set)
+    _moved: dict[int, tuple[Sequence[Outputs], dict[str, float]]] = field(default_factory=dict)
 
     def of(self, bench: Bench, *, again: bool = True) -> list[Runs]:
         """Return the runs on an engine, and those of it with other optimizations.
@@ -67,6 +71,26 @@ class Noise:
                 outputs = Bench(engine, "each").run(self.baseline.model, self.baseline.samples)
                 between = _between(bench.engine, engine)
                 yield Runs(bench.engine.name, between, bench.original, outputs)
+
+    def of_rounding(self, bench: Bench) -> dict[str, float]:
+        """Return how far outputs move if weights move by one unit in the last place.
+
+        Asked for only where a model rounds to steps, and something is about to fail.
+
+        Raises:
+            EngineError: The engine cannot run the original.
+        """
+        known = self._moved.get(id(bench))
+        if known is None or known[0] is not bench.original:
+            most: dict[str, float] = {}
+            for seed in range(_MOVES):
+                moved = move_weights(self.baseline.model, seed)
+                outputs = bench.run_anew(moved, self.baseline.samples)
+                runs = Runs(bench.engine.name, "moved weights", bench.original, outputs)
+                for one in runs.spread(self.baseline.unstable):
+                    most[one.output] = max(most.get(one.output, 0.0), one.max_abs)
+            known = self._moved[id(bench)] = bench.original, most
+        return known[1]
 
     def spreads(self, bench: Bench) -> list[Spread]:
         """Return what is known of an engine's spread."""

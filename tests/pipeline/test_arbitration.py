@@ -19,6 +19,7 @@ from onnx_passes.report.json import from_json, to_json
 from onnx_passes.report.junit import to_junit
 from onnx_passes.runtime import engines
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
+from onnx_passes.verify.reference import Reference
 from onnx_passes.verify.result import ENGINE, Verdict
 
 FLOAT = """<ir_version: 10, opset_import: ["" : 20]>
@@ -223,3 +224,53 @@ def test_a_scale_that_is_wrong_by_a_hundredth_fails_in_a_half_model():
     assert done.report.exit_code == 1
     (failed,) = [p for p in done.report.passes if p.verdict is Verdict.FAILED]
     assert all(c.kind != ENGINE for c in failed.checks)
+
+
+STEPS = """<ir_version: 10, opset_import: ["" : 20]>
+    g (float[4] x) => (float[4] y) <float k = {0.5}> {
+        a = Mul(x, k) b = Round(a) y = Neg(b) }"""
+
+
+@passes.verify.tolerance
+class MoveScale(Transformation):
+    """Multiply a weight by a factor.
+
+    Before: ``k``
+    After:  ``factor * k``
+
+    Sound because it is not.
+
+    Leaves alone: all else.
+
+    Attributes:
+        factor: The factor.
+    """
+
+    factor: float = 1.0
+
+    def call(self, model: ir.Model) -> ir.passes.PassResult:
+        """Multiply."""
+        value = model.graph.initializers["k"]
+        moved = np.float32(value.const_value.numpy() * np.float32(self.factor))
+        value.const_value = ir.tensor(moved, name="k")
+        return ir.passes.PassResult(model, modified=True)
+
+
+@pytest.mark.parametrize(
+    ("x", "factor", "expected"),
+    [
+        ([1, 3, 5, 7], 1 + 2**-22, Verdict.PASSED),  # all lie at a tie
+        ([1, 3, 5, 7], 3.0, Verdict.FAILED),
+        ([2, 4, 6, 8], 3.0, Verdict.FAILED),
+    ],
+    ids=["a step at a tie", "more than a step", "no tie"],
+)
+def test_a_step_that_rounding_alone_makes_is_no_fault(x, factor, expected):
+    passes.register()(MoveScale)
+    config = config_from_data({"passes": [{"move-scale": {"factor": factor}}]})
+    given = Reference([{"x": np.float32(x)}], None, "test")
+    found = run_pipeline(ir.from_onnx_text(STEPS), config, reference=given)
+    (done,) = found.report.passes
+    assert done.verdict is expected
+    told = any("rounds to steps" in (check.reason or "") for check in done.checks)
+    assert told is (expected is Verdict.PASSED)

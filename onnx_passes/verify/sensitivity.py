@@ -1,0 +1,40 @@
+"""How much rounding alone moves the outputs of a model that rounds to steps.
+
+A quantiser turns a difference in the last place into a whole step where a value lies near a
+tie, and what follows may make that larger. Tolerances for sums say nothing of this.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+
+from onnx_passes.graph.copy import copy_model
+from onnx_passes.graph.walk import all_nodes
+
+_QUANTISERS = frozenset(("DynamicQuantizeLinear", "QuantizeLinear", "Round"))
+
+
+def rounds_to_steps(model: ir.Model) -> bool:
+    """Whether a model holds an operator that rounds to steps."""
+    return any(node.op_type in _QUANTISERS for node in all_nodes(model))
+
+
+def move_weights(model: ir.Model, seed: int) -> ir.Model:
+    """Return a model whose float weights are each moved by one unit in the last place.
+
+    Args:
+        model: The model; left as it is.
+        seed: Decides which are moved up, and which down.
+    """
+    moved = copy_model(model)
+    rng = np.random.default_rng(seed)
+    for value in moved.graph.initializers.values():
+        tensor = value.const_value
+        if tensor is None or tensor.dtype not in (ir.DataType.FLOAT, ir.DataType.DOUBLE):
+            continue
+        array = tensor.numpy()
+        far = np.where(rng.random(array.shape) < 0.5, np.inf, -np.inf).astype(array.dtype)
+        new = np.where(np.isfinite(array) & (array != 0), np.nextafter(array, far), array)
+        value.const_value = ir.tensor(np.asarray(new, array.dtype), name=value.name)
+    return moved

@@ -1,0 +1,30 @@
+"""What rounding alone does to a model that rounds to steps."""
+
+import numpy as np
+import onnx_ir as ir
+import pytest
+
+from onnx_passes.verify.sensitivity import move_weights, rounds_to_steps
+
+HEAD = '<ir_version: 10, opset_import: ["" : 20]> g '
+
+
+@pytest.mark.parametrize(("operator", "expected"), [("Round", True), ("Neg", False)])
+def test_which_models_round_to_steps(operator, expected):
+    text = f"(float[2] x) => (float[2] y) {{ y = {operator}(x) }}"
+    assert rounds_to_steps(ir.from_onnx_text(HEAD + text)) is expected
+
+
+def test_weights_move_by_one_unit_in_the_last_place():
+    text = """(float[4] x) => (float[4] y) <float[4] w = {1, -2, 0, 3}, int64[1] k = {4}> {
+        a = Mul(x, w) y = Reshape(a, k) }"""
+    model = ir.from_onnx_text(HEAD + text)
+    moved = move_weights(model, 0)
+    old, new = (m.graph.initializers["w"].const_value.numpy() for m in (model, moved))
+    assert list(old) == [1, -2, 0, 3]
+    assert (new[[0, 1, 3]] != old[[0, 1, 3]]).all()
+    assert new[2] == 0
+    np.testing.assert_allclose(new, old, 3e-7)
+    assert moved.graph.initializers["k"].const_value.numpy() == [4]
+    other = move_weights(model, 1).graph.initializers["w"].const_value.numpy()
+    assert (other != new).any()
