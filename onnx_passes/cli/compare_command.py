@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from onnx_passes.cli.data_options import data_options, refuse_without_data
 from onnx_passes.cli.destinations import check_destinations, check_folder
 from onnx_passes.cli.grammar import ManyWords, Several
 from onnx_passes.errors import EngineError, UsageError
@@ -31,11 +32,14 @@ Exit codes:
   1  values differ, or --validate found NaN or Inf
   2  bad usage
   3  a model cannot be read, or an engine cannot run it
+  4  with --data: there are too few samples to decide
+  5  with --data: a part of the data could not be evaluated
 
 \b
 Examples:
   onnx-passes compare model.onnx --engine onnxruntime --engine 'onnxruntime{optimization=all}'
   onnx-passes compare model.onnx optimized.onnx --inputs data.npz --outputs all --rtol y:1e-3
+  onnx-passes compare model.onnx int8.onnx --data images/ --accuracy drop=0.5%,confidence=95%
 """
 _path = click.Path(path_type=Path)
 
@@ -109,6 +113,7 @@ _path = click.Path(path_type=Path)
 @click.option("--iterations", type=click.IntRange(1), default=1, help="Timed runs a sample.")
 @click.option("--warm-up", type=click.IntRange(0), default=0, help="Runs before those.")
 @click.option("--plots", type=_path, metavar="DIR", help="Draw errors as PNG.")
+@data_options
 @click.option("-v", "--verbose", is_flag=True, help="List every value.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--debug", is_flag=True, hidden=True)
@@ -127,6 +132,19 @@ def command(
 ) -> None:
     """Run models side by side, and compare what they give."""
     del debug  # read by the program itself
+    if given["data"]:
+        from onnx_passes.cli.comparing_data import compare_on_data
+
+        if load_outputs or save_outputs or save_inputs or plots:
+            raise UsageError(
+                "saved results and --data do not go together", help="see --result"
+            )
+        raise click.exceptions.Exit(
+            compare_on_data(
+                models, engines, given, isolate=isolate, verbose=verbose, as_json=as_json
+            )
+        )
+    refuse_without_data(given)
     loaders = _loaders(models, now=bool(given["outputs"]))
     from onnx_passes.report.comparison import comparison_dict, comparison_lines
     from onnx_passes.verify.runs import Found, compare, save_results

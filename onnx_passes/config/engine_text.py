@@ -28,6 +28,20 @@ def parse_engine(text: str, *, isolate: bool | None = None) -> Engine:
     Raises:
         ConfigError: The text is no engine, or an option does not fit.
     """
+    name, options = read_engine(text, isolate=isolate)
+    try:
+        return engine_from_config(name, options, folders=[os.getcwd()])
+    except ConfigError as error:
+        error.where = error.where or f"--engine {text}"
+        raise
+
+
+def read_engine(text: str, *, isolate: bool | None = None) -> tuple[str, dict[str, Any]]:
+    """Return the name and the options of an engine, as :func:`parse_engine` reads them.
+
+    Raises:
+        ConfigError: The text is no engine.
+    """
     steps = parse_pipeline(text, Source("--engine", text, is_file=False))
     match steps:
         case [PassUse(name=name, options=given, on_failure=None, tolerance=None)]:
@@ -53,11 +67,7 @@ def parse_engine(text: str, *, isolate: bool | None = None) -> Engine:
             options["memory_limit"] = parse_size(options["memory_limit"])
         except ValueError as error:
             raise ConfigError(f"{name}.memory_limit: {error}") from error
-    try:
-        return engine_from_config(name, options, folders=[os.getcwd()])
-    except ConfigError as error:
-        error.where = error.where or f"--engine {text}"
-        raise
+    return name, options
 
 
 def _provider(given: str, text: str) -> str:

@@ -42,17 +42,12 @@ def top_k_accuracy(k: int, produced: Tensors, expected: Tensors) -> float:
         return math.nan
     if k == 1 and kind_of(scores.dtype) == "int" and _squeezed(scores) == _squeezed(labels):
         return float(np.mean(scores.astype(np.int64).reshape(-1) == _classes(labels)))
-    rows = _rows(scores, labels)
+    rows, classes = ranked(scores, labels)
     if k > rows.shape[1]:
         raise ReferenceDataError(
             f"top_{k}_accuracy asks for {k} classes, and the scores have {rows.shape[1]}"
         )
-    classes = _classes(labels)
-    if outside := [int(c) for c in classes if not 0 <= c < rows.shape[1]]:
-        raise ReferenceDataError(
-            f"label {outside[0]} is none of the {rows.shape[1]} classes, which count from 0"
-        )
-    return float(np.mean(_rank(rows, classes) < k))
+    return float(np.mean(rank_of(rows, classes) < k))
 
 
 def count_mispredictions(produced: Tensors, expected: Tensors) -> float:
@@ -105,6 +100,26 @@ def kl_divergence(produced: Tensors, expected: Tensors) -> float:
     return max(total / (theirs.size // width), 0.0) if not math.isnan(total) else math.nan
 
 
+def ranked(scores: Array, labels: Array) -> tuple[Array, Array]:
+    """Return scores as float64 [rows, classes], and the class that each row should have.
+
+    Args:
+        scores: As :func:`accuracy` takes them.
+        labels: Class numbers.
+
+    Raises:
+        ReferenceDataError: The labels do not fit, or are no classes of the scores.
+    """
+    rows, classes = _rows(scores, labels), _classes(labels)
+    outside = classes[(classes < 0) | (classes >= rows.shape[1])]
+    if outside.size:
+        label = int(outside[0])
+        raise ReferenceDataError(
+            f"label {label} is none of the {rows.shape[1]} classes, which count from 0"
+        )
+    return widen(rows), classes
+
+
 def _log_softmax(rows: Array) -> Array:
     shifted = rows - rows.max(axis=1, keepdims=True)
     result: Array = shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True))
@@ -155,7 +170,7 @@ def _rows(scores: Array, labels: Array) -> Array:
     )
 
 
-def _rank(rows: Array, classes: Array) -> Array:
+def rank_of(rows: Array, classes: Array) -> Array:
     """Return how many classes rank before the label in each row; all, where one is NaN."""
     wide = widen(rows)
     own = np.take_along_axis(wide, classes[:, None], axis=1)

@@ -15,7 +15,7 @@ from onnx_passes.report import summary
 from onnx_passes.report.files import write_text
 from onnx_passes.report.model import RunReport
 from onnx_passes.report.page import figures, overview, passes, tables
-from onnx_passes.report.page.markup import Element, render, tag
+from onnx_passes.report.page.markup import Child, render, tag
 
 
 def to_html(report: RunReport) -> str:
@@ -23,8 +23,24 @@ def to_html(report: RunReport) -> str:
 
     Long lists are cut, failures last, and say how much is left out.
     """
-    style = resources.files("onnx_passes.report").joinpath("templates/report.css").read_text()
-    return "<!DOCTYPE html>\n" + render(_page(report, style)) + "\n"
+    drawn = list(figures.figures(report))
+    verdict = summary.outcome(report).head
+    return document(
+        f"{verdict}: {report.model[:200]}",
+        tag("a", "Skip to the passes", href="#passes", class_="skip"),
+        overview.hero(report),
+        tag(
+            "main",
+            list(overview.failures(report)),
+            overview.warnings(report),
+            overview.tiles(report),
+            tag("section", drawn, class_="figures") if drawn else None,
+            passes.passes(report),
+            tables.end_result(report),
+            tables.engines(report),
+            tables.background(report),
+        ),
+    )
 
 
 def write_html(report: RunReport, path: str | os.PathLike[str]) -> None:
@@ -36,7 +52,9 @@ def write_html(report: RunReport, path: str | os.PathLike[str]) -> None:
     write_text(to_html(report), path)
 
 
-def _page(report: RunReport, style: str) -> Element:
+def document(title: str, *body: Child) -> str:
+    """Return a whole page: its head with the style and the policy, and a body."""
+    style = resources.files("onnx_passes.report").joinpath("templates/report.css").read_text()
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
     policy = (
         f"default-src 'none'; style-src 'sha256-{digest}'; img-src data:; base-uri 'none'; "
@@ -44,9 +62,7 @@ def _page(report: RunReport, style: str) -> Element:
     )
     sheet = tag("style")
     sheet.text = style
-    drawn = list(figures.figures(report))
-    verdict = summary.outcome(report).head
-    return tag(
+    page = tag(
         "html",
         tag(
             "head",
@@ -55,24 +71,10 @@ def _page(report: RunReport, style: str) -> Element:
             tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
             tag("meta", name="color-scheme", content="light dark"),
             tag("link", rel="icon", href="data:,"),
-            tag("title", f"{verdict}: {report.model[:200]}"),
+            tag("title", title),
             sheet,
         ),
-        tag(
-            "body",
-            tag("a", "Skip to the passes", href="#passes", class_="skip"),
-            overview.hero(report),
-            tag(
-                "main",
-                list(overview.failures(report)),
-                overview.warnings(report),
-                overview.tiles(report),
-                tag("section", drawn, class_="figures") if drawn else None,
-                passes.passes(report),
-                tables.end_result(report),
-                tables.engines(report),
-                tables.background(report),
-            ),
-        ),
+        tag("body", *body),
         lang="en",
     )
+    return "<!DOCTYPE html>\n" + render(page) + "\n"

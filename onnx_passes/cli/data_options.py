@@ -1,0 +1,234 @@
+"""Options of commands that run over a data set, and what they mean."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from onnx_passes.cli.grammar import Several
+from onnx_passes.errors import UsageError
+
+if TYPE_CHECKING:
+    from onnx_passes.data.executors.base import Executor
+    from onnx_passes.data.rule import Rule
+    from onnx_passes.data.spec import DataSpec
+
+F = TypeVar("F", bound=Callable[..., Any])
+_path = click.Path(path_type=Path)
+
+SOURCE = (
+    click.option(
+        "--data",
+        cls=Several,
+        multiple=True,
+        metavar="SOURCE...",
+        help="A whole data set: folders, files, patterns, URLs, or MODULE:FUNCTION.",
+    ),
+    click.option(
+        "--columns",
+        cls=Several,
+        multiple=True,
+        metavar="INPUT=COLUMN...",
+        help="Columns of the data that feed inputs; by default those of the same name.",
+    ),
+    click.option("--labels", metavar="COLUMN", help="The column of labels."),
+    click.option(
+        "--prepare", metavar="MODULE:FUNCTION", help="Turns each sample into another one."
+    ),
+    click.option("--split", metavar="NAME", help="Split of a Hugging Face data set."),
+    click.option("--batch", type=click.IntRange(1), help="Samples fed at once; default 1."),
+    click.option("--shuffle", type=click.IntRange(0), metavar="SEED", help="Order by a seed."),
+    click.option("--limit", type=click.IntRange(1), help="Use so many samples at most."),
+    click.option("--fraction", metavar="SHARE", help="Use a share of the samples, as 10%."),
+    click.option("--shard", type=click.IntRange(1), help="Samples evaluated at once [1024]."),
+)
+RULE = (
+    click.option(
+        "--accuracy",
+        metavar="drop=0.5%,...",
+        help="The accuracy that may be lost; with confidence=95% and early, to stop once the "
+        "verdict is known.",
+    ),
+    click.option(
+        "--metric",
+        "metrics",
+        multiple=True,
+        metavar="NAME=LOW:HIGH",
+        help="A metric and its range; registered, or MODULE:CLASS.",
+    ),
+    click.option("--scores", metavar="OUTPUT", help="The output that holds class scores."),
+)
+WORKERS = (
+    click.option("--jobs", type=click.IntRange(1), help="Worker processes; default none."),
+    click.option(
+        "--scheduler", metavar="ADDRESS", help="A Dask cluster: local:8, or tcp://host:8786."
+    ),
+    click.option(
+        "--tls-ca", type=_path, metavar="FILE", help="Authority of a tls:// cluster."
+    ),
+    click.option("--tls-cert", type=_path, metavar="FILE", help="Certificate of this client."),
+    click.option("--tls-key", type=_path, metavar="FILE", help="Key of that certificate."),
+    click.option(
+        "--mixed-cpus", is_flag=True, help="Allow different processors for 8-bit models."
+    ),
+    click.option("--journal", type=_path, metavar="FILE", help="Go on from, and add to."),
+)
+FILES = (
+    click.option("--result", type=_path, metavar="FILE", help="Write the result as JSON."),
+    click.option("--timing", type=_path, metavar="FILE", help="Write how long it took."),
+    click.option("--page", type=_path, metavar="FILE", help="Write an HTML page."),
+    click.option(
+        "--save-worst", type=_path, metavar="DIR", help="Write the worst samples as inputs."
+    ),
+)
+EVERY = (*SOURCE, *RULE, *WORKERS, *FILES)
+NAMES = (
+    *(
+        "columns",
+        "labels",
+        "prepare",
+        "split",
+        "batch",
+        "shuffle",
+        "limit",
+        "fraction",
+        "shard",
+    ),
+    *("accuracy", "metrics", "scores", "jobs", "scheduler", "tls_ca", "tls_cert", "tls_key"),
+    *("mixed_cpus", "journal", "result", "timing", "page", "save_worst"),
+)
+"""The options beside ``--data``, which mean nothing without it."""
+
+
+def data_options(function: F) -> F:
+    """Add the options of a run over a data set to a command."""
+    for option in reversed(EVERY):
+        function = option(function)
+    return function
+
+
+def refuse_without_data(given: Mapping[str, Any]) -> None:
+    """Check that options of a data set come with one.
+
+    Raises:
+        UsageError: One is given, and ``--data`` is not.
+    """
+    for name in NAMES:
+        if given[name] not in (None, False, ()):
+            option = "--metric" if name == "metrics" else f"--{name.replace('_', '-')}"
+            raise UsageError(f"{option} needs a data set", help="give --data SOURCE")
+
+
+def read_spec(given: Mapping[str, Any]) -> DataSpec:
+    """Return the data set that options describe.
+
+    Raises:
+        UsageError: An option cannot be read.
+    """
+    from onnx_passes.data.rule import read_share
+    from onnx_passes.data.spec import DataSpec
+
+    fraction = given["fraction"]
+    sources = tuple(given["data"])
+    named = _pairs((s for s in sources if _is_pair(s)), "--data")
+    return DataSpec(
+        sources=tuple(source for source in sources if not _is_pair(source)),
+        named=named,
+        columns=_pairs(given["columns"], "--columns"),
+        labels=given["labels"],
+        prepare=given["prepare"],
+        split=given["split"],
+        batch=given["batch"],
+        shuffle=given["shuffle"],
+        limit=given["limit"],
+        fraction=None if fraction is None else read_share(fraction, "--fraction"),
+        shard=given["shard"],
+        allow_nan=True,
+    )
+
+
+def _is_pair(source: str) -> bool:
+    name, equals, _ = source.partition("=")
+    return bool(equals) and name.isidentifier()
+
+
+def _pairs(texts: Iterable[str], option: str) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not (name and equals and value):
+            raise UsageError(f"{option} {text!r} cannot be read", help="write NAME=COLUMN")
+        found[name] = value
+    return found
+
+
+def read_rule(given: Mapping[str, Any]) -> Rule:
+    """Return what options demand.
+
+    Raises:
+        UsageError: One cannot be read.
+    """
+    from onnx_passes.data.rule import Accuracy, Rule, read_share
+
+    accuracy = None
+    if given["accuracy"] is not None:
+        drop, confidence, early = 0.0, 0.95, False
+        for part in str(given["accuracy"]).split(","):
+            key, _, value = part.strip().partition("=")
+            if key == "drop":
+                drop = read_share(value, "--accuracy drop")
+            elif key == "confidence":
+                confidence = read_share(value, "--accuracy confidence")
+            elif key == "early" and not value:
+                early = True
+            else:
+                raise UsageError(
+                    f"--accuracy: {part!r} cannot be read",
+                    help="write drop=0.5%,confidence=95%,early",
+                )
+        accuracy = Accuracy(drop, confidence, early)
+    confidence = accuracy.confidence if accuracy is not None else 0.95
+    return Rule(accuracy, dict(map(_range, given["metrics"])), confidence)
+
+
+def _range(text: str) -> tuple[str, tuple[float, float]]:
+    name, equals, given = text.rpartition("=")
+    try:
+        low, high = given.split(":")
+        bounds = float(low or "-inf"), float(high or "inf")
+    except ValueError:
+        equals = ""
+        bounds = 0.0, 0.0
+    if not (name and equals):
+        raise UsageError(
+            f"--metric {text!r} cannot be read", help="write NAME=LOW:HIGH, as accuracy=0.9:1"
+        )
+    return name, bounds
+
+
+def make_executor(given: Mapping[str, Any]) -> Executor:
+    """Return what runs the shards.
+
+    Raises:
+        UsageError: Two are asked for, or an address cannot be read.
+    """
+    from onnx_passes.data.executors.base import InProcess
+
+    if given["scheduler"] is not None:
+        if given["jobs"] is not None:
+            raise UsageError(
+                "--jobs and --scheduler are two kinds of workers", help="give one"
+            )
+        from onnx_passes.data.executors.dask import make_dask
+
+        return make_dask(
+            given["scheduler"], given["tls_ca"], given["tls_cert"], given["tls_key"]
+        )
+    if given["jobs"] is not None:
+        from onnx_passes.data.executors.pool import Pool
+
+        return Pool(given["jobs"])
+    return InProcess()

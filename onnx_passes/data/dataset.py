@@ -1,0 +1,232 @@
+"""A planned data set as a worker reads it: shards of samples, as batches for a model."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from onnx_passes.contracts.elements import Array
+from onnx_passes.data.binding import check_column
+from onnx_passes.data.order import Order
+from onnx_passes.data.plan import Plan
+from onnx_passes.data.sources.archive import join
+from onnx_passes.data.sources.function import as_sample
+from onnx_passes.data.sources.part import FORMS, Column, Columns, Part, PartSpec
+from onnx_passes.errors import ReferenceDataError
+from onnx_passes.runtime.base import Feeds
+from onnx_passes.verify.runs.functions import named_function
+
+OPEN_PARTS = 64
+OPEN_BYTES = 256 << 20
+
+
+class OpenParts:
+    """The parts that were read last, kept open within a number and a size."""
+
+    def __init__(self) -> None:
+        self._open: OrderedDict[str, tuple[Part, int]] = OrderedDict()
+
+    def get(self, spec: PartSpec) -> Part:
+        """Return a part.
+
+        Raises:
+            ReferenceDataError: It cannot be read.
+        """
+        key = f"{spec.form} {spec.path}"
+        if key in self._open:
+            self._open.move_to_end(key)
+            return self._open[key][0]
+        part = FORMS[spec.form](spec)
+        self._open[key] = part, spec.size
+        while len(self._open) > 1 and (
+            len(self._open) > OPEN_PARTS
+            or sum(size for _, size in self._open.values()) > OPEN_BYTES
+        ):
+            self._open.popitem(last=False)
+        return part
+
+
+@dataclass(frozen=True)
+class Batch:
+    """What a model is run on at once.
+
+    Attributes:
+        feeds: Values by input name.
+        rows: Numbers of the samples in the whole data set, int64.
+        labels: Labels, with the axis of samples first; None without.
+        filled: How many samples were repeated at the end to fill a fixed batch.
+    """
+
+    feeds: Feeds
+    rows: Array
+    labels: Array | None
+    filled: int = 0
+
+
+class DataSet:
+    """Reads shards of a plan.
+
+    Args:
+        plan: The plan.
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self._order = Order(plan.total, plan.spec.shuffle)
+        self._starts = np.cumsum([0, *(part.count for part in plan.parts)])
+        self._parts = OpenParts()
+
+    @cached_property
+    def _prepare(self) -> Any:
+        text = self.plan.spec.prepare
+        return None if text is None else named_function(text, "prepare")
+
+    def batches(self, shard: int) -> Iterator[Batch]:
+        """Read a shard, as batches.
+
+        Raises:
+            ReferenceDataError: Its data is damaged, or does not fit the model.
+            OSError: It cannot be read.
+        """
+        rows = self._order.rows(*self.plan.range(shard))
+        columns = self.take(rows)
+        binding = self.plan.binding
+        labels = None if binding.labels is None else columns[binding.labels]
+        fed = {name: columns[column] for name, column in binding.columns.items()}
+        for name, values in fed.items():
+            check_column(
+                name,
+                values,
+                self.plan.interface,
+                binding,
+                lambda place: self.name(int(rows[place])),
+                allow_nan=self.plan.spec.allow_nan,
+            )
+        for start, stop in self._runs(fed, len(rows)):
+            yield self._batch(fed, rows, labels, start, stop)
+
+    def _runs(self, fed: Mapping[str, Column], count: int) -> Iterator[tuple[int, int]]:
+        """Yield ranges that are fed at once: of a batch, and of one shape."""
+        size = self.plan.binding.batch
+        lists = [values for values in fed.values() if isinstance(values, list)]
+        for start in range(0, count, size):
+            stop, begin = min(start + size, count), start
+            for place in range(start + 1, stop):
+                if any(np.shape(v[place]) != np.shape(v[begin]) for v in lists):
+                    yield begin, place
+                    begin = place
+            yield begin, stop
+
+    def _batch(
+        self, fed: Mapping[str, Column], rows: Array, labels: Any, start: int, stop: int
+    ) -> Batch:
+        binding = self.plan.binding
+        given = None if labels is None else _stack(labels[start:stop], "labels")
+        if not binding.stacked:
+            feeds = {name: np.asarray(values[start]) for name, values in fed.items()}
+            return Batch(feeds, rows[start:stop], given)
+        feeds = {name: _stack(values[start:stop], name) for name, values in fed.items()}
+        missing = binding.batch - (stop - start) if binding.fixed else 0
+        if missing:
+            feeds = {
+                n: np.concatenate([v, v[-1:].repeat(missing, 0)]) for n, v in feeds.items()
+            }
+        return Batch(feeds, rows[start:stop], given, missing)
+
+    def take(self, rows: Array) -> Columns:
+        """Read samples by their numbers in the whole data set.
+
+        Raises:
+            ReferenceDataError: The data is damaged.
+        """
+        places = np.searchsorted(self._starts, rows, side="right") - 1
+        numbers = np.unique(places)
+        if len(numbers) == 1:
+            columns = self._part(int(numbers[0])).take(rows - self._starts[numbers[0]])
+        else:
+            groups = [np.flatnonzero(places == number) for number in numbers]
+            taken = [
+                self._part(int(number)).take(rows[group] - self._starts[number])
+                for number, group in zip(numbers, groups, strict=True)
+            ]
+            columns = _joined(taken, groups, len(rows))
+        return columns if self._prepare is None else self._prepared(columns, rows)
+
+    def _prepared(self, columns: Columns, rows: Array) -> Columns:
+        text, done = str(self.plan.spec.prepare), []
+        for place in range(len(rows)):
+            sample = {name: values[place] for name, values in columns.items()}
+            try:
+                done.append(as_sample(self._prepare(sample), f"prepare {text}"))
+            except ReferenceDataError:
+                raise
+            except Exception as error:  # whatever the function raises
+                raise ReferenceDataError(
+                    f"prepare {text} raised {type(error).__name__}: {error}",
+                    where=self.name(int(rows[place])),
+                    help="it is called with a mapping of columns to values, and returns one",
+                ) from error
+        return join(done, f"prepare {text}")
+
+    def feeds(self, row: int) -> Feeds:
+        """Return what a model is run on for one sample, by its number."""
+        columns = self.take(np.array([row]))
+        binding = self.plan.binding
+        found = {n: np.asarray(columns[c][0]) for n, c in binding.columns.items()}
+        if not binding.stacked:
+            return found
+        size = binding.batch if binding.fixed else 1
+        return {n: np.repeat(v[None], size, 0) for n, v in found.items()}
+
+    def name(self, row: int) -> str:
+        """Return what a report calls a sample, by its number in the whole data set."""
+        number = int(np.searchsorted(self._starts, row, side="right")) - 1
+        return self._part(number).name(row - int(self._starts[number]))
+
+    def _part(self, number: int) -> Part:
+        return self._parts.get(self.plan.parts[number])
+
+
+def _joined(taken: list[Columns], groups: list[Array], count: int) -> Columns:
+    """Put what several parts gave into the order that was asked for."""
+    names = list(taken[0])
+    if strange := next((t for t in taken if sorted(t) != sorted(names)), None):
+        raise ReferenceDataError(
+            f"parts of the data have different columns: {', '.join(names)} and "
+            f"{', '.join(strange)}",
+            help="store the same columns in all files",
+        )
+    found: Columns = {}
+    for name in names:
+        pieces = [columns[name] for columns in taken]
+        arrays = [piece for piece in pieces if isinstance(piece, np.ndarray)]
+        forms = {(array.dtype, array.shape[1:]) for array in arrays}
+        if len(arrays) == len(pieces) and len(forms) == 1:
+            whole = np.empty((count, *arrays[0].shape[1:]), arrays[0].dtype)
+            for group, array in zip(groups, arrays, strict=True):
+                whole[group] = array
+            found[name] = whole
+            continue
+        items: list[Any] = [None] * count
+        for group, piece in zip(groups, pieces, strict=True):
+            for place, item in zip(group, piece, strict=True):
+                items[place] = item
+        found[name] = items
+    return found
+
+
+def _stack(values: Any, name: str) -> Array:
+    if isinstance(values, np.ndarray):
+        return values
+    items = [np.asarray(value) for value in values]
+    if len({(item.dtype, item.shape) for item in items}) > 1:
+        raise ReferenceDataError(
+            f"samples of {name!r} have different types or shapes in one batch",
+            help="use batch 1, or store them alike",
+        )
+    return np.stack(items)

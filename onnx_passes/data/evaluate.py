@@ -1,0 +1,251 @@
+"""Evaluate a shard: what runs in each worker, with sessions that are made once."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import time
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from onnx_passes.contracts.elements import Array
+from onnx_passes.data.accumulators.base import Block
+from onnx_passes.data.accumulators.pair import PairState
+from onnx_passes.data.dataset import Batch, DataSet
+from onnx_passes.data.job import Job, ModelFile, RunSpec
+from onnx_passes.data.machine import machine
+from onnx_passes.errors import (
+    EngineCrashedError,
+    EngineError,
+    EngineMemoryError,
+    EngineTimeoutError,
+    OnnxPassesError,
+)
+from onnx_passes.io.load import load_model
+from onnx_passes.runtime.base import Outputs, Session
+
+FLUSH_BYTES = 16 << 20
+"""Bytes of outputs that are measured at once."""
+
+PASSING = (EngineMemoryError, EngineCrashedError, EngineTimeoutError, MemoryError, OSError)
+"""Faults that another attempt may not meet. All others are of the data or the model."""
+
+
+class Sessions:
+    """The sessions of this process, by digest of the model and engine; the last ones used.
+
+    Args:
+        kept: How many stay ready.
+    """
+
+    def __init__(self, kept: int = 8) -> None:
+        self._kept = kept
+        self._open: OrderedDict[str, tuple[Session, ExitStack]] = OrderedDict()
+
+    def get(self, model: ModelFile, run: RunSpec) -> Session:
+        """Return a session, made when it is first asked for.
+
+        Raises:
+            ModelError: The model cannot be read.
+            EngineError: The engine refuses it.
+        """
+        key = json.dumps([model.digest, run.engine.name, dict(run.engine.options)])
+        if key in self._open:
+            self._open.move_to_end(key)
+            return self._open[key][0]
+        with ExitStack() as stack:
+            loaded = load_model(model.path).model
+            session = stack.enter_context(run.engine.make().prepare(loaded))
+            self._open[key] = session, stack.pop_all()
+        while len(self._open) > self._kept:
+            _, (_, old) = self._open.popitem(last=False)
+            old.close()
+        return session
+
+    def close(self) -> None:
+        """Free all sessions."""
+        while self._open:
+            self._open.popitem()[1][1].close()
+
+
+class Evaluator:
+    """Evaluates shards of one job in this process.
+
+    Args:
+        job: The job.
+        sessions: The sessions of this process.
+    """
+
+    def __init__(self, job: Job, sessions: Sessions) -> None:
+        self.job, self._sessions = job, sessions
+        for module in job.imports:
+            importlib.import_module(module)
+        self._data = DataSet(job.plan)
+
+    def warm(self) -> None:
+        """Make the sessions ready.
+
+        Raises:
+            OnnxPassesError: A model cannot be run.
+        """
+        for run in self.job.runs:
+            self._sessions.get(self.job.models[run.model], run)
+
+    def shard(self, number: int) -> dict[str, Any]:
+        """Evaluate a shard.
+
+        Args:
+            number: Its number.
+
+        Returns:
+            Plain JSON: either "pairs", the state of each candidate, or "error", the reason
+            why there is none; beside it what is no part of the result.
+        """
+        start = time.perf_counter()
+        found: dict[str, Any] = {"shard": number}
+        try:
+            found["pairs"] = self._pairs(number)
+        except (OnnxPassesError, MemoryError, OSError) as error:
+            found["error"] = _reason(error)
+            found["retry"] = isinstance(error, PASSING)
+        first, stop = self.job.plan.range(number)
+        found["samples"] = stop - first
+        found["seconds"] = time.perf_counter() - start
+        found["worker"] = {"pid": os.getpid(), "cpu": machine()["digest"]}
+        return found
+
+    def _pairs(self, number: int) -> list[dict[str, Any]]:
+        job = self.job
+        states = [PairState(job.measures) for _ in job.candidates]
+        sessions = [self._sessions.get(job.models[run.model], run) for run in job.runs]
+        buffer = _Buffer(states)
+        for batch in self._data.batches(number):
+            buffer.add(batch, [session.run(batch.feeds) for session in sessions])
+        buffer.flush()
+        return [state.to_json() for state in states]
+
+
+class _Buffer:
+    """Collects the outputs of batches, so that small ones are measured together."""
+
+    def __init__(self, states: Sequence[PairState]) -> None:
+        self._states = states
+        self._clear()
+
+    def _clear(self) -> None:
+        self._rows: list[Array] = []
+        self._labels: list[Array] = []
+        self._outputs: list[list[dict[str, Array]]] = []
+        self._bytes = 0
+        self._form: Any = None
+
+    def add(self, batch: Batch, outputs: Sequence[Outputs]) -> None:
+        """Add what the runs gave for a batch."""
+        kept = [_by_sample(found, len(batch.rows), batch.filled) for found in outputs]
+        form = [[(n, v.dtype, v.shape[1:]) for n, v in found.items()] for found in kept]
+        form.append([] if batch.labels is None else [batch.labels.shape[1:]])
+        if self._form is not None and form != self._form:
+            self.flush()
+        self._form = form
+        self._rows.append(batch.rows)
+        if batch.labels is not None:
+            self._labels.append(batch.labels)
+        self._outputs.append(kept)
+        self._bytes += sum(value.nbytes for found in kept for value in found.values())
+        if self._bytes >= FLUSH_BYTES:
+            self.flush()
+
+    def flush(self) -> None:
+        """Measure what was collected."""
+        if not self._rows:
+            return
+        runs = [_join([step[place] for step in self._outputs]) for place in range(self._runs)]
+        rows = np.concatenate(self._rows)
+        labels = np.concatenate(self._labels) if self._labels else None
+        self._clear()
+        for state, right in zip(self._states, runs[1:] or runs, strict=True):
+            state.update(Block(rows, runs[0], right, labels))
+
+    @property
+    def _runs(self) -> int:
+        return len(self._outputs[0])
+
+
+def _join(steps: list[dict[str, Array]]) -> dict[str, Array]:
+    if len(steps) == 1:
+        return steps[0]
+    return {name: np.concatenate([step[name] for step in steps]) for name in steps[0]}
+
+
+def _by_sample(outputs: Outputs, count: int, filled: int) -> dict[str, Array]:
+    """Return outputs with the axis of samples first.
+
+    An output without that axis belongs to the samples together, and is only kept where there
+    is one.
+    """
+    found: dict[str, Array] = {}
+    for name, value in outputs.items():
+        if not isinstance(value, np.ndarray):
+            raise EngineError(
+                f"output {name!r} is no tensor, which a data set run cannot measure",
+                help="name the outputs to measure, or compare without --data",
+            )
+        if count + filled > 1 and value.shape[:1] == (count + filled,):
+            found[name] = value[:count]
+        elif count == 1 and not filled:
+            found[name] = value[None] if value.shape[:1] != (1,) else value
+        else:
+            size = count + filled
+            raise EngineError(
+                f"output {name!r} has no first axis of {size} samples: {value.shape}",
+                help="set batch to 1, so that each sample has an output of its own",
+            )
+    return found
+
+
+def _reason(error: BaseException) -> str:
+    if isinstance(error, OnnxPassesError):
+        where = f" ({error.where})" if error.where else ""
+        return f"{' '.join(error.message.split())}{where}"
+    if isinstance(error, MemoryError):
+        return "the worker ran out of memory"
+    return f"{type(error).__name__}: {error}"
+
+
+_sessions = Sessions()
+_evaluators: OrderedDict[str, Evaluator] = OrderedDict()
+
+
+def evaluator_of(text: str, digest: str, folder: str | None = None) -> Evaluator:
+    """Return the evaluator of a job in this process, made when it is first asked for.
+
+    Args:
+        text: The job as JSON.
+        digest: Its digest.
+        folder: Where the files of its models are, if not where the job says.
+    """
+    key = f"{digest} {folder}"
+    if key not in _evaluators:
+        data: Mapping[str, Any] = json.loads(text)
+        job = Job.from_json(data)
+        if folder is not None:
+            job = moved(job, Path(folder))
+        _evaluators[key] = Evaluator(job, _sessions)
+        while len(_evaluators) > 2:
+            _evaluators.popitem(last=False)
+    return _evaluators[key]
+
+
+def moved(job: Job, folder: Path) -> Job:
+    """Return a job whose models are in folders of their digests."""
+    models = tuple(
+        ModelFile(m.name, str(folder / m.digest / m.files[0]), m.digest, m.files)
+        for m in job.models
+    )
+    return Job(job.plan, models, job.runs, job.measures, job.imports)

@@ -1,0 +1,102 @@
+"""What an executor is: shards go in by number, outcomes come out in any order."""
+
+from __future__ import annotations
+
+import time
+from typing import Any, ClassVar, Protocol
+
+from onnx_passes.data.evaluate import Evaluator, Sessions
+from onnx_passes.data.job import Job
+from onnx_passes.errors import EngineError
+
+WAIT = 0.5
+"""Seconds between two looks at whether workers are still there."""
+
+
+class WorkersGoneError(EngineError):
+    """The workers cannot be reached any more; what they finished is in the journal."""
+
+    code: ClassVar[str] = "workers-gone"
+
+
+class Executor(Protocol):
+    """Runs shards of a job."""
+
+    @property
+    def name(self) -> str:
+        """What a report calls it."""
+        ...
+
+    @property
+    def slots(self) -> int:
+        """How many shards should be under way, so that no worker waits."""
+        ...
+
+    def start(self, job: Job) -> None:
+        """Get ready for a job.
+
+        Raises:
+            OnnxPassesError: Workers cannot be started or reached, or a model cannot be run.
+        """
+        ...
+
+    def submit(self, shard: int) -> None:
+        """Have a shard evaluated; the same one may be submitted again after its outcome."""
+        ...
+
+    def collect(self) -> dict[str, Any]:
+        """Wait for an outcome; see ``Evaluator.shard``.
+
+        A worker that died is an outcome too, with "error", "retry" and "died".
+
+        Raises:
+            WorkersGoneError: There are no workers any more.
+        """
+        ...
+
+    def close(self) -> None:
+        """End what :meth:`start` started; shards under way are given up."""
+        ...
+
+
+class InProcess:
+    """Evaluates shards in this process, one after the other."""
+
+    name = "in process"
+    slots = 1
+
+    def __init__(self) -> None:
+        self._todo: list[int] = []
+        self._sessions = Sessions()
+        self._evaluator: Evaluator | None = None
+
+    def start(self, job: Job) -> None:
+        """Get ready; see ``Executor.start``."""
+        self._evaluator = Evaluator(job, self._sessions)
+        self._evaluator.warm()
+
+    def submit(self, shard: int) -> None:
+        """Take a shard; see ``Executor.submit``."""
+        self._todo.append(shard)
+
+    def collect(self) -> dict[str, Any]:
+        """Evaluate the next shard."""
+        assert self._evaluator is not None
+        return self._evaluator.shard(self._todo.pop(0))
+
+    def close(self) -> None:
+        """Free the sessions."""
+        self._sessions.close()
+
+
+def died(shard: int, samples: int, reason: str) -> dict[str, Any]:
+    """Return the outcome of a shard whose worker ended."""
+    return {
+        "shard": shard,
+        "samples": samples,
+        "error": reason,
+        "retry": True,
+        "died": True,
+        "seconds": 0.0,
+        "at": time.time(),
+    }

@@ -1,0 +1,136 @@
+"""A pool of processes on this machine."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import signal
+import threading
+from collections import deque
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from multiprocessing.connection import wait as wait_for
+from typing import Any
+
+from onnx_passes.data.evaluate import evaluator_of
+from onnx_passes.data.executors.base import died
+from onnx_passes.data.job import Job
+from onnx_passes.errors import UsageError
+
+_job: tuple[str, str] = ("", "")
+
+
+class Pool:
+    """Evaluates shards in worker processes.
+
+    When a worker dies, the pool is made anew. The shards that were under way then run one at
+    a time, so that the one to blame is found.
+
+    Args:
+        workers: Number of processes.
+    """
+
+    def __init__(self, workers: int) -> None:
+        if workers < 1:
+            raise UsageError(f"--jobs must be at least 1, not {workers}")
+        self._workers = workers
+        self._pool: ProcessPoolExecutor | None = None
+        self._running: dict[Future[dict[str, Any]], int] = {}
+        self._suspects: deque[int] = deque()
+
+    @property
+    def name(self) -> str:
+        """What a report calls it."""
+        return f"{self._workers} processes"
+
+    @property
+    def slots(self) -> int:
+        """How many shards should be under way."""
+        return 2 * self._workers
+
+    def start(self, job: Job) -> None:
+        """Start the workers; see ``Executor.start``."""
+        self._job = job
+        self._text = json.dumps(job.to_json())
+        self._make()
+
+    def _make(self) -> None:
+        # Not fork: the threads of an engine do not survive it.
+        context = multiprocessing.get_context("spawn")
+        self._pool = ProcessPoolExecutor(
+            self._workers, context, initializer=_begin, initargs=(self._text, self._job.digest)
+        )
+
+    def submit(self, shard: int) -> None:
+        """Have a shard evaluated."""
+        if self._suspects:
+            self._suspects.append(shard)
+        else:
+            self._run(shard)
+
+    def _run(self, shard: int) -> None:
+        assert self._pool is not None
+        try:
+            self._running[self._pool.submit(_evaluate, shard)] = shard
+        except BrokenProcessPool:
+            self._suspects.append(shard)
+            self._restart()
+
+    def collect(self) -> dict[str, Any]:
+        """Wait for an outcome."""
+        while True:
+            if not self._running:
+                self._run(self._suspects.popleft())
+            alone = len(self._running) == 1
+            finished, _ = wait(self._running, return_when=FIRST_COMPLETED)
+            future = next(iter(finished))
+            shard = self._running.pop(future)
+            try:
+                return future.result()
+            except BrokenProcessPool:
+                if alone:
+                    self._restart()
+                    first, stop = self._job.plan.range(shard)
+                    reason = "the worker process ended; it may have run out of memory"
+                    return died(shard, stop - first, reason)
+                self._suspects.append(shard)
+                self._restart()
+
+    def _restart(self) -> None:
+        self._suspects.extend(self._running.values())
+        self._running.clear()
+        if self._pool is not None:
+            self._pool.shutdown(wait=True, cancel_futures=True)
+        self._make()
+
+    def close(self) -> None:
+        """End the workers, whatever they do."""
+        pool, self._pool = self._pool, None
+        if pool is None:
+            return
+        processes = list((pool._processes or {}).values())
+        pool.shutdown(wait=False, cancel_futures=True)
+        for process in processes:
+            process.terminate()
+        for process in processes:
+            process.join()
+
+
+def _begin(text: str, digest: str) -> None:
+    global _job
+    # Ctrl-C reaches the whole group of processes; the client ends the workers.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    _job = text, digest
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        wait_for([parent.sentinel])
+        os._exit(1)
+
+
+def _evaluate(shard: int) -> dict[str, Any]:
+    return evaluator_of(*_job).shard(shard)

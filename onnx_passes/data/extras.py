@@ -1,0 +1,36 @@
+"""Libraries that only some data sets need. They are imported where they are used."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from onnx_passes.errors import UsageError
+
+EXTRAS = {
+    "fsspec": ("data", "reads data sets from URLs"),
+    "pyarrow": ("data", "reads Parquet files and Hugging Face data sets"),
+    "scipy": ("data", "computes confidence intervals"),
+    "PIL": ("data", "decodes images"),
+    "distributed": ("distributed", "runs data sets on a Dask cluster"),
+}
+
+
+def need(module: str) -> Any:
+    """Import a module of an optional library.
+
+    Args:
+        module: Its name, such as ``pyarrow.parquet``.
+
+    Raises:
+        UsageError: The library is not installed; the message holds the command that does it.
+    """
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        library = module.partition(".")[0]
+        extra, use = EXTRAS[library]
+        raise UsageError(
+            f"the library {library!r}, which {use}, is not installed",
+            help=f"install it: pip install 'onnx-passes[{extra}]'",
+        ) from error

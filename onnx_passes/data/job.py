@@ -1,0 +1,170 @@
+"""What is evaluated, as plain data: workers get it once, and shards by number."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from onnx_passes.data.accumulators.pair import Measures
+from onnx_passes.data.files import digest
+from onnx_passes.data.plan import Plan
+from onnx_passes.errors import ModelError
+from onnx_passes.io.load import load_model
+from onnx_passes.runtime.base import Engine
+from onnx_passes.runtime.engines import engine_from_config
+
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class ModelFile:
+    """A model in a file.
+
+    Attributes:
+        name: What a report calls it.
+        path: The file, absolute.
+        digest: SHA-256 of the file and of its external data.
+        files: Its files, the model first, relative to its folder.
+    """
+
+    name: str
+    path: str
+    digest: str
+    files: tuple[str, ...]
+
+    @classmethod
+    def of(cls, path: str | Path, name: str | None = None) -> ModelFile:
+        """Look at a file.
+
+        Raises:
+            ModelError: It cannot be read.
+        """
+        full = Path(path).absolute()
+        loaded = load_model(full)
+        every = [full, *(Path(file).absolute() for file in loaded.external)]
+        try:
+            content = [digest(str(file)) for file in every]
+            names = tuple(str(file.relative_to(full.parent)) for file in every)
+        except (OSError, ValueError) as error:
+            raise ModelError(f"the model cannot be read: {error}", where=str(full)) from error
+        whole = hashlib.sha256(json.dumps(content).encode()).hexdigest()
+        return cls(name or full.name, str(full), whole, names)
+
+
+@dataclass(frozen=True)
+class EngineChoice:
+    """An engine by its name and options, so that a worker can make it.
+
+    Attributes:
+        name: Registered name.
+        options: As a pipeline file spells them.
+    """
+
+    name: str
+    options: Mapping[str, Any]
+
+    def make(self) -> Engine:
+        """Make the engine.
+
+        Raises:
+            ConfigError: There is none, or an option does not fit.
+        """
+        return engine_from_config(self.name, self.options)
+
+
+@dataclass(frozen=True)
+class RunSpec:
+    """A model on an engine.
+
+    Attributes:
+        model: Place of the model in the job.
+        engine: The engine.
+        name: What a report calls it.
+    """
+
+    model: int
+    engine: EngineChoice
+    name: str
+
+
+@dataclass(frozen=True)
+class Job:
+    """Models on engines over a data set. The first run is the reference of the others.
+
+    Attributes:
+        plan: The data set.
+        models: The models.
+        runs: What is run on each sample; at least one.
+        measures: What is measured.
+        imports: Modules that a worker imports first, which register metrics or engines.
+    """
+
+    plan: Plan
+    models: tuple[ModelFile, ...]
+    runs: tuple[RunSpec, ...]
+    measures: Measures
+    imports: tuple[str, ...] = ()
+
+    @property
+    def candidates(self) -> Sequence[RunSpec]:
+        """The runs that are held against the first; that one itself where it is alone."""
+        return self.runs[1:] or self.runs
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the job as JSON has it."""
+        return {
+            "plan": self.plan.to_json(),
+            "models": [asdict(model) for model in self.models],
+            "runs": [asdict(run) for run in self.runs],
+            "measures": self.measures.to_json(),
+            "imports": list(self.imports),
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Job:
+        """Read what :meth:`to_json` returns."""
+        runs = tuple(
+            RunSpec(run["model"], EngineChoice(**run["engine"]), run["name"])
+            for run in data["runs"]
+        )
+        models = tuple(
+            ModelFile(m["name"], m["path"], m["digest"], tuple(m["files"]))
+            for m in data["models"]
+        )
+        return cls(
+            Plan.from_json(data["plan"]),
+            models,
+            runs,
+            Measures.from_json(data["measures"]),
+            tuple(data["imports"]),
+        )
+
+    @cached_property
+    def key(self) -> dict[str, str]:
+        """What results depend on, hashed: plan, models, engines, measures."""
+        parts: dict[str, Any] = {
+            "plan": self.plan.digest,
+            "models": [model.digest for model in self.models],
+            "engines": [[run.model, asdict(run.engine), _version(run)] for run in self.runs],
+            "measures": [FORMAT, self.measures.to_json()],
+        }
+        return {name: _hash(part) for name, part in parts.items()}
+
+    @property
+    def digest(self) -> str:
+        """Hash of the key."""
+        return _hash(self.key)
+
+
+def _version(run: RunSpec) -> dict[str, Any]:
+    return dict(run.engine.make().describe())
+
+
+def _hash(value: Any) -> str:
+    text = json.dumps(value, sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:32]

@@ -1,0 +1,238 @@
+"""What a run over a data set must show, and when enough is known."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from onnx_passes.data.accumulators.exact import plain
+from onnx_passes.data.accumulators.pair import PairState
+from onnx_passes.data.statistics import Flips, Interval, clopper_pearson, mcnemar
+from onnx_passes.errors import UsageError
+
+
+class Outcome(StrEnum):
+    """How a run over a data set ends."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+    UNDECIDED = "not verified"
+    INCOMPLETE = "incomplete"
+
+
+EXIT_CODES = {
+    Outcome.PASSED: 0,
+    Outcome.FAILED: 1,
+    Outcome.UNDECIDED: 4,
+    Outcome.INCOMPLETE: 5,
+}
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """How much accuracy a candidate may lose, and how sure that has to be.
+
+    Attributes:
+        drop: The most that may be lost, as a share of the samples.
+        confidence: Each verdict, passed or failed, is right with at least this probability.
+        early: Whether to stop as soon as the verdict is known.
+    """
+
+    drop: float
+    confidence: float = 0.95
+    early: bool = False
+
+    def __post_init__(self) -> None:
+        """Check the numbers.
+
+        Raises:
+            UsageError: One is out of range.
+        """
+        if not 0 <= self.drop < 1:
+            raise UsageError(
+                f"the drop of accuracy must be from 0 % on and below 100 %: {self.drop:.4%}"
+            )
+        if not 0.5 <= self.confidence < 1:
+            raise UsageError(
+                f"the confidence must be from 50 % on and below 100 %: {self.confidence:.4%}"
+            )
+
+    def interval(self, flips: Flips) -> Interval:
+        """Return the drop with its bounds."""
+        if self.early:
+            return flips.sequence(self.confidence)
+        return flips.interval(self.confidence)
+
+    def decide(self, flips: Flips) -> Outcome:
+        """Return what is known of the drop."""
+        if not flips.count:
+            return Outcome.UNDECIDED
+        if self.early:
+            wanted = -math.log(1 - self.confidence)
+            if flips.evidence_below(self.drop) >= wanted:
+                return Outcome.PASSED
+            if flips.evidence_above(self.drop) >= wanted:
+                return Outcome.FAILED
+            return Outcome.UNDECIDED
+        found = self.interval(flips)
+        if found.high <= self.drop:
+            return Outcome.PASSED
+        return Outcome.FAILED if found.low > self.drop else Outcome.UNDECIDED
+
+    def needed(self, flips: Flips) -> int | None:
+        """Return about how many samples would decide, if shares stay; None for too many."""
+        for step in range(1, 4 * _MOST_DOUBLINGS):
+            factor = 2 ** (step / 4)
+            more = Flips(*(round(n * factor) for n in (flips.lost, flips.gained, flips.count)))
+            if self.decide(more) is not Outcome.UNDECIDED:
+                return more.count
+        return None
+
+
+_MOST_DOUBLINGS = 20
+"""More than a million times as many samples are not worth a number."""
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What is demanded of each candidate.
+
+    Attributes:
+        accuracy: The accuracy that may be lost; None if outputs are held to their limits.
+        metrics: Ranges of metrics by name.
+        confidence: Of the bounds that a report shows.
+    """
+
+    accuracy: Accuracy | None = None
+    metrics: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    confidence: float = 0.95
+
+    @property
+    def early(self) -> bool:
+        """Whether a run may stop before all samples are evaluated."""
+        return self.accuracy is not None and self.accuracy.early and not self.metrics
+
+    def enough(self, states: list[PairState]) -> bool:
+        """Whether the verdict on all candidates is known, or one failed."""
+        if not self.early or self.accuracy is None:
+            return False
+        decided = [self.accuracy.decide(flips_of(state)) for state in states]
+        return Outcome.FAILED in decided or all(d is Outcome.PASSED for d in decided)
+
+    def judge(self, state: PairState, *, alone: bool) -> dict[str, Any]:
+        """Return the verdict on a candidate as JSON has it, with its numbers and bounds.
+
+        Args:
+            state: What all samples add up to.
+            alone: Whether there is no candidate, but only the reference itself.
+        """
+        found: dict[str, Any] = {"statistics": self._statistics(state)}
+        verdicts = [self._judge_metrics(state, found)] if self.metrics else []
+        if self.accuracy is not None:
+            verdicts.append(self._judge_accuracy(state, found))
+        elif not alone and not self.metrics:
+            verdicts.append(self._judge_outputs(state, found))
+        for outcome in (Outcome.FAILED, Outcome.UNDECIDED):
+            if outcome in verdicts:
+                return found | {"outcome": str(outcome)}
+        outcome = Outcome.PASSED if state.samples else Outcome.UNDECIDED
+        return found | {"outcome": str(outcome)}
+
+    def _statistics(self, state: PairState) -> dict[str, Any]:
+        """Return bounds of what is a share of independent samples."""
+        found: dict[str, Any] = {"confidence": self.confidence}
+        if not state.samples:
+            return found
+        shares = {"failing_samples": (state.failing, state.samples)}
+        classes = state.classes
+        if classes is not None and classes.rows == state.samples:
+            shares["flips"] = classes.flips, classes.rows
+            if classes.labelled:
+                for side in ("left", "right"):
+                    shares[f"accuracy_{side}"] = classes.correct(side), classes.labelled
+                paired = classes.paired
+                found["mcnemar_p"] = mcnemar(paired["only_left"], paired["only_right"])
+        for name, (hits, count) in shares.items():
+            found[name] = asdict(clopper_pearson(hits, count, self.confidence))
+        return found
+
+    def _judge_accuracy(self, state: PairState, found: dict[str, Any]) -> Outcome:
+        assert self.accuracy is not None
+        rule, flips = self.accuracy, flips_of(state)
+        outcome = rule.decide(flips)
+        bounds = rule.interval(flips) if flips.count else None
+        found["accuracy"] = {
+            "drop": plain(flips.drop),
+            "limit": rule.drop,
+            "lost": flips.lost,
+            "gained": flips.gained,
+            "samples": flips.count,
+            "low": None if bounds is None else bounds.low,
+            "high": None if bounds is None else bounds.high,
+            "confidence": rule.confidence,
+            "early": rule.early,
+        }
+        if outcome is Outcome.UNDECIDED and flips.count:
+            found["accuracy"]["samples_needed"] = rule.needed(flips)
+        return outcome
+
+    def _judge_outputs(self, state: PairState, found: dict[str, Any]) -> Outcome:
+        found["outputs"] = {"failing_samples": state.failing, "samples": state.samples}
+        if state.failing:
+            return Outcome.FAILED
+        return Outcome.PASSED if state.samples else Outcome.UNDECIDED
+
+    def _judge_metrics(self, state: PairState, found: dict[str, Any]) -> Outcome:
+        values = state.metrics.finish()
+        found["metrics"] = {
+            name: {"value": values[name], "low": low, "high": high}
+            for name, (low, high) in self.metrics.items()
+        }
+        inside = all(
+            low <= float(values[name]) <= high for name, (low, high) in self.metrics.items()
+        )
+        return Outcome.PASSED if inside else Outcome.FAILED
+
+
+def flips_of(state: PairState) -> Flips:
+    """Return the paired decisions of a candidate.
+
+    Raises:
+        UsageError: There are no labels, or several for each sample.
+    """
+    classes = state.classes
+    if not state.samples:
+        return Flips(0, 0, 0)
+    if classes is None or not classes.labelled:
+        raise UsageError(
+            "accuracy is demanded, and the data has no labels for an output of class scores",
+            help="name the column of labels (labels=COLUMN), and the output (--scores NAME)",
+        )
+    if classes.labelled != state.samples:
+        raise UsageError(
+            f"accuracy is demanded with a confidence, and {classes.labelled:,} labels belong "
+            f"to {state.samples:,} samples, so that they are not independent",
+            help="use a metric with a range instead: --metric NAME=LOW:HIGH",
+        )
+    return Flips(classes.paired["only_left"], classes.paired["only_right"], classes.labelled)
+
+
+def read_share(given: object, what: str) -> float:
+    """Read ``0.5 %``, ``0.5%`` or ``0.005``.
+
+    Raises:
+        UsageError: It is no share.
+    """
+    match = re.fullmatch(r"\s*([0-9.]+(?:[eE]-?\d+)?)\s*(%?)\s*", str(given))
+    try:
+        assert match is not None
+        value = float(match[1]) / (100 if match[2] else 1)
+    except (ValueError, AssertionError):
+        raise UsageError(
+            f"{what} {given!r} is no share", help="write 0.5 %, or 0.005"
+        ) from None
+    return value

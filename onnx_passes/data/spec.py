@@ -1,0 +1,91 @@
+"""What a user says about a data set, as plain data that travels to workers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from onnx_passes.errors import UsageError
+
+SHARD_SAMPLES = 1024
+"""Samples in a shard, unless the user says; a shard is what one worker evaluates at once."""
+
+SHARD_BYTES = 64 << 20
+"""Bytes of data in a shard, unless the user says."""
+
+
+@dataclass(frozen=True)
+class DataSpec:
+    """A data set, and how it is fed to a model.
+
+    Attributes:
+        sources: Folders, files, patterns, URLs, or one ``module:function``.
+        named: Files by the column that they hold, in place of ``sources``.
+        columns: Column of each model input, by input name; by default the same name.
+        labels: The column of labels; by default one of a usual name, if there is any.
+        prepare: ``module:function`` that turns a sample into another, both mappings of
+            columns to values.
+        split: The split of a Hugging Face data set that has several.
+        batch: Samples fed at once; by default what the model demands, else 1.
+        shuffle: Seed of the order; None for the order of the files.
+        limit: Number of samples that are used, of the order.
+        fraction: Share of the samples that are used, above 0 and up to 1.
+        shard: Samples in a shard; rounded up to a multiple of the batch.
+        allow_nan: Whether inputs may hold NaN.
+        base: Folder that relative paths start from.
+    """
+
+    sources: tuple[str, ...] = ()
+    named: Mapping[str, str] = field(default_factory=dict)
+    columns: Mapping[str, str] = field(default_factory=dict)
+    labels: str | None = None
+    prepare: str | None = None
+    split: str | None = None
+    batch: int | None = None
+    shuffle: int | None = None
+    limit: int | None = None
+    fraction: float | None = None
+    shard: int | None = None
+    allow_nan: bool = False
+    base: str = ""
+
+    def __post_init__(self) -> None:
+        """Check the numbers.
+
+        Raises:
+            UsageError: One is out of range, or there is no source.
+        """
+        if bool(self.sources) == bool(self.named):
+            raise UsageError(
+                "a data set has no source"
+                if not self.sources
+                else "a data set is named twice",
+                help="give paths, or a mapping of columns to files",
+            )
+        for name in ("batch", "limit", "shard"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise UsageError(f"{name} of a data set must be at least 1, not {value}")
+        if self.shuffle is not None and self.shuffle < 0:
+            raise UsageError(f"the seed of a shuffled data set is at least 0: {self.shuffle}")
+        if self.fraction is not None and not 0 < self.fraction <= 1:
+            raise UsageError(
+                f"fraction of a data set must be above 0 and at most 1, not {self.fraction:g}"
+            )
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the fields as JSON has them."""
+        return asdict(self) | {"sources": list(self.sources)}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> DataSpec:
+        """Read what :meth:`to_json` returns."""
+        return cls(**{**data, "sources": tuple(data["sources"])})
+
+    def selected(self, total: int) -> int:
+        """Return how many of ``total`` samples are used."""
+        count = total
+        if self.fraction is not None:
+            count = max(1, round(total * self.fraction)) if total else 0
+        return min(count, self.limit) if self.limit is not None else count

@@ -1,0 +1,178 @@
+"""How sure a number is: exact intervals, a paired test, and bounds that hold at each look.
+
+All intervals are of two bounds, each of which holds with the stated confidence.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from onnx_passes.data.extras import need
+
+_BETS = tuple(2.0**-power for power in range(8))
+"""Shares of the largest bet; the evidence is the mean over them."""
+
+RESAMPLES = 1000
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A number with its bounds.
+
+    Attributes:
+        value: The number.
+        low: It is at least this.
+        high: It is at most this.
+        confidence: With which either bound holds.
+    """
+
+    value: float
+    low: float
+    high: float
+    confidence: float
+
+
+def clopper_pearson(hits: int, count: int, confidence: float) -> Interval:
+    """Return a share with its exact bounds (Clopper and Pearson, 1934).
+
+    Args:
+        hits: Number of successes in ``count`` independent trials.
+        count: Number of trials, at least 1.
+        confidence: Of each bound, between 0 and 1.
+
+    Raises:
+        UsageError: scipy is not installed.
+    """
+    inverse = need("scipy.special").betaincinv
+    alpha = 1 - confidence
+    low = float(inverse(hits, count - hits + 1, alpha)) if hits else 0.0
+    high = float(inverse(hits + 1, count - hits, 1 - alpha)) if hits < count else 1.0
+    return Interval(hits / count, low, high, confidence)
+
+
+def mcnemar(lost: int, gained: int) -> float:
+    """Return the p-value of McNemar's exact test: are gains and losses equally likely?
+
+    Raises:
+        UsageError: scipy is not installed.
+    """
+    flips = lost + gained
+    if not flips:
+        return 1.0
+    tail = need("scipy.special").bdtr(min(lost, gained), flips, 0.5)
+    return min(1.0, 2 * float(tail))
+
+
+@dataclass(frozen=True)
+class Flips:
+    """Paired decisions on independent samples.
+
+    Attributes:
+        lost: Samples that the reference has right and the candidate wrong.
+        gained: The other way round.
+        count: All samples.
+    """
+
+    lost: int
+    gained: int
+    count: int
+
+    @property
+    def drop(self) -> float:
+        """The accuracy that is lost, as a share of the samples."""
+        return (self.lost - self.gained) / self.count if self.count else 0.0
+
+    def interval(self, confidence: float) -> Interval:
+        """Return the drop with bounds for a number of samples that was fixed before.
+
+        The bounds are those of losses and gains by :func:`clopper_pearson`, each at half of
+        the error, so that they hold whatever the two depend on.
+
+        Raises:
+            UsageError: scipy is not installed.
+        """
+        half = 1 - (1 - confidence) / 2
+        lost = clopper_pearson(self.lost, self.count, half)
+        gained = clopper_pearson(self.gained, self.count, half)
+        low, high = lost.low - gained.high, lost.high - gained.low
+        return Interval(self.drop, low, high, confidence)
+
+    def evidence_below(self, limit: float) -> float:
+        """Return the logarithm of the evidence that the drop is below a limit.
+
+        It is the capital of a bettor against "the drop is at least the limit", started with
+        1. If that holds, the capital ever reaches 1/a with a probability of at most a (Ville,
+        1939), so that one may look after each shard and stop. The bets are fixed beforehand:
+        the capital is the mean over them (Waudby-Smith and Ramdas, 2023).
+
+        Args:
+            limit: Above -1 and below 1.
+        """
+        most = 1 / (1 - limit)
+        return _log_mean([self._capital(bet * most, limit) for bet in _BETS])
+
+    def evidence_above(self, limit: float) -> float:
+        """Return the logarithm of the evidence that the drop is above a limit."""
+        return Flips(self.gained, self.lost, self.count).evidence_below(-limit)
+
+    def _capital(self, bet: float, limit: float) -> float:
+        same = self.count - self.lost - self.gained
+        total = 0.0
+        for number, gain in (
+            (self.lost, limit - 1),
+            (self.gained, limit + 1),
+            (same, limit),
+        ):
+            if number:
+                factor = bet * gain
+                total += number * math.log1p(factor) if factor > -1 else -math.inf
+        return total
+
+    def sequence(self, confidence: float) -> Interval:
+        """Return the drop with bounds that hold at all looks together."""
+        wanted = -math.log(1 - confidence)
+        high = _edge(lambda m: self.evidence_below(m) < wanted, self.drop, 1.0)
+        low = -_edge(lambda m: self.evidence_above(-m) < wanted, -self.drop, 1.0)
+        return Interval(self.drop, low, high, confidence)
+
+
+def _log_mean(logs: list[float]) -> float:
+    top = max(logs)
+    if top == -math.inf:
+        return top
+    return top + math.log(math.fsum(math.exp(log - top) for log in logs) / len(logs))
+
+
+def _edge(inside: Callable[[float], bool], low: float, high: float) -> float:
+    """Return where a predicate that holds at ``low`` ends, within 1e-7; at most ``high``."""
+    high -= 1e-9
+    if inside(high):
+        return 1.0
+    while high - low > 1e-7:
+        middle = (low + high) / 2
+        low, high = (middle, high) if inside(middle) else (low, middle)
+    return high
+
+
+def bootstrap(
+    measure: Callable[[list[int]], float], groups: int, confidence: float, seed: int = 0
+) -> tuple[float, float]:
+    """Return the bounds of a number that is computed from groups of samples.
+
+    Args:
+        measure: Gives the number for a list of group numbers, some of them repeated.
+        groups: How many groups there are.
+        confidence: Of each bound.
+        seed: The same seed gives the same bounds.
+    """
+    draws = np.random.default_rng(seed).integers(0, groups, (RESAMPLES, groups))
+    values = np.array([measure(draw.tolist()) for draw in draws])
+    values = values[np.isfinite(values)]
+    if not values.size:
+        return math.nan, math.nan
+    low, high = np.quantile(values, [1 - confidence, confidence])
+    return float(low), float(high)

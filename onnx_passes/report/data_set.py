@@ -1,0 +1,160 @@
+"""What was found over a data set, as text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+_NAMED = 5
+
+
+def result_lines(
+    data: Mapping[str, Any],
+    timing: Mapping[str, Any],
+    notes: Sequence[str] = (),
+    *,
+    verbose: bool = False,
+) -> Iterator[str]:
+    """Yield a result as lines for a terminal.
+
+    Args:
+        data: The result as JSON has it.
+        timing: How it was computed.
+        notes: Sentences to add.
+        verbose: Whether to name more samples.
+    """
+    counts = data["counts"]
+    yield f"{data['outcome'].upper()}  {_counts(counts)}"
+    for entry in counts["broken"]:
+        yield f"  left out: {entry['name']}, which {_clause(entry['reason'])}"
+    for entry in counts["left_out"]:
+        yield (
+            f"  left out: shard {entry['shard']}, samples {entry['first']} to "
+            f"{entry['stop'] - 1}: {entry['reason']}"
+        )
+    for pair in data["pairs"]:
+        yield from _pair(pair, data["samples"], _NAMED if not verbose else 100)
+    speed = timing.get("samples_per_second")
+    if speed:
+        resumed = timing["resumed_shards"]
+        again = f", {resumed} shards from the journal" if resumed else ""
+        yield (
+            f"{timing['seconds']:.1f} s {timing['executor']}, {speed:,.0f} samples a second"
+            f"{again}"
+        )
+    elif timing["resumed_shards"]:
+        yield f"all {timing['resumed_shards']} shards are from the journal"
+    for note in notes:
+        yield f"note: {note}"
+
+
+def _clause(reason: str) -> str:
+    return (
+        reason if reason.startswith(("is ", "has ", "cannot", "holds ")) else f"says: {reason}"
+    )
+
+
+def _counts(counts: Mapping[str, Any]) -> str:
+    text = f"{counts['evaluated']:,} of {counts['samples']:,} samples evaluated"
+    if counts["not_needed"]:
+        text += f", the rest was not needed to decide ({counts['not_needed']:,})"
+    if counts["quarantined"]:
+        text += f", {counts['quarantined']:,} could not be"
+    return text
+
+
+def _pair(pair: Mapping[str, Any], names: Mapping[str, str], most: int) -> Iterator[str]:
+    verdict, found = pair["verdict"], pair["found"]
+    alone = pair["alone"]
+    yield pair["candidate"] if alone else f"{pair['candidate']} against {pair['reference']}"
+    yield from _accuracy(verdict)
+    yield from _metrics(verdict, pair["bootstrap"])
+    yield from _classes(found["classes"], verdict["statistics"], alone=alone)
+    if alone:
+        return
+    for missing, count in found["missing"].items():
+        yield f"  output {missing} in {count:,} samples"
+    for name, output in found["outputs"].items():
+        yield f"  {name}: {_output(output)}"
+        for reason, count in output["reasons"].items():
+            yield f"    {reason}, in {count:,} samples"
+        if output["failing"]:
+            listed = [names[str(row)] for _, row in output["failing"][:most]]
+            yield f"    worst: {', '.join(listed)}"
+    share = verdict["statistics"].get("failing_samples")
+    if share is not None:
+        sure = _percent(verdict["statistics"]["confidence"])
+        yield (
+            f"  samples that differ: {found['failing_samples']:,}; at most "
+            f"{share['high']:.3%} of such data, with {sure} confidence"
+        )
+
+
+def _accuracy(verdict: Mapping[str, Any]) -> Iterator[str]:
+    accuracy = verdict.get("accuracy")
+    if accuracy is None:
+        return
+    sure = _percent(accuracy["confidence"])
+    low, high = accuracy["low"], accuracy["high"]
+    text = f"  accuracy drop {accuracy['drop']:.3%}, limit {accuracy['limit']:.3%}"
+    if low is not None:
+        text += f"; at least {low:.3%} and at most {high:.3%}, each with {sure} confidence"
+    yield text
+    yield (
+        f"  of {accuracy['samples']:,} samples {accuracy['lost']:,} were lost and "
+        f"{accuracy['gained']:,} gained"
+    )
+    if (needed := accuracy.get("samples_needed")) is not None:
+        yield f"  not decided: about {needed:,} samples would be needed if the drop stays"
+
+
+def _metrics(verdict: Mapping[str, Any], bounds: Mapping[str, Any]) -> Iterator[str]:
+    for name, metric in verdict.get("metrics", {}).items():
+        text = f"  {name} {_number(metric['value'])}"
+        text += f", range {metric['low']:g} to {metric['high']:g}"
+        interval = bounds.get(name)
+        if interval is not None:
+            text += f"; bootstrap {_number(interval['low'])} to {_number(interval['high'])}"
+        yield text
+
+
+def _classes(
+    classes: Mapping[str, Any] | None, statistics: Mapping[str, Any], *, alone: bool
+) -> Iterator[str]:
+    if classes is None:
+        return
+    if classes["labelled"]:
+        sides = ("right",) if alone else ("left", "right")
+        told = []
+        for side in sides:
+            share = statistics.get(f"accuracy_{side}")
+            text = f"{classes[f'accuracy_{side}']:.3%}"
+            if share is not None:
+                text += f" ({share['low']:.3%} to {share['high']:.3%})"
+            told.append(text)
+        yield f"  accuracy {' -> '.join(told)}"
+    if not alone:
+        text = f"  decisions that changed: {classes['flips']:,} of {classes['rows']:,}"
+        if "mcnemar_p" in statistics:
+            text += f"; McNemar p = {statistics['mcnemar_p']:.3g}"
+        yield text
+
+
+def _output(output: Mapping[str, Any]) -> str:
+    parts = [f"{output['failing_samples']:,} of {output['samples']:,} samples differ"]
+    if output["rmse"] is not None:
+        parts += [
+            f"max error {_number(output['max_abs'])}",
+            f"RMSE {_number(output['rmse'])}",
+            f"SQNR {_number(output['sqnr_db'])} dB",
+            f"99 % of errors up to {_number(output['quantiles']['0.99'])}",
+        ]
+    return ", ".join(parts)
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.6g} %"
+
+
+def _number(value: Any) -> str:
+    return value if isinstance(value, str) else f"{value:.4g}"
