@@ -96,6 +96,13 @@ class DataSet:
         rows = self._order.rows(*self.plan.range(shard))
         columns = self.take(rows)
         binding = self.plan.binding
+        for column in (*binding.columns.values(), binding.labels):
+            if column is not None and column not in columns:
+                raise ReferenceDataError(
+                    f"there is no column {column!r}",
+                    where=self.name(int(rows[0])),
+                    help="store the same columns in all files",
+                )
         labels = None if binding.labels is None else columns[binding.labels]
         fed = {name: columns[column] for name, column in binding.columns.items()}
         for name, values in fed.items():

@@ -13,6 +13,7 @@ from typing import Any
 from onnx_passes.data.accumulators.metrics import Metrics
 from onnx_passes.data.accumulators.pair import PairState
 from onnx_passes.data.executors.base import Executor
+from onnx_passes.data.extras import need
 from onnx_passes.data.job import Job
 from onnx_passes.data.journal import Journal
 from onnx_passes.data.progress import Progress
@@ -64,9 +65,11 @@ def evaluate(
         accept: Called with each outcome before it counts; it raises to end the run.
 
     Raises:
+        UsageError: scipy is not installed.
         OnnxPassesError: A model cannot be run, the workers are gone, or the journal cannot be
             written. Shards that were finished are in the journal.
     """
+    need("scipy.special")  # known before hours of work, not after
     return _Evaluation(job, rule, executor, journal, told, accept).run()
 
 

@@ -41,7 +41,7 @@ class ExactSum:
         try:
             return self._units / (1 << _SHIFT)  # division of whole numbers rounds correctly
         except OverflowError:
-            return math.copysign(math.inf, self._units)
+            return math.inf if self._units > 0 else -math.inf
 
     def to_json(self) -> list[int]:
         """Return mantissa, exponent, and the number of terms that were not finite."""

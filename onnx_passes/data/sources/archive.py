@@ -39,10 +39,18 @@ class TarPart:
                         if member.offset_data + member.size > size:
                             raise broken(self._name, f"is truncated in {member.name!r}")
                         self._add(member)
+                self._check_end(archive.offset)
         except (tarfile.TarError, EOFError) as error:
             help_ = "shards are not compressed; write them with a tool for WebDataset"
             raise broken(self._name, f"is no complete tar file: {error}", help_) from error
         self._keys = list(self._samples)
+
+    def _check_end(self, offset: int) -> None:
+        # An archive that was cut between two members looks whole but for the mark at its end.
+        with open(self._path, "rb") as file:
+            file.seek(offset)
+            if file.read(tarfile.BLOCKSIZE) != bytes(tarfile.BLOCKSIZE):
+                raise broken(self._name, "is truncated: the mark at the end is missing")
 
     def _add(self, member: tarfile.TarInfo) -> None:
         folder, _, file = member.name.rpartition("/")

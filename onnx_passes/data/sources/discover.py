@@ -155,7 +155,7 @@ def _columns(paths: list[str]) -> Iterator[PartSpec]:
         column, number = match[1] or "data", match[2]
         parts.setdefault((os.path.dirname(path), number), {})[column] = path
     for (_, number), by_column in parts.items():
-        name = ", ".join(Path(path).name for path in by_column.values())
+        name = Path(next(iter(by_column.values()))).name
         yield PartSpec("npy", by_column, name, options={"number": number})
 
 
@@ -174,7 +174,7 @@ def _named(spec: DataSpec) -> Iterator[PartSpec]:
                 help="a mapping of columns names .npy files; other forms hold their columns",
             )
         by_column = dict(zip(found, paths, strict=True))
-        yield PartSpec("npy", by_column, ", ".join(Path(path).name for path in paths))
+        yield PartSpec("npy", by_column, Path(paths[0]).name)
 
 
 def _hugging_face(folder: Path) -> Iterator[PartSpec]:
