@@ -8,7 +8,8 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from onnx_passes.config.sections import Reference, Section
+from onnx_passes.config.section import Section
+from onnx_passes.config.sections import Reference
 from onnx_passes.config.source import Span
 from onnx_passes.config.yaml_tree import Path, Tree
 from onnx_passes.errors import ConfigError

@@ -13,6 +13,7 @@ from pydantic import BeforeValidator, Field, PlainValidator, PrivateAttr, Valida
 from onnx_passes.config import yaml_tree
 from onnx_passes.config.problems import Place, described, located
 from onnx_passes.config.read_steps import read_steps
+from onnx_passes.config.section import Section, wrong
 from onnx_passes.config.sections import (
     Limits,
     Logging,
@@ -20,10 +21,8 @@ from onnx_passes.config.sections import (
     Policy,
     Reference,
     Save,
-    Section,
     Verify,
     When,
-    wrong,
 )
 from onnx_passes.config.source import Span
 from onnx_passes.config.steps import Places, Step

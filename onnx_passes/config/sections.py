@@ -3,22 +3,11 @@
 from __future__ import annotations
 
 import math
-import types
-import typing
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    Strict,
-    WithJsonSchema,
-    model_validator,
-)
-from pydantic_core import PydanticCustomError
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, Strict, WithJsonSchema
 
+from onnx_passes.config.section import Section, wrong
 from onnx_passes.passes.options import Size
 
 Policy = Literal["stop", "rollback", "warn"]
@@ -30,54 +19,6 @@ Inputs = Literal["random", "adversarial"]
 Whole = Annotated[int, Strict()]
 Number = Annotated[float, Strict()]
 Limit = Annotated[float, Strict(), Field(ge=0, allow_inf_nan=False)]
-
-
-def wrong(expected: str) -> PydanticCustomError:
-    """Return an error that says what was expected; the loader adds what was given."""
-    return PydanticCustomError("expected", "{expected}", {"expected": expected})
-
-
-class Section(BaseModel):
-    """A mapping with known keys. A key without a value has its default.
-
-    Attributes:
-        also: Further names of fields, and the fields.
-    """
-
-    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
-
-    also: ClassVar[dict[str, str]] = {}
-
-    @model_validator(mode="before")
-    @classmethod
-    def _check_keys(cls, data: Any) -> Any:
-        if not isinstance(data, dict):
-            return data
-        fields = [field.alias or name for name, field in cls.model_fields.items()]
-        known = [*fields, *cls.also]
-        given: dict[str, Any] = {}
-        for key, value in data.items():
-            name = str(cls.also.get(key, key))
-            if name not in fields and cls.model_config.get("extra") == "forbid":
-                raise PydanticCustomError(
-                    "unknown_key", "unknown key", {"key": key, "known": known}
-                )
-            if name in given:
-                other = next(k for k in data if k != key and cls.also.get(k, k) == name)
-                raise PydanticCustomError("same_key", "same key", {"key": key, "other": other})
-            if value is not None or _admits_none(cls, name):
-                given[name] = value
-        return given
-
-
-def _admits_none(cls: type[Section], name: str) -> bool:
-    field = next((f for n, f in cls.model_fields.items() if (f.alias or n) == name), None)
-    if field is None:
-        return True
-    union = typing.get_origin(field.annotation) in (types.UnionType, typing.Union)
-    return field.annotation is Any or (
-        union and type(None) in typing.get_args(field.annotation)
-    )
 
 
 def _interval(value: object) -> object:

@@ -8,7 +8,8 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import Field, Strict
 
-from onnx_passes.config.sections import OutputTolerance, Policy, Section
+from onnx_passes.config.section import Section
+from onnx_passes.config.sections import OutputTolerance, Policy
 from onnx_passes.config.source import Span
 from onnx_passes.config.yaml_tree import Path, Tree
 

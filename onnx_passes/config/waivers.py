@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from onnx_passes.config.sections import Section, wrong
+from onnx_passes.config.section import Section, wrong
 from onnx_passes.verify.waivers import Waiver
 
 
