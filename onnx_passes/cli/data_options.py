@@ -128,7 +128,7 @@ def read_spec(given: Mapping[str, Any]) -> DataSpec:
     Raises:
         UsageError: An option cannot be read.
     """
-    from onnx_passes.data.rule import read_share
+    from onnx_passes.data.shares import read_share
     from onnx_passes.data.spec import DataSpec
 
     fraction = given["fraction"]
@@ -176,7 +176,8 @@ def read_rule(given: Mapping[str, Any]) -> Rule:
     Raises:
         UsageError: One cannot be read.
     """
-    from onnx_passes.data.rule import Accuracy, Rule, read_share
+    from onnx_passes.data.rule import Accuracy, Rule
+    from onnx_passes.data.shares import read_share
 
     accuracy = None
     if given["accuracy"] is not None:
@@ -220,20 +221,12 @@ def make_executor(given: Mapping[str, Any]) -> Executor:
     Raises:
         UsageError: Two are asked for, or an address cannot be read.
     """
-    from onnx_passes.data.executors.base import InProcess
+    from onnx_passes.data.executors.choose import choose_executor
 
-    if given["scheduler"] is not None:
-        if given["jobs"] is not None:
-            raise UsageError(
-                "--jobs and --scheduler are two kinds of workers", help="give one"
-            )
-        from onnx_passes.data.executors.dask import make_dask
-
-        return make_dask(
-            given["scheduler"], given["tls_ca"], given["tls_cert"], given["tls_key"]
-        )
-    if given["jobs"] is not None:
-        from onnx_passes.data.executors.pool import Pool
-
-        return Pool(given["jobs"])
-    return InProcess()
+    return choose_executor(
+        given["jobs"],
+        given["scheduler"],
+        ca=given["tls_ca"],
+        cert=given["tls_cert"],
+        key=given["tls_key"],
+    )

@@ -43,8 +43,7 @@ def resolve_engines(config: PipelineConfig) -> tuple[EngineStep, ...]:
 
 
 def _engine(config: PipelineConfig, use: EngineUse) -> EngineStep:
-    shared = config.onnxruntime.engine_options() if use.name == "onnxruntime" else {}
-    options = {**shared, **use.options}
+    options = options_of(config, use)
     try:
         engine = _make(use.name, options, config)
     except ConfigError as error:
@@ -56,6 +55,12 @@ def _engine(config: PipelineConfig, use: EngineUse) -> EngineStep:
         )
         raise
     return EngineStep(engine, use.when, located(use.places.name))
+
+
+def options_of(config: PipelineConfig, use: EngineUse) -> dict[str, Any]:
+    """Return the options of an engine, those for all engines of its name included."""
+    shared = config.onnxruntime.engine_options() if use.name == "onnxruntime" else {}
+    return {**shared, **use.options}
 
 
 def _make(name: str, options: Mapping[str, Any], config: PipelineConfig) -> Engine:

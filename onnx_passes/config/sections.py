@@ -7,6 +7,12 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, Strict, WithJsonSchema
 
+from onnx_passes.config.data_section import (
+    AccuracySection,
+    DataSection,
+    read_accuracy,
+    read_data,
+)
 from onnx_passes.config.section import Section, wrong
 from onnx_passes.passes.options import Size
 
@@ -149,6 +155,17 @@ class Verify(Section):
         default={},
         description="Registered metrics by name, each with its range [least, greatest].",
     )
+    accuracy: Annotated[
+        AccuracySection | None,
+        BeforeValidator(
+            read_accuracy,
+            json_schema_input_type=str | float | AccuracySection | None,
+        ),
+    ] = Field(
+        default=None,
+        description="The accuracy that the result may lose over 'reference.data', in place of "
+        "limits on its outputs there.",
+    )
     allow_invalid: bool = Field(
         default=False,
         description="Whether a model that onnx's checker and the engines refuse is accepted, "
@@ -179,6 +196,16 @@ class Reference(Section):
     outputs: Files = Field(
         default=None,
         description="Expected outputs or labels, in the forms of 'inputs'.",
+    )
+    data: Annotated[
+        DataSection | None,
+        BeforeValidator(
+            read_data, json_schema_input_type=str | list[str] | DataSection | None
+        ),
+    ] = Field(
+        default=None,
+        description="A whole data set, which the result is compared with the original on at "
+        "checkpoints and at the end. Each pass is checked on its first samples.",
     )
     seed: Whole = Field(default=0, ge=0, description="Seed of generated inputs.")
     samples: Whole | None = Field(

@@ -86,6 +86,10 @@ class DataSet:
         text = self.plan.spec.prepare
         return None if text is None else named_function(text, "prepare")
 
+    def rows(self, start: int, stop: int) -> Array:
+        """Return the numbers of the samples at positions of the order, int64."""
+        return self._order.rows(start, stop)
+
     def batches(self, shard: int) -> Iterator[Batch]:
         """Read a shard, as batches.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
@@ -219,20 +218,3 @@ def flips_of(state: PairState) -> Flips:
             help="use a metric with a range instead: --metric NAME=LOW:HIGH",
         )
     return Flips(classes.paired["only_left"], classes.paired["only_right"], classes.labelled)
-
-
-def read_share(given: object, what: str) -> float:
-    """Read ``0.5 %``, ``0.5%`` or ``0.005``.
-
-    Raises:
-        UsageError: It is no share.
-    """
-    match = re.fullmatch(r"\s*([0-9.]+(?:[eE]-?\d+)?)\s*(%?)\s*", str(given))
-    try:
-        assert match is not None
-        value = float(match[1]) / (100 if match[2] else 1)
-    except (ValueError, AssertionError):
-        raise UsageError(
-            f"{what} {given!r} is no share", help="write 0.5 %, or 0.005"
-        ) from None
-    return value

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -17,11 +18,14 @@ MOST = 16
 LIST = "samples.json"
 
 
-def save_worst(result: Result, folder: Path) -> str:
+def save_worst(
+    result: Result, folder: Path, models: Sequence[str | Path] | None = None
+) -> str:
     """Write the worst samples of a run: each as a file of inputs, and a list of them.
 
     Args:
         result: The run.
+        models: Where the models are, for the command; by default where they were.
         folder: Gets ``0.npz``, ``1.npz``, ... and ``samples.json``.
 
     Returns:
@@ -31,7 +35,7 @@ def save_worst(result: Result, folder: Path) -> str:
         ReferenceDataError: The folder cannot be written to.
     """
     data = DataSet(result.job.plan)
-    models = [model.path for model in result.job.models]
+    paths = [str(path) for path in models or [m.path for m in result.job.models]]
     entries: list[dict[str, object]] = []
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -42,7 +46,7 @@ def save_worst(result: Result, folder: Path) -> str:
             except OnnxPassesError:
                 continue  # its file is gone since
             write_samples(path, [{n: np.asarray(v) for n, v in feeds.items()}])
-            again = ["onnx-passes", "compare", *models, "--inputs", str(path)]
+            again = ["onnx-passes", "compare", *paths, "--inputs", str(path)]
             entries.append(
                 {
                     "file": path.name,

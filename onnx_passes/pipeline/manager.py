@@ -34,6 +34,7 @@ from onnx_passes.pipeline.idle import Idle
 from onnx_passes.pipeline.instruments import Instrument
 from onnx_passes.pipeline.summary import rewrite_summary
 from onnx_passes.pipeline.waiving import waive_failure
+from onnx_passes.pipeline.whole_data import WholeData
 from onnx_passes.report.model import PassReport, RunReport
 from onnx_passes.verify.result import Check, Checks, Verdict
 from onnx_passes.verify.snapshot import Change, Snapshot
@@ -59,6 +60,7 @@ class PassManager:
         gate: What checks; None where verification is off.
         instruments: Who looks on.
         rewrites: Budget and record of rewrites over the whole run.
+        whole: Compares models over the data set of the pipeline; None without one.
         after_step: Called after each step at top level that did not stop the run.
     """
 
@@ -69,6 +71,7 @@ class PassManager:
     gate: Gate | None = None
     instruments: Sequence[Instrument] = ()
     rewrites: Rewrites = field(default_factory=Rewrites)
+    whole: WholeData | None = None
     after_step: Callable[[], object] | None = None
 
     def __post_init__(self) -> None:
@@ -179,14 +182,22 @@ class PassManager:
         report.checks = gate.against_original(self.model, ("each", "checkpoint"))
         levels, original = gate.levels, gate.original.model
         report.checks += levels.check(original, self.model, "each", "checkpoint")
+        small = Checks(tuple(report.checks)).verdict
+        if self.whole is not None and small is not Verdict.FAILED:
+            report.checks += self.whole.check(self.model, ("each", "checkpoint"))
         report.verify_seconds = time.perf_counter() - start
         report.verdict = Checks(tuple(report.checks)).verdict
         if report.verdict is Verdict.FAILED:
             message = f"checkpoint {step.name!r}: {_reason(report.checks)}"
             report.error = f"VerificationError: {message}"
-            traced = self.trace(report.checks, f"{report.index:04d}-{step.name}", message)
+            traced = Traced()
+            if small is Verdict.FAILED:
+                traced = self.trace(report.checks, f"{report.index:04d}-{step.name}", message)
+            elif self.whole is not None:
+                report.reproducer = self.whole.reproducer
             report.notes += traced.notes
-            report.blame, report.reproducer = traced.blame, traced.folder
+            report.blame = traced.blame
+            report.reproducer = traced.folder or report.reproducer
             report.action = "stopped" if self.config.on_failure == "stop" else "warned"
             if report.action == "stopped":
                 raise Stopped(VerificationError(message, where=step.where))

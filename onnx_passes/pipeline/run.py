@@ -34,6 +34,7 @@ from onnx_passes.pipeline.manager import PassManager, Stopped
 from onnx_passes.pipeline.resume import Resume
 from onnx_passes.pipeline.summary import summarize
 from onnx_passes.pipeline.waiving import is_waived, list_waivers, waive_gaps, waive_result
+from onnx_passes.pipeline.whole_data import WholeData, first_samples, plan_of
 from onnx_passes.report.model import EngineReport, ReferenceReport, RunReport
 from onnx_passes.runtime.base import Feeds
 from onnx_passes.runtime.environment import machine, versions
@@ -149,12 +150,17 @@ def _run(
     original = Snapshot(model)
     report.before = summarize(original)
     gate = None
+    plan = plan_of(config, model)
+    if plan is not None and reference is None and config.reference.inputs is None:
+        reference = first_samples(config, plan, model)
     if config.verify.enabled:
         gate = _gate(original, config, pipeline, report, reference)
     for watcher in watchers:
         watcher.start(report, model)
     rewrites = Rewrites(limit=config.limits.rewrites)
     manager = PassManager(model, original, config, report, gate, watchers, rewrites)
+    if plan is not None:
+        manager.whole = WholeData(config, plan, original.model)
     error: OnnxPassesError | None = None
     stopped_at: OnnxPassesError | None = None
     try:
@@ -185,6 +191,8 @@ def _run(
             report.notes += traced.notes
             if waive_result(config, report):
                 error = None
+        if error is None and changed and manager.whole is not None:
+            error = _over_the_data(manager.whole, manager.model, report)
         if config.onnxruntime.full_context_dump:
             folder = (config.folder or Path()) / config.dump_dir
             gate.baseline.ready("each")
@@ -255,6 +263,19 @@ def _gate(
     gate.check_thresholds(_own_tolerances(pipeline.steps))
     _tell_baseline(report, gate)
     return gate
+
+
+def _over_the_data(
+    whole: WholeData, model: ir.Model, report: RunReport
+) -> VerificationError | None:
+    """Compare the result over the whole data set; return what makes the run fail."""
+    found = whole.check(model, ("each", "checkpoint", "end"))
+    report.final += found
+    failures = [check for check in found if check.verdict is Verdict.FAILED]
+    if not failures:
+        return None
+    report.reproducer = report.reproducer or whole.reproducer
+    return VerificationError(_say(failures))
 
 
 def _own_tolerances(

@@ -48,6 +48,26 @@ def result_lines(
         yield f"note: {note}"
 
 
+def verdict_text(data: Mapping[str, Any]) -> str:
+    """Return the verdict of a run with one candidate, in one sentence."""
+    (pair,) = data["pairs"]
+    found, counts = pair["verdict"].get("accuracy"), data["counts"]
+    told = f"over {counts['evaluated']:,} samples of the data set "
+    if found is None:
+        told += f"{pair['found']['failing_samples']:,} are too far from the original"
+    else:
+        told += f"{found['drop']:.3%} of accuracy are lost, and {found['limit']:.3%} may be"
+        if found["low"] is not None:
+            told += (
+                f"; it is at least {found['low']:.3%} and at most {found['high']:.3%}, each "
+                f"with {_percent(found['confidence'])} confidence"
+            )
+    if counts["quarantined"] or counts["broken"]:
+        left = [entry["reason"] for entry in (*counts["left_out"], *counts["broken"])]
+        told += f"; {counts['quarantined']:,} samples could not be evaluated: {left[0]}"
+    return told
+
+
 def _clause(reason: str) -> str:
     return (
         reason if reason.startswith(("is ", "has ", "cannot", "holds ")) else f"says: {reason}"

@@ -64,7 +64,9 @@ def test_a_fixed_batch_is_filled_up_with_the_last_sample(folder):
     batches = list(DataSet(plan).batches(0))
     assert [b.feeds["x"].shape[0] for b in batches] == [16] * 4
     assert [(len(b.rows), b.filled) for b in batches][-1] == (2, 14)
-    assert np.array_equal(batches[-1].feeds["x"][1:], np.repeat(batches[-1].feeds["x"][1:2], 15, 0))
+    assert np.array_equal(
+        batches[-1].feeds["x"][1:], np.repeat(batches[-1].feeds["x"][1:2], 15, 0)
+    )
 
 
 def test_samples_of_several_shapes_are_never_in_one_batch(tmp_path):
@@ -98,7 +100,9 @@ def test_other_ranks_are_told(folder):
         make_plan(DataSpec((str(folder),)), deep)
 
 
-@pytest.mark.parametrize("wrong", [{"limit": 0}, {"fraction": 1.5}, {"shuffle": -1}, {"batch": 0}])
+@pytest.mark.parametrize(
+    "wrong", [{"limit": 0}, {"fraction": 1.5}, {"shuffle": -1}, {"batch": 0}]
+)
 def test_numbers_out_of_range_are_refused(wrong):
     with pytest.raises(UsageError):
         DataSpec(("data",), **wrong)

@@ -20,7 +20,9 @@ def counted(old, new, labels, cuts=()):
     rows = np.arange(len(old))
     for chosen in np.split(rows, cuts):
         part = Classes()
-        part.update(chosen, old[chosen], new[chosen], None if labels is None else labels[chosen])
+        part.update(
+            chosen, old[chosen], new[chosen], None if labels is None else labels[chosen]
+        )
         parts.append(part)
     return parts
 

@@ -86,7 +86,9 @@ def test_the_numbers_are_those_of_the_metrics():
     assert told["sqnr_db"] == pytest.approx(snr([new], [old]))
     assert told["max_abs"] == np.abs(new - old).max()
     assert told["largest"][0][1] == np.abs(new - old).max(axis=1).argmax()
-    cosines = [a @ b / np.linalg.norm(a) / np.linalg.norm(b) for a, b in zip(old, new, strict=True)]
+    cosines = [
+        a @ b / np.linalg.norm(a) / np.linalg.norm(b) for a, b in zip(old, new, strict=True)
+    ]
     assert told["mean_cosine"] == pytest.approx(np.mean(cosines))
 
 

@@ -31,8 +31,10 @@ def test_the_order_does_not_matter_and_the_sum_is_rounded_once(values, random):
 
 @given(st.lists(FLOATS, max_size=12), st.integers(0, 12))
 def test_parts_add_up_to_the_whole_through_json(values, cut):
-    left, right = (loaded(json.loads(json.dumps(total(v).to_json()))) for v in
-                   (values[:cut], values[cut:]))
+    left, right = (
+        loaded(json.loads(json.dumps(total(v).to_json())))
+        for v in (values[:cut], values[cut:])
+    )
     left.merge(right)
     assert left.to_json() == total(values).to_json()
 

@@ -186,7 +186,9 @@ def module(tmp_path, monkeypatch, request):
 
 @pytest.mark.parametrize("function", ["numbered", "stream"])
 def test_a_function_gives_samples(module, function):
-    plan, _, batches = read(DataSpec((f"{module}:{function}",), batch=64, prepare=f"{module}:double"))
+    plan, _, batches = read(
+        DataSpec((f"{module}:{function}",), batch=64, prepare=f"{module}:double")
+    )
     expected = np.random.default_rng(0).normal(size=(600, 8)).astype(np.float32)
     assert plan.total == 600
     assert np.array_equal(np.concatenate([b.feeds["x"] for b in batches]), expected * 2)
@@ -215,7 +217,9 @@ def test_images_of_tar_shards_are_pixels(tmp_path):
 
 
 @pytest.mark.parametrize("keep", [0.3, 0.98])
-@pytest.mark.parametrize("form", ["as_npy", "as_npz", "as_tar", "as_parquet", "as_hugging_face"])
+@pytest.mark.parametrize(
+    "form", ["as_npy", "as_npz", "as_tar", "as_parquet", "as_hugging_face"]
+)
 def test_a_truncated_file_is_named_and_the_others_are_used(tmp_path, form, keep):
     x, y = drawn()
     good = tmp_path / "good"
@@ -262,6 +266,8 @@ def test_data_that_is_not_there_is_told_with_what_is_near(tmp_path):
 
 
 def test_models_are_no_data(tmp_path):
-    onnx.save(onnx.helper.make_model(onnx.helper.make_graph([], "g", [], [])), tmp_path / "m.onnx")
+    onnx.save(
+        onnx.helper.make_model(onnx.helper.make_graph([], "g", [], [])), tmp_path / "m.onnx"
+    )
     with pytest.raises(ReferenceDataError, match="holds no data"):
         make_plan(DataSpec((str(tmp_path),)), INTERFACE)

@@ -1,0 +1,198 @@
+"""The result against the original over a whole data set, at checkpoints and at the end."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import onnx_ir as ir
+
+from onnx_passes.config.engines import options_of
+from onnx_passes.config.schema import EngineUse, PipelineConfig
+from onnx_passes.config.sections import When
+from onnx_passes.contracts import Tolerance
+from onnx_passes.data.accumulators.pair import Measures
+from onnx_passes.data.dataset import DataSet
+from onnx_passes.data.executors.choose import choose_executor
+from onnx_passes.data.fleet import Fleet
+from onnx_passes.data.interface import Interface
+from onnx_passes.data.job import EngineChoice, Job, ModelFile, RunSpec
+from onnx_passes.data.plan import Plan, make_plan
+from onnx_passes.data.result import Result
+from onnx_passes.data.rule import Outcome, Rule
+from onnx_passes.data.run import evaluate
+from onnx_passes.data.worst import save_worst
+from onnx_passes.errors import OnnxPassesError
+from onnx_passes.io.save import save_model
+from onnx_passes.report.data_set import verdict_text
+from onnx_passes.runtime.base import Data
+from onnx_passes.runtime.tensorrt.engine import compiler_of
+from onnx_passes.verify.reference import Reference
+from onnx_passes.verify.result import Check, MetricCheck, OutputCheck, Verdict
+
+KIND = "data set"
+FEW = 3
+"""Samples that each pass is checked on, where the pipeline does not say."""
+
+_VERDICTS = {Outcome.PASSED: Verdict.PASSED, Outcome.FAILED: Verdict.FAILED}
+
+
+def plan_of(config: PipelineConfig, model: ir.Model) -> Plan | None:
+    """Plan the data set of a pipeline; None if it has none.
+
+    Raises:
+        OnnxPassesError: The data does not fit the model.
+    """
+    data = config.reference.data
+    if data is None or not config.verify.enabled:
+        return None
+    accuracy = config.verify.accuracy
+    early = accuracy is not None and accuracy.early
+    base = str(config.folder or Path())
+    spec = data.spec(base, early=early, allow_nan=config.reference.allow_nan)
+    return make_plan(spec, Interface.of(model))
+
+
+def first_samples(config: PipelineConfig, plan: Plan, model: ir.Model) -> Reference:
+    """Return the samples of a data set that each pass is checked on: the first of the order."""
+    data = DataSet(plan)
+    count = min(config.reference.samples or FEW, plan.used)
+    rows = data.rows(0, count)
+    samples = [data.feeds(int(row)) for row in rows]
+    expected: list[dict[str, Data]] | None = None
+    if plan.binding.labels is not None:
+        output = str((config.reference.data and config.reference.data.scores) or "")
+        name = output or str(model.graph.outputs[0].name)
+        labels = data.take(rows)[plan.binding.labels]
+        single = plan.binding.stacked
+        expected = [
+            {name: np.asarray(label)[None] if single else np.asarray(label)}
+            for label in labels
+        ]
+    return Reference(samples, expected, f"the first {count} of {plan.used:,} samples")
+
+
+class WholeData:
+    """Holds models against the original over the data set of a pipeline.
+
+    Args:
+        config: The pipeline.
+        plan: Its data set.
+        original: The original model.
+    """
+
+    def __init__(self, config: PipelineConfig, plan: Plan, original: ir.Model) -> None:
+        self._config, self._plan, self._original = config, plan, original
+        self.reproducer: str | None = None
+        """The folder of the last reproducer; None before one is written."""
+
+    def check(self, model: ir.Model, moments: Sequence[When]) -> list[Check]:
+        """Compare a model with the original on every engine that executes at a moment."""
+        uses = [use for use in self._config.engines if use.when in moments]
+        found: list[Check] = []
+        with tempfile.TemporaryDirectory(prefix="onnx-passes-") as folder:
+            paths = Path(folder) / "original.onnx", Path(folder) / "result.onnx"
+            for path, one in zip(paths, (self._original, model), strict=True):
+                save_model(one, path)
+            for use in uses:
+                choice = EngineChoice(use.name, options_of(self._config, use))
+                engine = choice.make()
+                compiler = compiler_of(engine)
+                if compiler is None or compiler.executes:
+                    found.append(self._on(use, choice, engine.name, paths))
+        return found
+
+    def _on(
+        self, use: EngineUse, choice: EngineChoice, name: str, paths: tuple[Path, Path]
+    ) -> Check:
+        start = time.perf_counter()
+        try:
+            result = self._evaluate(choice, paths)
+        except OnnxPassesError as error:
+            reason = f"over the data set: {error.message}"
+            return Check(KIND, Verdict.NOT_VERIFIED, name, reason=reason)
+        verdict = _VERDICTS.get(result.outcome, Verdict.NOT_VERIFIED)
+        if verdict is Verdict.FAILED:
+            self._reproduce(result, use, paths)
+        return Check(
+            KIND,
+            verdict,
+            name,
+            reason=None if verdict is Verdict.PASSED else verdict_text(result.data),
+            seconds=time.perf_counter() - start,
+            outputs=_outputs(result),
+            metrics=_metrics(result),
+        )
+
+    def _evaluate(self, choice: EngineChoice, paths: tuple[Path, Path]) -> Result:
+        config = self._config
+        drift, shared = config.verify.drift, config.verify.tolerance
+        limits = Tolerance(
+            shared.rtol if drift.rtol is None else drift.rtol,
+            shared.atol if drift.atol is None else drift.atol,
+        )
+        named = {n: Tolerance(t.rtol, t.atol) for n, t in shared.outputs.items()}
+        data, accuracy = config.reference.data, config.verify.accuracy
+        assert data is not None
+        rule = Rule(None if accuracy is None else accuracy.rule())
+        job = Job(
+            self._plan,
+            tuple(ModelFile.of(path) for path in paths),
+            tuple(RunSpec(place, choice, path.stem) for place, path in enumerate(paths)),
+            Measures.of(limits, named, scores=data.scores),
+            config.imports,
+        )
+        executor = choose_executor(data.jobs, data.scheduler)
+        return evaluate(job, rule, executor, accept=Fleet(job, allow_mixed=False).accept)
+
+    def _reproduce(self, result: Result, use: EngineUse, paths: tuple[Path, Path]) -> None:
+        """Leave both models, the worst samples, and how to compare them again."""
+        if not self._config.reproducers:
+            return
+        folder = _free(Path(self._config.reproducers))
+        for path, model in zip(paths, result.job.models, strict=True):
+            for name in model.files:
+                goal = folder / name
+                goal.parent.mkdir(parents=True, exist_ok=True)
+                goal.write_bytes((path.parent / name).read_bytes())
+        save_worst(result, folder / "worst", models=[folder / path.name for path in paths])
+        (folder / "result.json").write_text(result.text(), encoding="utf-8")
+        engine = {use.name: dict(result.job.runs[0].engine.options)}
+        (folder / "engine.json").write_text(json.dumps(engine, indent=2), encoding="utf-8")
+        self.reproducer = str(folder)
+
+
+def _free(folder: Path) -> Path:
+    number = 0
+    while (free := folder / f"data-set-{number}").exists():
+        number += 1
+    return free
+
+
+def _outputs(result: Result) -> tuple[OutputCheck, ...]:
+    (pair,) = result.data["pairs"]
+    if "accuracy" in pair["verdict"]:
+        return ()
+    return tuple(
+        OutputCheck(
+            name,
+            passed=not found["failing_samples"],
+            max_abs=None if found["rmse"] is None else float(found["max_abs"]),
+            mismatched=found["failing_elements"],
+            size=found["elements"],
+        )
+        for name, found in pair["found"]["outputs"].items()
+    )
+
+
+def _metrics(result: Result) -> tuple[MetricCheck, ...]:
+    (pair,) = result.data["pairs"]
+    found = pair["verdict"].get("accuracy")
+    if found is None:
+        return ()
+    value, limit = float(found["drop"]), float(found["limit"])
+    return (MetricCheck("accuracy drop", value, -1.0, limit, found["samples"]),)
