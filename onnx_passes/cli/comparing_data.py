@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -61,7 +61,7 @@ def compare_on_data(
         journal = None
         if given["journal"] is not None:
             journal = stack.enter_context(Journal(given["journal"], job))
-        told = _announcer() if sys.stderr is not None and sys.stderr.isatty() else None
+        told = _announcer(stack) if sys.stderr is not None and sys.stderr.isatty() else None
         executor = make_executor(given)
         result = evaluate(job, rule, executor, journal=journal, told=told, accept=fleet.accept)
     notes = [*fleet.notes, *_write(result, given)]
@@ -164,18 +164,12 @@ def _fleet(job: Job, given: Mapping[str, Any]) -> Any:
     return Fleet(job, allow_mixed=given["mixed_cpus"])
 
 
-def _announcer() -> Any:
+def _announcer(stack: ExitStack) -> Callable[[Progress], None]:
+    """Show a line of progress until the stack is closed."""
     from rich.console import Console
 
-    status = Console(stderr=True).status("starting workers")
-    status.start()
-
-    def tell(progress: Progress) -> None:
-        status.update(str(progress))
-        if progress.done >= progress.total:
-            status.stop()
-
-    return tell
+    status = stack.enter_context(Console(stderr=True).status("starting workers"))
+    return lambda progress: status.update(str(progress))
 
 
 def _write(result: Result, given: Mapping[str, Any]) -> list[str]:

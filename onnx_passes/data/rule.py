@@ -188,7 +188,7 @@ class Rule:
     def _judge_metrics(self, state: PairState, found: dict[str, Any]) -> Outcome:
         values = state.metrics.finish()
         found["metrics"] = {
-            name: {"value": values[name], "low": low, "high": high}
+            name: {"value": values[name], "low": plain(low), "high": plain(high)}
             for name, (low, high) in self.metrics.items()
         }
         inside = all(

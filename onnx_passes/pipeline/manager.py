@@ -184,7 +184,9 @@ class PassManager:
         report.checks += levels.check(original, self.model, "each", "checkpoint")
         small = Checks(tuple(report.checks)).verdict
         if self.whole is not None and small is not Verdict.FAILED:
-            report.checks += self.whole.check(self.model, ("each", "checkpoint"))
+            report.checks += self.whole.check(
+                self.model, ("each", "checkpoint"), report.checks
+            )
         report.verify_seconds = time.perf_counter() - start
         report.verdict = Checks(tuple(report.checks)).verdict
         if report.verdict is Verdict.FAILED:

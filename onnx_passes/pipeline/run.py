@@ -269,7 +269,7 @@ def _over_the_data(
     whole: WholeData, model: ir.Model, report: RunReport
 ) -> VerificationError | None:
     """Compare the result over the whole data set; return what makes the run fail."""
-    found = whole.check(model, ("each", "checkpoint", "end"))
+    found = whole.check(model, ("each", "checkpoint", "end"), report.final)
     report.final += found
     failures = [check for check in found if check.verdict is Verdict.FAILED]
     if not failures:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -58,7 +58,7 @@ def plan_of(config: PipelineConfig, model: ir.Model) -> Plan | None:
 
 
 def first_samples(config: PipelineConfig, plan: Plan, model: ir.Model) -> Reference:
-    """Return the samples of a data set that each pass is checked on: the first of the order."""
+    """Return the samples that each pass is checked on: the first of the order."""
     data = DataSet(plan)
     count = min(config.reference.samples or FEW, plan.used)
     rows = data.rows(0, count)
@@ -90,8 +90,16 @@ class WholeData:
         self.reproducer: str | None = None
         """The folder of the last reproducer; None before one is written."""
 
-    def check(self, model: ir.Model, moments: Sequence[When]) -> list[Check]:
-        """Compare a model with the original on every engine that executes at a moment."""
+    def check(
+        self, model: ir.Model, moments: Sequence[When], small: Sequence[Check]
+    ) -> list[Check]:
+        """Compare a model with the original on every engine that executes at a moment.
+
+        Args:
+            model: The model.
+            moments: When engines are asked.
+            small: The checks on few samples, with the limits that were raised above noise.
+        """
         uses = [use for use in self._config.engines if use.when in moments]
         found: list[Check] = []
         with tempfile.TemporaryDirectory(prefix="onnx-passes-") as folder:
@@ -103,15 +111,21 @@ class WholeData:
                 engine = choice.make()
                 compiler = compiler_of(engine)
                 if compiler is None or compiler.executes:
-                    found.append(self._on(use, choice, engine.name, paths))
+                    limits = _applied(small, engine.name)
+                    found.append(self._on(use, choice, engine.name, paths, limits))
         return found
 
     def _on(
-        self, use: EngineUse, choice: EngineChoice, name: str, paths: tuple[Path, Path]
+        self,
+        use: EngineUse,
+        choice: EngineChoice,
+        name: str,
+        paths: tuple[Path, Path],
+        limits: Mapping[str, Tolerance],
     ) -> Check:
         start = time.perf_counter()
         try:
-            result = self._evaluate(choice, paths)
+            result = self._evaluate(choice, paths, limits)
         except OnnxPassesError as error:
             reason = f"over the data set: {error.message}"
             return Check(KIND, Verdict.NOT_VERIFIED, name, reason=reason)
@@ -128,14 +142,10 @@ class WholeData:
             metrics=_metrics(result),
         )
 
-    def _evaluate(self, choice: EngineChoice, paths: tuple[Path, Path]) -> Result:
+    def _evaluate(
+        self, choice: EngineChoice, paths: tuple[Path, Path], limits: Mapping[str, Tolerance]
+    ) -> Result:
         config = self._config
-        drift, shared = config.verify.drift, config.verify.tolerance
-        limits = Tolerance(
-            shared.rtol if drift.rtol is None else drift.rtol,
-            shared.atol if drift.atol is None else drift.atol,
-        )
-        named = {n: Tolerance(t.rtol, t.atol) for n, t in shared.outputs.items()}
         data, accuracy = config.reference.data, config.verify.accuracy
         assert data is not None
         rule = Rule(None if accuracy is None else accuracy.rule())
@@ -143,7 +153,7 @@ class WholeData:
             self._plan,
             tuple(ModelFile.of(path) for path in paths),
             tuple(RunSpec(place, choice, path.stem) for place, path in enumerate(paths)),
-            Measures.of(limits, named, scores=data.scores),
+            Measures.of(Tolerance(), limits, scores=data.scores),
             config.imports,
         )
         executor = choose_executor(data.jobs, data.scheduler)
@@ -164,6 +174,17 @@ class WholeData:
         engine = {use.name: dict(result.job.runs[0].engine.options)}
         (folder / "engine.json").write_text(json.dumps(engine, indent=2), encoding="utf-8")
         self.reproducer = str(folder)
+
+
+def _applied(checks: Sequence[Check], engine: str) -> dict[str, Tolerance]:
+    """Return the limits that an engine's outputs were held to."""
+    return {
+        output.output: Tolerance(output.rtol, output.atol)
+        for check in checks
+        if check.kind == "drift" and check.engine == engine
+        for output in check.outputs
+        if output.rtol or output.atol
+    }
 
 
 def _free(folder: Path) -> Path:

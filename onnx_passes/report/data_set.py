@@ -26,7 +26,7 @@ def result_lines(
     counts = data["counts"]
     yield f"{data['outcome'].upper()}  {_counts(counts)}"
     for entry in counts["broken"]:
-        yield f"  left out: {entry['name']}, which {_clause(entry['reason'])}"
+        yield f"  left out: {entry['name']}: {entry['reason']}"
     for entry in counts["left_out"]:
         yield (
             f"  left out: shard {entry['shard']}, samples {entry['first']} to "
@@ -68,18 +68,14 @@ def verdict_text(data: Mapping[str, Any]) -> str:
     return told
 
 
-def _clause(reason: str) -> str:
-    return (
-        reason if reason.startswith(("is ", "has ", "cannot", "holds ")) else f"says: {reason}"
-    )
-
-
 def _counts(counts: Mapping[str, Any]) -> str:
     text = f"{counts['evaluated']:,} of {counts['samples']:,} samples evaluated"
     if counts["not_needed"]:
         text += f", the rest was not needed to decide ({counts['not_needed']:,})"
     if counts["quarantined"]:
         text += f", {counts['quarantined']:,} could not be"
+    if counts["broken"]:
+        text += f"; files that cannot be read: {len(counts['broken'])}"
     return text
 
 
@@ -131,7 +127,7 @@ def _accuracy(verdict: Mapping[str, Any]) -> Iterator[str]:
 def _metrics(verdict: Mapping[str, Any], bounds: Mapping[str, Any]) -> Iterator[str]:
     for name, metric in verdict.get("metrics", {}).items():
         text = f"  {name} {_number(metric['value'])}"
-        text += f", range {metric['low']:g} to {metric['high']:g}"
+        text += f", range {_number(metric['low'])} to {_number(metric['high'])}"
         interval = bounds.get(name)
         if interval is not None:
             text += f"; bootstrap {_number(interval['low'])} to {_number(interval['high'])}"

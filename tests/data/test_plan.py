@@ -64,9 +64,8 @@ def test_a_fixed_batch_is_filled_up_with_the_last_sample(folder):
     batches = list(DataSet(plan).batches(0))
     assert [b.feeds["x"].shape[0] for b in batches] == [16] * 4
     assert [(len(b.rows), b.filled) for b in batches][-1] == (2, 14)
-    assert np.array_equal(
-        batches[-1].feeds["x"][1:], np.repeat(batches[-1].feeds["x"][1:2], 15, 0)
-    )
+    last = batches[-1].feeds["x"]
+    assert np.array_equal(last[1:], np.repeat(last[1:2], 15, 0))
 
 
 def test_samples_of_several_shapes_are_never_in_one_batch(tmp_path):
@@ -96,7 +95,7 @@ def test_what_does_not_fit_is_told_before_the_run(folder, spec, inputs, message)
 
 def test_other_ranks_are_told(folder):
     deep = Interface({"x": ("N", 1, 2, 8)}, {"x": "float32"}, (), ("y",))
-    with pytest.raises(ReferenceDataError, match="has 2 axes|no data for input|has 1 axes"):
+    with pytest.raises(ReferenceDataError, match="has 2 axes"):
         make_plan(DataSpec((str(folder),)), deep)
 
 

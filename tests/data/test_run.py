@@ -83,10 +83,8 @@ def test_numbers_are_those_of_a_plain_loop(make_job, samples):
     job = make_job(noise=0.3)
     found = evaluate(job, ACCURACY, InProcess()).data["pairs"][0]
     x, y = samples(600)
-    a, b = (
-        load_model(m.path).model.graph.initializers["w"].const_value.numpy()
-        for m in job.models
-    )
+    graphs = [load_model(model.path).model.graph for model in job.models]
+    a, b = (graph.initializers["w"].const_value.numpy() for graph in graphs)
     old, new = x @ a, x @ b
     classes = found["found"]["classes"]
     was, now = old.argmax(1) == y, new.argmax(1) == y
@@ -103,12 +101,10 @@ def test_numbers_are_those_of_a_plain_loop(make_job, samples):
 
 
 def test_a_last_batch_that_is_filled_up_counts_each_sample_once(make_job):
-    found, fixed = (
-        evaluate(make_job(count=77, batch=batch), ACCURACY, InProcess()).data["pairs"][0][
-            "found"
-        ]
-        for batch in ("N", 8)
-    )
+    results = [
+        evaluate(make_job(count=77, batch=batch), ACCURACY, InProcess()) for batch in ("N", 8)
+    ]
+    found, fixed = (result.data["pairs"][0]["found"] for result in results)
     assert fixed["samples"] == 77
     assert fixed["classes"]["paired"] == found["classes"]["paired"]
     assert fixed["classes"]["tables"] == found["classes"]["tables"]
@@ -244,10 +240,8 @@ def test_a_full_disk_is_told(make_job, monkeypatch):
     monkeypatch.setattr(Journal, "_lock", lambda self: None)
     monkeypatch.setattr(Journal, "_read", lambda self, job: 1)
     monkeypatch.setattr("onnx_passes.data.journal.open", lambda *a, **k: Full(), raising=False)
-    with (
-        pytest.raises(JournalError, match="No space left"),
-        Journal(Path("x"), job) as journal,
-    ):
+    journal = Journal(Path("x"), job)
+    with journal, pytest.raises(JournalError, match="No space left"):
         evaluate(job, ACCURACY, InProcess(), journal=journal)
 
 

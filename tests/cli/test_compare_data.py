@@ -1,0 +1,164 @@
+"""``compare --data`` as a user calls it."""
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+
+pytest.importorskip("scipy", reason="scipy is not installed: pip install -e '.[dev]'")
+DIGITS = Path(__file__).parents[2] / "examples" / "digits"
+MODEL = DIGITS / "model.onnx"
+DATA = ("--data", f"image={DIGITS / 'images.npy'}", f"label={DIGITS / 'labels.npy'}")
+FAST = (*DATA, "--batch", "50")
+FUSED = ("--engine", "onnxruntime", "--engine", "onnxruntime{optimization=all}")
+
+
+@pytest.fixture
+def blind(tmp_path):
+    """The digits model, which takes each 1 for a 0."""
+    model = onnx.load(MODEL)
+    (bias,) = [t for t in model.graph.initializer if t.name == "fc2.bias"]
+    array = onnx.numpy_helper.to_array(bias).copy()
+    array[1] = -100
+    bias.CopyFrom(onnx.numpy_helper.from_array(array, "fc2.bias"))
+    onnx.save(model, tmp_path / "blind.onnx")
+    return tmp_path / "blind.onnx"
+
+
+def test_two_engines_agree_over_all_samples(cli):
+    done = cli("compare", MODEL, *FUSED, *FAST)
+    assert done.code == 0, done.out
+    assert done.out.startswith("PASSED  400 of 400 samples evaluated")
+    assert "scores: 0 of 400 samples differ, max error" in done.out
+    assert "at most 0.746% of such data, with 95 % confidence" in done.out
+
+
+def test_accuracy_that_is_lost_is_found_with_its_samples(cli, blind, tmp_path):
+    places = ("--page", "page.html", "--save-worst", "worst", "--result", "r.json")
+    done = cli("compare", MODEL, blind, *FAST, "--accuracy", "drop=1%,confidence=99%", *places)
+    assert done.code == 1, done.out
+    assert "FAILED  400 of 400" in done.out
+    result = json.loads((tmp_path / "r.json").read_text())
+    verdict = result["pairs"][0]["verdict"]["accuracy"]
+    labels = np.load(DIGITS / "labels.npy")
+    assert verdict["lost"] == pytest.approx((labels == 1).sum(), abs=3)
+    assert verdict["low"] > 0.01
+    listed = json.loads((tmp_path / "worst" / "samples.json").read_text())
+    row = int(re.search(r"\[(\d+)\]", listed[0]["sample"])[1])
+    assert labels[row] == 1
+    page = (tmp_path / "page.html").read_text()
+    assert "data:image/png;base64," in page
+    assert "Accuracy by class" in page
+    assert "<script" not in page
+    again = cli("compare", MODEL, blind, "--inputs", tmp_path / "worst" / "0.npz")
+    assert again.code == 1
+
+
+def test_too_few_samples_end_with_4_and_say_how_many_are_needed(cli):
+    done = cli("compare", MODEL, *FUSED, *FAST, "--accuracy", "drop=0.5%")
+    assert done.code == 4
+    assert re.search(r"not decided: about [\d,]+ samples would be needed", done.out)
+
+
+def test_a_run_that_may_stop_says_how_many_samples_it_needed(cli, blind):
+    accuracy = ("--accuracy", "drop=1%,early", "--shard", "20")
+    done = cli("compare", MODEL, blind, *DATA, *accuracy)
+    assert done.code == 1
+    assert "the rest was not needed to decide" in done.out
+
+
+def test_one_model_is_measured_by_labels_and_metrics(cli):
+    done = cli("compare", MODEL, *FAST, "--metric", "accuracy=0.9:1", "--shard", "40")
+    assert done.code == 0
+    assert "accuracy 99.500%" in done.out
+    assert re.search(r"accuracy 0.995, range 0.9 to 1; bootstrap 0.9\d+ to 1", done.out)
+    assert cli("compare", MODEL, *FAST, "--metric", "accuracy=0.999:1").code == 1
+    alone = cli("compare", MODEL, *FAST)
+    assert alone.code == 2
+    assert "nothing to be compared with" in alone.err
+
+
+METRIC = """
+class Mean:
+    def __init__(self): self.total, self.count = 0, 0
+    def update(self, produced, expected):
+        self.total += int((produced[0].argmax(1) == expected[0]).sum())
+        self.count += len(expected[0])
+    def merge(self, other): self.total += other.total; self.count += other.count
+    def finish(self): return self.total / self.count
+    def to_json(self): return [self.total, self.count]
+    def load(self, state): self.total, self.count = state
+class Half:
+    def update(self, produced, expected): pass
+"""
+
+
+def test_a_metric_of_the_user_adds_up(cli, write):
+    write("mine_over_data.py", METRIC)
+    words = ("compare", MODEL, *FAST, "--shard", "50", "--json", "--metric")
+    done = cli(*words, "mine_over_data:Mean=0.9:")
+    assert json.loads(done.out)["pairs"][0]["verdict"]["metrics"]["mine_over_data:Mean"][
+        "value"
+    ] == pytest.approx(0.995)
+    half = cli(*words, "mine_over_data:Half=0:1")
+    assert half.code == 2
+    assert "has no method 'merge'" in half.err
+
+
+def test_a_damaged_file_makes_the_run_incomplete(cli, tmp_path):
+    images, labels = (np.load(DIGITS / f"{name}.npy") for name in ("images", "labels"))
+    for number in range(4):
+        part = slice(100 * number, 100 * number + 100)
+        np.savez(tmp_path / f"{number}.npz", image=images[part], label=labels[part])
+    data = (tmp_path / "2.npz").read_bytes()
+    (tmp_path / "2.npz").write_bytes(data[:5000])
+    done = cli("compare", MODEL, *FUSED, "--data", "*.npz", "--batch", "20")
+    assert done.code == 5
+    assert "INCOMPLETE  300 of 300 samples evaluated; files that cannot be read: 1" in done.out
+    assert "left out: 2.npz: data '2.npz' cannot be read" in done.out
+
+
+def test_a_wrong_type_is_an_error_of_usage(cli, tmp_path):
+    np.save(tmp_path / "image.npy", np.load(DIGITS / "images.npy").astype(np.float64))
+    done = cli("compare", MODEL, *FUSED, "--data", "image.npy")
+    assert done.code == 2
+    assert "is given float64, and the model needs float32" in done.err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--labels", "y"), "--labels needs a data set"),
+        ((*DATA, "--inputs", "x.npz"), "--inputs and --data do not go together"),
+        ((*DATA, "--accuracy", "drop=x"), "is no share"),
+        ((*DATA, "--accuracy", "drops=1%"), "cannot be read"),
+        ((*DATA, "--metric", "accuracy"), "cannot be read"),
+        ((*DATA, "--jobs", "2", "--scheduler", "local:2"), "two kinds of workers"),
+        ((*DATA, "--engine", "onnxruntime{threads=0}"), "number of threads"),
+        ((*DATA, "--labels", "digit"), "no column 'digit'"),
+        (("--data", "nowhere"), "there is no data 'nowhere'"),
+        ((*DATA, "--metric", "nonesuch=0:1"), "there is no metric"),
+    ],
+)
+def test_what_cannot_be_done_is_told(cli, words, message):
+    done = cli("compare", MODEL, *FUSED, *words)
+    assert done.code == 2, done.out
+    assert message in done.err
+
+
+def test_a_journal_is_gone_on_from(cli, tmp_path):
+    words = ("compare", MODEL, *FUSED, *FAST, "--shard", "100", "--journal", "j", "--result")
+    cli(*words, "one.json")
+    done = cli(*words, "two.json")
+    assert "all 4 shards are from the journal" in done.out
+    assert (tmp_path / "one.json").read_bytes() == (tmp_path / "two.json").read_bytes()
+
+
+def test_without_scipy_one_sentence_says_what_to_install(cli, monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "scipy.special", None)
+    done = cli("compare", MODEL, *FUSED, *FAST)
+    assert done.code == 2
+    assert "pip install 'onnx-passes[data]'" in done.err
