@@ -1,7 +1,7 @@
 """``python -m benchmarks [SECTION]...``: measure, print Markdown.
 
 The sections are optimize, driver, regions, faults, failures, startup and, only where
-named, certify, compare, corpus, reduce, verification, peers and verdicts. ``certify``,
+named, certify, compare, corpus, data, reduce, verification, peers and verdicts. ``certify``,
 ``corpus``, ``peers`` and ``verdicts`` take what follows as their own arguments:
 ``python -m benchmarks peers --help``.
 
@@ -16,6 +16,7 @@ from collections.abc import Callable
 
 from benchmarks import (
     corpus,
+    data_sets,
     driver,
     failures,
     optimize,
@@ -43,6 +44,7 @@ SECTIONS: dict[str, Callable[[], list[str]]] = {
     "corpus": corpus.tables,
     "reduce": reduce.tables,
     "compare": side_by_side.tables,
+    "data": data_sets.tables,
 }
 ARGUMENTS: dict[str, Callable[[list[str]], object]] = {
     "certify": lambda words: print("\n".join(report.tables(words)), flush=True),
@@ -51,7 +53,7 @@ ARGUMENTS: dict[str, Callable[[list[str]], object]] = {
     "verdicts": lambda words: verdicts(words, prog_name="python -m benchmarks verdicts"),
 }
 """Sections that take what follows as their own arguments."""
-LONG = ("certify", "compare", "corpus", "reduce", "verification")
+LONG = ("certify", "compare", "corpus", "data", "reduce", "verification")
 """Sections that take half an hour: run only where named."""
 
 

@@ -43,7 +43,7 @@ SOURCE = (
     click.option("--shuffle", type=click.IntRange(0), metavar="SEED", help="Order by a seed."),
     click.option("--limit", type=click.IntRange(1), help="Use so many samples at most."),
     click.option("--fraction", metavar="SHARE", help="Use a share of the samples, as 10%."),
-    click.option("--shard", type=click.IntRange(1), help="Samples evaluated at once [1024]."),
+    click.option("--shard", type=click.IntRange(1), help="Samples evaluated at once [8192]."),
 )
 RULE = (
     click.option(
@@ -146,6 +146,7 @@ def read_spec(given: Mapping[str, Any]) -> DataSpec:
         limit=given["limit"],
         fraction=None if fraction is None else read_share(fraction, "--fraction"),
         shard=given["shard"],
+        early=_is_early(given),
         allow_nan=True,
     )
 

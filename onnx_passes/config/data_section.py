@@ -78,7 +78,9 @@ class DataSection(Section):
         default=None, description="Share of the samples that are used."
     )
     shard: Whole | None = Field(
-        default=None, ge=1, description="Samples evaluated at once; by default 1024."
+        default=None,
+        ge=1,
+        description="Samples evaluated at once; by default 8192, or 512 with 'early'.",
     )
     jobs: Whole | None = Field(
         default=None, ge=1, description="Worker processes; null for this process."
@@ -115,6 +117,7 @@ class DataSection(Section):
             limit=self.limit,
             fraction=self.fraction,
             shard=self.shard,
+            early=early,
             allow_nan=allow_nan,
             base=base,
         )

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -51,8 +50,7 @@ class OpenParts:
         return part
 
 
-@dataclass(frozen=True)
-class Batch:
+class Batch(NamedTuple):
     """What a model is run on at once.
 
     Attributes:
@@ -118,7 +116,13 @@ class DataSet:
                 lambda place: self.name(int(rows[place])),
                 allow_nan=self.plan.spec.allow_nan,
             )
+        plain = binding.stacked and _are_arrays(fed, labels)
         for start, stop in self._runs(fed, len(rows)):
+            if plain and stop - start == binding.batch:
+                feeds = {name: values[start:stop] for name, values in fed.items()}
+                part = None if labels is None else labels[start:stop]
+                yield Batch(feeds, rows[start:stop], part)  # type: ignore[arg-type]
+                continue
             yield self._batch(fed, rows, labels, start, stop)
 
     def _runs(self, fed: Mapping[str, Column], count: int) -> Iterator[tuple[int, int]]:
@@ -127,6 +131,9 @@ class DataSet:
         lists = [values for values in fed.values() if isinstance(values, list)]
         for start in range(0, count, size):
             stop, begin = min(start + size, count), start
+            if not lists:
+                yield start, stop
+                continue
             for place in range(start + 1, stop):
                 if any(np.shape(v[place]) != np.shape(v[begin]) for v in lists):
                     yield begin, place
@@ -201,6 +208,10 @@ class DataSet:
 
     def _part(self, number: int) -> Part:
         return self._parts.get(self.plan.parts[number])
+
+
+def _are_arrays(fed: Mapping[str, Column], labels: Column | None) -> bool:
+    return all(isinstance(v, np.ndarray) for v in (*fed.values(), labels) if v is not None)
 
 
 def _joined(taken: list[Columns], groups: list[Array], count: int) -> Columns:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import json
 import os
@@ -9,8 +10,9 @@ import time
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -28,7 +30,7 @@ from onnx_passes.errors import (
     OnnxPassesError,
 )
 from onnx_passes.io.load import load_model
-from onnx_passes.runtime.base import Outputs, Session
+from onnx_passes.runtime.base import Data, Outputs, Session
 
 FLUSH_BYTES = 16 << 20
 """Bytes of outputs that are measured at once."""
@@ -136,77 +138,94 @@ class _Buffer:
 
     def __init__(self, states: Sequence[PairState]) -> None:
         self._states = states
-        self._clear()
-
-    def _clear(self) -> None:
-        self._rows: list[Array] = []
-        self._labels: list[Array] = []
-        self._outputs: list[list[dict[str, Array]]] = []
-        self._bytes = 0
-        self._form: Any = None
+        self._steps: list[_Step] = []
+        self._most = 0
 
     def add(self, batch: Batch, outputs: Sequence[Outputs]) -> None:
         """Add what the runs gave for a batch."""
-        kept = [_by_sample(found, len(batch.rows), batch.filled) for found in outputs]
-        form = [[(n, v.dtype, v.shape[1:]) for n, v in found.items()] for found in kept]
-        form.append([] if batch.labels is None else [batch.labels.shape[1:]])
-        if self._form is not None and form != self._form:
-            self.flush()
-        self._form = form
-        self._rows.append(batch.rows)
-        if batch.labels is not None:
-            self._labels.append(batch.labels)
-        self._outputs.append(kept)
-        self._bytes += sum(value.nbytes for found in kept for value in found.values())
-        if self._bytes >= FLUSH_BYTES:
+        if not self._steps:
+            # Batches are alike: the first one tells how many there is room for.
+            arrays = [v for found in outputs for v in found.values()]
+            size = sum(v.nbytes for v in arrays if isinstance(v, np.ndarray))
+            self._most = max(1, FLUSH_BYTES // max(1, size))
+        self._steps.append((batch, outputs))
+        if len(self._steps) >= self._most:
             self.flush()
 
     def flush(self) -> None:
-        """Measure what was collected."""
-        if not self._rows:
-            return
-        runs = [_join([step[place] for step in self._outputs]) for place in range(self._runs)]
-        rows = np.concatenate(self._rows)
-        labels = np.concatenate(self._labels) if self._labels else None
-        self._clear()
+        """Measure what was collected, neighbours of one size and form together."""
+        steps, self._steps = self._steps, []
+        for _, group in groupby(steps, lambda step: (len(step[0].rows), step[0].filled)):
+            alike = list(group)
+            if _is_uniform(alike):
+                self._measure(alike)
+            else:
+                for step in alike:
+                    self._measure([step])
+
+    def _measure(self, steps: list[_Step]) -> None:
+        batch, first = steps[0]
+        rows = np.concatenate([batch.rows for batch, _ in steps])
+        labels = None
+        if batch.labels is not None:
+            labels = np.concatenate([batch.labels for batch, _ in steps])
+        runs = [
+            {
+                name: _by_sample(name, [outputs[place][name] for _, outputs in steps], batch)
+                for name in found
+            }
+            for place, found in enumerate(first)
+        ]
         for state, right in zip(self._states, runs[1:] or runs, strict=True):
             state.update(Block(rows, runs[0], right, labels))
 
-    @property
-    def _runs(self) -> int:
-        return len(self._outputs[0])
+
+_Step: TypeAlias = "tuple[Batch, Sequence[Outputs]]"
 
 
-def _join(steps: list[dict[str, Array]]) -> dict[str, Array]:
-    if len(steps) == 1:
-        return steps[0]
-    return {name: np.concatenate([step[name] for step in steps]) for name in steps[0]}
+def _is_uniform(steps: list[_Step]) -> bool:
+    """Whether the outputs and labels of batches can be joined."""
+    if len({None if b.labels is None else b.labels.shape[1:] for b, _ in steps}) > 1:
+        return False
+    for place, found in enumerate(steps[0][1]):
+        for name, value in found.items():
+            if not isinstance(value, np.ndarray):
+                return False
+            dtype, shape = value.dtype, value.shape
+            for _, outputs in steps:
+                other = outputs[place].get(name)
+                if not isinstance(other, np.ndarray):
+                    return False
+                if other.shape != shape or other.dtype != dtype:
+                    return False
+    return True
 
 
-def _by_sample(outputs: Outputs, count: int, filled: int) -> dict[str, Array]:
-    """Return outputs with the axis of samples first.
+def _by_sample(name: str, values: list[Data], batch: Batch) -> Array:
+    """Join an output of batches of one size, with the axis of samples first.
 
     An output without that axis belongs to the samples together, and is only kept where there
     is one.
+
+    Raises:
+        EngineError: It is no tensor, or has no such axis.
     """
-    found: dict[str, Array] = {}
-    for name, value in outputs.items():
-        if not isinstance(value, np.ndarray):
-            raise EngineError(
-                f"output {name!r} is no tensor, which a data set run cannot measure",
-                help="name the outputs to measure, or compare without --data",
-            )
-        if count + filled > 1 and value.shape[:1] == (count + filled,):
-            found[name] = value[:count]
-        elif count == 1 and not filled:
-            found[name] = value[None] if value.shape[:1] != (1,) else value
-        else:
-            size = count + filled
-            raise EngineError(
-                f"output {name!r} has no first axis of {size} samples: {value.shape}",
-                help="set batch to 1, so that each sample has an output of its own",
-            )
-    return found
+    count = len(batch.rows)
+    size, first = count + batch.filled, values[0]
+    if not isinstance(first, np.ndarray):
+        raise EngineError(
+            f"output {name!r} is no tensor, which a data set run cannot measure",
+            help="compare it without --data",
+        )
+    if first.shape[:1] == (size,):
+        kept = [value[:count] for value in values] if batch.filled else values  # type: ignore[index]
+        return np.concatenate(kept)  # type: ignore[arg-type]
+    if size == 1:
+        return np.stack(values)  # type: ignore[arg-type]
+    raise EngineError(
+        f"output {name!r} has no first axis of {size} samples: {first.shape}",
+        help="set batch to 1, so that each sample has an output of its own",
+    )
 
 
 def _reason(error: BaseException) -> str:
@@ -237,6 +256,8 @@ def evaluator_of(text: str, digest: str, folder: str | None = None) -> Evaluator
         if folder is not None:
             job = moved(job, Path(folder))
         _evaluators[key] = Evaluator(job, _sessions)
+        # Looking through all modules and models for garbage takes longer than a small shard.
+        gc.freeze()
         while len(_evaluators) > 2:
             _evaluators.popitem(last=False)
     return _evaluators[key]

@@ -20,7 +20,7 @@ from onnx_passes.data.interface import Interface
 from onnx_passes.data.sources.discover import discover
 from onnx_passes.data.sources.function import SequencePart, as_sample
 from onnx_passes.data.sources.part import FORMS, Columns, Part, PartSpec
-from onnx_passes.data.spec import SHARD_BYTES, SHARD_SAMPLES, DataSpec
+from onnx_passes.data.spec import EARLY_SAMPLES, SHARD_BYTES, SHARD_SAMPLES, DataSpec
 from onnx_passes.errors import ReferenceDataError
 from onnx_passes.verify.runs.functions import named_function
 
@@ -200,5 +200,6 @@ def _shard(spec: DataSpec, parts: list[PartSpec], binding: Binding) -> int:
     if wanted is None:
         total = sum(part.count for part in parts)
         mean = max(1, sum(part.size for part in parts) // max(1, total))
-        wanted = max(1, min(SHARD_SAMPLES, SHARD_BYTES // mean))
+        most = EARLY_SAMPLES if spec.early else SHARD_SAMPLES
+        wanted = max(1, min(most, SHARD_BYTES // mean))
     return math.ceil(wanted / binding.batch) * binding.batch

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections import deque
 from collections.abc import Callable
@@ -257,8 +256,5 @@ class _Evaluation:
 
 def _kept(outcome: dict[str, Any]) -> dict[str, Any]:
     """Return what of an outcome is part of the result, for the journal."""
-    kept = {
-        key: outcome[key] for key in ("shard", "samples", "pairs", "error") if key in outcome
-    }
-    plain: dict[str, Any] = json.loads(json.dumps(kept))
-    return plain
+    names = ("shard", "samples", "pairs", "error")
+    return {name: outcome[name] for name in names if name in outcome}

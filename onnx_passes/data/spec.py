@@ -8,8 +8,11 @@ from typing import Any
 
 from onnx_passes.errors import UsageError
 
-SHARD_SAMPLES = 1024
+SHARD_SAMPLES = 8192
 """Samples in a shard, unless the user says; a shard is what one worker evaluates at once."""
+
+EARLY_SAMPLES = 512
+"""The same for a run that may stop early: that is decided after each shard."""
 
 SHARD_BYTES = 64 << 20
 """Bytes of data in a shard, unless the user says."""
@@ -31,6 +34,7 @@ class DataSpec:
         shuffle: Seed of the order; None for the order of the files.
         limit: Number of samples that are used, of the order.
         fraction: Share of the samples that are used, above 0 and up to 1.
+        early: Whether the run may stop early, so that shards are smaller.
         shard: Samples in a shard; rounded up to a multiple of the batch.
         allow_nan: Whether inputs may hold NaN.
         base: Folder that relative paths start from.
@@ -47,6 +51,7 @@ class DataSpec:
     limit: int | None = None
     fraction: float | None = None
     shard: int | None = None
+    early: bool = False
     allow_nan: bool = False
     base: str = ""
 

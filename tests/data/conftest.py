@@ -5,10 +5,14 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-for library in ("scipy", "pyarrow", "fsspec", "distributed"):
-    pytest.importorskip(library, reason=f"{library} is not installed: pip install -e '.[dev]'")
-
 CLASSES, WIDTH = 5, 8
+
+
+@pytest.fixture(autouse=True)
+def libraries():
+    """Skip where the libraries of the extras are not installed."""
+    for library in ("scipy", "pyarrow", "fsspec", "distributed"):
+        pytest.importorskip(library, reason=f"{library} is missing: pip install -e '.[dev]'")
 
 
 def classifier(weights, batch="N", dtype=TensorProto.FLOAT):

@@ -149,8 +149,9 @@ class Classes:
         self.tables = {}
         self._grow(state["classes"])
         for name, pairs in state["tables"].items():
-            for place, count in pairs:
-                self.tables[name][place] = count
+            if pairs:
+                places, counts = zip(*pairs, strict=True)
+                self.tables[name][list(places)] = counts
         self.paired, self.top = dict(state["paired"]), dict(state["top"])
         self.divergence.load(state["divergence"])
         self.lost.load(state["lost"])
@@ -182,4 +183,5 @@ def _classes(scores: Array) -> Array:
 
 def _sparse(table: Array) -> list[list[int]]:
     places = np.flatnonzero(table)
-    return [[int(place), int(table[place])] for place in places]
+    pairs: list[list[int]] = np.stack([places, table[places]], axis=1).tolist()
+    return pairs

@@ -6,8 +6,6 @@ import tarfile
 
 import numpy as np
 import onnx
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from onnx import numpy_helper
 from PIL import Image
@@ -18,6 +16,10 @@ from onnx_passes.data.plan import make_plan
 from onnx_passes.data.spec import DataSpec
 from onnx_passes.errors import ReferenceDataError
 from onnx_passes.verify.saved import write_samples
+
+WHY = "pyarrow is missing: pip install -e '.[dev]'"
+pa = pytest.importorskip("pyarrow", reason=WHY)
+pq = pytest.importorskip("pyarrow.parquet", reason=WHY)
 
 WIDTH = 8
 INTERFACE = Interface({"x": ("N", WIDTH)}, {"x": "float32"}, (), ("scores",))
