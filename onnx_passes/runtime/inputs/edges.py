@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 
@@ -75,6 +76,8 @@ def edge_samples(
 def _edge_values(
     model: ir.Model, seed: int, ranges: Ranges, dims: Dims
 ) -> Iterator[AdversarialFeeds]:
+    if not any(_has_edges(value) for value in model.graph.inputs):
+        return  # an ordinary sample of a large model takes a while
     base = base_sample(model, (), seed, ranges, dims)
     if not _is_small(base.feeds):
         return
@@ -134,6 +137,16 @@ def _edge_values(
         if changed:
             where = f"in {', '.join(changed)}"
             yield AdversarialFeeds({**base.feeds, **changed}, kind, where, asked=False)
+
+
+def _has_edges(value: ir.Value) -> bool:
+    """Whether an input may have other values that are worth a sample."""
+    dims = [] if value.shape is None else list(value.shape)
+    if value.is_initializer() or value.dtype is None or value.dtype == ir.DataType.BOOL:
+        return True
+    if value.dtype.is_floating_point():
+        return math.prod(dim for dim in dims if isinstance(dim, int)) <= _SMALL
+    return all(dim == 1 for dim in dims)
 
 
 def _read_by_loops(model: ir.Model, index: int) -> set[str]:
