@@ -462,8 +462,10 @@ class RegionCheck:
         checks = []
         for index, promise in enumerate(self.promises):
             wrong = self._ordered([o for o in failing if not compared[o][index].passed])
-            sample = self._sample(wrong[0], produced, promise) if wrong else None
-            reason = self._reason(promise, [compared[o][index] for o in wrong], wrong, sample)
+            sample, told = (
+                self._first_wrong(wrong[0], produced, promise) if wrong else (None, [])
+            )
+            reason = self._reason(promise, told, wrong, sample)
             failed = bool(wrong) and not only_outputs
             checks.append(
                 Check(
@@ -546,7 +548,7 @@ class RegionCheck:
             places += [f"{one.old} differs by {ROUNDING}" for one in self._rounded[:3]]
             return "; ".join(filter(None, places)) or None
         name = name_of(self.baseline.samples[sample])
-        told = describe_mismatch(promise.kind, checks[:1], sample, name)
+        told = describe_mismatch(promise.kind, checks, sample, name)
         behind = self._settled.get(wrong[0])
         if behind is not None and behind.reason:
             itself = wrong[0].new in {value.name for value in self.after.graph.outputs}
@@ -555,16 +557,17 @@ class RegionCheck:
                 told += f"; {_ON_PURPOSE}"
         return told
 
-    def _sample(
+    def _first_wrong(
         self, one: Obligation, produced: Sequence[Mapping[str, Data]], promise: Promise
-    ) -> int:
-        """Return the first sample on which a value is wrong."""
+    ) -> tuple[int, Sequence[OutputCheck]]:
+        """Return the first sample on which a value is wrong, and how it is."""
         for k, (old, new) in enumerate(zip(self.recorded.samples, produced, strict=True)):
             left: Outputs = {one.old: old[one.old]}
             right: Outputs = {one.old: new_value(one, old, new)}
-            if judge([left], [right], promise).verdict is Verdict.FAILED:
-                return k
-        return 0
+            found = judge([left], [right], promise)
+            if found.verdict is Verdict.FAILED:
+                return k, found.outputs
+        return 0, []
 
 
 def _calls(model: ir.Model) -> dict[ir.OperatorIdentifier, int]:
