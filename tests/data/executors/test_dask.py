@@ -1,0 +1,77 @@
+"""What a cluster can do to a run: lack files, lose its scheduler, differ in processors."""
+
+import json
+
+import numpy as np
+import pytest
+
+from onnx_passes.data import fleet
+from onnx_passes.data.accumulators.pair import Measures
+from onnx_passes.data.executors import dask as module
+from onnx_passes.data.executors.base import WorkersGoneError
+from onnx_passes.data.executors.dask import make_dask
+from onnx_passes.data.interface import Interface
+from onnx_passes.data.job import EngineChoice, Job, ModelFile, RunSpec
+from onnx_passes.data.plan import make_plan
+from onnx_passes.data.spec import DataSpec
+from onnx_passes.errors import UsageError
+from onnx_passes.io.load import load_model
+
+
+@pytest.fixture
+def job(tmp_path, save_classifier, samples):
+    x, y = samples(64)
+    np.savez(tmp_path / "data.npz", x=x, label=y)
+    path = save_classifier("a.onnx")
+    runs = (RunSpec(0, EngineChoice("onnxruntime", {}), "a"),)
+    spec = DataSpec((str(tmp_path / "data.npz"),), shard=16)
+    plan = make_plan(spec, Interface.of(load_model(path).model))
+    return Job(plan, (ModelFile.of(path),), runs, Measures())
+
+
+def test_a_worker_without_the_job_or_the_models_asks_for_them(job, tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "_jobs", {})
+    monkeypatch.setattr(module, "_checked", {})
+    executor = make_dask("local:1")
+    executor._job, executor._text = job, json.dumps(job.to_json())
+    assert module._evaluate(job.digest, 2, None) == {"shard": 2, "need": True}
+    module.keep(job.digest, executor._text)
+    plain = module._evaluate(job.digest, 2, None)
+    parcel = executor._parcel()
+    (tmp_path / "a.onnx").write_bytes(b"another model")
+    monkeypatch.setattr(module, "_checked", {})
+    assert module._evaluate(job.digest, 2, None) == {"shard": 2, "need": True}
+    sent = module._evaluate(job.digest, 2, parcel)
+    assert sent["pairs"] == plain["pairs"]
+
+
+def test_a_scheduler_that_goes_away_ends_the_run_in_one_sentence(job):
+    executor = make_dask("local:1")
+    try:
+        executor.start(job)
+        executor.submit(0)
+        assert "pairs" in executor.collect()
+        executor._client.sync(executor._cluster.scheduler.close)
+        executor._running.clear()
+        with pytest.raises(WorkersGoneError, match="is gone"):
+            executor.collect()
+    finally:
+        executor.close()
+
+
+def outcome(cpu):
+    return {"worker": {"cpu": cpu}}
+
+
+def test_other_processors_are_told_and_refused_for_8_bits(job, monkeypatch):
+    mixed = fleet.Fleet(job, allow_mixed=False)
+    for cpu in ("a", "a", "b"):
+        mixed.accept(outcome(cpu))
+    assert "different processors" in mixed.notes[0]
+    monkeypatch.setattr(fleet, "uses_int8", lambda model: True)
+    strict = fleet.Fleet(job, allow_mixed=False)
+    strict.accept(outcome("a"))
+    with pytest.raises(UsageError, match="--mixed-cpus"):
+        strict.accept(outcome("b"))
+    fleet.Fleet(job, allow_mixed=True).accept(outcome("b"))
+    assert fleet.Fleet(job, allow_mixed=True).notes == []

@@ -1,0 +1,53 @@
+"""A shard that kills its worker is found, and only that one is left out."""
+
+import os
+
+import numpy as np
+import pytest
+
+from onnx_passes.data.accumulators.pair import Measures
+from onnx_passes.data.executors.pool import Pool
+from onnx_passes.data.interface import Interface
+from onnx_passes.data.job import EngineChoice, Job, ModelFile, RunSpec
+from onnx_passes.data.plan import make_plan
+from onnx_passes.data.rule import Outcome, Rule
+from onnx_passes.data.run import evaluate
+from onnx_passes.data.spec import DataSpec
+from onnx_passes.io.load import load_model
+
+MODULE = """
+import os, signal
+def prepare(sample):
+    if int(sample["label"]) == 99 and os.environ.get("KILLED_BY_DATA") != str(os.getpid()):
+        os.kill(os.getpid(), signal.SIGKILL)
+    return sample
+"""
+
+
+def test_only_the_shard_that_kills_is_left_out(
+    tmp_path, monkeypatch, save_classifier, samples
+):
+    x, y = samples(80)
+    y[41] = 99
+    np.savez(tmp_path / "data.npz", x=x, label=y)
+    (tmp_path / "killing.py").write_text(MODULE)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("KILLED_BY_DATA", str(os.getpid()))
+    a, b = save_classifier("a.onnx"), save_classifier("b.onnx")
+    spec = DataSpec((str(tmp_path / "data.npz"),), shard=10, prepare="killing:prepare")
+    plan = make_plan(spec, Interface.of(load_model(a).model))
+    engine = EngineChoice("onnxruntime", {})
+    runs = tuple(RunSpec(i, engine, name) for i, name in enumerate("ab"))
+    job = Job(plan, (ModelFile.of(a), ModelFile.of(b)), runs, Measures())
+    result = evaluate(job, Rule(), Pool(2))
+    counts = result.data["counts"]
+    (entry,) = counts["left_out"]
+    assert (entry["shard"], counts["evaluated"]) == (4, 70)
+    assert "out of memory" in entry["reason"]
+    assert result.outcome is Outcome.INCOMPLETE
+    assert result.timing.retries == 2
+
+
+def test_a_pool_has_at_least_one_worker():
+    with pytest.raises(Exception, match="at least 1"):
+        Pool(0)
