@@ -2,7 +2,7 @@
 
 Each class carries a stable ``code`` and the exit code of the command line:
 1 a verification failed, 2 bad usage or config, 3 the model or engine cannot be used,
-4 something asked for could not be verified.
+4 something asked for could not be verified, 5 a part of a data set could not be evaluated.
 """
 
 from __future__ import annotations

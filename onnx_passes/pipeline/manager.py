@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import onnx_ir as ir
 
@@ -34,10 +34,12 @@ from onnx_passes.pipeline.idle import Idle
 from onnx_passes.pipeline.instruments import Instrument
 from onnx_passes.pipeline.summary import rewrite_summary
 from onnx_passes.pipeline.waiving import waive_failure
-from onnx_passes.pipeline.whole_data import WholeData
 from onnx_passes.report.model import PassReport, RunReport
 from onnx_passes.verify.result import Check, Checks, Verdict
 from onnx_passes.verify.snapshot import Change, Snapshot
+
+if TYPE_CHECKING:
+    from onnx_passes.pipeline.whole_data import WholeData
 
 
 class Stopped(Exception):  # noqa: N818 - control flow, not an error of its own

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import onnx_ir as ir
 
@@ -34,7 +35,6 @@ from onnx_passes.pipeline.manager import PassManager, Stopped
 from onnx_passes.pipeline.resume import Resume
 from onnx_passes.pipeline.summary import summarize
 from onnx_passes.pipeline.waiving import is_waived, list_waivers, waive_gaps, waive_result
-from onnx_passes.pipeline.whole_data import WholeData, first_samples, plan_of
 from onnx_passes.report.model import EngineReport, ReferenceReport, RunReport
 from onnx_passes.runtime.base import Feeds
 from onnx_passes.runtime.environment import machine, versions
@@ -53,6 +53,9 @@ from onnx_passes.verify.result import ENGINE, Check, Verdict
 from onnx_passes.verify.snapshot import Snapshot
 from onnx_passes.verify.structure import check_structure
 from onnx_passes.verify.validity import check_validity
+
+if TYPE_CHECKING:
+    from onnx_passes.pipeline.whole_data import WholeData
 
 
 @dataclass
@@ -150,17 +153,16 @@ def _run(
     original = Snapshot(model)
     report.before = summarize(original)
     gate = None
-    plan = plan_of(config, model)
-    if plan is not None and reference is None and config.reference.inputs is None:
-        reference = first_samples(config, plan, model)
+    whole = _whole_data(config, original)
+    if whole is not None and reference is None and config.reference.inputs is None:
+        reference = whole.first_samples()
     if config.verify.enabled:
         gate = _gate(original, config, pipeline, report, reference)
     for watcher in watchers:
         watcher.start(report, model)
     rewrites = Rewrites(limit=config.limits.rewrites)
     manager = PassManager(model, original, config, report, gate, watchers, rewrites)
-    if plan is not None:
-        manager.whole = WholeData(config, plan, original.model)
+    manager.whole = whole
     error: OnnxPassesError | None = None
     stopped_at: OnnxPassesError | None = None
     try:
@@ -263,6 +265,16 @@ def _gate(
     gate.check_thresholds(_own_tolerances(pipeline.steps))
     _tell_baseline(report, gate)
     return gate
+
+
+def _whole_data(config: PipelineConfig, original: Snapshot) -> WholeData | None:
+    """Return what compares over the data set of a pipeline; None if it has none."""
+    if config.reference.data is None or not config.verify.enabled:
+        return None
+    # Few pipelines have one: the others do not wait until it is imported.
+    from onnx_passes.pipeline.whole_data import WholeData
+
+    return WholeData(config, original.model)
 
 
 def _over_the_data(

@@ -21,7 +21,7 @@ from onnx_passes.data.executors.choose import choose_executor
 from onnx_passes.data.fleet import Fleet
 from onnx_passes.data.interface import Interface
 from onnx_passes.data.job import EngineChoice, Job, ModelFile, RunSpec
-from onnx_passes.data.plan import Plan, make_plan
+from onnx_passes.data.plan import make_plan
 from onnx_passes.data.result import Result
 from onnx_passes.data.rule import Outcome, Rule
 from onnx_passes.data.run import evaluate
@@ -41,54 +41,46 @@ FEW = 3
 _VERDICTS = {Outcome.PASSED: Verdict.PASSED, Outcome.FAILED: Verdict.FAILED}
 
 
-def plan_of(config: PipelineConfig, model: ir.Model) -> Plan | None:
-    """Plan the data set of a pipeline; None if it has none.
-
-    Raises:
-        OnnxPassesError: The data does not fit the model.
-    """
-    data = config.reference.data
-    if data is None or not config.verify.enabled:
-        return None
-    accuracy = config.verify.accuracy
-    early = accuracy is not None and accuracy.early
-    base = str(config.folder or Path())
-    spec = data.spec(base, early=early, allow_nan=config.reference.allow_nan)
-    return make_plan(spec, Interface.of(model))
-
-
-def first_samples(config: PipelineConfig, plan: Plan, model: ir.Model) -> Reference:
-    """Return the samples that each pass is checked on: the first of the order."""
-    data = DataSet(plan)
-    count = min(config.reference.samples or FEW, plan.used)
-    rows = data.rows(0, count)
-    samples = [data.feeds(int(row)) for row in rows]
-    expected: list[dict[str, Data]] | None = None
-    if plan.binding.labels is not None:
-        output = str((config.reference.data and config.reference.data.scores) or "")
-        name = output or str(model.graph.outputs[0].name)
-        labels = data.take(rows)[plan.binding.labels]
-        single = plan.binding.stacked
-        expected = [
-            {name: np.asarray(label)[None] if single else np.asarray(label)}
-            for label in labels
-        ]
-    return Reference(samples, expected, f"the first {count} of {plan.used:,} samples")
-
-
 class WholeData:
     """Holds models against the original over the data set of a pipeline.
 
     Args:
         config: The pipeline.
-        plan: Its data set.
         original: The original model.
+
+    Raises:
+        OnnxPassesError: The data does not fit the model.
     """
 
-    def __init__(self, config: PipelineConfig, plan: Plan, original: ir.Model) -> None:
-        self._config, self._plan, self._original = config, plan, original
+    def __init__(self, config: PipelineConfig, original: ir.Model) -> None:
+        self._config, self._original = config, original
+        data, accuracy = config.reference.data, config.verify.accuracy
+        if data is None:
+            raise ValueError("the pipeline has no data set")
+        self._scores = data.scores
+        spec = data.spec(
+            str(config.folder or Path()),
+            early=accuracy is not None and accuracy.early,
+            allow_nan=config.reference.allow_nan,
+        )
+        self._plan = make_plan(spec, Interface.of(original))
         self.reproducer: str | None = None
         """The folder of the last reproducer; None before one is written."""
+
+    def first_samples(self) -> Reference:
+        """Return the samples that each pass is checked on: the first of the order."""
+        plan = self._plan
+        data = DataSet(plan)
+        count = min(self._config.reference.samples or FEW, plan.used)
+        rows = data.rows(0, count)
+        samples = [data.feeds(int(row)) for row in rows]
+        expected: list[dict[str, Data]] | None = None
+        if plan.binding.labels is not None:
+            name = self._scores or str(self._original.graph.outputs[0].name)
+            labels = [np.asarray(label) for label in data.take(rows)[plan.binding.labels]]
+            stacked = plan.binding.stacked
+            expected = [{name: label[None] if stacked else label} for label in labels]
+        return Reference(samples, expected, f"the first {count} of {plan.used:,} samples")
 
     def check(
         self, model: ir.Model, moments: Sequence[When], small: Sequence[Check]
