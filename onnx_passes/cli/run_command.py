@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from onnx_passes.cli.data_sources import as_yaml
 from onnx_passes.cli.destinations import abandon_stdout, check_destinations
 from onnx_passes.cli.interrupts import Watch, received
 from onnx_passes.errors import OnnxPassesError, UsageError, VerificationError
@@ -64,6 +65,12 @@ Examples:
 )
 @click.option("--strict", is_flag=True, help="Fail (4) if anything could not be verified.")
 @click.option(
+    "--data",
+    multiple=True,
+    metavar="SOURCE",
+    help="Compare the result over a whole data set: a folder, file, pattern, URL or function.",
+)
+@click.option(
     "--rewrite-limit", type=int, metavar="N", help="Stop rewriting after N rewrites."
 )
 @click.option(
@@ -93,6 +100,7 @@ def command(
     no_verify: bool,
     allow_invalid: bool,
     strict: bool,
+    data: tuple[str, ...],
     rewrite_limit: int | None,
     dump_after: str | None,
     json_path: Path | None,
@@ -118,6 +126,8 @@ def command(
         extra.append("verify.allow_invalid=true")
     if strict:
         extra.append("strict=true")
+    if data:
+        extra.append(f"reference.data.source={as_yaml(data)}")
     if rewrite_limit is not None:
         extra.append(f"limits.rewrites={rewrite_limit}")
     if dump_after is not None:

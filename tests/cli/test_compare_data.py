@@ -162,3 +162,14 @@ def test_without_scipy_one_sentence_says_what_to_install(cli, monkeypatch):
     done = cli("compare", MODEL, *FUSED, *FAST)
     assert done.code == 2
     assert "pip install 'onnx-passes[data]'" in done.err
+
+
+def test_a_pipeline_finds_data_from_the_working_folder(cli, write, tmp_path):
+    (tmp_path / "folder").mkdir()
+    write("folder/p.yaml", "passes: [fold-constants]\n")
+    np.save(tmp_path / "images.npy", np.load(DIGITS / "images.npy")[:40])
+    words = ("-c", "folder/p.yaml", "--data", "images.npy", "--json", "r.json", "-o", "o.onnx")
+    done = cli(*words, MODEL)
+    assert done.code == 0, done.err
+    final = json.loads((tmp_path / "r.json").read_text())["final"]
+    assert [check["kind"] for check in final].count("data set") == 2
