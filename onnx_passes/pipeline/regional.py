@@ -560,14 +560,14 @@ class RegionCheck:
     def _first_wrong(
         self, one: Obligation, produced: Sequence[Mapping[str, Data]], promise: Promise
     ) -> tuple[int, Sequence[OutputCheck]]:
-        """Return the first sample on which a value is wrong, and how it is."""
+        """Return the first sample on which a value is not as recorded, and how it differs."""
         for k, (old, new) in enumerate(zip(self.recorded.samples, produced, strict=True)):
             left: Outputs = {one.old: old[one.old]}
             right: Outputs = {one.old: new_value(one, old, new)}
             found = judge([left], [right], promise)
             if found.verdict is Verdict.FAILED:
                 return k, found.outputs
-        return 0, []
+        return 0, ()
 
 
 def _calls(model: ir.Model) -> dict[ir.OperatorIdentifier, int]:
