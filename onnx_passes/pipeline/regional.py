@@ -462,9 +462,11 @@ class RegionCheck:
         checks = []
         for index, promise in enumerate(self.promises):
             wrong = self._ordered([o for o in failing if not compared[o][index].passed])
-            sample, told = (
-                self._first_wrong(wrong[0], produced, promise) if wrong else (None, [])
-            )
+            sample: int | None = None
+            told: Sequence[OutputCheck] = ()
+            if wrong:
+                sample, told = self._first_wrong(wrong[0], produced, promise)
+                told = told or [compared[wrong[0]][index]]
             reason = self._reason(promise, told, wrong, sample)
             failed = bool(wrong) and not only_outputs
             checks.append(
