@@ -16,7 +16,7 @@ def main(port: int = 8786) -> None:
         threads_per_worker=1,
         host="127.0.0.1",
         scheduler_port=port,
-        dashboard_address=None,
+        dashboard_address="127.0.0.1:0",
         worker_dashboard_address=None,
     ) as cluster:
         print(f"two workers are ready: --scheduler {cluster.scheduler_address}", flush=True)

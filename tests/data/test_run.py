@@ -25,6 +25,10 @@ from onnx_passes.errors import EngineUnavailableError, UsageError
 from onnx_passes.io.load import load_model
 
 ACCURACY = Rule(Accuracy(0.02, 0.95))
+LEFT_OPEN = pytest.mark.filterwarnings(
+    # distributed leaves the sockets of a worker that was killed to the garbage collector.
+    "ignore::pytest.PytestUnraisableExceptionWarning"
+)
 
 
 @pytest.fixture
@@ -125,6 +129,8 @@ def test_a_pool_gives_the_same_bytes_after_a_worker_is_killed(make_job):
     assert pooled.text() == plain
 
 
+@LEFT_OPEN
+@pytest.mark.usefixtures("cluster_is_collected")
 def test_dask_gives_the_same_bytes_after_a_worker_is_killed(make_job):
     job = make_job(count=1500)
     plain = evaluate(job, ACCURACY, InProcess()).text()
@@ -140,6 +146,8 @@ def test_dask_gives_the_same_bytes_after_a_worker_is_killed(make_job):
     assert found.text() == plain
 
 
+@LEFT_OPEN
+@pytest.mark.usefixtures("cluster_is_collected")
 def test_a_scheduler_that_is_not_there_is_told(make_job, monkeypatch):
     monkeypatch.setattr("onnx_passes.data.executors.dask.CONNECT_SECONDS", 1)
     dask = make_dask("tcp://127.0.0.1:9")

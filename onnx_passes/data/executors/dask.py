@@ -6,14 +6,12 @@ import json
 import logging
 import queue
 import re
-import tempfile
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from onnx_passes.data import files
-from onnx_passes.data.evaluate import evaluator_of
 from onnx_passes.data.executors.base import WAIT, WorkersGoneError, died
+from onnx_passes.data.executors.dask_worker import evaluate_shard, make_plugin, version
 from onnx_passes.data.extras import need
 from onnx_passes.data.job import Job
 from onnx_passes.errors import EngineUnavailableError, UsageError
@@ -99,13 +97,14 @@ class Dask:
             logging.getLogger(name).setLevel(logging.CRITICAL)
         self._job, self._text = job, json.dumps(job.to_json())
         if self._address is None:
-            # Its scheduler listens on this machine only, and serves no web page.
+            # Its scheduler listens on this machine only, and serves no dashboard.
             self._cluster = distributed.LocalCluster(
                 n_workers=self._workers,
                 threads_per_worker=1,
                 processes=True,
                 host="127.0.0.1",
-                dashboard_address=None,
+                dashboard_address="127.0.0.1:0",
+                scheduler_kwargs={"dashboard": False},
                 worker_dashboard_address=None,
                 silence_logs=logging.CRITICAL,
             )
@@ -125,13 +124,13 @@ class Dask:
                 help="start them: dask scheduler, and dask worker ADDRESS --nthreads 1",
             ) from error
         self._check_versions()
-        self._client.register_plugin(_plugin(self._text, job.digest), name="onnx-passes")
+        self._client.register_plugin(make_plugin(self._text, job.digest), name="onnx-passes")
 
     def _check_versions(self) -> None:
         from onnx_passes import __version__
 
         try:
-            found = self._client.run(_version)
+            found = self._client.run(version)
         except Exception as error:  # whatever a worker without this package raises
             raise EngineUnavailableError(
                 f"workers cannot import onnx-passes: {error}",
@@ -149,7 +148,7 @@ class Dask:
         self._tries[shard] = self._tries.get(shard, 0) + 1
         parcel = self._parcel() if shard in self._whole else None
         future = self._client.submit(
-            _evaluate,
+            evaluate_shard,
             self._job.digest,
             shard,
             parcel,
@@ -226,78 +225,3 @@ class Dask:
                 with suppress(Exception):
                     part.close(timeout=5)
         self._client = self._cluster = None
-
-
-_jobs: dict[str, tuple[str, str | None]] = {}
-"""The jobs that this worker was sent, by digest, and where their models are."""
-
-_folders: list[tempfile.TemporaryDirectory[str]] = []
-
-
-def _version() -> str:
-    from onnx_passes import __version__
-
-    return __version__
-
-
-def _plugin(text: str, digest: str) -> Any:
-    class Warm(need("distributed.diagnostics.plugin").WorkerPlugin):  # type: ignore[misc]
-        """Hands the job to each worker, those that join later included."""
-
-        def setup(self, worker: Any) -> None:
-            from onnx_passes.data.executors.dask import keep
-
-            del worker
-            keep(digest, text)
-
-    return Warm()
-
-
-def keep(digest: str, text: str) -> None:
-    """Remember a job in this worker."""
-    _jobs.setdefault(digest, (text, None))
-
-
-def _evaluate(digest: str, shard: int, parcel: dict[str, Any] | None) -> dict[str, Any]:
-    if parcel is not None and _jobs.get(digest, ("", None))[1] is None:
-        _jobs[digest] = parcel["job"], _unpack(parcel["models"])
-    if digest not in _jobs:
-        return {"shard": shard, "need": True}
-    text, folder = _jobs[digest]
-    if folder is None and not _has_models(text):
-        return {"shard": shard, "need": True}
-    return evaluator_of(text, digest, folder).shard(shard)
-
-
-_checked: dict[str, bool] = {}
-
-
-def _has_models(text: str) -> bool:
-    """Whether the models of a job are at their paths, with the content that it says."""
-    if text not in _checked:
-        _checked.clear()
-        job = Job.from_json(json.loads(text))
-        _checked[text] = all(_is_there(model) for model in job.models)
-    return _checked[text]
-
-
-def _is_there(model: Any) -> bool:
-    import hashlib
-
-    folder = Path(model.path).parent
-    try:
-        content = [files.digest(str(folder / name)) for name in model.files]
-    except OSError:
-        return False
-    return bool(hashlib.sha256(json.dumps(content).encode()).hexdigest() == model.digest)
-
-
-def _unpack(models: dict[str, dict[str, bytes]]) -> str:
-    folder = tempfile.TemporaryDirectory(prefix="onnx-passes-models-")
-    _folders.append(folder)
-    for digest, content in models.items():
-        for name, data in content.items():
-            path = Path(folder.name) / digest / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(data)
-    return folder.name

@@ -7,7 +7,7 @@ import pytest
 
 from onnx_passes.data import fleet
 from onnx_passes.data.accumulators.pair import Measures
-from onnx_passes.data.executors import dask as module
+from onnx_passes.data.executors import dask_worker as module
 from onnx_passes.data.executors.base import WorkersGoneError
 from onnx_passes.data.executors.dask import make_dask
 from onnx_passes.data.interface import Interface
@@ -16,6 +16,13 @@ from onnx_passes.data.plan import make_plan
 from onnx_passes.data.spec import DataSpec
 from onnx_passes.errors import UsageError
 from onnx_passes.io.load import load_model
+
+pytestmark = [
+    pytest.mark.usefixtures("cluster_is_collected"),
+    # distributed leaves the sockets of what went away to the garbage collector.
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+]
 
 
 @pytest.fixture
@@ -34,14 +41,14 @@ def test_a_worker_without_the_job_or_the_models_asks_for_them(job, tmp_path, mon
     monkeypatch.setattr(module, "_checked", {})
     executor = make_dask("local:1")
     executor._job, executor._text = job, json.dumps(job.to_json())
-    assert module._evaluate(job.digest, 2, None) == {"shard": 2, "need": True}
+    assert module.evaluate_shard(job.digest, 2, None) == {"shard": 2, "need": True}
     module.keep(job.digest, executor._text)
-    plain = module._evaluate(job.digest, 2, None)
+    plain = module.evaluate_shard(job.digest, 2, None)
     parcel = executor._parcel()
     (tmp_path / "a.onnx").write_bytes(b"another model")
     monkeypatch.setattr(module, "_checked", {})
-    assert module._evaluate(job.digest, 2, None) == {"shard": 2, "need": True}
-    sent = module._evaluate(job.digest, 2, parcel)
+    assert module.evaluate_shard(job.digest, 2, None) == {"shard": 2, "need": True}
+    sent = module.evaluate_shard(job.digest, 2, parcel)
     assert sent["pairs"] == plain["pairs"]
 
 
