@@ -6,6 +6,8 @@ from collections.abc import Collection
 
 import onnx_ir as ir
 
+from onnx_passes.ops.bodies import has_body
+
 RANDOM = frozenset(
     {
         "Bernoulli",
@@ -48,8 +50,8 @@ _REPEATING = frozenset(
 def may_vary(node: ir.Node, functions: Collection[ir.OperatorIdentifier] = ()) -> bool:
     """Whether a node by itself may compute something else in each run, seeds given or not.
 
-    Standard operators repeat themselves once they have seeds; an operator of an unknown domain
-    may keep state.
+    Standard operators repeat themselves once they have seeds, and so do operators that have a
+    body here; an operator of an unknown domain may keep state.
 
     Args:
         node: The node.
@@ -59,4 +61,4 @@ def may_vary(node: ir.Node, functions: Collection[ir.OperatorIdentifier] = ()) -
         return False
     if node.domain == "com.microsoft":
         return node.op_type in RANDOM_CONTRIB
-    return node.domain not in _REPEATING
+    return node.domain not in _REPEATING and not has_body(node.domain, node.op_type)

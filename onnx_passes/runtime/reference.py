@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -91,9 +91,30 @@ def _evaluator(proto: onnx.ModelProto, weights: Mapping[str, Array]) -> Any:
             return weights[initializer.name]
 
     try:
-        return Evaluator(proto, new_ops=[Loop])
+        return Evaluator(_without_overloads(proto), new_ops=[Loop])
     except Exception as error:
         raise _translate(error) from error
+
+
+def _without_overloads(proto: onnx.ModelProto) -> onnx.ModelProto:
+    """Give each overload of a function its own name: the evaluator looks at names only."""
+    overloaded = {(f.domain, f.name, f.overload) for f in proto.functions if f.overload}
+    for function in proto.functions:
+        _rename(function.node, overloaded)
+        function.name += function.overload
+    _rename(proto.graph.node, overloaded)
+    return proto
+
+
+def _rename(
+    nodes: Iterable[onnx.NodeProto], overloaded: Collection[tuple[str, str, str]]
+) -> None:
+    for node in nodes if overloaded else ():
+        if (node.domain, node.op_type, node.overload) in overloaded:
+            node.op_type += node.overload
+        for attribute in node.attribute:
+            for graph in (attribute.g, *attribute.graphs):
+                _rename(graph.node, overloaded)
 
 
 def _translate(error: Exception) -> EngineError:

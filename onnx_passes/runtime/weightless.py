@@ -14,6 +14,7 @@ import onnx
 import onnx_ir as ir
 
 from onnx_passes.errors import EngineError
+from onnx_passes.ops.bodies import attach_bodies
 from onnx_passes.runtime.graph_writer import GraphWriter, function_into, opsets_into
 
 T = TypeVar("T")
@@ -38,6 +39,7 @@ def split_weights(model: ir.Model) -> Weightless:
     Large tensors of subgraphs move to the main graph, because engines accept outside data
     only there. Where that would change their meaning, and inside functions, they are
     serialised in place. Documentation and metadata, which engines ignore, are dropped.
+    Operators that have a body in :mod:`onnx_passes.ops.bodies` get it as a function.
 
     Args:
         model: The model; its tensors are shared, not copied.
@@ -59,6 +61,7 @@ def split_weights(model: ir.Model) -> Weightless:
     writer.drop_unused()
     for function in model.functions.values():
         function_into(proto.functions.add(), function, model.ir_version)
+    attach_bodies(proto)
     return Weightless(proto, writer.weights)
 
 

@@ -11,6 +11,7 @@ import onnx
 import onnx_ir as ir
 
 from onnx_passes.graph.walk import graphs_within
+from onnx_passes.ops.bodies import attach_bodies, has_body
 from onnx_passes.passes._support.proto import light_proto
 from onnx_passes.passes.annotation._bare import bare_proto, denoted
 from onnx_passes.passes.annotation._pooled import cap_padding
@@ -69,6 +70,7 @@ class Draft:
         bare = self._plain and not nested
         self.proto = bare_proto(model) if bare else light_proto(model, overridable=False)
         cap_padding(self.proto.graph)
+        attach_bodies(self.proto)
         self._numbers: bool | None = None
         self._entries: list[_Entry] = []
         self._main = self._index(model.graph, self.proto.graph, inner=False)
@@ -87,6 +89,7 @@ class Draft:
             if self._numbers is not None:
                 self.proto = light_proto(self.model, overridable=False)
                 cap_padding(self.proto.graph)
+                attach_bodies(self.proto)
             forget(self.proto.graph, numbers=numbers, keep=keep)
         changed = numbers is not self._numbers
         self._numbers = numbers
@@ -209,7 +212,11 @@ def forget(
 def _unknown(proto: onnx.GraphProto) -> set[str]:
     """Return the names of what operators without a schema compute."""
     operators = {(node.op_type, node.domain) for node in proto.node}
-    unknown = {key for key in operators if not onnx.defs.has(key[0], domain=key[1])}
+    unknown = {
+        (op_type, domain)
+        for op_type, domain in operators
+        if not onnx.defs.has(op_type, domain=domain) and not has_body(domain, op_type)
+    }
     return {
         name
         for node in (proto.node if unknown else ())

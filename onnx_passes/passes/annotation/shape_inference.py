@@ -11,6 +11,7 @@ import onnx_ir as ir
 from onnx_passes import passes
 from onnx_passes.errors import PassError
 from onnx_passes.graph.walk import graphs_within
+from onnx_passes.ops.bodies import attach_bodies
 from onnx_passes.passes._support.knowledge import Knowledge
 from onnx_passes.passes._support.proto import light_proto
 from onnx_passes.passes._support.scopes import own_values
@@ -131,6 +132,7 @@ def try_infer_shapes(model: ir.Model) -> bool:
 def contradiction(model: ir.Model) -> str | None:
     """Return what contradicts the operators' schemas, as far as shapes can be inferred."""
     proto = light_proto(model, overridable=False)
+    attach_bodies(proto)
     forget(proto.graph, numbers=True)
     try:
         onnx.shape_inference.infer_shapes(proto, strict_mode=True, data_prop=True)

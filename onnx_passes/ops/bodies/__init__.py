@@ -1,0 +1,30 @@
+"""Operators outside of the standard, as functions of standard operators.
+
+An engine has no kernel for the operators of QONNX, nor for those of ``onnx_passes.ops``. Each
+is told here once, as the body of a function. :func:`attach_bodies` adds the bodies that a
+model needs to the protobuf that an engine or inference is given; the model stays as it is.
+"""
+
+from onnx_passes.ops.bodies import custom, pooling, quantisers, thresholds, windows
+from onnx_passes.ops.bodies.attach import attach_bodies, body_of, has_body
+from onnx_passes.ops.bodies.domains import CUSTOM, QONNX, QONNX_ALIASES, is_quantiser
+from onnx_passes.ops.bodies.model import attach_to_model, bodies_attached
+from onnx_passes.ops.bodies.writer import Call
+
+__all__ = [
+    "CUSTOM",
+    "QONNX",
+    "QONNX_ALIASES",
+    "Call",
+    "attach_bodies",
+    "attach_to_model",
+    "bodies_attached",
+    "body_of",
+    "custom",
+    "has_body",
+    "is_quantiser",
+    "pooling",
+    "quantisers",
+    "thresholds",
+    "windows",
+]

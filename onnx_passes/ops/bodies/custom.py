@@ -1,0 +1,76 @@
+"""The other operators of this package's own domain."""
+
+from __future__ import annotations
+
+import numpy as np
+from onnx import TensorProto
+
+from onnx_passes.ops.bodies.attach import body
+from onnx_passes.ops.bodies.domains import CUSTOM
+from onnx_passes.ops.bodies.rounding import round_by
+from onnx_passes.ops.bodies.writer import Writer
+
+
+@body("Round", CUSTOM)
+def rounding(to: Writer) -> str:
+    """Round to integers by a mode of QONNX."""
+    return round_by(to.call.text("rounding_mode", "ROUND"), to, to.inputs[0])
+
+
+@body("LayoutConverter", CUSTOM)
+def layout_converter(to: Writer) -> str:
+    """Transpose data whose axes are what ``assumes`` says."""
+    return to.Transpose(to.inputs[0], perm=to.call.integers("perm", ()))
+
+
+@body("Swish", CUSTOM)
+@body("Silu", CUSTOM)
+def swish(to: Writer) -> str:
+    """``x * Sigmoid(alpha * x)``."""
+    (x,) = to.inputs
+    alpha = to.call.number("alpha", 1.0)
+    return to.Mul(x, to.Sigmoid(x if alpha == 1.0 else to.Mul(to.number(alpha, x), x)))
+
+
+@body("ArgSort", CUSTOM)
+def arg_sort(to: Writer) -> str:
+    """Indices that sort along ``axis``, the smallest first."""
+    (x,) = to.inputs
+    axis = to.call.integer("axis", -1)
+    count = to.Gather(to.Shape(x), to.shape(axis))
+    to.TopK(x, count, axis=axis, largest=0)
+    to.nodes[-1].output[:] = ["sorted", "order"]
+    return "order"
+
+
+@body("Any", CUSTOM)
+def any_nonzero(to: Writer) -> str:
+    """Whether any element is not zero, as a scalar."""
+    whole = to.Cast(to.Cast(to.inputs[0], to=TensorProto.INT64), to=TensorProto.BOOL)
+    count = to.ReduceSum(to.Cast(whole, to=TensorProto.INT64), keepdims=0)
+    return to.Greater(count, to.integer(0))
+
+
+@body("Log2", CUSTOM)
+def log2(to: Writer) -> str:
+    """The logarithm to the base 2."""
+    (x,) = to.inputs
+    return to.Div(to.Log(x), to.Log(to.number(2, x)))
+
+
+@body("Ulp", CUSTOM)
+def ulp(to: Writer) -> str:
+    """The distance between neighbouring float32 values at a value; 0 for infinities.
+
+    The exponent is read from the logarithm in double precision; where the logarithm of a value
+    below a power of two rounds up to it, the distance is that of the power.
+    """
+    (x,) = to.inputs
+    size = to.Cast(to.Abs(x), to=TensorProto.DOUBLE)
+    ln2 = to.tensor(np.float64(np.log(2.0)))
+    least = to.tensor(np.float64(2.0**-126))
+    logarithm = to.Floor(to.Div(to.Log(to.Max(size, least)), ln2))
+    two = to.tensor(np.float64(2.0))
+    bits = to.tensor(np.float64(23.0))
+    distance = to.Cast(to.Pow(two, to.Sub(logarithm, bits)), to=TensorProto.FLOAT)
+    return to.Where(to.IsInf(x), to.number(0), distance)
