@@ -23,6 +23,7 @@ import onnx_ir as ir
 from onnx_passes.errors import OnnxPassesError, UsageError
 from onnx_passes.graph.walk import weight_bytes
 from onnx_passes.io.save import save_model
+from onnx_passes.ops.bodies import bodies_attached
 from onnx_passes.runtime.base import Array, Data, Feeds
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.runtime.reference import ReferenceEngine
@@ -198,11 +199,11 @@ def _fill(bundle: Bundle, folder: Path) -> None:
     _check(bundle)
     folder.mkdir(parents=True)
     if bundle.plain is not None:
-        save_model(bundle.plain, folder / "plain.onnx", external_data="inline")
-    save_model(bundle.before, folder / "before.onnx", external_data="inline")
+        _save(bundle.plain, folder / "plain.onnx")
+    _save(bundle.before, folder / "before.onnx")
     lost = None
     try:
-        save_model(bundle.after, folder / "after.onnx", external_data="inline")
+        _save(bundle.after, folder / "after.onnx")
     except OnnxPassesError as error:
         # A pass may leave what no file can hold: that is the fault, then.
         lost = error.message
@@ -229,6 +230,12 @@ def _fill(bundle: Bundle, folder: Path) -> None:
     (folder / "README.md").write_text(bundle.readme, "utf-8")
     script = _SCRIPT if bundle.levels is None else _LEVEL_SCRIPT
     shutil.copyfile(Path(__file__).with_name(script), folder / _SCRIPT)
+
+
+def _save(model: ir.Model, path: Path) -> None:
+    """Write a model that the script runs without this package."""
+    with bodies_attached(model):
+        save_model(model, path, external_data="inline")
 
 
 def _write_npz(arrays: Mapping[str, Any], path: Path) -> None:

@@ -22,7 +22,9 @@ from onnx import TensorProto
 
 from onnx_passes.errors import EngineError
 from onnx_passes.graph.barriers import LOW, types_of
-from onnx_passes.graph.walk import captured_values
+from onnx_passes.graph.copy import copy_model
+from onnx_passes.graph.walk import all_nodes, captured_values
+from onnx_passes.ops.bodies import attach_to_model, has_body
 from onnx_passes.runtime.base import Array, Data, Feeds, Outputs
 from onnx_passes.runtime.value_types import inferred_types
 from onnx_passes.verify.convolve import convolve
@@ -75,7 +77,16 @@ def evaluate(
     Raises:
         EngineError: A node cannot be computed in any way.
     """
-    return _Walk(inlined(model), samples, noise).run()
+    return _Walk(inlined(_with_bodies(model)), samples, noise).run()
+
+
+def _with_bodies(model: ir.Model) -> ir.Model:
+    """Return a copy that has the bodies of operators outside of the standard, if any."""
+    if not any(has_body(node.domain, node.op_type) for node in all_nodes(model)):
+        return model
+    copy = copy_model(model)
+    attach_to_model(copy)
+    return copy
 
 
 def rounding_spread(model: ir.Model, samples: Sequence[Feeds]) -> list[dict[str, Array]]:

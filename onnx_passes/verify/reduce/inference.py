@@ -8,6 +8,7 @@ import onnx
 import onnx_ir as ir
 
 from onnx_passes.io.slots import replaced
+from onnx_passes.ops.bodies import attach_bodies
 
 _LARGE = 1024  # bytes; shapes, axes and indices, which inference looks at, have no more
 
@@ -63,6 +64,7 @@ def _infer(model: ir.Model) -> dict[str, onnx.ValueInfoProto]:
 
     with replaced(model, small):
         proto = ir.to_proto(model)
+    attach_bodies(proto)
     try:
         told = onnx.shape_inference.infer_shapes(
             proto, check_type=False, strict_mode=False, data_prop=True

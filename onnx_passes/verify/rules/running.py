@@ -15,6 +15,8 @@ import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
+from onnx_passes.ops.bodies import attach_bodies
+
 Array: TypeAlias = npt.NDArray[Any]
 Feeds: TypeAlias = Mapping[str, Array]
 Result: TypeAlias = "list[Array] | Failure"
@@ -96,9 +98,11 @@ def _session(model: ir.Model) -> Any:
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.log_severity_level = 4
+    proto = ir.to_proto(model)
+    attach_bodies(proto)
     try:
         return onnxruntime.InferenceSession(
-            ir.to_proto(model).SerializeToString(), options, providers=["CPUExecutionProvider"]
+            proto.SerializeToString(), options, providers=["CPUExecutionProvider"]
         )
     except Exception as error:
         return Failure(_first_line(error))
