@@ -1,1 +1,22 @@
-"""Operators, each told once, over any arithmetic."""
+"""Operators: what each computes, and those of a domain of our own.
+
+``DOMAIN``, ``domain``, ``op``, ``register`` and ``inject_custom_ops`` have the names and the
+meaning of the seed system's; see :mod:`onnx_passes.ops.scripted`.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+DOMAIN = "onnx_passes.ops"
+"""The domain of this package's own operators."""
+
+_SCRIPTED = ("domain", "inject_custom_ops", "op", "register")
+
+
+def __getattr__(name: str) -> Any:
+    # onnxscript takes longer to load than the rest of this package.
+    if name in _SCRIPTED:
+        return getattr(importlib.import_module("onnx_passes.ops.scripted"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

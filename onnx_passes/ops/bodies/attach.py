@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, MutableSequence
 
 import onnx
+import onnx_ir as ir
 from onnx import helper
 
+from onnx_passes.ops.bodies.special import specialised
 from onnx_passes.ops.bodies.writer import Call, Writer
 
 Body = Callable[[Writer], str]
@@ -83,7 +85,7 @@ def body_of(call: Call) -> onnx.FunctionProto | None:
     """
     key = call.domain, call.op_type
     if key in _FUNCTIONS:
-        return _FUNCTIONS[key]()
+        return specialised(_FUNCTIONS[key](), call)
     write = _BODIES.get(key)
     if write is None or call.opset < _FIRST_OPSET or None in call.attributes.values():
         return None
@@ -126,8 +128,7 @@ def attach_bodies(proto: onnx.ModelProto) -> bool:
             continue
         changed = True
         if inside and made.overload:
-            # ONNX Runtime does not look at overloads inside functions.
-            made.name, made.overload = f"{made.name}_{made.overload}", ""
+            name_apart(made)
         node.op_type, node.overload = made.name, made.overload
         key = made.domain, made.name, made.overload
         if key not in present:
@@ -139,6 +140,14 @@ def attach_bodies(proto: onnx.ModelProto) -> bool:
     if changed and any(function.overload for function in proto.functions):
         proto.ir_version = max(proto.ir_version, OVERLOADS)
     return changed
+
+
+def name_apart(function: onnx.FunctionProto | ir.Function) -> None:
+    """Put the overload of a function into its name.
+
+    ONNX Runtime does not look at the overloads of calls inside functions.
+    """
+    function.name, function.overload = f"{function.name}_{function.overload}", ""
 
 
 def _call(node: onnx.NodeProto, opset: int, shapes: Mapping[str, Shape]) -> Call:

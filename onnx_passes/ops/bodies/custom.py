@@ -74,3 +74,48 @@ def ulp(to: Writer) -> str:
     bits = to.tensor(np.float64(23.0))
     distance = to.Cast(to.Pow(two, to.Sub(logarithm, bits)), to=TensorProto.FLOAT)
     return to.Where(to.IsInf(x), to.number(0), distance)
+
+
+@body("LambertW", CUSTOM)
+def lambert_w(to: Writer) -> str:
+    """The inverse of ``w * exp(w)``, on the branch 0 or -1; NaN where there is none."""
+    (x,) = to.inputs
+    return _lambert_w(to, x, to.call.integer("k", 0))
+
+
+def _lambert_w(to: Writer, x: str, branch: int) -> str:
+    one, two, e = to.number(1, x), to.number(2, x), to.number(float(np.e), x)
+    zero, near = to.number(0, x), to.number(-0.25, x)
+    # Around -1 / e the inverse goes like a square root.
+    root = to.Sqrt(to.Mul(two, to.Add(to.Mul(e, x), one)))
+    close = to.Sub(root, one) if branch == 0 else to.Neg(to.Add(root, one))
+    if branch == 0:
+        size = to.Log(to.Add(one, to.Max(x, near)))
+        far = to.Sub(size, to.Div(to.Mul(size, size), to.Mul(two, to.Add(two, size))))
+    else:
+        size = to.Log(to.Neg(to.Min(x, to.number(-1e-38, x))))
+        far = to.Sub(size, to.Log(to.Neg(size)))
+    w = to.Where(to.Less(x, near), close, far)
+    if branch == 0:
+        tiny = to.Less(to.Abs(x), to.number(1e-3, x))
+        w = to.Where(tiny, to.Mul(x, to.Sub(one, x)), w)
+    for _ in range(max(to.call.integer("iterations", 8), 8)):
+        # Newton's step on w - log(x / w), which does not overflow.
+        step = to.Add(one, to.Log(to.Div(x, w)))
+        w = to.Mul(to.Div(w, to.Add(one, w)), step)
+    limit = to.number(to.call.number("tolerance", 1e-8), x)
+    end = to.Abs(to.Add(x, to.number(float(1 / np.e), x)))
+    w = to.Where(to.Or(to.Less(end, limit), to.Equal(end, limit)), to.number(-1, x), w)
+    return to.Where(to.Equal(x, zero), zero, w) if branch == 0 else w
+
+
+@body("InverseSwish", CUSTOM)
+@body("InverseSilu", CUSTOM)
+def inverse_swish(to: Writer) -> str:
+    """What Swish makes the value of: right of its minimum for ``k = 0``, left for ``k = -1``."""
+    (y,) = to.inputs
+    alpha = to.number(to.call.number("alpha", 1.0), y)
+    scaled = to.Mul(alpha, y)
+    # x * sigmoid(a x) = y  <=>  (a x - a y) exp(a x - a y) = a y exp(-a y)
+    w = _lambert_w(to, to.Mul(scaled, to.Exp(to.Neg(scaled))), to.call.integer("k", 0))
+    return to.Add(y, to.Div(w, alpha))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from onnx_passes.ops import DOMAIN
+
 QONNX = "qonnx.custom_op.general"
 """The domain of QONNX's operators."""
 
@@ -11,7 +13,7 @@ QONNX_ALIASES = (QONNX, "onnx.brevitas")
 CHANNELS_LAST = "qonnx.custom_op.channels_last"
 """The domain of Conv, MaxPool and BatchNormalization over channels-last data."""
 
-CUSTOM = "onnx_passes.ops"
+CUSTOM = DOMAIN
 """The domain of this package's own operators."""
 
 QUANTISERS = frozenset({"IntQuant", "Quant", "BipolarQuant", "FloatQuant", "Trunc"})

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import onnx_ir as ir
 
-from onnx_passes.ops.bodies.attach import OVERLOADS, body_of, has_body
+from onnx_passes.ops.bodies.attach import OVERLOADS, body_of, has_body, name_apart
 from onnx_passes.ops.bodies.writer import Call
 
 
@@ -17,21 +17,21 @@ class Attached:
     """What was added to a model.
 
     Attributes:
-        nodes: Nodes that point to a function by an overload now.
+        nodes: Nodes that point to a function now, with the name that they had.
         functions: Functions that the model lacked.
         domains: Domains that the model did not import.
         ir_version: Version of the model before.
     """
 
     ir_version: int
-    nodes: list[ir.Node] = field(default_factory=list)
+    nodes: list[tuple[ir.Node, str]] = field(default_factory=list)
     functions: list[ir.OperatorIdentifier] = field(default_factory=list)
     domains: list[str] = field(default_factory=list)
 
     def undo(self, model: ir.Model) -> None:
         """Take everything out of the model again."""
-        for node in self.nodes:
-            node.overload = ""
+        for node, op_type in self.nodes:
+            node.op_type, node.overload = op_type, ""
         for key in self.functions:
             del model.functions[key]
         for domain in self.domains:
@@ -47,10 +47,10 @@ def attach_to_model(model: ir.Model, domains: tuple[str, ...] | None = None) -> 
         domains: The domains whose operators get theirs; None for every domain with bodies.
     """
     made = Attached(model.ir_version)
-    scopes = [(list(model.graph.all_nodes()), model.opset_imports)]
-    scopes += [(list(f.all_nodes()), f.opset_imports) for f in model.functions.values()]
+    scopes = [(list(model.graph.all_nodes()), model.opset_imports, False)]
+    scopes += [(list(f.all_nodes()), f.opset_imports, True) for f in model.functions.values()]
     while scopes:
-        nodes, imports = scopes.pop()
+        nodes, imports, inside = scopes.pop()
         version = imports.get("") or model.opset_imports.get("", 0)
         for node in nodes:
             if node.op_identifier() in model.functions:
@@ -61,17 +61,19 @@ def attach_to_model(model: ir.Model, domains: tuple[str, ...] | None = None) -> 
             if function is None:
                 continue
             if function.overload:
-                node.overload = function.overload
-                made.nodes.append(node)
-            if function.identifier() in model.functions:
-                continue
-            model.functions[function.identifier()] = function
-            made.functions.append(function.identifier())
-            if function.domain not in model.opset_imports:
-                model.opset_imports[function.domain] = 1
-                made.domains.append(function.domain)
-            scopes.append((list(function.all_nodes()), function.opset_imports))
-    if made.nodes:
+                made.nodes.append((node, node.op_type))
+                if inside:
+                    name_apart(function)
+                node.op_type, node.overload = function.name, function.overload
+            key = function.identifier()
+            if key not in model.functions:
+                model.functions[key] = function
+                made.functions.append(key)
+                if function.domain not in model.opset_imports:
+                    model.opset_imports[function.domain] = 1
+                    made.domains.append(function.domain)
+                scopes.append((list(function.all_nodes()), function.opset_imports, True))
+    if any(node.overload for node, _ in made.nodes):
         model.ir_version = max(model.ir_version, OVERLOADS)
     return made
 

@@ -140,6 +140,10 @@ class Writer:
             nodes,
             [helper.make_opsetid(_EMPTY, self.opset)],
         )
-        digest = hashlib.sha256(function.SerializeToString(deterministic=True))
-        function.overload = digest.hexdigest()[:12]
+        function.overload = digest_of(function)
         return function
+
+
+def digest_of(function: onnx.FunctionProto) -> str:
+    """Return a name for what a function computes: equal bodies are one overload."""
+    return hashlib.sha256(function.SerializeToString(deterministic=True)).hexdigest()[:12]

@@ -1,0 +1,5 @@
+"""Operators of our own domain, under the module name of the seed system."""
+
+from onnx_passes.ops.scripted import named
+
+LayoutConverter = named("LayoutConverter")

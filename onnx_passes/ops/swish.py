@@ -1,0 +1,6 @@
+"""Operators of our own domain, under the module name of the seed system."""
+
+from onnx_passes.ops.scripted import named
+
+Swish = named("Swish")
+Silu = named("Silu")
