@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from pydantic import ValidationError
@@ -21,8 +21,14 @@ from onnx_passes.errors import ConfigError, OptionError, UnknownMetricError, Unk
 from onnx_passes.passes import registry
 from onnx_passes.passes.base import Pass
 from onnx_passes.passes.options import option_fields, validate_options
+from onnx_passes.passes.seed_names import is_for_seed, uses_of
 
-_SECTIONS = {"model-checker": "model_checker", "shape-inference": "shape_inference"}
+_SECTIONS = {
+    "convert-layouts": "layouts",
+    "infer-thresholds": "infer_thresholds",
+    "model-checker": "model_checker",
+    "shape-inference": "shape_inference",
+}
 
 EXHAUSTIVE_LIMIT = 100
 
@@ -130,7 +136,8 @@ def resolve(config: PipelineConfig) -> ResolvedPipeline:
     if isinstance(config.dump_after, tuple):
         for index, name in enumerate(config.dump_after):
             registry.lookup(name, where=config.where("dump_after", index))
-    steps = resolve_steps(config.passes, defaults)
+    for_seed = is_for_seed(config.tree.data or {})
+    steps = resolve_steps(translated(config.passes, for_seed=for_seed), defaults)
     if config.exhaustive and steps:
         steps = (GroupStep("exhaustive", steps, "fixpoint", EXHAUSTIVE_LIMIT),)
     return ResolvedPipeline(steps)
@@ -144,6 +151,32 @@ def _check_waived(name: str, where: str | None) -> None:
             where=where,
             help=f"name one of {', '.join(cls.name for cls in found)}",
         )
+
+
+def translated(steps: Sequence[Step], *, for_seed: bool) -> tuple[Step, ...]:
+    """Put passes of this package in the place of names of the seed system.
+
+    Args:
+        steps: The steps.
+        for_seed: Whether the pipeline was written for that system, so that a name that a pass
+            here has too means what it means there.
+    """
+    found: list[Step] = []
+    for step in steps:
+        if isinstance(step, Group):
+            inner = translated(step.steps, for_seed=for_seed)
+            found.append(replace(step, steps=inner))
+            continue
+        uses = None
+        if isinstance(step, PassUse) and (for_seed or not registry.is_known(step.name)):
+            uses = uses_of(step.name, for_seed=for_seed)
+        if uses is None or not isinstance(step, PassUse):
+            found.append(step)
+            continue
+        for use in uses:
+            options = {**use.options, **step.options}
+            found.append(replace(step, name=use.name, options=options))
+    return tuple(found)
 
 
 def resolve_steps(

@@ -193,6 +193,21 @@ class PipelineConfig(Section):
     shape_inference: dict[str, Any] = Field(
         default={}, description="Default options of the pass shape-inference."
     )
+    layouts: dict[str, Any] = Field(
+        default={}, description="Default options of the pass convert-layouts: inp and out."
+    )
+    infer_thresholds: dict[str, Any] = Field(
+        default={}, description="Default options of the pass infer-thresholds, such as max."
+    )
+    fold_constants: dict[str, Any] = Field(
+        default={}, description="Read by passes of the seed system's own, and by none here."
+    )
+    lift_constants: dict[str, Any] = Field(
+        default={}, description="Read by passes of the seed system's own, and by none here."
+    )
+    deduplicate_initializers: dict[str, Any] = Field(
+        default={}, description="Read by passes of the seed system's own, and by none here."
+    )
     limits: Limits = Field(default_factory=Limits, description="Where a run stops by itself.")
     dump_after: Annotated[
         Literal["none", "changed", "all"] | tuple[str, ...],

@@ -17,6 +17,7 @@ from typing import TypeVar
 from onnx_passes.errors import ConfigError, UnknownPassError
 from onnx_passes.passes.base import Pass
 from onnx_passes.passes.naming import did_you_mean
+from onnx_passes.passes.seed_names import uses_of
 
 PassT = TypeVar("PassT", bound=type[Pass])
 
@@ -58,6 +59,8 @@ def register(name_or_group: str | None = None) -> Callable[[PassT], PassT]:
 def lookup(name: str, *, where: str | None = None) -> list[type[Pass]]:
     """Return the pass called ``name``, or the passes of the group.
 
+    Names of the seed system that nothing here has mean the passes that do the same.
+
     Raises:
         UnknownPassError: Nothing has that name; the error suggests the closest.
     """
@@ -66,11 +69,20 @@ def lookup(name: str, *, where: str | None = None) -> list[type[Pass]]:
         return [_passes[name]]
     if name in _groups:
         return _in_order(_groups[name])
+    uses = uses_of(name)
+    if uses is not None:
+        return [cls for use in uses for cls in lookup(use.name)]
     known = {*(cls.name for cls in _passes.values()), *_groups}
     hint = did_you_mean(
         name, known, "run 'onnx-passes list', or name its module in 'imports:'"
     )
     raise UnknownPassError(f"no pass or group is named {name!r}", where=where, help=hint)
+
+
+def is_known(name: str) -> bool:
+    """Whether a pass or group has this name."""
+    discover()
+    return name in _passes or name in _groups
 
 
 def collect(names: Iterable[str | type[Pass]]) -> list[type[Pass]]:

@@ -1,10 +1,12 @@
 """Compute Conv by MatMul, over the windows of its input (im2col)."""
 
 import math
+from typing import Any, ClassVar, Literal
 
 from onnx_passes import passes
 from onnx_passes.passes.base import Op, Value, Var
 from onnx_passes.passes.lowering._base import LoweringPass, Site
+from onnx_passes.passes.lowering._channels_last import channels_last
 from onnx_passes.passes.lowering._primitives import Primitives
 from onnx_passes.passes.lowering._windows import Window, gathered, padded, windows_of
 
@@ -14,6 +16,9 @@ from onnx_passes.passes.lowering._windows import Window, gathered, padded, windo
 @passes.register("lower")
 class LowerConv(LoweringPass):
     """Compute Conv by MatMul, over the windows of its input (im2col).
+
+    With ``to: im2col`` the windows are gathered by one operator ``onnx_passes.ops.Im2Col`` from
+    channels-last data, as the seed system has it, between two Transposes.
 
     Before: ``Conv<group, strides, dilations, pads>(x, w, b)``
     After:  ``Reshape(MatMul(Reshape(w), columns), [0, M, ...]) + b`` with ``columns`` of shape
@@ -31,9 +36,15 @@ class LowerConv(LoweringPass):
     whose shape is not known; ``auto_pad`` of SAME with dilations or windows smaller than the
     stride, on which engines do not agree; what is empty. (A dynamic batch that turns out to be
     empty is beyond ONNX Runtime's MatMul, which does not broadcast to nothing.)
+
+    Attributes:
+        to: ``gather`` for standard operators alone, ``im2col`` for one operator of our own.
     """
 
     since = 9
+    followed_by: ClassVar[Any] = ("inject-ops",)
+
+    to: Literal["gather", "im2col"] = "gather"
 
     def pattern(self, op: Op, x: Var, w: Var) -> Var:
         return op.Conv(x, w, _allow_other_inputs=True, _outputs=["y"])
@@ -56,6 +67,8 @@ class LowerConv(LoweringPass):
         assert weights is not None, "an obstacle otherwise"
         windows = windows_of(site, weights[2:])
         assert not isinstance(windows, str), "an obstacle otherwise"
+        if self.to == "im2col":
+            return channels_last(to, site, weights, windows)
         counts = [window.count for window in windows]
         rows, depth = weights[0] // group, math.prod(weights[1:])
         groups = [group] if group > 1 else []

@@ -1,0 +1,1 @@
+"""Module names of the seed system; the passes are elsewhere."""

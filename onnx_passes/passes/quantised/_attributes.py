@@ -1,0 +1,73 @@
+"""What the attributes and constants of a quantiser say."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from onnx_passes.ops.bodies.domains import CUSTOM, QONNX_ALIASES
+from onnx_passes.passes._support.tensors import constant_of
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+DOMAINS = (*QONNX_ALIASES, CUSTOM)
+
+
+@dataclass(frozen=True)
+class Quantiser:
+    """An IntQuant or BipolarQuant whose parameters are constants.
+
+    Attributes:
+        node: The node.
+        scale: Its scale.
+        zero: Its zero point.
+        low: Its lowest level.
+        high: Its highest level.
+        mode: Its rounding mode, in capital letters.
+        bipolar: Whether its levels are -1 and 1, with nothing between.
+    """
+
+    node: ir.Node
+    scale: Array
+    zero: Array
+    low: float
+    high: float
+    mode: str
+    bipolar: bool
+
+    @property
+    def levels(self) -> int:
+        """Number of levels, as far as they are integers."""
+        return 2 if self.bipolar else int(np.floor(self.high) - np.ceil(self.low)) + 1
+
+
+def quantiser_of(node: ir.Node | None) -> Quantiser | None:
+    """Read a quantiser; None for other nodes, and where a parameter is computed."""
+    if node is None or node.domain not in DOMAINS:
+        return None
+    known = [constant_of(value) for value in node.inputs[1:]]
+    if any(tensor is None or tensor.dtype != ir.DataType.FLOAT for tensor in known):
+        return None
+    arrays = [tensor.numpy() for tensor in known if tensor is not None]
+    if any(attribute.is_ref() for attribute in node.attributes.values()):
+        return None
+    if node.op_type == "BipolarQuant" and len(arrays) == 1:
+        return Quantiser(node, arrays[0], np.zeros((), np.float32), -1, 1, "ROUND", True)
+    if node.op_type not in ("Quant", "IntQuant") or len(arrays) != 3 or arrays[2].size != 1:
+        return None
+    scale, zero, bits = arrays
+    return _integer(node, scale, zero, float(bits.reshape(())))
+
+
+def _integer(node: ir.Node, scale: Array, zero: Array, bits: float) -> Quantiser:
+    signed = bool(node.attributes.get_int("signed", 1))
+    narrow = bool(node.attributes.get_int("narrow", 1))
+    mode = (node.attributes.get_string("rounding_mode", "ROUND") or "ROUND").upper()
+    if signed:
+        low, high = -(2.0 ** (bits - 1)) + narrow, 2.0 ** (bits - 1) - 1
+    else:
+        low, high = 0.0, 2.0**bits - 1 - narrow
+    return Quantiser(node, scale, zero, low, high, mode, signed and bits == 1)

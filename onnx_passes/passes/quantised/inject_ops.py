@@ -1,0 +1,28 @@
+"""Add the bodies of our own operators to the model."""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+
+from onnx_passes import passes
+from onnx_passes.ops.bodies import CUSTOM, attach_to_model
+from onnx_passes.passes.base import Annotation
+
+
+@passes.verify.equality
+@passes.register()
+class InjectOps(Annotation):
+    """Add the bodies of our own operators to the model.
+
+    Adds: for each node of the domain ``onnx_passes.ops`` a function that computes it by
+    standard operators, and the overload that points to it, so that engines other than this
+    package's run the file. With QONNX's domain the file stays readable for qonnx, which knows
+    its operators: those get no functions.
+
+    Leaves alone: nodes whose function the model has.
+    """
+
+    def call(self, model: ir.Model) -> ir.passes.PassResult:
+        """Add the functions."""
+        made = attach_to_model(model, (CUSTOM,))
+        return ir.passes.PassResult(model, modified=bool(made.nodes or made.functions))

@@ -1,0 +1,105 @@
+"""Names of the seed system's passes, and the passes here that do what they mean.
+
+A name that a pass or group here has as well means that one, except in a pipeline file written
+for the seed system, which has keys of that system.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Use:
+    """A pass or group in the place of a name.
+
+    Attributes:
+        name: Name of the pass or group.
+        options: Options that make the pass mean the same.
+    """
+
+    name: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+def _uses(*names: str) -> tuple[Use, ...]:
+    return tuple(Use(name) for name in names)
+
+
+_NAMES: dict[str, tuple[Use, ...]] = {
+    "checker": _uses("model-checker"),
+    "range-annotation": _uses("value-ranges"),
+    "eliminate-where": _uses("eliminate-constant-where"),
+    "eliminate-common-subexpression": _uses("eliminate-common-subexpressions"),
+    "inline": _uses("inline-functions"),
+    "inline-gemm": _uses("lower-gemm"),
+    "annotate-layouts": _uses("convert-layouts"),
+    "lower-pooling": _uses(
+        "lower-global-average-pool",
+        "lower-global-max-pool",
+        "lower-max-pool",
+        "lower-average-pool",
+    ),
+    "MoveSplitPastElementwise": _uses("sink-transposes"),
+    "DeMorganBoolean": _uses("simplify-booleans"),
+    **{
+        f"convert-opset{version}": (Use("convert-opset", {"version": version}),)
+        for version in range(18, 24)
+    },
+}
+
+_MEANT_OTHERWISE: dict[str, tuple[Use, ...]] = {
+    "eliminate-identity": _uses("eliminate-noop-arithmetic", "eliminate-identity"),
+    "lower-conv": (Use("lower-conv", {"to": "im2col"}),),
+}
+"""Names that mean something else in the seed system than here."""
+
+KEYS = frozenset(
+    {
+        "deduplicate_initializers",
+        "fold_constants",
+        "infer_thresholds",
+        "layouts",
+        "lift_constants",
+        "logging",
+        "model_checker",
+        "onnxruntime",
+        "shape_inference",
+    }
+)
+"""Keys of a pipeline file that only files of the seed system need."""
+
+_TRANSPOSE = re.compile(r"Move(\w+)PastTranspose")
+_PAST_TRANSPOSE = re.compile(r"MoveTransposePastElementwise(Unary|Binary|Ternary)")
+_PAST_KIND = re.compile(r"MoveElementwise(Unary|Binary|Ternary)PastTranspose")
+
+
+def is_for_seed(keys: Collection[str]) -> bool:
+    """Whether a pipeline file with these keys was written for the seed system."""
+    return not KEYS.isdisjoint(keys)
+
+
+def uses_of(name: str, *, for_seed: bool = False) -> tuple[Use, ...] | None:
+    """Return what does what a name of the seed system means.
+
+    Args:
+        name: A name.
+        for_seed: Whether it is from a pipeline that was written for the seed system, where a
+            name that a pass here has too can mean something else.
+
+    Returns:
+        Passes and groups in order; None for any other name.
+    """
+    if for_seed and name in _MEANT_OTHERWISE:
+        return _MEANT_OTHERWISE[name]
+    if name in _NAMES:
+        return _NAMES[name]
+    if _PAST_TRANSPOSE.fullmatch(name) or _PAST_KIND.fullmatch(name):
+        return _uses("sink-transposes")
+    if found := _TRANSPOSE.fullmatch(name):
+        operator = {"IfInf": "IsInf", "Shrink": "Shrink"}.get(found[1], found[1])
+        return (Use("sink-transposes", {"operators": [operator]}),)
+    return None

@@ -1,0 +1,1 @@
+"""Passes that move scales, biases and transpositions until integers stand between thresholds."""
