@@ -1,0 +1,158 @@
+"""Put thresholds in the place of a chain that ends in a quantiser."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+import onnx_ir as ir
+
+from onnx_passes import passes
+from onnx_passes.ops.bodies.domains import CUSTOM
+from onnx_passes.passes._support.matches import node_of, opset_at
+from onnx_passes.passes.base import Op, RewriteRuleSetPass, Transformation, Value, Var
+from onnx_passes.passes.quantised._attributes import DOMAINS, Quantiser, quantiser_of
+from onnx_passes.passes.quantised._bisect import Table, find_table
+from onnx_passes.passes.quantised._chains import Chain, Steps, chain_to
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+@passes.verify.equality
+@passes.register()
+class InferThresholds(Transformation, RewriteRuleSetPass):
+    """Put thresholds in the place of a chain that ends in a quantiser.
+
+    Before: ``Quant(Relu(Add(BatchNormalization(x, ...), b)), scale, zero, bits)``; also ``Round``,
+            ``Ceil``, ``Floor``, ``Sign``, ``BipolarQuant`` and ``MultiThreshold`` at the end
+    After:  ``(MultiThreshold(x, thresholds, weights) + least) * scale``
+
+    The chain goes up as far as operators are monotone in one operand and have constants for
+    the others, which may differ along the channels: sums, products of any sign, divisions,
+    BatchNormalization, Relu, Sigmoid, Tanh, Clip, Min, Max and their like. Where it falls, the
+    weights are -1.
+
+    Sound because each operator is monotone as it is computed, rounding included, so that each
+    level is reached at one float32 and kept beyond it. That float is found by bisection over
+    all floats on the chain itself, and the floats beside it are looked at as well.
+
+    Leaves alone: constants that are computed; what something else reads on the way stays for
+    that; chains with more than ``max`` steps; unknown ranks and types other than float32;
+    opsets before 13. NaN, which a quantiser returns, reaches no threshold.
+
+    Attributes:
+        max: Number of thresholds that a chain may have.
+    """
+
+    requires: ClassVar[Any] = ("shape-inference",)
+    followed_by: ClassVar[Any] = ("inject-ops",)
+
+    max: int = 255
+
+    def pattern(self) -> list[Any]:
+        return [_End(*place) for place in _PLACES]
+
+    def check(self) -> list[Any]:
+        return [self._is_chain for _ in _PLACES]
+
+    def rewrite(self) -> list[Any]:
+        return [self._replaced for _ in _PLACES]
+
+    def _is_chain(self, context: Any, y: Value, **_: Any) -> bool:
+        opset = opset_at(context)
+        if opset < 13:
+            return False
+        self._found = self._table(node_of(y), opset)
+        return self._found is not None
+
+    def _table(self, node: ir.Node, opset: int) -> tuple[Chain, Table] | None:
+        chain = chain_to(node, opset)
+        if chain is None or (len(chain.nodes) == 1 and node.op_type == "MultiThreshold"):
+            return None
+        quantiser = quantiser_of(node)
+        if quantiser is not None and not quantiser.levels <= self.max + 1:
+            return None
+        try:
+            table = find_table(Steps(chain), _levels_of(quantiser), self.max)
+        except Exception:
+            return None  # the engine has no kernel for the chain as it is
+        return None if table is None else (chain, table)
+
+    def _replaced(self, op: Op, y: Value, **_: Any) -> Value:
+        # The driver asks `check` about the same node right before.
+        assert self._found is not None, "check has seen to it"
+        chain, table = self._found
+        result: Value = op.MultiThreshold(
+            chain.source,
+            _constant(op, _narrow(table.thresholds, keep_last=True)),
+            _constant(op, _narrow(table.weights, keep_last=False)),
+            _domain=CUSTOM,
+        )
+        quantiser = quantiser_of(chain.nodes[-1])
+        start = table.start.astype(np.float64)
+        if quantiser is None:
+            return _shifted(op, result, start)
+        if not np.array_equal(quantiser.zero, np.rint(quantiser.zero)):
+            result = _shifted(op, result, start)
+            result = op.Sub(result, _constant(op, quantiser.zero))
+        else:
+            result = _shifted(op, result, start - quantiser.zero)
+        if (quantiser.scale != 1).any():
+            result = op.Mul(result, _constant(op, quantiser.scale))
+        return result
+
+
+_PLACES = [
+    *[("", kind) for kind in ("Round", "Ceil", "Floor", "Sign")],
+    *[(domain, kind) for domain in DOMAINS for kind in ("Quant", "IntQuant", "BipolarQuant")],
+    (CUSTOM, "MultiThreshold"),
+]
+
+_OPERANDS = {"Quant": 4, "IntQuant": 4, "BipolarQuant": 2, "MultiThreshold": 3}
+
+
+class _End:
+    def __init__(self, domain: str, kind: str) -> None:
+        self.domain, self.kind = domain, kind
+
+    def __call__(self, op: Op, x: Var, a: Var, b: Var, c: Var) -> Var:
+        inputs = (x, a, b, c)[: _OPERANDS.get(self.kind, 1)]
+        domain = {"_domain": self.domain} if self.domain else {}
+        return getattr(op, self.kind)(*inputs, **domain, _outputs=["y"])
+
+
+def _levels_of(quantiser: Quantiser | None) -> Any:
+    """Return what makes levels of the results of a quantiser: integers, as float64."""
+    if quantiser is None:
+        return lambda results: results.astype(np.float64)
+    scale, zero = quantiser.scale.astype(np.float64), quantiser.zero.astype(np.float64)
+
+    def levels(results: Array) -> Array:
+        found: Array = np.rint(results.astype(np.float64) / scale + zero)
+        return found
+
+    return levels
+
+
+def _shifted(op: Op, x: Value, offset: Array) -> Value:
+    offset = np.asarray(offset, np.float32)
+    if not offset.any():
+        return x
+    made: Value = op.Add(x, _constant(op, _narrow(offset, keep_last=False)))
+    return made
+
+
+def _narrow(array: Array, *, keep_last: bool) -> Array:
+    """Drop repeated elements along axes, and axes of size 1 in front."""
+    for axis in range(array.ndim - keep_last):
+        first = np.take(array, [0], axis=axis)
+        if (array == first).all():
+            array = first
+    while array.ndim > keep_last and array.shape[0] == 1 and array.ndim > 1:
+        array = array[0]
+    return array.reshape(()) if not keep_last and array.size == 1 else array
+
+
+def _constant(op: Op, array: Array) -> Value:
+    made: Value = op.Constant(value=ir.tensor(np.ascontiguousarray(array, np.float32)))
+    return made

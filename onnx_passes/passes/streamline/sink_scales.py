@@ -1,0 +1,261 @@
+"""Move factors and terms behind the linear operator that reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from onnx_passes import passes
+from onnx_passes.passes._support.matches import node_of
+from onnx_passes.passes.base import Op, RewriteRuleSetPass, Transformation, Value, Var
+from onnx_passes.passes.streamline._terms import (
+    Array,
+    along,
+    at_axis,
+    constant,
+    floats,
+    is_single,
+    rank_of,
+    scalar,
+)
+
+_MEANS = ("AveragePool", "GlobalAveragePool")
+
+
+@passes.verify.tolerance
+@passes.register()
+@passes.register("reorder")
+class SinkScales(Transformation, RewriteRuleSetPass):
+    """Move factors and terms behind the linear operator that reads them.
+
+    Before: ``MatMul(Mul(x, s), w)``, ``Conv(x, Mul(w, s))``, ``MatMul(Add(x, a), w)``,
+            ``Add(Mul(x, s), Mul(y, s))``, ``Add(Add(x, a), y)``, ``AveragePool(Mul(x, s))``
+    After:  ``Mul(MatMul(x, w), s)``, ``Mul(Conv(x, w), s)``, ``Add(MatMul(x, w), a @ w)``,
+            ``Mul(Add(x, y), s)``, ``Add(Add(x, y), a)``, ``Mul(AveragePool(x), s)``
+
+    Factors are single numbers, or numbers for each output channel of weights; terms in front
+    of a MatMul go along its rows. The bias of a Conv is added behind the factor.
+
+    Sound over the reals because these operators are linear. The contract is a tolerance: sums
+    of floats round at other places.
+
+    Leaves alone: constants that are computed, that are not finite, or that callers may
+    override; a factor 0; terms in front of a Conv or of weights that are computed; Conv with
+    a bias that is no row; ranks that are not known.
+    """
+
+    requires: ClassVar[Any] = ("shape-inference",)
+
+    def pattern(self) -> list[Any]:
+        return [rule.pattern for rule in _RULES]
+
+    def check(self) -> list[Any]:
+        return [rule.check for rule in _RULES]
+
+    def rewrite(self) -> list[Any]:
+        return [rule.rewrite for rule in _RULES]
+
+
+@dataclass(frozen=True)
+class _Rule:
+    pattern: Callable[..., Any]
+    check: Callable[..., bool]
+    rewrite: Callable[..., Value]
+
+
+def _factor(value: Value) -> bool:
+    return is_single(value) and scalar(value) != 0
+
+
+def _matmul_left() -> _Rule:
+    def pattern(op: Op, x: Var, s: Var, w: Var) -> Var:
+        return op.MatMul(op.Mul(x, s), w)
+
+    def check(context: Any, x: Value, s: Value, w: Value) -> bool:
+        return _factor(s) and floats(x) is None and (rank_of(x) or 0) >= 1
+
+    def rewrite(op: Op, x: Value, s: Value, w: Value) -> Value:
+        made: Value = op.Mul(op.MatMul(x, w), constant(op, _scalar(s)))
+        return made
+
+    return _Rule(pattern, check, rewrite)
+
+
+def _matmul_right() -> _Rule:
+    def pattern(op: Op, x: Var, w: Var, s: Var) -> Var:
+        return op.MatMul(x, op.Mul(w, s))
+
+    def row(x: Value, w: Value, s: Value) -> Array | None:
+        array, rank = floats(s), rank_of(w)
+        if array is None or rank is None or rank < 2 or not array.all():
+            return None
+        found = along(array, rank - 1, rank)
+        if found is None or (found.size > 1 and (rank_of(x) or 0) < 1):
+            return None
+        return found
+
+    def check(context: Any, x: Value, w: Value, s: Value) -> bool:
+        return row(x, w, s) is not None
+
+    def rewrite(op: Op, x: Value, w: Value, s: Value) -> Value:
+        found = row(x, w, s)
+        assert found is not None, "check has seen to it"
+        factor = found.reshape(()) if found.size == 1 else found
+        made: Value = op.Mul(op.MatMul(x, w), constant(op, factor))
+        return made
+
+    return _Rule(pattern, check, rewrite)
+
+
+def _matmul_term() -> _Rule:
+    def pattern(op: Op, x: Var, a: Var, w: Var) -> Var:
+        return op.MatMul(op.Add(x, a), w)
+
+    def term(x: Value, a: Value, w: Value) -> Array | None:
+        array, matrix, rank = floats(a), floats(w), rank_of(x)
+        if array is None or matrix is None or matrix.ndim != 2 or rank is None or rank < 1:
+            return None
+        row = along(array, rank - 1, rank)
+        if row is None:
+            return None
+        full = np.broadcast_to(row.astype(np.float64), (matrix.shape[0],))
+        return np.asarray((full @ matrix.astype(np.float64)).astype(np.float32))
+
+    def check(context: Any, x: Value, a: Value, w: Value) -> bool:
+        return floats(x) is None and term(x, a, w) is not None
+
+    def rewrite(op: Op, x: Value, a: Value, w: Value) -> Value:
+        found = term(x, a, w)
+        assert found is not None, "check has seen to it"
+        made: Value = op.Add(op.MatMul(x, w), constant(op, found))
+        return made
+
+    return _Rule(pattern, check, rewrite)
+
+
+def _conv(*, behind_weights: bool, with_bias: bool) -> _Rule:
+    def pattern(op: Op, x: Var, w: Var, s: Var, b: Var) -> Var:
+        data, weights = (x, op.Mul(w, s)) if behind_weights else (op.Mul(x, s), w)
+        inputs = (data, weights, b) if with_bias else (data, weights)
+        return op.Conv(*inputs, _outputs=["y"])
+
+    def row(w: Value, s: Value) -> Array | None:
+        array, rank = floats(s), rank_of(w)
+        if array is None or rank is None or not array.all():
+            return None
+        if not behind_weights:
+            return array.reshape(-1) if array.size == 1 and array.ndim <= rank else None
+        return along(array, 0, rank)
+
+    def check(context: Any, w: Value, s: Value, b: Value | None = None, **_: Any) -> bool:
+        bias = None if b is None else floats(b)
+        return row(w, s) is not None and (not with_bias or (bias is not None and bias.ndim == 1))
+
+    def rewrite(
+        op: Op, x: Value, w: Value, s: Value, y: Value, b: Value | None = None
+    ) -> Value:
+        found, rank = row(w, s), rank_of(w)
+        assert found is not None and rank is not None, "check has seen to it"
+        factor = found.reshape(()) if found.size == 1 else at_axis(found, 1, rank)[0]
+        result: Value = op.Conv(x, w, **node_of(y).attributes)
+        result = op.Mul(result, constant(op, factor))
+        bias = None if b is None else floats(b)
+        if bias is not None:
+            result = op.Add(result, constant(op, at_axis(bias, 1, rank)[0]))
+        return result
+
+    return _Rule(pattern, check, rewrite)
+
+
+def _conv_bias() -> _Rule:
+    """A bias that only blocks what comes behind it: apart, it is a term like others."""
+
+    def pattern(op: Op, x: Var, w: Var, b: Var, c: Var) -> Var:
+        return op.Mul(op.Conv(x, w, b, _outputs=["t"]), c)
+
+    def check(context: Any, w: Value, b: Value, c: Value, **_: Any) -> bool:
+        bias = floats(b)
+        return rank_of(w) is not None and bias is not None and floats(c) is not None
+
+    def rewrite(op: Op, x: Value, w: Value, b: Value, c: Value, t: Value) -> Value:
+        bias, rank = floats(b), rank_of(w)
+        assert bias is not None and rank is not None, "check has seen to it"
+        result = op.Conv(x, w, **node_of(t).attributes)
+        made: Value = op.Mul(op.Add(result, constant(op, at_axis(bias, 1, rank)[0])), c)
+        return made
+
+    return _Rule(pattern, check, rewrite)
+
+
+def _mean(kind: str) -> _Rule:
+    def pattern(op: Op, x: Var, s: Var) -> Var:
+        return getattr(op, kind)(op.Mul(x, s), _outputs=["y"])
+
+    def check(context: Any, x: Value, s: Value, **_: Any) -> bool:
+        return _factor(s) and rank_of(x) is not None
+
+    def rewrite(op: Op, x: Value, s: Value, y: Value) -> Value:
+        inner = getattr(op, kind)(x, **node_of(y).attributes)
+        made: Value = op.Mul(inner, constant(op, _scalar(s)))
+        return made
+
+    return _Rule(pattern, check, rewrite)
+
+
+def _common_factor(joint: str) -> _Rule:
+    def pattern(op: Op, x: Var, y: Var, s: Var, t: Var) -> Var:
+        return getattr(op, joint)(op.Mul(x, s), op.Mul(y, t))
+
+    def check(context: Any, x: Value, y: Value, s: Value, t: Value) -> bool:
+        known = floats(x) is None or floats(y) is None
+        return known and _factor(s) and is_single(t) and scalar(s) == scalar(t)
+
+    def rewrite(op: Op, x: Value, y: Value, s: Value, t: Value) -> Value:
+        made: Value = op.Mul(getattr(op, joint)(x, y), constant(op, _scalar(s)))
+        return made
+
+    return _Rule(pattern, check, rewrite)
+
+
+def _term_past_sum(first: bool) -> _Rule:
+    def pattern(op: Op, x: Var, a: Var, y: Var) -> Var:
+        inner = op.Add(x, a)
+        return op.Add(inner, y) if first else op.Add(y, inner)
+
+    def check(context: Any, x: Value, a: Value, y: Value) -> bool:
+        array, rank = floats(a), rank_of(x)
+        if array is None or floats(x) is not None or floats(y) is not None:
+            return False
+        return rank is not None and array.ndim <= rank and rank == rank_of(y)
+
+    def rewrite(op: Op, x: Value, a: Value, y: Value) -> Value:
+        made: Value = op.Add(op.Add(x, y), a)
+        return made
+
+    return _Rule(pattern, check, rewrite)
+
+
+def _scalar(s: Value) -> Array:
+    array = floats(s)
+    assert array is not None, "check has seen to it"
+    return array.reshape(())
+
+
+_RULES = [
+    _matmul_left(),
+    _matmul_right(),
+    _matmul_term(),
+    _conv(behind_weights=True, with_bias=False),
+    _conv(behind_weights=True, with_bias=True),
+    _conv(behind_weights=False, with_bias=False),
+    _conv(behind_weights=False, with_bias=True),
+    _conv_bias(),
+    *[_mean(kind) for kind in _MEANS],
+    _common_factor("Add"),
+    _common_factor("Sub"),
+    _term_past_sum(True),
+    _term_past_sum(False),
+]
