@@ -35,7 +35,8 @@ def test_an_operator_of_the_user_calls_one_of_ours():
 
 
 @pytest.mark.parametrize(
-    ("branch", "x"), [(0, [-0.36, -0.3, -0.1, 0, 1e-3, 0.5, 2, 50]), (-1, [-0.36, -0.2, -1e-3])]
+    ("branch", "x"),
+    [(0, [-0.36, -0.3, -0.1, 0, 1e-3, 0.5, 2, 50]), (-1, [-0.36, -0.2, -1e-3])],
 )
 def test_lambert_w_is_an_inverse(branch, x):
     w = run(f"LambertW<k = {branch}>(x)", x)
@@ -43,7 +44,9 @@ def test_lambert_w_is_an_inverse(branch, x):
     assert (w >= -1).all() if branch == 0 else (w <= -1).all()
 
 
-@pytest.mark.parametrize(("branch", "y"), [(0, [-0.25, 0.001, 0.5, 2, 40]), (-1, [-0.25, -0.01])])
+@pytest.mark.parametrize(
+    ("branch", "y"), [(0, [-0.25, 0.001, 0.5, 2, 40]), (-1, [-0.25, -0.01])]
+)
 def test_inverse_silu(branch, y):
     x = run(f"InverseSilu<k = {branch}>(x)", y)
     np.testing.assert_allclose(x / (1 + np.exp(-x)), np.float32(y), rtol=1e-4, atol=1e-6)

@@ -12,8 +12,11 @@ from onnx_passes.passes.quantised._chains import Steps
 Array = np.ndarray[Any, np.dtype[Any]]
 
 _LARGEST = np.finfo(np.float32).max
-_CHECKED = 3
-"""Neighbouring floats on both sides of a threshold at which the chain is looked at again."""
+_CHECKED = (1, 2, 3)
+"""Distances in floats from a threshold at which the chain is looked at again."""
+
+_CHECKED_APPROXIMATELY = (64, 65, 256)
+"""The same for functions whose kernels do not round correctly, and waver by some floats."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +73,8 @@ def find_table(steps: Steps, level: Any, most: int) -> Table | None:
         middle = (below + above) // 2
         hit = reached(_float(middle))
         above, below = np.where(hit, middle, above), np.where(hit, below, middle)
-    if not _holds(reached, above, there):
+    distances = _CHECKED if steps.chain.is_exact else _CHECKED_APPROXIMATELY
+    if not _holds(reached, above, there, distances):
         return None
     thresholds = np.where(there, _float(above), np.float32(np.inf))
     weights = np.where(there, sign, 0.0).astype(np.float32)
@@ -81,9 +85,9 @@ def find_table(steps: Steps, level: Any, most: int) -> Table | None:
     )
 
 
-def _holds(reached: Any, found: Array, there: Array) -> bool:
+def _holds(reached: Any, found: Array, there: Array, distances: tuple[int, ...]) -> bool:
     """Look at the floats beside each threshold: a kernel need not be monotone."""
-    for offset in range(-_CHECKED, _CHECKED + 1):
+    for offset in (*(-distance for distance in distances), 0, *distances):
         near = np.clip(found + offset, -_TOP, _TOP)
         expected = near >= found
         if not (reached(_float(near)) == expected)[there].all():

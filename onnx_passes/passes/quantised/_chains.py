@@ -23,6 +23,30 @@ _ROUNDINGS = frozenset({"Round", "Ceil", "Floor"})
 _ENDS = frozenset({*_ROUNDINGS, "Sign"})
 _BY_SIGN = frozenset({"Mul", "Div"})
 _NEGATIVE = ("alpha", "gamma")
+_CORRECTLY_ROUNDED = frozenset(
+    [
+        "Abs",
+        "Add",
+        "BatchNormalization",
+        "Ceil",
+        "Clip",
+        "Div",
+        "Floor",
+        "Identity",
+        "LeakyRelu",
+        "Max",
+        "Min",
+        "Mul",
+        "Neg",
+        "Relu",
+        "Round",
+        "Sign",
+        "Sqrt",
+        "Sub",
+        "ThresholdedRelu",
+    ]
+)
+"""Operators whose kernels are IEEE operations, or a few of them in a row."""
 IR_VERSION = 10
 
 
@@ -77,6 +101,11 @@ class Chain:
                     graph.initializer.append(array)
         attach_bodies(proto)
         return proto
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether each operator rounds correctly, so that it is monotone to the last bit."""
+        return all(n.domain != "" or n.op_type in _CORRECTLY_ROUNDED for n in self.nodes)
 
     @property
     def looks_at_axes(self) -> bool:
@@ -148,7 +177,11 @@ def _is_end(node: ir.Node) -> bool:
 
 def _step(node: ir.Node | None, opset: int) -> tuple[ir.Node, int] | None:
     """Return a node and its operand if it is monotone in that, the others being constants."""
-    if node is None or len(node.outputs) != 1 or any(a.is_ref() for a in node.attributes.values()):
+    if (
+        node is None
+        or len(node.outputs) != 1
+        or any(a.is_ref() for a in node.attributes.values())
+    ):
         return None
     operand = _data_operand(node)
     value = node.inputs[operand] if operand < len(node.inputs) else None
@@ -163,7 +196,9 @@ def _step(node: ir.Node | None, opset: int) -> tuple[ir.Node, int] | None:
 def _data_operand(node: ir.Node) -> int:
     if node.op_type == "Div":
         return 0
-    unknown = [i for i, v in enumerate(node.inputs) if v is not None and constant_of(v) is None]
+    unknown = [
+        i for i, v in enumerate(node.inputs) if v is not None and constant_of(v) is None
+    ]
     return unknown[0] if unknown else 0
 
 

@@ -10,8 +10,8 @@ import onnx_ir as ir
 from onnx_passes import passes
 from onnx_passes.errors import PassError
 from onnx_passes.ops.bodies.domains import CUSTOM
-from onnx_passes.passes.replace import Namer
 from onnx_passes.passes.base import Transformation
+from onnx_passes.passes.replace import Namer
 
 Layout = Mapping[str, Any]
 
@@ -39,8 +39,8 @@ class ConvertLayouts(Transformation):
         out: The same for each output.
     """
 
-    inp: list[Any] = []
-    out: list[Any] = []
+    inp: tuple[Any, ...] = ()
+    out: tuple[Any, ...] = ()
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
         """Insert converters.

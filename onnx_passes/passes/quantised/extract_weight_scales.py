@@ -56,6 +56,7 @@ class ExtractWeightScales(Transformation, RewriteRuleSetPass):
 
     def _split(self, op: Op, x: Value, s: Value, **_: Any) -> Value:
         # The driver asks `check` about the same node right before.
+        assert self._levels is not None, "check has seen to it"
         made: Value = op.Mul(op.Constant(value=ir.tensor(self._levels)), s)
         return made
 
@@ -84,6 +85,7 @@ def _levels(node: ir.Node, opset: int) -> Array | None:
     with np.errstate(all="ignore"):
         levels = np.rint(result.astype(np.float64) / quantiser.scale).astype(np.float32)
         same = np.array_equal(levels * quantiser.scale, result)
+    levels = levels + np.float32(0)  # -0 is no other integer
     return levels if same and (np.abs(levels) <= _LARGEST).all() else None
 
 

@@ -52,7 +52,9 @@ class ImportQonnx(Transformation, RewriteRuleSetPass):
 
 
 _PLACES = [
-    (kind, domain) for domain in QONNX_ALIASES for kind in ("Quant", "IntQuant", "MultiThreshold")
+    (kind, domain)
+    for domain in QONNX_ALIASES
+    for kind in ("Quant", "IntQuant", "MultiThreshold")
 ]
 
 

@@ -43,7 +43,7 @@ def rank_of(value: ir.Value | None) -> int | None:
 
 def constant(op: Op, array: Array) -> Value:
     """Make a constant of float32."""
-    made: Value = op.Constant(value=ir.tensor(np.ascontiguousarray(array, np.float32)))
+    made: Value = op.Constant(value=ir.tensor(np.array(array, np.float32)))
     return made
 
 

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from onnx_passes import passes
-from onnx_passes.passes._support.matches import node_of
 from onnx_passes.passes.base import Op, RewriteRuleSetPass, Transformation, Value, Var
 from onnx_passes.passes.streamline._terms import Array, constant, floats
-
-_KINDS = ("Add", "Sub", "Mul", "Div")
 
 
 @passes.verify.tolerance
@@ -20,89 +17,128 @@ _KINDS = ("Add", "Sub", "Mul", "Div")
 class GatherTerms(Transformation, RewriteRuleSetPass):
     """Bring factors and terms together, factors first.
 
-    Before: ``Mul(Add(x, a), b)``, ``Add(Add(x, a), b)``, ``Mul(Mul(x, a), b)``; Sub and Div of
-            constants count as sums and products
-    After:  ``Add(Mul(x, b), a * b)``, ``Add(x, a + b)``, ``Mul(x, a * b)``
+    Before: ``Mul(Add(x, a), b)``, ``Add(Add(x, a), b)``, ``Mul(Mul(x, a), b)``,
+            ``Mul(Div(x, a), b)``, ``Sub(x, a)``, ``Add(a, x)``, ``Mul(a, x)``; ``Div(x, a)`` by a
+            power of two
+    After:  ``Add(Mul(x, b), a * b)``, ``Add(x, a + b)``, ``Mul(x, a * b)``, ``Mul(x, b / a)``,
+            ``Add(x, -a)``, ``Add(x, a)``, ``Mul(x, a)``; ``Mul(x, 1 / a)``
 
     Sound over the reals by the laws of fields. The contract is a tolerance: sums and products
     of floats round at other places.
 
     Leaves alone: constants that are computed, that are not finite, or that callers may
-    override; a division by 0; products that leave the range of float32; other types.
+    override; factors of 0; results that leave the range of float32; other types; a division
+    by another number, in front of a quantiser above all, where a quotient decides a tie.
     """
 
-    commute: ClassVar[bool] = False
-
     def pattern(self) -> list[Any]:
-        return [_Pair(*pair) for pair in _PAIRS]
+        return [rule[0] for rule in _RULES]
 
     def check(self) -> list[Any]:
-        return [_can_be_merged for _ in _PAIRS]
+        return [rule[1] for rule in _RULES]
 
     def rewrite(self) -> list[Any]:
-        return [_merged for _ in _PAIRS]
+        return [rule[2] for rule in _RULES]
 
 
-_ORDERS = {"Add": (True, False), "Mul": (True, False), "Sub": (True,), "Div": (True,)}
-_PAIRS = [
-    (inner, outer, first, second)
-    for inner in _KINDS
-    for outer in _KINDS
-    for first in _ORDERS[inner]
-    for second in _ORDERS[outer]
-    # A sum behind a product is in order.
-    if not (inner in ("Mul", "Div") and outer in ("Add", "Sub"))
-]
+_Constants = tuple[Array | None, Array | None]
 
 
-class _Pair:
-    def __init__(self, inner: str, outer: str, first: bool, second: bool) -> None:
-        self.inner, self.outer, self.first, self.second = inner, outer, first, second
+def _pair(inner: str, outer: str) -> tuple[Any, Any, Any]:
+    """Merge two operators with constants; the result is ``x * factor + term``."""
 
-    def __call__(self, op: Op, x: Var, a: Var, b: Var) -> Var:
-        inner = getattr(op, self.inner)(*((x, a) if self.first else (a, x)), _outputs=["t"])
-        outer = (inner, b) if self.second else (b, inner)
-        return getattr(op, self.outer)(*outer, _outputs=["y"])
+    def pattern(op: Op, x: Var, a: Var, b: Var) -> Var:
+        return getattr(op, outer)(getattr(op, inner)(x, a), b)
 
-
-def _can_be_merged(context: Any, x: Value, a: Value, b: Value, t: Value, y: Value) -> bool:
-    return floats(x) is None and _constants(a, b, t, y) is not None
-
-
-def _constants(a: Value, b: Value, t: Value, y: Value) -> tuple[Array | None, Array | None] | None:
-    """Return the factor and the term of ``x * factor + term``."""
-    first, second = _known(a, t), _known(b, y)
-    if first is None or second is None:
-        return None
-    kinds = node_of(t).op_type, node_of(y).op_type
-    sums = [kind in ("Add", "Sub") for kind in kinds]
-    with np.errstate(all="ignore"):
+    def found(a: Value, b: Value) -> _Constants | None:
+        first, second = _wide(a, inner), _wide(b, outer)
+        if first is None or second is None:
+            return None
         try:
-            found = first + second if all(sums) else first * second
+            both = first + second if outer == "Add" else first * second
         except ValueError:
             return None  # they do not broadcast with each other
-    factor = None if all(sums) else second if sums[0] else found
-    term = found if sums[0] else None
-    for array in (factor, term):
-        if array is not None and not np.isfinite(array.astype(np.float32)).all():
+        if both.size > max(first.size, second.size):
             return None
-    bigger = found.size > max(first.size, second.size)
-    return None if bigger else (factor, term)
+        factor = None if outer == "Add" else second if inner == "Add" else both
+        return _in_range(factor, both if inner == "Add" else None)
+
+    return pattern, *_merge(found)
 
 
-def _known(value: Value, result: Value) -> Array | None:
+def _single(kind: str) -> tuple[Any, Any, Any]:
+    """Write a difference as a sum, and an exact quotient as a product."""
+
+    def pattern(op: Op, x: Var, a: Var) -> Var:
+        return getattr(op, kind)(x, a)
+
+    def found(a: Value) -> _Constants | None:
+        array = _wide(a, kind)
+        if array is None or kind == "Sub":
+            return None if array is None else (None, array)
+        # The quotient by a power of two is the product by another one.
+        powers = np.abs(np.frexp(array)[0]) == 0.5
+        return _in_range(array, None) if powers.all() else None
+
+    return pattern, *_merge(found)
+
+
+def _swapped(kind: str) -> tuple[Any, Any, Any]:
+    """Put the constant second."""
+
+    def pattern(op: Op, x: Var, a: Var) -> Var:
+        return getattr(op, kind)(a, x)
+
+    def found(a: Value) -> _Constants | None:
+        array = floats(a)
+        if array is None:
+            return None
+        return (array, None) if kind == "Mul" else (None, array)
+
+    return pattern, *_merge(found)
+
+
+def _merge(found: Any) -> tuple[Any, Any]:
+    def check(context: Any, x: Value, **constants: Value) -> bool:
+        return floats(x) is None and found(**constants) is not None
+
+    def rewrite(op: Op, x: Value, **constants: Value) -> Value:
+        factor, term = found(**constants)
+        if factor is not None:
+            x = op.Mul(x, constant(op, factor))
+        return x if term is None else op.Add(x, constant(op, term))
+
+    return check, rewrite
+
+
+def _wide(value: Value, kind: str) -> Array | None:
     """Return what is added or multiplied, in double precision."""
-    array, kind = floats(value), node_of(result).op_type
-    if array is None or (kind == "Div" and not array.all()):
+    array = floats(value)
+    if array is None or array.size == 0 or (kind in ("Mul", "Div") and not array.all()):
         return None
     wide = array.astype(np.float64)
     return -wide if kind == "Sub" else 1 / wide if kind == "Div" else wide
 
 
-def _merged(op: Op, x: Value, a: Value, b: Value, t: Value, y: Value) -> Value:
-    found = _constants(a, b, t, y)
-    assert found is not None, "check has seen to it"
-    factor, term = found
-    if factor is not None:
-        x = op.Mul(x, constant(op, factor))
-    return x if term is None else op.Add(x, constant(op, term))
+def _in_range(factor: Array | None, term: Array | None) -> _Constants | None:
+    """Return constants that float32 holds with all of its digits."""
+    for array in (factor, term):
+        if array is not None:
+            sizes = np.abs(array)
+            if ((sizes > _LARGEST) | ((sizes < 1 / _LARGEST) & (array != 0))).any():
+                return None
+    return factor, term
+
+
+_LARGEST = 2.0**100
+
+_RULES = [
+    _pair("Add", "Add"),
+    _pair("Mul", "Mul"),
+    _pair("Add", "Mul"),
+    _pair("Div", "Mul"),
+    _single("Sub"),
+    _single("Div"),
+    _swapped("Add"),
+    _swapped("Mul"),
+]

@@ -2,38 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, ClassVar
 
+import onnx_ir as ir
+
 from onnx_passes import passes
-from onnx_passes.passes._support.matches import node_of
-from onnx_passes.passes.base import Op, RewriteRuleSetPass, Transformation, Value, Var
-from onnx_passes.passes.streamline._terms import constant, floats, is_single, rank_of, scalar
+from onnx_passes.graph.walk import graphs_within
+from onnx_passes.ops.bodies.domains import CUSTOM
+from onnx_passes.passes.base import Transformation
+from onnx_passes.passes.streamline._moves import Mover
+from onnx_passes.passes.streamline._terms import floats, is_single, rank_of, scalar
 
-_MOVING = {
-    "Transpose": 1,
-    "Flatten": 1,
-    "Identity": 1,
-    "DepthToSpace": 1,
-    "SpaceToDepth": 1,
-    "Reshape": 2,
-    "Squeeze": 2,
-    "Unsqueeze": 2,
-    "Gather": 2,
-    "Expand": 2,
-    "Tile": 2,
-    "Slice": 5,
-}
-"""Operators whose results are elements of their first operand, with their operands."""
+_ARITHMETIC = ("Mul", "Add")
 
-_LARGEST = ("MaxPool", "GlobalMaxPool", "Relu")
-"""Operators that choose, which a positive factor does not disturb."""
+_CHOOSING = {"MaxPool": _ARITHMETIC, "GlobalMaxPool": _ARITHMETIC, "Relu": ("Mul",)}
+"""Operators that choose among elements, and what they let through."""
+
+_OURS = ("Im2Col", "LayoutConverter")
+_MOVING = frozenset(
+    [
+        "DepthToSpace",
+        "Expand",
+        "Flatten",
+        "Gather",
+        "GatherElements",
+        "GatherND",
+        "Identity",
+        "Reshape",
+        "Slice",
+        "SpaceToDepth",
+        "Squeeze",
+        "Tile",
+        "Transpose",
+        "Unsqueeze",
+    ]
+)
+"""Operators whose results are elements of their first operand."""
 
 
 @passes.verify.equality
 @passes.register()
 @passes.register("reorder")
-class SinkPastMovement(Transformation, RewriteRuleSetPass):
+class SinkPastMovement(Transformation):
     """Move factors and terms behind operators that only move elements.
 
     Before: ``Reshape(Mul(x, s), shape)``, ``Transpose(Add(x, a))``, ``MaxPool(Mul(x, s))``,
@@ -41,110 +51,82 @@ class SinkPastMovement(Transformation, RewriteRuleSetPass):
     After:  ``Mul(Reshape(x, shape), s)``, ``Add(Transpose(x), a)``, ``Mul(MaxPool(x), s)``,
             ``Mul(Concat(x, y), s)``
 
-    Constants are single numbers. Past MaxPool, GlobalMaxPool and Relu go positive factors,
-    past MaxPool and GlobalMaxPool terms as well.
+    Constants are single numbers. Operators are those of which each element is one of the first
+    operand, and Concat. Past MaxPool, GlobalMaxPool and Relu go positive factors, past the
+    first two terms as well.
 
     Sound because each element of the result is one of the operand, on which the same operation
     rounds the same way; rounding keeps the order of numbers, so that the largest stays the
     largest.
 
     Leaves alone: constants that are computed, that are not finite, or that callers may
-    override; a factor 0; a Relu behind a factor that is not positive; the indices of a
-    MaxPool, where they are read; a rank that is not known.
+    override; a factor 0; a Relu behind a factor that is not positive; operators whose second
+    output is read; ranks that are not known.
     """
 
     requires: ClassVar[Any] = ("shape-inference",)
 
-    def pattern(self) -> list[Any]:
-        return [_Past(*place) for place in _PLACES] + [_Joined(kind) for kind in ("Mul", "Add")]
-
-    def check(self) -> list[Any]:
-        return [_check_of(*place) for place in _PLACES] + [_are_equal] * 2
-
-    def rewrite(self) -> list[Any]:
-        return [_rewrite_of(*place) for place in _PLACES] + [_join("Mul"), _join("Add")]
-
-
-def _places() -> list[tuple[str, int, str]]:
-    found = []
-    for kind, most in _MOVING.items():
-        least = {"Squeeze": 1, "Slice": 3}.get(kind, most)
-        found += [
-            (kind, count, arithmetic)
-            for count in range(least, most + 1)
-            for arithmetic in ("Mul", "Add")
-        ]
-    found += [(kind, 1, "Mul") for kind in _LARGEST]
-    return found + [(kind, 1, "Add") for kind in _LARGEST if kind != "Relu"]
+    def call(self, model: ir.Model) -> ir.passes.PassResult:
+        """Move each factor and term as far as it goes."""
+        mover, count = Mover(model), 0
+        for graph in list(graphs_within(model.graph)):
+            for node in list(graph):
+                if node.graph is graph:
+                    count += _move(node, mover)
+        return ir.passes.PassResult(model, modified=count > 0)
 
 
-_PLACES = _places()
-_NAMES = ("b", "c", "d", "e")
+def _move(node: ir.Node, mover: Mover) -> bool:
+    moved = _moved_operands(node)
+    found = [_operation(node.inputs[index]) for index in moved]
+    if not found or any(out.uses() or out.is_graph_output() for out in node.outputs[1:]):
+        return False
+    first = found[0]
+    if first is None or any(other is None or not _is_same(first, other) for other in found):
+        return False
+    number = scalar(first.inputs[1])
+    if number is None or first.op_type not in _CHOOSING.get(node.op_type, _ARITHMETIC):
+        return False
+    if first.op_type == "Mul" and not (number > 0 if node.op_type in _CHOOSING else number):
+        return False
+    inputs = list(node.inputs)
+    for index, operation in zip(moved, found, strict=True):
+        assert operation is not None, "looked at above"
+        inputs[index] = operation.inputs[0]
+    inner = mover.node(node, inputs, node.outputs[0].shape)
+    outer = mover.node(first, [inner.outputs[0], first.inputs[1]], node.outputs[0].shape)
+    mover.swap(node, inner, outer)
+    return True
 
 
-class _Past:
-    def __init__(self, kind: str, count: int, arithmetic: str) -> None:
-        self.kind, self.count, self.arithmetic = kind, count, arithmetic
-
-    def __call__(self, op: Op, x: Var, s: Var, b: Var, c: Var, d: Var, e: Var) -> Var:
-        inner = getattr(op, self.arithmetic)(x, s, _outputs=["t"])
-        others = (b, c, d, e)[: self.count - 1]
-        return getattr(op, self.kind)(inner, *others, _outputs=["y"])
-
-
-def _check_of(kind: str, count: int, arithmetic: str) -> Callable[..., bool]:
-    def check(context: Any, x: Value, s: Value, y: Value, **_: Any) -> bool:
-        node, rank, number = node_of(y), rank_of(x), scalar(s)
-        if rank is None or not is_single(s) or number is None or floats(x) is not None:
-            return False
-        array = floats(s)
-        if array is None or array.ndim > rank:
-            return False
-        if any(out.uses() or out.is_graph_output() for out in node.outputs[1:]):
-            return False
-        if kind in _LARGEST and arithmetic == "Mul":
-            return number > 0
-        return arithmetic == "Add" or number != 0
-
-    return check
+def _moved_operands(node: ir.Node) -> list[int]:
+    """Return the operands that all elements of the result are from."""
+    if node.domain == CUSTOM:
+        return [0] if node.op_type in _OURS else []
+    if node.domain != "" or not node.inputs or len(node.outputs) > 2:
+        return []
+    if node.op_type == "Concat":
+        return list(range(len(node.inputs)))
+    return [0] if node.op_type in _CHOOSING or node.op_type in _MOVING else []
 
 
-def _rewrite_of(kind: str, count: int, arithmetic: str) -> Callable[..., Value]:
-    def rewrite(op: Op, x: Value, s: Value, y: Value, **others: Value) -> Value:
-        node = node_of(y)
-        moved = getattr(op, kind)(x, *node.inputs[1:], **node.attributes)
-        array = floats(s)
-        assert array is not None, "check has seen to it"
-        made: Value = getattr(op, arithmetic)(moved, constant(op, array.reshape(())))
-        return made
-
-    return rewrite
-
-
-class _Joined:
-    def __init__(self, arithmetic: str) -> None:
-        self.arithmetic = arithmetic
-
-    def __call__(self, op: Op, x: Var, s: Var, y: Var, t: Var) -> Var:
-        add = getattr(op, self.arithmetic)
-        return op.Concat(add(x, s), add(y, t), _outputs=["z"])
+def _operation(value: ir.Value | None) -> ir.Node | None:
+    """Return the product or sum with one number that makes a value."""
+    node = None if value is None else value.producer()
+    if node is None or node.domain != "" or node.op_type not in _ARITHMETIC:
+        return None
+    rank, array = rank_of(node.inputs[0]), floats(node.inputs[1])
+    if (
+        rank is None
+        or array is None
+        or not is_single(node.inputs[1])
+        or array.ndim > min(rank, 1)
+    ):
+        return None
+    # A row of one number makes a bigger tensor of a scalar.
+    return None if floats(node.inputs[0]) is not None else node
 
 
-def _are_equal(context: Any, x: Value, s: Value, y: Value, t: Value, **_: Any) -> bool:
-    ranks = rank_of(x), rank_of(y)
-    arrays = floats(s), floats(t)
-    known = all(rank is not None for rank in ranks) and all(
-        a is not None and a.size == 1 and a.ndim <= (rank_of(x) or 0) for a in arrays
-    )
-    return known and scalar(s) == scalar(t) and scalar(s) != 0
-
-
-def _join(arithmetic: str) -> Callable[..., Value]:
-    def rewrite(op: Op, x: Value, s: Value, y: Value, t: Value, z: Value) -> Value:
-        array = floats(s)
-        assert array is not None, "check has seen to it"
-        joined = op.Concat(x, y, **node_of(z).attributes)
-        made: Value = getattr(op, arithmetic)(joined, constant(op, array.reshape(())))
-        return made
-
-    return rewrite
+def _is_same(first: ir.Node, other: ir.Node) -> bool:
+    same = first.op_type == other.op_type
+    return same and scalar(first.inputs[1]) == scalar(other.inputs[1])

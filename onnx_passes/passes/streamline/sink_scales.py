@@ -43,7 +43,7 @@ class SinkScales(Transformation, RewriteRuleSetPass):
     of floats round at other places.
 
     Leaves alone: constants that are computed, that are not finite, or that callers may
-    override; a factor 0; terms in front of a Conv or of weights that are computed; Conv with
+    override, and those that are a first operand, which ``gather-terms`` puts second; a factor 0; terms in front of a Conv or of weights that are computed; Conv with
     a bias that is no row; ranks that are not known.
     """
 
@@ -152,7 +152,9 @@ def _conv(*, behind_weights: bool, with_bias: bool) -> _Rule:
 
     def check(context: Any, w: Value, s: Value, b: Value | None = None, **_: Any) -> bool:
         bias = None if b is None else floats(b)
-        return row(w, s) is not None and (not with_bias or (bias is not None and bias.ndim == 1))
+        return row(w, s) is not None and (
+            not with_bias or (bias is not None and bias.ndim == 1)
+        )
 
     def rewrite(
         op: Op, x: Value, w: Value, s: Value, y: Value, b: Value | None = None
@@ -220,7 +222,7 @@ def _common_factor(joint: str) -> _Rule:
     return _Rule(pattern, check, rewrite)
 
 
-def _term_past_sum(first: bool) -> _Rule:
+def _term_past_sum(*, first: bool) -> _Rule:
     def pattern(op: Op, x: Var, a: Var, y: Var) -> Var:
         inner = op.Add(x, a)
         return op.Add(inner, y) if first else op.Add(y, inner)
@@ -256,6 +258,6 @@ _RULES = [
     *[_mean(kind) for kind in _MEANS],
     _common_factor("Add"),
     _common_factor("Sub"),
-    _term_past_sum(True),
-    _term_past_sum(False),
+    _term_past_sum(first=True),
+    _term_past_sum(first=False),
 ]

@@ -1,0 +1,66 @@
+"""Put MultiThresholds with weights of 1 in the place of one with other weights."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from onnx_passes import passes
+from onnx_passes.ops.bodies.domains import CUSTOM
+from onnx_passes.passes.base import Op, RewriteRulePass, Transformation, Value, Var
+from onnx_passes.passes.quantised._tables import Array, multi_threshold, table_of
+from onnx_passes.passes.quantised.sort_thresholds import adds_exactly
+
+_MOST = 4096
+"""Thresholds of a row above which none is repeated."""
+
+
+@passes.verify.equality
+@passes.register()
+class DecomposeThresholds(Transformation, RewriteRulePass):
+    """Put MultiThresholds with weights of 1 in the place of one with other weights.
+
+    Before: ``MultiThreshold(x, [1, 2, 3], [1, -1, 2])``
+    After:  ``Sub(MultiThreshold(x, [1, 3, 3], 1), MultiThreshold(x, [2], 1))``
+
+    A threshold stands as many times as its weight says; rows that have fewer than others are
+    filled with NaN, which nothing reaches. Hardware that counts thresholds needs no weights
+    then.
+
+    Sound because both are the same sum of integers, which float32 adds without rounding.
+
+    Leaves alone: weights that are 1, computed or no integers; more than 4,096 thresholds.
+    """
+
+    def pattern(self, op: Op, x: Var, t: Var, w: Var) -> Var:
+        return op.MultiThreshold(x, t, w, _domain=CUSTOM)
+
+    def check(self, context: object, x: Value, t: Value, w: Value) -> bool:
+        found = table_of(t, w)
+        if found is None or not adds_exactly(found[1]) or (found[1] == 1).all():
+            return False
+        return bool(np.abs(found[1]).sum(-1).max() <= _MOST)
+
+    def rewrite(self, op: Op, x: Value, t: Value, w: Value) -> Value:
+        found = table_of(t, w)
+        assert found is not None, "check has seen to it"
+        thresholds, weights = found
+        rising = _repeated(thresholds, np.maximum(weights, 0))
+        falling = _repeated(thresholds, np.maximum(-weights, 0))
+        one = np.ones((), np.float32)
+        result = multi_threshold(op, x, rising, one)
+        if np.isnan(falling).all():
+            return result
+        made: Value = op.Sub(result, multi_threshold(op, x, falling, one))
+        return made
+
+
+def _repeated(thresholds: Array, weights: Array) -> Array:
+    """Repeat each threshold as its weight says, along the last axis."""
+    rows = thresholds.reshape(-1, thresholds.shape[-1])
+    counts = weights.reshape(rows.shape).astype(np.int64)
+    width = max(int(counts.sum(-1).max()), 1)
+    made = np.full((rows.shape[0], width), np.nan, np.float32)
+    for row, (values, times) in enumerate(zip(rows, counts, strict=True)):
+        filled = np.repeat(values, times)
+        made[row, : filled.size] = filled
+    return made.reshape(*thresholds.shape[:-1], width)

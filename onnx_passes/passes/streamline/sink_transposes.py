@@ -1,0 +1,121 @@
+"""Move a Transpose behind an elementwise operator."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+import onnx_ir as ir
+
+from onnx_passes import passes
+from onnx_passes.graph.walk import graphs_within
+from onnx_passes.ops import families  # noqa: F401  (makes the operators known)
+from onnx_passes.ops.base import operator_of
+from onnx_passes.passes._support.tensors import constant_of
+from onnx_passes.passes.base import Transformation
+from onnx_passes.passes.streamline._moves import Mover
+from onnx_passes.passes.streamline._terms import Array, rank_of
+
+_BESIDES = frozenset(
+    {"Celu", "Gelu", "Mish", "PRelu", "Shrink", "ThresholdedRelu", "HardSwish"}
+)
+"""Elementwise operators, whether or not they are told of as such."""
+
+
+@passes.verify.equality
+@passes.register()
+@passes.register("reorder")
+class SinkTransposes(Transformation):
+    """Move a Transpose behind an elementwise operator.
+
+    Before: ``Relu(Transpose(x))``, ``Add(Transpose(x), c)``,
+            ``Mul(Transpose(x), Transpose(y))``
+    After:  ``Transpose(Relu(x))``, ``Transpose(Add(x, c'))``, ``Transpose(Mul(x, y))``, where
+            ``c'`` is the constant with its axes in the order of ``x``
+
+    For every operator that is told to be elementwise, with any number of operands, in
+    subgraphs too.
+
+    Sound because an elementwise operator does not see where an element stands.
+
+    Leaves alone: permutations that differ; operands that are computed and no Transpose;
+    constants of more axes; ranks that are not known; operators with several outputs.
+
+    Attributes:
+        operators: Names of the operators; empty for all.
+    """
+
+    requires: ClassVar[Any] = ("shape-inference",)
+
+    operators: tuple[str, ...] = ()
+
+    def call(self, model: ir.Model) -> ir.passes.PassResult:
+        """Move each Transpose as far as it goes."""
+        mover, count = Mover(model), 0
+        for graph in list(graphs_within(model.graph)):
+            for node in list(graph):
+                if node.graph is graph and self._is_wanted(node):
+                    count += self._move(node, graph, mover)
+        return ir.passes.PassResult(model, modified=count > 0)
+
+    def _is_wanted(self, node: ir.Node) -> bool:
+        if node.domain != "" or len(node.outputs) != 1 or not node.inputs:
+            return False
+        if self.operators and node.op_type not in self.operators:
+            return False
+        operator = operator_of(node)
+        told = operator is not None and operator.elementwise
+        return told or node.op_type in _BESIDES
+
+    def _move(self, node: ir.Node, graph: ir.Graph, mover: Mover) -> bool:
+        moved = [v.producer() for v in node.inputs if v is not None and _permutation(v)]
+        perms = [_permutation(v) for v in node.inputs if v is not None and _permutation(v)]
+        perm = perms[0] if perms else None
+        if perm is None or any(other != perm for other in perms):
+            return False
+        inputs: list[ir.Value | None] = []
+        for value in node.inputs:
+            if value is None or _permutation(value):
+                source = None if value is None else value.producer()
+                inputs.append(None if source is None else source.inputs[0])
+                continue
+            array = _turned(value, perm)
+            if array is None:
+                return False
+            tensor = constant_of(value)
+            same = tensor is not None and array.ndim == 0
+            inputs.append(value if same else mover.constant(graph, ir.tensor(array)))
+        transpose = moved[0]
+        assert transpose is not None, "it has a permutation"
+        inner = mover.node(node, inputs, _shape_before(node.outputs[0], perm))
+        outer = mover.node(transpose, [inner.outputs[0]], node.outputs[0].shape)
+        outer.attributes["perm"] = ir.AttrInt64s("perm", perm)
+        mover.swap(node, inner, outer)
+        return True
+
+
+def _permutation(value: ir.Value) -> list[int]:
+    """Return the permutation that makes a value; empty for a value of anything else."""
+    node = value.producer()
+    if node is None or (node.domain, node.op_type) != ("", "Transpose"):
+        return []
+    perm, rank = node.attributes.get_ints("perm"), rank_of(node.inputs[0])
+    return list(perm) if perm is not None else list(reversed(range(rank or 0)))
+
+
+def _turned(value: ir.Value, perm: list[int]) -> Array | None:
+    """Return a constant in the order of axes before a Transpose."""
+    tensor = constant_of(value)
+    if tensor is None or tensor.dtype is ir.DataType.STRING or len(tensor.shape) > len(perm):
+        return None
+    array = tensor.numpy()
+    if array.ndim == 0:
+        return array
+    array = array.reshape([1] * (len(perm) - array.ndim) + list(array.shape))
+    return np.transpose(array, [perm.index(i) for i in range(len(perm))]).copy()
+
+
+def _shape_before(value: ir.Value, perm: list[int]) -> ir.Shape | None:
+    if value.shape is None or len(value.shape) != len(perm):
+        return None
+    return ir.Shape([value.shape[perm.index(i)] for i in range(len(perm))])

@@ -1,0 +1,39 @@
+"""Put thresholds in the place of quantised layers, and streamline what is left."""
+
+from typing import ClassVar
+
+from onnx_passes import passes
+from onnx_passes.passes.compose import ComposePass
+
+
+@passes.verify.tolerance
+@passes.register()
+class StreamlineThresholds(ComposePass):
+    """Put thresholds in the place of quantised layers, and streamline what is left.
+
+    Before: chains of monotone operators that end in a quantiser
+    After:  MultiThreshold, with its factor and term moved behind what reads them
+
+    Thresholds are found first, on the original chain, so that no rounding of a moved factor
+    decides on which side of a threshold a number is. They take in what reaches them later.
+
+    Sound because each of these passes is; each has its own check.
+
+    Leaves alone: what each of them does. Weights that are listed as inputs with a default
+    become constants.
+    """
+
+    interface_changes: ClassVar[frozenset[str]] = frozenset({"inputs"})
+
+    __passes__ = (
+        "remove-initializers-from-inputs",
+        "shape-inference",
+        "infer-thresholds",
+        "streamline",
+        "infer-thresholds",
+        "fuse-thresholds",
+        "sort-thresholds",
+        "shape-inference",
+        "fold-constants",
+        "cleanup",
+    )
