@@ -13,7 +13,7 @@ HEAD = '<ir_version: 8, opset_import: ["" : 19, "onnx_passes.ops" : 1]>\n'
 
 
 @register
-def TwiceSwish(x, alpha: float = 1.0):
+def TwiceSwish(x, alpha: float = 1.0):  # noqa: N802
     return op.Add(Swish(x, alpha=alpha), Swish(x, alpha=alpha))
 
 

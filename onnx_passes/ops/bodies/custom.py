@@ -112,7 +112,7 @@ def _lambert_w(to: Writer, x: str, branch: int) -> str:
 @body("InverseSwish", CUSTOM)
 @body("InverseSilu", CUSTOM)
 def inverse_swish(to: Writer) -> str:
-    """What Swish makes the value of: right of its minimum for ``k = 0``, left for ``k = -1``."""
+    """What Swish makes the value of: right of its minimum if ``k`` is 0, left if it is -1."""
     (y,) = to.inputs
     alpha = to.number(to.call.number("alpha", 1.0), y)
     scaled = to.Mul(alpha, y)

@@ -15,8 +15,8 @@ class InlineBatchnorm(LoweringPass):
     After:  ``(x - mean) / Sqrt(variance + epsilon) * scale + bias``, each over the axis of
             channels; what depends on parameters alone is left to constant folding
 
-    ``lower-batch-normalization`` makes a product and a sum of it at once; here mean, deviation,
-    scale and bias stay apart, as the seed system has them.
+    ``lower-batch-normalization`` makes a product and a sum of it at once; here mean,
+    deviation, scale and bias stay apart, as the seed system has them.
 
     Sound because this is how the operator is defined. The contract is a tolerance: kernels
     merge the factors first.

@@ -17,8 +17,8 @@ from onnx_passes.passes.lowering._windows import Window, gathered, padded, windo
 class LowerConv(LoweringPass):
     """Compute Conv by MatMul, over the windows of its input (im2col).
 
-    With ``to: im2col`` the windows are gathered by one operator ``onnx_passes.ops.Im2Col`` from
-    channels-last data, as the seed system has it, between two Transposes.
+    With ``to: im2col`` the windows are gathered by one operator ``onnx_passes.ops.Im2Col``
+    from channels-last data, as the seed system has it, between two Transposes.
 
     Before: ``Conv<group, strides, dilations, pads>(x, w, b)``
     After:  ``Reshape(MatMul(Reshape(w), columns), [0, M, ...]) + b`` with ``columns`` of shape

@@ -22,29 +22,14 @@ Array = np.ndarray[Any, np.dtype[Any]]
 _ROUNDINGS = frozenset({"Round", "Ceil", "Floor"})
 _ENDS = frozenset({*_ROUNDINGS, "Sign"})
 _BY_SIGN = frozenset({"Mul", "Div"})
-_NEGATIVE = ("alpha", "gamma")
+_NEGATIVE = ("alpha", "beta", "gamma")
+_RISING = frozenset({"Celu", "Elu", "HardSigmoid", "LeakyRelu", "Selu"})
+"""Operators that rise if their attributes are not negative."""
 _CORRECTLY_ROUNDED = frozenset(
-    [
-        "Abs",
-        "Add",
-        "BatchNormalization",
-        "Ceil",
-        "Clip",
-        "Div",
-        "Floor",
-        "Identity",
-        "LeakyRelu",
-        "Max",
-        "Min",
-        "Mul",
-        "Neg",
-        "Relu",
-        "Round",
-        "Sign",
-        "Sqrt",
-        "Sub",
-        "ThresholdedRelu",
-    ]
+    {
+        *("Abs", "Add", "BatchNormalization", "Ceil", "Clip", "Div", "Floor", "Identity"),
+        *("LeakyRelu", "Max", "Min", "Mul", "Neg", "Relu", "Round", "Sign", "Sqrt", "Sub"),
+    }
 )
 """Operators whose kernels are IEEE operations, or a few of them in a row."""
 IR_VERSION = 10
@@ -58,7 +43,7 @@ class Chain:
         source: What the first one reads, of float32 and known rank.
         nodes: The operators, the quantiser last.
         opset: Version of the standard domain around them.
-        channels: For each axis of ``source`` its size where a constant differs along it, else 1.
+        channels: For each axis of ``source`` its size if a constant differs along it, else 1.
     """
 
     source: ir.Value
@@ -215,8 +200,9 @@ def _is_monotone(node: ir.Node, operand: int, opset: int) -> bool:
     operator = operator_of(node, opset)
     if operator is None or not operator.elementwise:
         return False
+    rises = operand in operator.algebra.monotone or node.op_type in _RISING
     slopes = (node.attributes.get_float(name, 0.0) or 0.0 for name in _NEGATIVE)
-    return operand in operator.algebra.monotone and all(slope >= 0 for slope in slopes)
+    return rises and all(slope >= 0 for slope in slopes)
 
 
 def _has_channels(node: ir.Node) -> bool:

@@ -22,8 +22,8 @@ from onnx_passes.passes.base import Op, RewriteRuleSetPass, Transformation, Valu
 class ImportQonnx(Transformation, RewriteRuleSetPass):
     """Take QONNX's quantisers and thresholds into our own domain.
 
-    Before: ``qonnx.custom_op.general.Quant(x, scale, zero, bits)``, also as ``IntQuant`` and in
-            the domain ``onnx.brevitas``; ``qonnx.custom_op.general.MultiThreshold(x, t)``
+    Before: ``qonnx.custom_op.general.Quant(x, scale, zero, bits)``, also as ``IntQuant`` and
+            in the domain ``onnx.brevitas``; ``qonnx.custom_op.general.MultiThreshold(x, t)``
     After:  ``onnx_passes.ops.Quant(x, scale, zero, bits)`` with all of its attributes;
             ``onnx_passes.ops.MultiThreshold(x, t', weights) * out_scale + out_bias``, whose
             thresholds broadcast along the channels
@@ -94,7 +94,7 @@ def _is_threshold(context: Any, x: Value, a: Value, y: Value, **_: Any) -> bool:
 
 
 def _table(x: Value, a: Value, y: Value) -> np.ndarray[Any, np.dtype[Any]] | None:
-    """Return the thresholds in the shape in which they broadcast with ``x`` and one more axis."""
+    """Return thresholds in the shape that broadcasts with ``x`` and one more axis."""
     tensor, node = constant_of(a), node_of(y)
     if tensor is None or tensor.dtype != ir.DataType.FLOAT or len(tensor.shape) != 2:
         return None

@@ -23,8 +23,9 @@ Array = np.ndarray[Any, np.dtype[Any]]
 class InferThresholds(Transformation, RewriteRuleSetPass):
     """Put thresholds in the place of a chain that ends in a quantiser.
 
-    Before: ``Quant(Relu(Add(BatchNormalization(x, ...), b)), scale, zero, bits)``; also ``Round``,
-            ``Ceil``, ``Floor``, ``Sign``, ``BipolarQuant`` and ``MultiThreshold`` at the end
+    Before: ``Quant(Relu(Add(BatchNormalization(x, ...), b)), scale, zero, bits)``; also
+            ``Round``, ``Ceil``, ``Floor``, ``Sign``, ``BipolarQuant`` or ``MultiThreshold`` at
+            the end
     After:  ``(MultiThreshold(x, thresholds, weights) + least) * scale``
 
     The chain goes up as far as operators are monotone in one operand and have constants for

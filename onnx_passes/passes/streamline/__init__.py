@@ -1,1 +1,1 @@
-"""Passes that move scales, biases and transpositions until integers stand between thresholds."""
+"""Passes that move scales and biases until integers stand between thresholds."""

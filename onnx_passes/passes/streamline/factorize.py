@@ -21,8 +21,8 @@ class Factorize(Transformation, RewriteRuleSetPass):
     """Take a common factor out of constant weights, if what is left are integers.
 
     Before: ``MatMul(x, w)``, ``Conv(x, w)``, ``Gather(w, i)`` with a constant ``w``
-    After:  ``MatMul(x, Mul(n, s))`` and so on, with integers ``n`` and ``n * s`` equal to ``w``
-            bit for bit
+    After:  ``MatMul(x, Mul(n, s))`` and so on, with integers ``n``, and ``n * s`` equal to
+            ``w`` bit for bit
 
     Moving the factor behind the operator is another step, with its own evidence.
 

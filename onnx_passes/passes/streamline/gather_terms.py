@@ -18,17 +18,18 @@ class GatherTerms(Transformation, RewriteRuleSetPass):
     """Bring factors and terms together, factors first.
 
     Before: ``Mul(Add(x, a), b)``, ``Add(Add(x, a), b)``, ``Mul(Mul(x, a), b)``,
-            ``Mul(Div(x, a), b)``, ``Sub(x, a)``, ``Add(a, x)``, ``Mul(a, x)``; ``Div(x, a)`` by a
-            power of two
-    After:  ``Add(Mul(x, b), a * b)``, ``Add(x, a + b)``, ``Mul(x, a * b)``, ``Mul(x, b / a)``,
-            ``Add(x, -a)``, ``Add(x, a)``, ``Mul(x, a)``; ``Mul(x, 1 / a)``
+            ``Mul(Div(x, a), b)``, ``Div(Add(x, a), b)``, ``Sub(x, a)``, ``Add(a, x)``,
+            ``Mul(a, x)``; ``Div(x, a)`` by a power of two
+    After:  ``Add(Mul(x, b), a * b)``, ``Add(x, a + b)``, ``Mul(x, a * b)``,
+            ``Mul(x, b / a)``, ``Add(Mul(x, 1 / b), a / b)``, ``Add(x, -a)``, ``Add(x, a)``,
+            ``Mul(x, a)``; ``Mul(x, 1 / a)``
 
     Sound over the reals by the laws of fields. The contract is a tolerance: sums and products
     of floats round at other places.
 
     Leaves alone: constants that are computed, that are not finite, or that callers may
-    override; factors of 0; results that leave the range of float32; other types; a division
-    by another number, in front of a quantiser above all, where a quotient decides a tie.
+    override; factors of 0; results that leave the range of float32; other types; other
+    divisions alone, and those in front of a rounding, where the quotient decides ties.
     """
 
     def pattern(self) -> list[Any]:
@@ -48,9 +49,11 @@ def _pair(inner: str, outer: str) -> tuple[Any, Any, Any]:
     """Merge two operators with constants; the result is ``x * factor + term``."""
 
     def pattern(op: Op, x: Var, a: Var, b: Var) -> Var:
-        return getattr(op, outer)(getattr(op, inner)(x, a), b)
+        return getattr(op, outer)(getattr(op, inner)(x, a), b, _outputs=["y"])
 
-    def found(a: Value, b: Value) -> _Constants | None:
+    def found(a: Value, b: Value, y: Value) -> _Constants | None:
+        if outer == "Div" and _is_rounded(y):
+            return None
         first, second = _wide(a, inner), _wide(b, outer)
         if first is None or second is None:
             return None
@@ -64,6 +67,16 @@ def _pair(inner: str, outer: str) -> tuple[Any, Any, Any]:
         return _in_range(factor, both if inner == "Add" else None)
 
     return pattern, *_merge(found)
+
+
+def _is_rounded(value: Value, steps: int = 2) -> bool:
+    """Whether a quotient decides ties: it is rounded, at most a zero point later."""
+    for node in value.consumers():
+        if node.op_type in ("Clip", "Round", "Ceil", "Floor"):
+            return True
+        if steps > 1 and node.op_type in ("Add", "Sub") and _is_rounded(node.outputs[0], 1):
+            return True
+    return False
 
 
 def _single(kind: str) -> tuple[Any, Any, Any]:
@@ -137,6 +150,7 @@ _RULES = [
     _pair("Mul", "Mul"),
     _pair("Add", "Mul"),
     _pair("Div", "Mul"),
+    _pair("Add", "Div"),
     _single("Sub"),
     _single("Div"),
     _swapped("Add"),

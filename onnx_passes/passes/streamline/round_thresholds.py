@@ -19,8 +19,8 @@ class RoundThresholds(Transformation):
     """Round thresholds up to integers where integers reach them.
 
     Before: ``MultiThreshold(x, [0.3, 7.5, 1e9])`` where ``x`` holds integers from -4 to 8
-    After:  ``MultiThreshold(x, [1, 8, 9])``: one that nothing reaches becomes the integer behind
-            the greatest, one that everything reaches becomes the least
+    After:  ``MultiThreshold(x, [1, 8, 9])``: one that nothing reaches becomes the integer
+            behind the greatest, one that everything reaches becomes the least
 
     Whether a value holds integers, and which, follows from the thresholds before it, the
     integers of weights and the operators between; sums must stay below 2 ** 24, up to which

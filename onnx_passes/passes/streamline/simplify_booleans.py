@@ -14,8 +14,9 @@ from onnx_passes.passes.base import Op, RewriteRuleSetPass, Transformation, Valu
 class SimplifyBooleans(Transformation, RewriteRuleSetPass):
     """Let Not stand at one place instead of two.
 
-    Before: ``And(Not(a), Not(b))``, ``Or(Not(a), Not(b))``, ``Not(Not(a))``, ``Xor(Not(a), Not(b))``
-    After:  ``Not(Or(a, b))``, ``Not(And(a, b))``, ``a``, ``Xor(a, b)``
+    Before: ``And(Not(a), Not(b))``, ``Or(Not(a), Not(b))``, ``Xor(Not(a), Not(b))``,
+            ``Not(Not(a))``
+    After:  ``Not(Or(a, b))``, ``Not(And(a, b))``, ``Xor(a, b)``, ``a``
 
     Sound by the laws of De Morgan, and because two negations undo each other.
 

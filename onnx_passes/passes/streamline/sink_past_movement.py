@@ -9,6 +9,7 @@ import onnx_ir as ir
 from onnx_passes import passes
 from onnx_passes.graph.walk import graphs_within
 from onnx_passes.ops.bodies.domains import CUSTOM
+from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.base import Transformation
 from onnx_passes.passes.streamline._moves import Mover
 from onnx_passes.passes.streamline._terms import floats, is_single, rank_of, scalar
@@ -20,22 +21,11 @@ _CHOOSING = {"MaxPool": _ARITHMETIC, "GlobalMaxPool": _ARITHMETIC, "Relu": ("Mul
 
 _OURS = ("Im2Col", "LayoutConverter")
 _MOVING = frozenset(
-    [
-        "DepthToSpace",
-        "Expand",
-        "Flatten",
-        "Gather",
-        "GatherElements",
-        "GatherND",
-        "Identity",
-        "Reshape",
-        "Slice",
-        "SpaceToDepth",
-        "Squeeze",
-        "Tile",
-        "Transpose",
+    {
+        *("DepthToSpace", "Expand", "Flatten", "Gather", "GatherElements", "GatherND"),
+        *("Identity", "Reshape", "Slice", "SpaceToDepth", "Squeeze", "Tile", "Transpose"),
         "Unsqueeze",
-    ]
+    }
 )
 """Operators whose results are elements of their first operand."""
 
@@ -62,18 +52,30 @@ class SinkPastMovement(Transformation):
     Leaves alone: constants that are computed, that are not finite, or that callers may
     override; a factor 0; a Relu behind a factor that is not positive; operators whose second
     output is read; ranks that are not known.
+
+    Attributes:
+        past_transposes: Also move behind a Transpose of what is computed. Where Transposes
+            move as well (``sink-transposes``), they should, and not the arithmetic.
     """
 
     requires: ClassVar[Any] = ("shape-inference",)
+
+    past_transposes: bool = False
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
         """Move each factor and term as far as it goes."""
         mover, count = Mover(model), 0
         for graph in list(graphs_within(model.graph)):
             for node in list(graph):
-                if node.graph is graph:
+                if node.graph is graph and self._is_wanted(node):
                     count += _move(node, mover)
         return ir.passes.PassResult(model, modified=count > 0)
+
+    def _is_wanted(self, node: ir.Node) -> bool:
+        if node.op_type != "Transpose" or self.past_transposes:
+            return True
+        operation = _operation(node.inputs[0])
+        return operation is not None and constant_of(operation.inputs[0]) is not None
 
 
 def _move(node: ir.Node, mover: Mover) -> bool:
@@ -123,8 +125,7 @@ def _operation(value: ir.Value | None) -> ir.Node | None:
         or array.ndim > min(rank, 1)
     ):
         return None
-    # A row of one number makes a bigger tensor of a scalar.
-    return None if floats(node.inputs[0]) is not None else node
+    return node
 
 
 def _is_same(first: ir.Node, other: ir.Node) -> bool:

@@ -43,8 +43,9 @@ class SinkScales(Transformation, RewriteRuleSetPass):
     of floats round at other places.
 
     Leaves alone: constants that are computed, that are not finite, or that callers may
-    override, and those that are a first operand, which ``gather-terms`` puts second; a factor 0; terms in front of a Conv or of weights that are computed; Conv with
-    a bias that is no row; ranks that are not known.
+    override, and those that are a first operand, which ``gather-terms`` puts second; a factor
+    0; terms in front of a Conv or of weights that are computed; a Conv with a bias that is no
+    row; ranks that are not known.
     """
 
     requires: ClassVar[Any] = ("shape-inference",)
@@ -160,7 +161,8 @@ def _conv(*, behind_weights: bool, with_bias: bool) -> _Rule:
         op: Op, x: Value, w: Value, s: Value, y: Value, b: Value | None = None
     ) -> Value:
         found, rank = row(w, s), rank_of(w)
-        assert found is not None and rank is not None, "check has seen to it"
+        assert found is not None, "check has seen to it"
+        assert rank is not None, "check has seen to it"
         factor = found.reshape(()) if found.size == 1 else at_axis(found, 1, rank)[0]
         result: Value = op.Conv(x, w, **node_of(y).attributes)
         result = op.Mul(result, constant(op, factor))
@@ -184,7 +186,8 @@ def _conv_bias() -> _Rule:
 
     def rewrite(op: Op, x: Value, w: Value, b: Value, c: Value, t: Value) -> Value:
         bias, rank = floats(b), rank_of(w)
-        assert bias is not None and rank is not None, "check has seen to it"
+        assert bias is not None, "check has seen to it"
+        assert rank is not None, "check has seen to it"
         result = op.Conv(x, w, **node_of(t).attributes)
         made: Value = op.Mul(op.Add(result, constant(op, at_axis(bias, 1, rank)[0])), c)
         return made
