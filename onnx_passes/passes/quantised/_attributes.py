@@ -15,6 +15,12 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 DOMAINS = (*QONNX_ALIASES, CUSTOM)
 
+CALLS = (
+    *((k, d) for d in QONNX_ALIASES for k in ("Quant", "IntQuant", "BipolarQuant")),
+    ("Quant", CUSTOM),
+)
+"""Quantisers by name and domain."""
+
 
 @dataclass(frozen=True)
 class Quantiser:

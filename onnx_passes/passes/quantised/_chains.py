@@ -15,7 +15,7 @@ from onnx_passes.ops.bodies import attach_bodies
 from onnx_passes.ops.bodies.domains import CUSTOM
 from onnx_passes.passes._support.session import start
 from onnx_passes.passes._support.tensors import constant_of
-from onnx_passes.passes.quantised._attributes import DOMAINS, quantiser_of
+from onnx_passes.passes.quantised._attributes import quantiser_of
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -245,4 +245,4 @@ def _keeps_shape(node: ir.Node, value: ir.Value) -> bool:
     return True
 
 
-__all__ = ["DOMAINS", "Chain", "Steps", "chain_to"]
+__all__ = ["Chain", "Steps", "chain_to"]

@@ -14,7 +14,7 @@ from onnx_passes.passes._support.matches import node_of, opset_at
 from onnx_passes.passes._support.session import start
 from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.base import Op, RewriteRuleSetPass, Transformation, Value, Var
-from onnx_passes.passes.quantised._attributes import DOMAINS, quantiser_of
+from onnx_passes.passes.quantised._attributes import CALLS, quantiser_of
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -40,13 +40,13 @@ class ExtractWeightScales(Transformation, RewriteRuleSetPass):
     """
 
     def pattern(self) -> list[Any]:
-        return [_Call(*place) for place in _PLACES]
+        return [_Call(*place) for place in CALLS]
 
     def check(self) -> list[Any]:
-        return [self._is_constant for _ in _PLACES]
+        return [self._is_constant for _ in CALLS]
 
     def rewrite(self) -> list[Any]:
-        return [self._split for _ in _PLACES]
+        return [self._split for _ in CALLS]
 
     def _is_constant(self, context: Any, x: Value, y: Value, **_: Any) -> bool:
         if constant_of(x) is None:
@@ -59,11 +59,6 @@ class ExtractWeightScales(Transformation, RewriteRuleSetPass):
         assert self._levels is not None, "check has seen to it"
         made: Value = op.Mul(op.Constant(value=ir.tensor(self._levels)), s)
         return made
-
-
-_PLACES = [
-    (kind, domain) for domain in DOMAINS for kind in ("Quant", "IntQuant", "BipolarQuant")
-]
 
 
 class _Call:

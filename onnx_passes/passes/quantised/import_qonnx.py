@@ -34,8 +34,8 @@ class ImportQonnx(Transformation, RewriteRuleSetPass):
     have QONNX's defaults, and the layout of thresholds is told by their shape.
 
     Leaves alone: a rounding mode that does not exist; thresholds that are computed; a
-    MultiThreshold without a layout whose input has no known rank. Every other operator of
-    QONNX keeps its domain and runs as well.
+    MultiThreshold whose input has no known rank, or another one than the layout. Every other
+    operator of QONNX keeps its domain and runs as well.
     """
 
     requires: ClassVar[Any] = ("shape-inference",)
@@ -101,8 +101,8 @@ def _table(x: Value, a: Value, y: Value) -> np.ndarray[Any, np.dtype[Any]] | Non
     if any(attribute.is_ref() for attribute in node.attributes.values()):
         return None
     layout = node.attributes.get_string("data_layout") or ""
-    rank = len(layout) or None if x.shape is None else len(x.shape)
-    if rank is None:
+    rank = None if x.shape is None else len(x.shape)
+    if rank is None or len(layout) not in (0, rank):
         return None
     call = Call(node.domain, node.op_type, 2, {"data_layout": layout}, 0)
     axis = channel_axis(call, rank)

@@ -11,14 +11,14 @@ from onnx_passes import passes
 from onnx_passes.ops.bodies.domains import CUSTOM
 from onnx_passes.passes._support.matches import node_of, opset_at
 from onnx_passes.passes.base import Op, RewriteRuleSetPass, Transformation, Value, Var
-from onnx_passes.passes.quantised._attributes import DOMAINS, Quantiser, quantiser_of
+from onnx_passes.passes.quantised._attributes import CALLS, Quantiser, quantiser_of
 from onnx_passes.passes.quantised._bisect import Table, find_table
 from onnx_passes.passes.quantised._chains import Chain, Steps, chain_to
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
 
-@passes.verify.equality
+@passes.verify.tolerance
 @passes.register()
 class InferThresholds(Transformation, RewriteRuleSetPass):
     """Put thresholds in the place of a chain that ends in a quantiser.
@@ -37,11 +37,12 @@ class InferThresholds(Transformation, RewriteRuleSetPass):
     level is reached at one float32 and kept beyond it. That float is found by bisection over
     all floats on the chain itself, and the floats beside it are looked at as well. Kernels of
     Sigmoid, Tanh, Exp and their like waver by some floats: a number within 64 floats of a
-    threshold of theirs may come out one level off.
+    threshold of theirs may come out one level off. The contract is a tolerance, which a level
+    exceeds, because of these and of NaN, which a quantiser returns and no threshold notices.
 
     Leaves alone: constants that are computed; what something else reads on the way stays for
     that; chains with more than ``max`` steps; unknown ranks and types other than float32;
-    opsets before 13. NaN, which a quantiser returns, reaches no threshold.
+    opsets before 13.
 
     Attributes:
         max: Number of thresholds that a chain may have.
@@ -107,7 +108,7 @@ class InferThresholds(Transformation, RewriteRuleSetPass):
 
 _PLACES = [
     *[("", kind) for kind in ("Round", "Ceil", "Floor", "Sign")],
-    *[(domain, kind) for domain in DOMAINS for kind in ("Quant", "IntQuant", "BipolarQuant")],
+    *[(domain, kind) for kind, domain in CALLS],
     (CUSTOM, "MultiThreshold"),
 ]
 

@@ -10,7 +10,7 @@ import onnx_ir as ir
 from onnx_passes import passes
 from onnx_passes.passes._support.matches import node_of, opset_at
 from onnx_passes.passes.base import Op, RewriteRuleSetPass, Transformation, Value, Var
-from onnx_passes.passes.quantised._attributes import DOMAINS, Quantiser, quantiser_of
+from onnx_passes.passes.quantised._attributes import CALLS, Quantiser, quantiser_of
 
 
 @passes.verify.equality
@@ -29,18 +29,13 @@ class InlineQonnx(Transformation, RewriteRuleSetPass):
     """
 
     def pattern(self) -> list[Any]:
-        return [_Call(*place) for place in _PLACES]
+        return [_Call(*place) for place in CALLS]
 
     def check(self) -> list[Any]:
-        return [_is_known for _ in _PLACES]
+        return [_is_known for _ in CALLS]
 
     def rewrite(self) -> list[Any]:
-        return [_inlined for _ in _PLACES]
-
-
-_PLACES = [
-    (kind, domain) for domain in DOMAINS for kind in ("Quant", "IntQuant", "BipolarQuant")
-]
+        return [_inlined for _ in CALLS]
 
 
 class _Call:

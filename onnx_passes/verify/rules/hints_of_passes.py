@@ -8,6 +8,7 @@ from typing import Any
 import onnx_ir as ir
 
 from onnx_passes.verify.rules.hints import Hint, Spec, data, filled, ints
+from onnx_passes.verify.rules.hints_of_quantised import HINTS as QUANTISED
 
 _LAST = ints("-1", "-1", "-1", "-2 -1")
 _WIDTH = ir.DataType.FLOAT
@@ -292,4 +293,5 @@ HINTS: dict[str, Hint] = {
 def hint_of(name: str | None) -> Hint | None:
     """Return the hint of a rule, by its own name or by that of its pass."""
     own = name or ""
-    return HINTS.get(own, HINTS.get(own.partition("[")[0]))
+    known = {**HINTS, **QUANTISED}
+    return known.get(own, known.get(own.partition("[")[0]))

@@ -10,6 +10,7 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 
+from onnx_passes.ops.bodies import attach_bodies
 from onnx_passes.ops.call import Tensor
 from onnx_passes.ops.domains.blank import UNKNOWN
 from onnx_passes.ops.semantics import Unsupported, scalars
@@ -87,6 +88,7 @@ def _run(
     )
     opsets = [onnx.helper.make_opsetid(d, v) for d, v in imports]
     model = onnx.helper.make_model(graph, opset_imports=opsets, ir_version=10)
+    attach_bodies(model)
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
     options.intra_op_num_threads = 1

@@ -22,10 +22,14 @@ _CONTRIB: dict[str, tuple[str, ...]] = {
     "MultiHeadAttention": ("num_heads", "scale", "mask_filter_value", "unidirectional"),
     "GroupNorm": ("activation", "channels_last", "epsilon", "groups"),
     "SkipLayerNormalization": ("epsilon",),
+    "IntQuant": ("signed", "narrow", "rounding_mode"),
+    "Quant": ("signed", "narrow", "rounding_mode"),
+    "MultiThreshold": ("out_dtype", "out_scale", "out_bias", "data_layout"),
+    "LayoutConverter": ("assumes", "perm"),
 }
-"""Attributes of operators of ``com.microsoft``, whose schemas no package publishes."""
+"""Attributes of operators whose schemas no package publishes: ``com.microsoft`` and QONNX."""
 
-_REQUIRED = {"num_heads", "groups", "activation"}
+_REQUIRED = {"num_heads", "groups", "activation", "assumes", "perm"}
 
 
 def schema_of(op_type: str, opset: int) -> Any:
