@@ -1,0 +1,159 @@
+"""Thresholds are held against the chain on all floats around them."""
+
+import numpy as np
+import pytest
+
+from onnx_passes import testing
+from onnx_passes.passes.quantised._attributes import quantiser_of
+from onnx_passes.passes.quantised._bisect import find_table
+from onnx_passes.passes.quantised._chains import Steps, chain_to
+from onnx_passes.passes.quantised.infer_thresholds import InferThresholds
+from onnx_passes.runtime.ort import OnnxRuntimeEngine
+
+QUANT = 'y = q.Quant<signed = {}, narrow = {}, rounding_mode = "{}">(t, s, z, b)'
+
+
+def quantised(
+    text, body, shape="N,3", scale=0.3, zero=0, bits=4, signed=1, mode="ROUND", more=""
+):
+    call = QUANT.format(signed, 0, mode)
+    return text(
+        f"""(float[{shape}] x) => (float[{shape}] y)
+        <float[{shape}] t, float[{shape}] u, float[{shape}] v,
+        float s = {{{scale}}}, float z = {{{zero}}}, float b = {{{bits}}}{more}> {{ {body}
+        {call} }}"""
+    )
+
+
+def kinds(model):
+    return [node.op_type for node in model.graph if node.op_type != "Constant"]
+
+
+@pytest.mark.parametrize(
+    ("body", "shape", "more"),
+    [
+        ("t = Identity(x)", "N,3", ""),
+        ("t = Relu(x)", "N,3", ""),
+        (
+            "u = Mul(x, c) t = Add(u, d)",
+            "N,3",
+            ", float[3] c = {2, -0.7, 1e-3}, float[3] d = {1, 0, -2}",
+        ),
+        (
+            "u = Sub(c, x) t = Div(u, d)",
+            "N,3",
+            ", float[3] c = {2, -0.7, 1e-3}, float d = {3}",
+        ),
+        (
+            "t = BatchNormalization(x, c, d, d, e)",
+            "2,3,4",
+            ", float[3] c = {2, -0.7, 1}, float[3] d = {1, 0, -2}, float[3] e = {1, 0.3, 7}",
+        ),
+        (
+            "u = Clip(x, c, d) t = LeakyRelu<alpha = 0.1>(u)",
+            "N,3",
+            ", float c = {-3}, float d = {2}",
+        ),
+        ("u = Max(x, c) t = Min(u, d)", "N,3", ", float[3] c = {-1, 0, 1}, float d = {2}"),
+    ],
+)
+@pytest.mark.parametrize("mode", ["ROUND", "floor", "HALF_DOWN"])
+def test_chains(body, shape, more, mode, rewrites, text):
+    if "Sub(c" in body:
+        body = "v = Neg(x) u = Add(c, v) t = Div(u, d)"
+    model = rewrites(InferThresholds(), quantised(text, body, shape, mode=mode, more=more))
+    assert kinds(model)[0] == "MultiThreshold"
+    assert set(kinds(model)) <= {"MultiThreshold", "Add", "Mul"}
+
+
+@pytest.mark.parametrize("kind", ["Sigmoid", "Tanh", "Elu"])
+def test_activations(kind, rewrites, text):
+    model = rewrites(InferThresholds(), quantised(text, f"t = {kind}(x)", scale=0.05, bits=5))
+    assert "MultiThreshold" in kinds(model)
+
+
+@pytest.mark.parametrize(("call", "steps"), [("Round", 4), ("Ceil", 4), ("Floor", 4)])
+def test_rounding_of_a_clip_that_is_no_integer(call, steps, rewrites, text):
+    model = rewrites(
+        InferThresholds(),
+        text(
+            f"""(float[N] x) => (float[N] y) <float[N] t, float a = {{-1.5}}, float b = {{2.3}}>
+            {{ t = Clip(x, a, b) y = {call}(t) }}"""
+        ),
+    )
+    node = next(n for n in model.graph if n.op_type == "MultiThreshold")
+    assert node.inputs[1].producer().attributes["value"].as_tensor().shape[0] in (
+        steps,
+        steps - 1,
+    )
+
+
+@pytest.mark.parametrize(
+    "graph",
+    [
+        "(float[N] x) => (float[N] y) { y = Round(x) }",
+        "(double[N] x) => (double[N] y) { y = Sign(x) }",
+        """(float[N] x) => (float[N] y) <float s = {0.1}, float z = {0}, float b = {16}>
+        { y = q.Quant(x, s, z, b) }""",
+        """(float[N] x, float s) => (float[N] y) { y = q.BipolarQuant(x, s) }""",
+        "(float[N] x) => (float[N] y) <float[1] t = {1}, float w = {1}> "
+        "{ y = o.MultiThreshold(x, t, w) }",
+    ],
+)
+def test_leaves_alone(graph, leaves_alone, text):
+    leaves_alone(InferThresholds(), text(graph))
+
+
+def test_no_threshold_is_misplaced(text):
+    """40 quantisers of 4 bits on 32 channels each: 19,200 thresholds, on all floats beside."""
+    draw = np.random.default_rng(0)
+    placed = misplaced = 0
+    for number in range(40):
+        factors = draw.normal(0, 1, 32).astype(np.float32)
+        terms = draw.normal(0, 1, 32).astype(np.float32)
+        mode = ("ROUND", "FLOOR", "CEIL", "HALF_UP", "DOWN")[number % 5]
+        given = quantised(
+            text,
+            "u = Mul(x, c) t = Add(u, d)",
+            "N,32",
+            scale=float(np.float32(draw.uniform(0.01, 2))),
+            zero=number % 3,
+            mode=mode,
+            more=f", float[32] c = {{{', '.join(map(repr, factors.tolist()))}}}"
+            f", float[32] d = {{{', '.join(map(repr, terms.tolist()))}}}",
+        )
+        model = testing.parse(given)
+        node = next(n for n in model.graph if n.op_type == "Quant")
+        found = quantiser_of(node)
+        steps = Steps(chain_to(node, 20))
+
+        def level(results, found=found):
+            return np.rint(results.astype(np.float64) / found.scale + found.zero)
+
+        table = find_table(steps, level, 255)
+        assert table is not None
+        for k in range(table.thresholds.shape[-1]):
+            at = table.thresholds[0, :, k]
+            weights = table.weights[0, :, k]
+            below = np.nextafter(at, np.float32(-np.inf))
+            jump = level(steps.of(at[None, None])) - level(steps.of(below[None, None]))
+            # Several thresholds may stand at one float, where the chain jumps by as many.
+            same = (table.thresholds[0] == at[:, None]) * table.weights[0]
+            there = weights != 0
+            placed += int(there.sum())
+            misplaced += int((jump[0, 0] != same.sum(-1))[there].sum())
+    assert placed == 40 * 32 * 15
+    assert misplaced == 0
+
+
+def test_every_float_near_zero_has_its_level(text):
+    given = quantised(text, "t = Mul(x, c)", "N", scale=0.1, more=", float c = {0.37}")
+    before, after = testing.parse(given), testing.parse(given)
+    assert InferThresholds()(after).modified
+    bits = np.arange(0x3D000000, 0x40800000, 97, dtype=np.int64).astype(np.int32)
+    values = np.concatenate([bits.view(np.float32), -bits.view(np.float32)])
+    results = []
+    for model in (before, after):
+        with OnnxRuntimeEngine().prepare(model) as session:
+            results.append(session.run({"x": values})["y"])
+    np.testing.assert_array_equal(*results)

@@ -1,0 +1,28 @@
+import numpy as np
+import onnx_ir as ir
+import onnxruntime
+
+from onnx_passes import testing
+from onnx_passes.passes.quantised.inject_ops import InjectOps
+
+
+def test_the_file_runs_elsewhere(text):
+    model = testing.parse(
+        text(
+            """(float[N] x) => (float[N] y) <float[2] t = {0, 1}, float w = {1}>
+            { y = o.MultiThreshold(x, t, w) }"""
+        )
+    )
+    assert InjectOps()(model).modified
+    assert not InjectOps()(model).modified
+    data = ir.to_proto(model).SerializeToString()
+    session = onnxruntime.InferenceSession(data, providers=["CPUExecutionProvider"])
+    found = session.run(None, {"x": np.float32([-1, 0.5, 1])})[0]
+    np.testing.assert_array_equal(found, [0, 1, 2])
+
+
+def test_leaves_operators_of_qonnx_alone(leaves_alone, text):
+    leaves_alone(
+        InjectOps(),
+        text("(float[N] x) => (float[N] y) <float s = {1}> { y = q.BipolarQuant(x, s) }"),
+    )

@@ -1,0 +1,40 @@
+import pytest
+
+from onnx_passes.passes.quantised.inline_qonnx import InlineQonnx
+
+MODES = ("ROUND", "ceil", "FLOOR", "UP", "DOWN", "HALF_UP", "half_down", "ROUND_TO_ZERO")
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(("bits", "zero", "signed"), [(3, 0, 1), (1, 0, 1), (4, 2, 0)])
+def test_fires(mode, bits, zero, signed, rewrites, text):
+    model = rewrites(
+        InlineQonnx(),
+        text(
+            f"""(float[N,3] x) => (float[N,3] y)
+            <float s = {{0.5}}, float z = {{{zero}}}, float b = {{{bits}}}> {{
+            y = q.Quant<signed = {signed}, narrow = 0, rounding_mode = "{mode}">(x, s, z, b)
+            }}"""
+        ),
+    )
+    kinds = {node.op_type for node in model.graph}
+    assert "Quant" not in kinds
+
+
+def test_bipolar(rewrites, text):
+    model = rewrites(
+        InlineQonnx(),
+        text("(float[N] x) => (float[N] y) <float s = {0.5}> { y = q.BipolarQuant(x, s) }"),
+    )
+    assert [n.op_type for n in model.graph if n.op_type != "Constant"] == [
+        "GreaterOrEqual",
+        "Where",
+        "Mul",
+    ]
+
+
+def test_leaves_computed_parameters_alone(leaves_alone, text):
+    leaves_alone(
+        InlineQonnx(),
+        text("(float[N] x, float s) => (float[N] y) { y = q.BipolarQuant(x, s) }"),
+    )

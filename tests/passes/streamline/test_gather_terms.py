@@ -1,0 +1,39 @@
+import pytest
+
+from onnx_passes.passes.streamline.gather_terms import GatherTerms
+
+HEAD = """(float[2,N] x) => (float[2,N] y)
+<float a = {3}, float b = {0.5}, float[2,1] c = {2, -1}> """
+
+
+@pytest.mark.parametrize(
+    ("body", "kinds"),
+    [
+        ("t = Add(x, a) y = Mul(t, c)", ["Mul", "Add"]),
+        ("t = Add(x, a) y = Add(t, c)", ["Add"]),
+        ("t = Mul(x, a) y = Mul(t, c)", ["Mul"]),
+        ("t = Div(x, a) y = Mul(t, c)", ["Mul"]),
+        ("t = Add(x, c) y = Div(t, a)", ["Mul", "Add"]),
+        ("y = Sub(x, c)", ["Add"]),
+        ("y = Div(x, b)", ["Mul"]),
+        ("y = Mul(c, x)", ["Mul"]),
+        ("t = Sub(x, a) u = Div(t, a) v = Mul(u, c) y = Add(v, b)", ["Mul", "Add"]),
+    ],
+)
+def test_fires(body, kinds, rewrites):
+    model = rewrites(GatherTerms(), HEAD + "{ " + body + " }")
+    assert [node.op_type for node in model.graph if node.op_type != "Constant"] == kinds
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "y = Div(x, a)",
+        "t = Mul(x, a) y = Add(t, b)",
+        "t = Div(x, a) z = Round(t) y = Mul(z, b)",
+        "t = Add(x, b) u = Div(t, a) z = Round(u) y = Mul(z, b)",
+        "t = Add(x, b) u = Div(t, a) w = Add(u, b) z = Round(w) y = Mul(z, b)",
+    ],
+)
+def test_leaves_alone(body, leaves_alone):
+    leaves_alone(GatherTerms(), HEAD + "{ " + body + " }")

@@ -1,0 +1,61 @@
+import pytest
+
+from onnx_passes import testing
+from onnx_passes.passes.annotation.shape_inference import infer_shapes
+from onnx_passes.passes.streamline.sink_past_movement import SinkPastMovement
+
+HEAD = """(float[2,3,4] x, float[2,3,4] u, float[2,3,4,4] i) => (float[A,B] y)
+<float s = {0.3}, float n = {-0.3}, float z = {0}, float[3,1] c = {1, 2, 3},
+int64[2] f = {6, 4}, int64[1] e = {1}, float[2,2] w = {1, 2, 3, 4}> """
+
+
+def typed(body):
+    rank = {"MaxPool": "A,B,C,D"}.get(body.split("y = ")[1].split("(")[0].split("<")[0], "A,B")
+    model = testing.parse(HEAD.replace("float[A,B]", f"float[{rank}]") + "{ " + body + " }")
+    model.graph.outputs[0].shape = None
+    infer_shapes(model)
+    return model
+
+
+@pytest.mark.parametrize(
+    ("body", "kinds"),
+    [
+        ("m = Mul(x, s) y = Reshape(m, f)", ["Reshape", "Mul"]),
+        ("m = Add(x, s) y = Flatten(m)", ["Flatten", "Add"]),
+        ("m = Mul(x, n) y = Unsqueeze(m, e)", ["Unsqueeze", "Mul"]),
+        ("m = Mul(i, s) y = MaxPool<kernel_shape = [2, 2]>(m)", ["MaxPool", "Mul"]),
+        ("m = Add(i, n) y = MaxPool<kernel_shape = [2, 2]>(m)", ["MaxPool", "Add"]),
+        ("m = Mul(x, s) y = Relu(m)", ["Relu", "Mul"]),
+        ("m = Mul(x, s) k = Mul(u, s) y = Concat<axis = 1>(m, k)", ["Concat", "Mul"]),
+        ("m = Mul(w, s) y = Transpose(m)", ["Transpose", "Mul"]),
+    ],
+)
+def test_fires(body, kinds):
+    model = typed(body)
+    before = testing.Snapshot(model)
+    assert SinkPastMovement()(model).modified
+    testing.assert_verified(SinkPastMovement(), before, model)
+    assert [node.op_type for node in model.graph] == kinds
+    assert [value.name for value in model.graph.outputs] == ["y"]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "m = Mul(x, z) y = Flatten(m)",
+        "m = Mul(x, c) y = Flatten(m)",
+        "m = Mul(x, n) y = Relu(m)",
+        "m = Add(x, s) y = Relu(m)",
+        "m = Mul(i, n) y = MaxPool<kernel_shape = [2, 2]>(m)",
+        "m = Mul(x, s) k = Mul(u, n) y = Concat<axis = 1>(m, k)",
+        "m = Mul(x, s) y = Transpose(m)",
+    ],
+)
+def test_leaves_alone(body):
+    testing.assert_leaves_alone(SinkPastMovement(), typed(body))
+
+
+def test_past_transposes_where_asked():
+    model = typed("m = Mul(x, s) y = Transpose(m)")
+    assert SinkPastMovement(past_transposes=True)(model).modified
+    assert [node.op_type for node in model.graph] == ["Transpose", "Mul"]

@@ -1,0 +1,69 @@
+import pytest
+
+from onnx_passes import testing
+from onnx_passes.passes.annotation.shape_inference import infer_shapes
+from onnx_passes.passes.streamline.sink_scales import SinkScales
+
+CONSTANTS = """float s = {0.5}, float t = {0.5}, float z = {0}, float[3] r = {1, 2, 3},
+float[4,3] w = {1,2,3,4,5,6,7,8,9,10,11,12}, float[4] a = {1, -1, 2, 0.5}"""
+DENSE = "(float[N,4] x, float[N,4] u) => (float[A,B] y) <" + CONSTANTS + "> "
+IMAGE = """(float[2,2,5,5] x, float[2,2,5,5] u) => (float[A,B,C,D] y) <float s = {0.5},
+float[3,2,1,1] w = {1,2,3,4,5,6}, float[3,1,1,1] c = {1, 2, -1}, float[3] b = {1, 2, 3}> """
+
+
+def typed(text):
+    model = testing.parse(text)
+    infer_shapes(model)
+    return model
+
+
+def applied(text):
+    model = typed(text)
+    before = testing.Snapshot(model)
+    assert SinkScales()(model).modified
+    testing.assert_verified(SinkScales(), before, model)
+    return [node.op_type for node in model.graph if node.op_type != "Constant"]
+
+
+@pytest.mark.parametrize(
+    ("body", "kinds"),
+    [
+        ("m = Mul(x, s) y = MatMul(m, w)", ["MatMul", "Mul"]),
+        ("m = Mul(w, r) y = MatMul(x, m)", ["MatMul", "Mul"]),
+        ("m = Add(x, a) y = MatMul(m, w)", ["MatMul", "Add"]),
+        ("m = Mul(x, s) n = Mul(u, t) y = Add(m, n)", ["Add", "Mul"]),
+        ("m = Mul(x, s) n = Mul(u, t) y = Sub(m, n)", ["Sub", "Mul"]),
+        ("m = Add(x, a) y = Add(m, u)", ["Add", "Add"]),
+        ("m = Add(x, a) y = Add(u, m)", ["Add", "Add"]),
+    ],
+)
+def test_dense(body, kinds):
+    assert applied(DENSE + "{ " + body + " }") == kinds
+
+
+@pytest.mark.parametrize(
+    ("body", "kinds"),
+    [
+        ("m = Mul(x, s) y = Conv(m, w)", ["Conv", "Mul"]),
+        ("m = Mul(x, s) y = Conv(m, w, b)", ["Conv", "Mul", "Add"]),
+        ("m = Mul(w, c) y = Conv(x, m)", ["Conv", "Mul"]),
+        ("m = Mul(w, c) y = Conv(x, m, b)", ["Conv", "Mul", "Add"]),
+        ("m = Mul(x, s) y = AveragePool<kernel_shape = [2, 2]>(m)", ["AveragePool", "Mul"]),
+        ("m = Mul(x, s) y = GlobalAveragePool(m)", ["GlobalAveragePool", "Mul"]),
+    ],
+)
+def test_images(body, kinds):
+    assert applied(IMAGE + "{ " + body + " }") == kinds
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "m = Mul(x, z) y = MatMul(m, w)",
+        "m = Mul(x, a) y = MatMul(m, w)",
+        "m = Mul(x, s) n = Mul(u, z) y = Add(m, n)",
+        "m = Mul(x, u) y = MatMul(m, w)",
+    ],
+)
+def test_leaves_alone(body):
+    testing.assert_leaves_alone(SinkScales(), typed(DENSE + "{ " + body + " }"))

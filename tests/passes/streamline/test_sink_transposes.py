@@ -1,0 +1,54 @@
+import pytest
+
+from onnx_passes import testing
+from onnx_passes.passes.annotation.shape_inference import infer_shapes
+from onnx_passes.passes.streamline.sink_transposes import SinkTransposes
+
+HEAD = """(float[2,3,4] x, float[2,3,4] u, float[4,2,3] k) => (float[A,B,C] y) <float s = {2},
+float[2,1] c = {1, 2}, float[1,2,3] d = {1, 2, 3, 4, 5, 6}> """
+
+
+def typed(body):
+    model = testing.parse(HEAD + "{ " + body + " }")
+    infer_shapes(model)
+    return model
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "t = Transpose<perm = [2, 0, 1]>(x) y = Relu(t)",
+        "t = Transpose<perm = [2, 0, 1]>(x) y = Add(t, c)",
+        "t = Transpose<perm = [2, 0, 1]>(x) y = Sub(d, t)",
+        "t = Transpose<perm = [2, 0, 1]>(x) y = Mul(t, s)",
+        "t = Transpose<perm = [2, 0, 1]>(x) y = Clip(t, s)",
+        "t = Transpose<perm = [2, 0, 1]>(x) r = Transpose<perm = [2, 0, 1]>(u) y = Div(t, r)",
+        "t = Transpose(x) y = Gelu(t)",
+    ],
+)
+def test_fires(body):
+    model = typed(body)
+    before = testing.Snapshot(model)
+    assert SinkTransposes()(model).modified
+    testing.assert_verified(SinkTransposes(), before, model)
+    kinds = [node.op_type for node in model.graph if node.op_type != "Constant"]
+    assert kinds[-1] == "Transpose"
+    assert kinds.count("Transpose") == 1
+    assert not SinkTransposes()(model).modified
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "t = Transpose<perm = [2, 0, 1]>(x) y = Add(t, k)",
+        "t = Transpose<perm = [2, 0, 1]>(x) y = Softmax(t)",
+    ],
+)
+def test_leaves_alone(body):
+    testing.assert_leaves_alone(SinkTransposes(), typed(body))
+
+
+def test_only_the_operators_asked_for():
+    pass_ = SinkTransposes(operators=["Add"])
+    testing.assert_leaves_alone(pass_, typed("t = Transpose(x) y = Relu(t)"))
+    assert pass_(typed("t = Transpose(x) y = Add(t, s)")).modified
