@@ -229,10 +229,13 @@ def _save(run: Run, loaded: LoadedModel, settings: PipelineConfig, goal: Path) -
     """
     from onnx_passes.io.formats import form_of
     from onnx_passes.io.save import save_model
+    from onnx_passes.ops.bodies import CUSTOM, attach_to_model
     from onnx_passes.report.model import ReadBackReport
     from onnx_passes.verify.read_back import ReadBack
 
     report = run.report
+    # Other engines do not know the operators of our own domain.
+    attach_to_model(run.model, (CUSTOM,))
     # ONNX text has no place for doc strings and other remarks.
     check = ReadBack(remarks=form_of(goal) != "text") if report.verify else None
     try:

@@ -1,5 +1,8 @@
 """The pass author's vocabulary; the passes themselves are one per file below."""
 
+import importlib
+from typing import Any
+
 from onnxscript.rewriter import MatchContext, MatchResult
 
 from onnx_passes.passes import base, compose, verify
@@ -42,3 +45,10 @@ __all__ = [
     "register",
     "verify",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    # The seed system's name for it; onnxscript functions take long to load.
+    if name == "inject_custom_ops":
+        return importlib.import_module("onnx_passes.ops.scripted").inject_custom_ops
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
 import onnx_ir as ir
+from onnx_ir.passes import FunctionalPass
 from onnxscript.rewriter import MatchResult, RewriteRule
 
 from onnx_passes.contracts import READS_ONLY, Contract, contracts_of
@@ -29,6 +30,20 @@ Value: TypeAlias = ir.Value
 ALL: Literal["all"] = "all"
 
 _LIBRARY = "onnx_passes.passes."
+
+__all__ = [
+    "Analysis",
+    "Annotation",
+    "FunctionalPass",
+    "Op",
+    "Pass",
+    "RewriteRulePass",
+    "RewriteRuleSetPass",
+    "Transformation",
+    "Value",
+    "Var",
+    "is_shipped",
+]
 
 
 class Pass(ir.passes.PassBase, abc.ABC):

@@ -1,7 +1,7 @@
 """Compute Conv by MatMul, over the windows of its input (im2col)."""
 
 import math
-from typing import Any, ClassVar, Literal
+from typing import Literal
 
 from onnx_passes import passes
 from onnx_passes.passes.base import Op, Value, Var
@@ -42,7 +42,6 @@ class LowerConv(LoweringPass):
     """
 
     since = 9
-    followed_by: ClassVar[Any] = ("inject-ops",)
 
     to: Literal["gather", "im2col"] = "gather"
 

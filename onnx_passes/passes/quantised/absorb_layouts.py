@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 from onnx_passes import passes
 from onnx_passes.ops.bodies.domains import CUSTOM
@@ -24,8 +24,6 @@ class AbsorbLayouts(Transformation, RewriteRuleSetPass):
 
     Leaves alone: a Transpose that does not say its permutation, and a converter without one.
     """
-
-    followed_by: ClassVar[Any] = ("inject-ops",)
 
     def pattern(self) -> list[Any]:
         def behind(op: Op, x: Var) -> Var:

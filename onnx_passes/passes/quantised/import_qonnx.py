@@ -28,7 +28,7 @@ class ImportQonnx(Transformation, RewriteRuleSetPass):
             ``onnx_passes.ops.MultiThreshold(x, t', weights) * out_scale + out_bias``, whose
             thresholds broadcast along the channels
 
-    The functions of the new operators are added to the model, so that any engine runs it.
+    A file that the program writes holds functions for them, so that any engine runs it.
 
     Sound because the operators compute the same by definition: attributes that are left out
     have QONNX's defaults, and the layout of thresholds is told by their shape.
@@ -39,7 +39,6 @@ class ImportQonnx(Transformation, RewriteRuleSetPass):
     """
 
     requires: ClassVar[Any] = ("shape-inference",)
-    followed_by: ClassVar[Any] = ("inject-ops",)
 
     def pattern(self) -> list[Any]:
         return [_Call(*place) for place in _PLACES]

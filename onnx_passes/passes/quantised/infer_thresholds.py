@@ -49,7 +49,6 @@ class InferThresholds(Transformation, RewriteRuleSetPass):
     """
 
     requires: ClassVar[Any] = ("shape-inference",)
-    followed_by: ClassVar[Any] = ("inject-ops",)
 
     max: int = 255
 

@@ -16,8 +16,8 @@ class InjectOps(Annotation):
 
     Adds: for each node of the domain ``onnx_passes.ops`` a function that computes it by
     standard operators, and the overload that points to it, so that engines other than this
-    package's run the file. With QONNX's domain the file stays readable for qonnx, which knows
-    its operators: those get no functions.
+    package's run the model. Files that the program writes have them in any case. QONNX's own
+    operators get no functions: qonnx, which reads them, knows them.
 
     Leaves alone: nodes whose function the model has.
     """

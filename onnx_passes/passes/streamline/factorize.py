@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -32,8 +32,6 @@ class Factorize(Transformation, RewriteRuleSetPass):
     Leaves alone: weights that are integers already, all zero, or no multiples of their
     smallest distance from 0; more than 32,768 levels; operands that are computed.
     """
-
-    followed_by: ClassVar[Any] = ()
 
     def pattern(self) -> list[Any]:
         def matmul(op: Op, x: Var, w: Var) -> Var:

@@ -77,7 +77,8 @@ def test_rounding_of_a_clip_that_is_no_integer(call, steps, rewrites, text):
     model = rewrites(
         InferThresholds(),
         text(
-            f"""(float[N] x) => (float[N] y) <float[N] t, float a = {{-1.5}}, float b = {{2.3}}>
+            f"""(float[N] x) => (float[N] y)
+            <float[N] t, float a = {{-1.5}}, float b = {{2.3}}>
             {{ t = Clip(x, a, b) y = {call}(t) }}"""
         ),
     )

@@ -1,0 +1,174 @@
+"""Helpers for passes written for the seed system, under its module name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+import numpy as np
+import onnx_ir as ir
+
+from onnx_passes.passes.base import Op, Pass, Value
+from onnx_passes.passes.constants import constant, is_constant
+
+__all__ = [
+    "collect_attrs",
+    "constant_match",
+    "false_like",
+    "get_const_or_none",
+    "identical_constants",
+    "inject_pre_post_condition",
+    "is_constant",
+    "is_scalar",
+    "is_signed",
+    "load_reference_data",
+    "ones_like",
+    "true_like",
+    "unbroadcast",
+    "zeros_like",
+]
+
+Array = np.ndarray[Any, np.dtype[Any]]
+PassT = TypeVar("PassT", bound=type[Pass])
+
+
+def collect_attrs(
+    node: ir.Node, attrs: Mapping[str, tuple[ir.AttributeType, Any]]
+) -> dict[str, ir.Attr]:
+    """Return the attributes of a node, with defaults for those that it does not have.
+
+    Args:
+        node: The node.
+        attrs: Types and defaults by name.
+    """
+    return {
+        name: node.attributes.get(name) or ir.Attr(name, kind, default)
+        for name, (kind, default) in attrs.items()
+    }
+
+
+def is_signed(data_type: ir.DataType) -> bool:
+    """Whether a type has numbers below 0."""
+    return data_type.is_signed()
+
+
+def is_scalar(v: Value) -> bool:
+    """Whether a value is known to have one element."""
+    return v.shape is not None and v.shape.is_static() and np.prod(v.shape.numpy()) == 1
+
+
+def get_const_or_none(v: Value | None) -> Array | None:
+    """Return the tensor that a value always holds, or None."""
+    return constant(v) if v is not None and is_constant(v) else None
+
+
+def identical_constants(a: Value, b: Value) -> bool:
+    """Whether two values are constants with equal elements, after broadcasting."""
+    first, second = get_const_or_none(a), get_const_or_none(b)
+    return first is not None and second is not None and bool(np.all(first == second))
+
+
+def constant_match(a: Any, b: Any) -> bool:
+    """Whether two constants, given as values or as numbers, are equal everywhere."""
+    first, second = (get_const_or_none(x) if isinstance(x, ir.Value) else x for x in (a, b))
+    return (first is not None or second is not None) and bool(np.all(first == second))
+
+
+def inject_pre_post_condition(
+    cls: PassT,
+    pre: Callable[[Pass, ir.Model], None],
+    post: Callable[[Pass, ir.passes.PassResult], None],
+) -> PassT:
+    """Let a pass check more before and after it runs.
+
+    Args:
+        cls: The class; changed in place.
+        pre: Called with the pass and the model, before the conditions that it has.
+        post: Called with the pass and its result, after them.
+    """
+    own_pre, own_post = cls.requires, cls.ensures
+
+    def requires(self: Pass, model: ir.Model) -> None:
+        pre(self, model)
+        own_pre(self, model)
+
+    def ensures(self: Pass, result: Any) -> None:
+        own_post(self, result)
+        post(self, result)
+
+    changed: Any = cls
+    changed.requires, changed.ensures = requires, ensures
+    return cls
+
+
+def load_reference_data(p: Pass) -> tuple[list[Array], list[Array]]:
+    """Load what the section ``reference`` of a pipeline file names, from the working folder.
+
+    Returns:
+        Inputs and expected outputs.
+    """
+    section = p.config.get("reference") or {}
+    found = []
+    for name in ("inp", "out"):
+        items = section.get(name) or []
+        arrays = [x if isinstance(x, np.ndarray) else np.load(x) for x in items]
+        found.append(arrays)
+    return found[0], found[1]
+
+
+def _like(op: Op, x: Value, number: int) -> Value:
+    scalar = op.CastLike(op.Constant(value_int=number), x)
+    made: Value = op.Expand(scalar, op.Shape(x))
+    return made
+
+
+def ones_like(op: Op, x: Value) -> Value:
+    """Make a tensor of ones with the type and shape of another."""
+    return _like(op, x, 1)
+
+
+def zeros_like(op: Op, x: Value) -> Value:
+    """Make a tensor of zeros with the type and shape of another."""
+    return _like(op, x, 0)
+
+
+def _truth(op: Op, x: Value, number: int) -> Value:
+    scalar = op.Cast(op.Constant(value_int=number), to=int(ir.DataType.BOOL))
+    made: Value = op.Expand(scalar, op.Shape(x))
+    return made
+
+
+def true_like(op: Op, x: Value) -> Value:
+    """Make a tensor that is true everywhere, with the shape of another."""
+    return _truth(op, x, 1)
+
+
+def false_like(op: Op, x: Value) -> Value:
+    """Make a tensor that is false everywhere, with the shape of another."""
+    return _truth(op, x, 0)
+
+
+def unbroadcast(
+    x: Array,
+    squeeze: bool = True,
+    approximate: bool = False,
+    rtol: float = 1.0e-5,
+    atol: float = 1.0e-4,
+) -> Array:
+    """Leave out what broadcasting repeats.
+
+    Args:
+        x: The array.
+        squeeze: Whether leading axes of size 1 go.
+        approximate: Whether elements that are close count as equal.
+        rtol: Relative tolerance of that.
+        atol: Absolute tolerance of that.
+    """
+    for axis in range(x.ndim):
+        first = np.take(x, [0], axis=axis) if x.shape[axis] else x
+        same = np.array_equal(np.broadcast_to(first, x.shape), x)
+        if same or (approximate and np.allclose(first, x, rtol, atol)):
+            x = first
+    while squeeze and x.ndim and x.shape[0] == 1:
+        x = x[0]
+    return x

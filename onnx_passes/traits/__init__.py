@@ -1,0 +1,1 @@
+"""Kinds of operators, under the module names of the seed system."""
