@@ -178,7 +178,7 @@ def test_plain_data_is_a_copy_with_the_users_own_keys(load):
     ("text", "message", "place", "help_"),
     [
         ("pases: []", "unknown key 'pases'", "1:1", "did you mean 'passes'?"),
-        ("layouts: []", "unknown key 'layouts'", "1:1", "extra:"),
+        ("frames: []", "unknown key 'frames'", "1:1", "extra:"),
         ("verify:\n  scop: model", "unknown key 'scop' in 'verify'", "2:3", "'scope'"),
         (
             "verify: {scope: modl}",

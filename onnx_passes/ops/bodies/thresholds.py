@@ -42,7 +42,7 @@ def multi_threshold(to: Writer) -> str:
         # [channels, steps] becomes [1, channels, 1, 1, steps] beside [N, C, H, W, 1].
         table = to.unsqueeze(thresholds, [i for i in range(rank) if i != axis])
     steps = to.Cast(to.at_least(to.unsqueeze(x, [-1]), table), to=TensorProto.FLOAT)
-    count = to.sum_last(steps)
+    count = to.sum_last(steps, rank)
     scale, bias = to.call.number("out_scale", 1.0), to.call.number("out_bias", 0.0)
     return to.Add(to.Mul(count, to.number(scale)), to.number(bias))
 
@@ -68,4 +68,8 @@ def weighted_thresholds(to: Writer) -> str:
     """
     x, thresholds, weights = to.inputs
     steps = to.Cast(to.at_least(to.unsqueeze(x, [-1]), thresholds), to=TensorProto.FLOAT)
-    return to.sum_last(to.Mul(weights, steps))
+    ranks = [to.call.shape(index) for index in range(3)]
+    known = None
+    if ranks[0] is not None and ranks[1] is not None and ranks[2] is not None:
+        known = max(len(ranks[0]), len(ranks[1]) - 1, len(ranks[2]) - 1)
+    return to.sum_last(to.Mul(weights, steps), known)

@@ -111,11 +111,18 @@ class Writer:
             return self.Unsqueeze(x, axes=list(axes))
         return self.Unsqueeze(x, self.shape(*axes))
 
-    def sum_last(self, x: str) -> str:
-        """Sum over the last axis, which goes."""
+    def sum_last(self, x: str, rank: int | None) -> str:
+        """Sum over the axis behind those of a value, which goes.
+
+        Args:
+            x: What is summed.
+            rank: Rank of the value; None where it is not known.
+        """
+        # ONNX Runtime 1.31 reduces an empty tensor over a negative axis to another rank.
+        axis = -1 if rank is None else rank
         if self.opset < 13:
-            return self.ReduceSum(x, axes=[-1], keepdims=0)
-        return self.ReduceSum(x, self.shape(-1), keepdims=0)
+            return self.ReduceSum(x, axes=[axis], keepdims=0)
+        return self.ReduceSum(x, self.shape(axis), keepdims=0)
 
     def at_least(self, x: str, bound: str) -> str:
         """Add ``x >= bound``, false for NaN."""

@@ -42,6 +42,15 @@ class ConvertLayouts(Transformation):
     inp: tuple[Any, ...] = ()
     out: tuple[Any, ...] = ()
 
+    @classmethod
+    def example_for(cls, model: ir.Model) -> Mapping[str, Any]:
+        """Return layouts that turn the axes of inputs and outputs round."""
+        required = [value for value in model.graph.inputs if not value.is_initializer()]
+        return {
+            "inp": tuple(map(_turned_round, required)),
+            "out": tuple(map(_turned_round, model.graph.outputs)),
+        }
+
     def call(self, model: ir.Model) -> ir.passes.PassResult:
         """Insert converters.
 
@@ -113,6 +122,13 @@ def _insert(graph: ir.Graph, nodes: list[ir.Node]) -> None:
     first, second = nodes
     second.replace_input_with(0, first.outputs[0])
     graph.extend(nodes)
+
+
+def _turned_round(value: ir.Value) -> Layout | None:
+    if not value.shape or not isinstance(value.type, ir.TensorType):
+        return None
+    axes = range(len(value.shape))
+    return {"assumes": [f"a{axis}" for axis in axes], "perm": list(reversed(axes))}
 
 
 def inverse(perm: Sequence[int]) -> list[int]:

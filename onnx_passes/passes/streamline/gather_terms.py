@@ -24,8 +24,8 @@ class GatherTerms(Transformation, RewriteRuleSetPass):
             ``Mul(x, b / a)``, ``Add(Mul(x, 1 / b), a / b)``, ``Add(x, -a)``, ``Add(x, a)``,
             ``Mul(x, a)``; ``Mul(x, 1 / a)``
 
-    Sound over the reals by the laws of fields. The contract is a tolerance: sums and products
-    of floats round at other places.
+    Sound because the laws of fields hold over the reals. The contract is a tolerance: sums
+    and products of floats round at other places.
 
     Leaves alone: constants that are computed, that are not finite, or that callers may
     override; factors of 0; results that leave the range of float32; other types; other

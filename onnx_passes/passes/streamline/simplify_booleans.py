@@ -18,7 +18,7 @@ class SimplifyBooleans(Transformation, RewriteRuleSetPass):
             ``Not(Not(a))``
     After:  ``Not(Or(a, b))``, ``Not(And(a, b))``, ``Xor(a, b)``, ``a``
 
-    Sound by the laws of De Morgan, and because two negations undo each other.
+    Sound because of the laws of De Morgan, and because two negations undo each other.
 
     Leaves alone: a Not that something else reads.
     """

@@ -39,7 +39,7 @@ class SinkScales(Transformation, RewriteRuleSetPass):
     Factors are single numbers, or numbers for each output channel of weights; terms in front
     of a MatMul go along its rows. The bias of a Conv is added behind the factor.
 
-    Sound over the reals because these operators are linear. The contract is a tolerance: sums
+    Sound because these operators are linear over the reals. The contract is a tolerance: sums
     of floats round at other places.
 
     Leaves alone: constants that are computed, that are not finite, or that callers may

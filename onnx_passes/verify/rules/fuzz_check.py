@@ -14,6 +14,7 @@ from onnxscript.rewriter import RewriteRule
 from onnx_passes.contracts import Tolerance
 from onnx_passes.errors import PassError
 from onnx_passes.graph.text import canonical_lines
+from onnx_passes.ops.bodies import attach_bodies
 from onnx_passes.passes.context import Rewrites
 from onnx_passes.passes.driver import rewrite
 from onnx_passes.verify.interface import compare_interfaces, interface_of
@@ -249,7 +250,9 @@ def _contradicts_inference(model: ir.Model, found: Counterexample) -> bool:
 
     if all(found.expected[k].shape == a.shape for k, a in found.actual.items()):
         return False
-    inferred = onnx.shape_inference.infer_shapes(ir.to_proto(model))
+    proto = ir.to_proto(model)
+    attach_bodies(proto)
+    inferred = onnx.shape_inference.infer_shapes(proto)
     for output in inferred.graph.output:
         kind, got = output.type.tensor_type, found.expected.get(output.name)
         if got is None or not kind.HasField("shape"):

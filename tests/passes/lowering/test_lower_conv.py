@@ -82,3 +82,25 @@ def test_what_it_makes_of_a_convolution():
     assert sorted(kinds) == sorted(
         ["Gather", "Gather", "Transpose", "Reshape", "Reshape", "MatMul", "Reshape"]
     )
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "Conv(x, w)",
+        "Conv(x, w, b)",
+        "Conv<pads = [1, 2, 0, 1], strides = [2, 1], dilations = [1, 2]>(x, w, b)",
+        "Conv<group = 2, auto_pad = 'SAME_UPPER'>(x, v, b)",
+    ],
+)
+def test_to_im2col(call):
+    model = testing.parse(
+        f"""(float[N,4,6,7] x, float[4,4,3,2] w, float[4,2,3,2] v, float[4] b) =>
+        (float[N,4,C,D] y) {{ y = {call} }}""".replace("'", '"')
+    )
+    before, pass_ = testing.Snapshot(model), LowerConv(to="im2col")
+    assert pass_(model).modified
+    testing.assert_verified(pass_, before, model)
+    kinds = {node.op_type for node in model.graph}
+    assert {"Im2Col", "MatMul", "Transpose"} <= kinds
+    assert "Conv" not in kinds
