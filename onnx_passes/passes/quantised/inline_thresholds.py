@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any, ClassVar
+
 import numpy as np
 import onnx_ir as ir
 
@@ -21,18 +23,30 @@ class InlineThresholds(Transformation, RewriteRulePass):
 
     Sound because this is how the operator is defined.
 
-    Leaves alone: opsets before 13; inputs of other types than float32.
+    Leaves alone: opsets before 13; inputs of other types than float32; ranks that are not
+    known.
     """
+
+    requires: ClassVar[Any] = ("shape-inference",)
 
     def pattern(self, op: Op, x: Var, t: Var, w: Var) -> Var:
         return op.MultiThreshold(x, t, w, _domain=CUSTOM)
 
     def check(self, context: object, x: Value, t: Value, w: Value) -> bool:
-        return opset_at(context) >= 13 and x.dtype in (None, ir.DataType.FLOAT)
+        known = all(value.shape is not None for value in (x, t, w))
+        return known and opset_at(context) >= 13 and x.dtype in (None, ir.DataType.FLOAT)
 
     def rewrite(self, op: Op, x: Value, t: Value, w: Value) -> Value:
-        last = op.Constant(value=ir.tensor(np.array([-1], np.int64)))
-        reached = op.GreaterOrEqual(op.Unsqueeze(x, last), t)
+        # ONNX Runtime 1.31 reduces an empty tensor over a negative axis to another rank.
+        axis = max(_rank(x), _rank(t) - 1, _rank(w) - 1)
+        last = op.Constant(value=ir.tensor(np.array([axis], np.int64)))
+        behind = op.Constant(value=ir.tensor(np.array([-1], np.int64)))
+        reached = op.GreaterOrEqual(op.Unsqueeze(x, behind), t)
         steps = op.Cast(reached, to=int(ir.DataType.FLOAT))
         made: Value = op.ReduceSum(op.Mul(w, steps), last, keepdims=0)
         return made
+
+
+def _rank(value: Value) -> int:
+    assert value.shape is not None, "check has seen to it"
+    return len(value.shape)
