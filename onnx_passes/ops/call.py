@@ -34,7 +34,9 @@ class Tensor:
 
     def __post_init__(self) -> None:
         # numpy hands out the bare element where an index leaves no axis.
-        if not isinstance(self.data, np.ndarray):
+        if isinstance(self.data, np.generic):
+            object.__setattr__(self, "data", np.asarray(self.data))
+        elif not isinstance(self.data, np.ndarray):
             object.__setattr__(self, "data", scalars([self.data], ()))
 
     @property

@@ -13,6 +13,8 @@ from onnx_passes.ops import (
     movement,
     normalization,
     reduction,
+    sources,
+    windows,
 )
 
 __all__ = [
@@ -25,4 +27,6 @@ __all__ = [
     "movement",
     "normalization",
     "reduction",
+    "sources",
+    "windows",
 ]

@@ -2,24 +2,59 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from onnx_passes.ops.base import operator
+from onnx_passes.ops.base import Algebra, Operator
 from onnx_passes.ops.call import Call, Tensor, normalize_axis
+from onnx_passes.ops.hints import Hint, between, exactly
+from onnx_passes.ops.movement import Move
 from onnx_passes.ops.semantics import Unsupported
+from onnx_passes.ops.use import Shape, Use, below
 
 
-@operator("Slice")
-def _(call: Call) -> Tensor:
-    x = call.required(0)
-    starts, ends = call.ints_of(1, "starts") or [], call.ints_of(2, "ends") or []
-    axes, steps = call.ints_of(3, "axes"), call.ints_of(4, "steps")
-    index = slices(x.shape, starts, ends, axes, steps)
-    return Tensor(x.data[index], x.dtype)
+class Slice(Move):
+    """The elements between bounds, by steps of either sign."""
+
+    steers = (1, 2, 3, 4)
+
+    def evaluate(self, call: Call) -> Tensor:
+        x = call.required(0)
+        starts, ends = call.ints_of(1, "starts") or [], call.ints_of(2, "ends") or []
+        axes, steps = call.ints_of(3, "axes"), call.ints_of(4, "steps")
+        return Tensor(x.data[slices(x.shape, starts, ends, axes, steps)], x.dtype)
+
+    def admits(self, use: Use) -> Hint | None:
+        data, output, length = use.input_shape(0), use.output_shape(), use.length() or 1
+        match use.index:
+            case 1:
+                return exactly(np.zeros(length, np.int64))
+            case 2:
+                return _ends(use, data, output, length)
+            case 3 if data is None or output is None:
+                return exactly(range(length))
+            case 3:
+                pairs = list(enumerate(zip(data or (), output or (), strict=True)))
+                changed = [axis for axis, (d, o) in pairs if d != o]
+                same = [axis for axis, (d, o) in pairs if d == o]
+                return exactly(sorted((changed + same)[:length]))
+            case 4:
+                return exactly([1] * length)
+        return None
+
+
+def _ends(use: Use, data: Shape | None, output: Shape | None, length: int) -> Hint:
+    if data is None:
+        return exactly([1] * length)
+    starts, axes = use.constant(1), use.constant(3)
+    chosen = range(length) if axes is None else axes.reshape(-1).tolist()
+    first = [0] * length if starts is None else starts.reshape(-1).tolist()
+    target = data if output is None else output
+    return exactly([max(0, f) + target[a] for f, a in zip(first, chosen, strict=False)])
 
 
 def slices(
@@ -51,97 +86,214 @@ def slices(
     return tuple(index)
 
 
-@operator("Gather")
-def _(call: Call) -> Tensor:
-    x, indices = call.required(0), call.static(1).astype(np.int64)
-    axis = normalize_axis(call.integer("axis", 0), len(x.shape))
-    wrapped = _wrapped(indices, x.shape[axis])
-    # Flat and back again: numpy makes a bare element of what has rank 0.
-    taken = np.take(x.data, wrapped.reshape(-1), axis)
-    shape = (*x.shape[:axis], *wrapped.shape, *x.shape[axis + 1 :])
-    return Tensor(taken.reshape(shape), x.dtype)
-
-
-@operator("GatherElements")
-def _(call: Call) -> Tensor:
-    x, indices = call.required(0), call.static(1).astype(np.int64)
-    axis = normalize_axis(call.integer("axis", 0), len(x.shape))
-    wrapped = _wrapped(indices, x.shape[axis])
-    grid: list[npt.NDArray[Any]] = list(np.indices(indices.shape))
-    grid[axis] = wrapped
-    return Tensor(x.data[tuple(grid)], x.dtype)
-
-
-@operator("GatherND")
-def _(call: Call) -> Tensor:
-    x, indices = call.required(0), call.static(1).astype(np.int64)
-    if call.integer("batch_dims", 0):
-        raise Unsupported("GatherND with batch_dims")
-    columns = [_wrapped(indices[..., k], x.shape[k]) for k in range(indices.shape[-1])]
-    gathered = np.asarray(x.data[tuple(columns)], dtype=np.object_)
-    return Tensor(gathered, x.dtype)
-
-
 def _wrapped(indices: npt.NDArray[Any], size: int) -> npt.NDArray[Any]:
     if ((indices < -size) | (indices >= size)).any():
         raise Unsupported("an index outside its axis")
     return np.where(indices < 0, indices + size, indices)
 
 
-@operator("ScatterND")
-def _(call: Call) -> Tensor:
-    x, indices, updates = call.required(0), call.static(1).astype(np.int64), call.required(2)
-    if call.text("reduction", "none") != "none":
-        raise Unsupported("ScatterND that combines what it writes")
-    columns = [_wrapped(indices[..., k], x.shape[k]) for k in range(indices.shape[-1])]
-    data = x.data.copy()
-    data[tuple(columns)] = updates.data
-    return Tensor(data, x.dtype)
+def _columns(call: Call, x: Tensor) -> tuple[npt.NDArray[Any], ...]:
+    """Return the places that the rows of the second operand name, an array by axis."""
+    indices = call.static(1).astype(np.int64)
+    return tuple(_wrapped(indices[..., k], x.shape[k]) for k in range(indices.shape[-1]))
 
 
-@operator("ScatterElements", "Scatter")
-def _(call: Call) -> Tensor:
-    x, indices, updates = call.required(0), call.static(1).astype(np.int64), call.required(2)
-    if call.text("reduction", "none") != "none":
-        raise Unsupported(f"{call.node.op_type} that combines what it writes")
-    axis = normalize_axis(call.integer("axis", 0), len(x.shape))
-    places: list[npt.NDArray[Any]] = list(np.indices(indices.shape))
-    places[axis] = _wrapped(indices, x.shape[axis])
-    if len(set(zip(*(p.flat for p in places), strict=True))) < indices.size:
-        raise Unsupported(f"{call.node.op_type} that writes to a place twice")
-    data = x.data.copy()
-    data[tuple(places)] = updates.data
-    return Tensor(data, x.dtype)
+def _grid(call: Call, x: Tensor) -> tuple[npt.NDArray[Any], ...]:
+    """Return places that differ from their own in one axis, where the operand names it."""
+    indices = call.static(1).astype(np.int64)
+    axis = call.axis(0, len(x.shape))
+    grid: list[npt.NDArray[Any]] = list(np.indices(indices.shape))
+    grid[axis] = _wrapped(indices, x.shape[axis])
+    return tuple(grid)
 
 
-@operator("Pad")
-def _(call: Call) -> Tensor:
-    x = call.required(0)
-    rank = len(x.shape)
-    pads = call.ints_of(1, "pads") or []
-    axes = call.static_ints(3) if call.given(3) is not None else list(range(rank))
-    width = [(0, 0)] * rank
-    for k, axis in enumerate(axes):
-        width[normalize_axis(axis, rank)] = (pads[k], pads[k + len(axes)])
-    # A negative pad removes elements, before anything is added.
-    keep = tuple(
-        slice(max(-before, 0), size - max(-after, 0))
-        for (before, after), size in zip(width, x.shape, strict=True)
-    )
-    grow = [(max(before, 0), max(after, 0)) for before, after in width]
-    positions = np.arange(x.data.size).reshape(x.shape)[keep]
-    mode = call.text("mode", "constant")
-    modes = {"reflect": "reflect", "edge": "edge", "wrap": "wrap"}
-    if mode == "constant":
-        padded = np.pad(positions, grow, constant_values=-1)
-    elif mode in modes:
-        padded = np.pad(positions, grow, mode=modes[mode])  # type: ignore[call-overload]
-    else:
-        raise Unsupported(f"Pad with mode {mode}")
-    value = call.given(2)
-    fill = call.literal(0, x.dtype) if value is None else value.data.reshape(-1)[0]
-    if call.opset < 11:
-        fill = call.literal(call.number("value", 0.0), x.dtype)
-    flat = np.append(x.data.reshape(-1), np.empty(1, np.object_))
-    flat[-1] = fill
-    return Tensor(flat[padded], x.dtype)
+class Gather(Move):
+    """The slices of an axis that indices name."""
+
+    steers = (1,)
+
+    def evaluate(self, call: Call) -> Tensor:
+        x, indices = call.required(0), call.static(1).astype(np.int64)
+        axis = call.axis(0, len(x.shape))
+        wrapped = _wrapped(indices, x.shape[axis])
+        # Flat and back again: numpy makes a bare element of what has rank 0.
+        taken = np.take(x.data, wrapped.reshape(-1), axis)
+        shape = (*x.shape[:axis], *wrapped.shape, *x.shape[axis + 1 :])
+        return Tensor(taken.reshape(shape), x.dtype)
+
+    def admits(self, use: Use) -> Hint | None:
+        return below(use.dimension(0, use.integer("axis"))) if use.index == 1 else None
+
+    def breakpoints(self, use: Use) -> tuple[float, ...]:
+        size = use.dimension(0, use.integer("axis"))
+        if use.index != 1 or not size:
+            return ()
+        return (-size, -1.0, 0.0, size - 1.0)
+
+
+class GatherElements(Gather):
+    """The elements of an axis that indices name, each at its place."""
+
+    def evaluate(self, call: Call) -> Tensor:
+        x = call.required(0)
+        return Tensor(x.data[_grid(call, x)], x.dtype)
+
+
+class GatherND(Move):
+    """The slices of the first axes that rows of indices name."""
+
+    steers = (1,)
+
+    def evaluate(self, call: Call) -> Tensor:
+        x = call.required(0)
+        if call.integer("batch_dims", 0):
+            raise Unsupported("GatherND with batch_dims")
+        return Tensor(x.data[_columns(call, x)], x.dtype)
+
+    def admits(self, use: Use) -> Hint | None:
+        data, indices = use.input_shape(0), use.shape
+        if use.index != 1 or data is None or indices is None:
+            return below(None) if use.index == 1 else None
+        start = use.integer("batch_dims")
+        return between(0, np.asarray(data[start : start + indices[-1]]) - 1)
+
+
+class _Scatter(Operator, abstract=True):
+    """A copy of a tensor with some elements written over."""
+
+    steers = (1,)
+    moves = (0, 2)
+    algebra = Algebra(monotone={0: 1, 2: 1}, affine=(0, 2))
+
+    def places(self, call: Call, x: Tensor) -> tuple[npt.NDArray[Any], ...]:
+        raise NotImplementedError
+
+    def evaluate(self, call: Call) -> Tensor:
+        x, updates = call.required(0), call.required(2)
+        if call.text("reduction", "none") != "none":
+            raise Unsupported(f"{self.op_type} that combines what it writes")
+        data = x.data.copy()
+        data[self.places(call, x)] = updates.data
+        return Tensor(data, x.dtype)
+
+
+class ScatterND(_Scatter):
+    """A copy with the slices written over that rows of indices name."""
+
+    def places(self, call: Call, x: Tensor) -> tuple[npt.NDArray[Any], ...]:
+        return _columns(call, x)
+
+    def admits(self, use: Use) -> Hint | None:
+        data, indices = use.input_shape(0), use.shape
+        if use.index != 1 or data is None or indices is None:
+            return below(None) if use.index == 1 else None
+        target = data[: indices[-1]]
+        wanted, places = math.prod(indices[:-1]), math.prod(target)
+        if wanted > places:
+            return between(0, np.asarray(target) - 1)
+        chosen = use.rng.choice(places, wanted, replace=False)
+        return exactly(np.stack(np.unravel_index(chosen, target), -1).reshape(indices))
+
+
+class ScatterElements(_Scatter):
+    """A copy with the elements written over that indices name along an axis."""
+
+    def places(self, call: Call, x: Tensor) -> tuple[npt.NDArray[Any], ...]:
+        found = _grid(call, x)
+        if len(set(zip(*(p.flat for p in found), strict=True))) < found[0].size:
+            raise Unsupported(f"{self.op_type} that writes to a place twice")
+        return found
+
+    def admits(self, use: Use) -> Hint | None:
+        # Two updates of one element come in no defined order.
+        axis = use.integer("axis")
+        distinct = Hint(distinct=axis)
+        return below(use.dimension(0, axis)) & distinct if use.index == 1 else None
+
+
+class Scatter(ScatterElements):
+    """ScatterElements as it was called before opset 11."""
+
+
+class Pad(Operator):
+    """A tensor with a border, of one number or of its own elements; or with some cut off."""
+
+    steers = (1, 3)
+    moves = (0, 2)
+    algebra = Algebra(monotone={0: 1}, affine=(0, 2))
+
+    def evaluate(self, call: Call) -> Tensor:
+        x = call.required(0)
+        rank = len(x.shape)
+        pads = call.ints_of(1, "pads") or []
+        axes = call.static_ints(3) if call.given(3) is not None else list(range(rank))
+        width = [(0, 0)] * rank
+        for k, axis in enumerate(axes):
+            width[normalize_axis(axis, rank)] = (pads[k], pads[k + len(axes)])
+        # A negative pad removes elements, before anything is added.
+        keep = tuple(
+            slice(max(-before, 0), size - max(-after, 0))
+            for (before, after), size in zip(width, x.shape, strict=True)
+        )
+        grow = [(max(before, 0), max(after, 0)) for before, after in width]
+        positions = np.arange(x.data.size).reshape(x.shape)[keep]
+        mode = call.text("mode", "constant")
+        if mode == "constant":
+            padded = np.pad(positions, grow, constant_values=-1)
+        elif mode in ("reflect", "edge", "wrap"):
+            padded = np.pad(positions, grow, mode=mode)  # type: ignore[call-overload]
+        else:
+            raise Unsupported(f"Pad with mode {mode}")
+        value = call.given(2)
+        fill = call.literal(0, x.dtype) if value is None else value.data.reshape(-1)[0]
+        if call.opset < 11:
+            fill = call.literal(call.number("value", 0.0), x.dtype)
+        flat = np.empty(x.data.size + 1, x.data.dtype)
+        flat[:-1], flat[-1] = x.data.reshape(-1), fill
+        return Tensor(flat[padded], x.dtype)
+
+    def admits(self, use: Use) -> Hint | None:
+        data, output, length = use.input_shape(0), use.output_shape(), use.length()
+        if data is None or use.index not in (1, 3):
+            return None
+        if use.index == 3:
+            return None if length is None else exactly(_padded_axes(data, output, length))
+        axes = use.constant(3)
+        if axes is not None:
+            chosen = [int(axis) for axis in axes.reshape(-1)]
+        else:
+            chosen = _padded_axes(data, output, len(data) if length is None else length // 2)
+        if output is None:
+            return exactly([1] * (2 * len(chosen)))
+        extra = [output[axis] - data[axis] for axis in chosen]
+        return exactly([e // 2 for e in extra] + [e - e // 2 for e in extra])
+
+
+def _padded_axes(data: Shape, output: Shape | None, count: int) -> list[int]:
+    axes = list(range(len(data)))
+    if output is not None:
+        axes.sort(key=lambda axis: data[axis] == output[axis])
+    return sorted(axes[:count])
+
+
+class OneHot(Operator):
+    """One of two numbers at the places that indices name, the other elsewhere."""
+
+    steers = (0, 1)
+
+    def evaluate(self, call: Call) -> Tensor:
+        values, depth = call.required(2), call.static_ints(1)[0]
+        indices = call.static(0)
+        axis = normalize_axis(call.integer("axis", -1), indices.ndim + 1)
+        wrapped = np.where(indices < 0, indices + depth, indices)
+        hot = np.expand_dims(wrapped, axis) == np.moveaxis(
+            np.arange(depth).reshape([-1] + [1] * indices.ndim), 0, axis
+        )
+        return Tensor(values.data[hot.astype(np.int64)], values.dtype)
+
+    def admits(self, use: Use) -> Hint | None:
+        output, axis = use.output_shape(), use.integer("axis", -1)
+        size = 5 if output is None else output[axis]
+        depth = use.constant(1)
+        known = size if depth is None else int(depth.reshape(-1)[0])
+        return (below(known), exactly(size), exactly([0, 1]))[use.index]

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Sequence
+import math
 
 import numpy as np
-import onnx_ir as ir
 
-from onnx_passes.ops.base import operator
+from onnx_passes.ops.base import Algebra, Operator
 from onnx_passes.ops.call import Call, Tensor
-from onnx_passes.ops.semantics import Elements, Scalar, Unsupported, is_float, scalars
-from onnx_passes.ops.windows import Window
+from onnx_passes.ops.semantics import Elements, Scalar, Unsupported, columns, is_float
+from onnx_passes.ops.windows import Spread, Window
 
 
 def matmul(call: Call, x: Tensor, y: Tensor) -> Tensor:
@@ -27,190 +25,155 @@ def matmul(call: Call, x: Tensor, y: Tensor) -> Tensor:
     if left.shape[-1] != right.shape[-2]:
         raise Unsupported(f"MatMul of {list(x.shape)} and {list(y.shape)}")
     try:
-        batch = np.broadcast_shapes(left.shape[:-2], right.shape[:-2])
+        np.broadcast_shapes(left.shape[:-2], right.shape[:-2])
     except ValueError as error:
         raise Unsupported(f"MatMul: {error}") from None
-    left = np.broadcast_to(left, batch + left.shape[-2:])
-    right = np.broadcast_to(right, batch + right.shape[-2:])
-    rows, columns = left.shape[-2], right.shape[-1]
-    values = [
-        call.semantics.dot(left[(*b, i)], right[(*b, ..., j)], x.dtype)
-        for b in np.ndindex(batch)
-        for i in range(rows)
-        for j in range(columns)
-    ]
-    data = scalars(values, (*batch, rows, columns))
+    rows, columns = left[..., :, None, :], np.swapaxes(right, -1, -2)[..., None, :, :]
+    data = call.semantics.along(call.primitives(x.dtype).dot, rows, columns)
     if len(x.shape) == 1:
         data = data[..., 0, :]
     return Tensor(data[..., 0] if len(y.shape) == 1 else data, x.dtype)
 
 
-@operator("MatMul")
-def _(call: Call) -> Tensor:
-    return matmul(call, call.required(0), call.required(1))
+class MatMul(Operator):
+    """The product of matrices, with batch dimensions that broadcast."""
+
+    algebra = Algebra(linear=(0, 1))
+
+    def evaluate(self, call: Call) -> Tensor:
+        return matmul(call, call.required(0), call.required(1))
 
 
-@operator("Gemm")
-def _(call: Call) -> Tensor:
-    a, b, c = call.required(0), call.required(1), call.given(2)
-    if call.integer("transA", 0):
-        a = Tensor(a.data.T, a.dtype)
-    if call.integer("transB", 0):
-        b = Tensor(b.data.T, b.dtype)
-    alpha, beta = call.number("alpha", 1.0), call.number("beta", 1.0)
-    apply, dtype = call.semantics.apply, a.dtype
-    if call.semantics.expands or not is_float(dtype):
-        y = _scaled(call, matmul(call, a, b), alpha)
-        if c is None or beta == 0:
-            return y
-        return call.map(
-            lambda p, q: apply("add", dtype, p, q), dtype, y, _scaled(call, c, beta)
+class Gemm(Operator):
+    """A product of two matrices and a sum, with factors, in one kernel."""
+
+    algebra = Algebra(affine=(0, 1, 2))
+
+    def evaluate(self, call: Call) -> Tensor:
+        a, b, c = call.required(0), call.required(1), call.given(2)
+        a, b = (
+            Tensor(t.data.T, t.dtype) if call.flag(name) else t
+            for t, name in ((a, "transA"), (b, "transB"))
         )
-    # One kernel does all of it, in an order of its own.
-    if a.shape[-1] != b.shape[-2]:
-        raise Unsupported(f"Gemm of {list(a.shape)} and {list(b.shape)}")
-    out = (a.shape[0], b.shape[1])
-    bias = None if c is None or beta == 0 else np.broadcast_to(c.data, out)
-    values = []
-    for i, j in np.ndindex(out):
-        pairs = list(zip(a.data[i], b.data[:, j], strict=True))
-        values.append(
-            _affine(call, pairs, None if bias is None else bias[i, j], alpha, beta, a)
-        )
-    return Tensor(scalars(values, out), dtype)
+        alpha, beta = call.number("alpha", 1.0), call.number("beta", 1.0)
+        c = None if beta == 0 else c
+        p = call.primitives(a.dtype)
+        if call.semantics.expands or not is_float(a.dtype):
+            y = _scaled(call, matmul(call, a, b), alpha)
+            return y if c is None else call.map(p.add, a.dtype, y, _scaled(call, c, beta))
+        # One kernel does all of it, in an order of its own.
+        if a.shape[-1] != b.shape[-2]:
+            raise Unsupported(f"Gemm of {list(a.shape)} and {list(b.shape)}")
+        label = f"Gemm[{alpha!r},{beta!r},{int(c is not None)}]"
+
+        def element(row: Elements, column: Elements, *bias: Elements) -> Scalar:
+            extra = [b[0] for b in bias]
+            if not extra and alpha == 1:
+                return p.dot(row, column)
+            return p.function(label, *(s for pair in zip(row, column) for s in pair), *extra)  # noqa: B905
+
+        out = (a.shape[0], b.shape[1])
+        bias = [] if c is None else [np.broadcast_to(c.data, out)[..., None]]
+        sides = a.data[:, None, :], b.data.T[None, :, :]
+        return Tensor(call.semantics.along(element, *sides, *bias), a.dtype)
 
 
 def _scaled(call: Call, x: Tensor, factor: float) -> Tensor:
-    if factor == 1:
-        return x
-    scale = call.literal(factor, x.dtype)
-    return call.map(lambda v: call.semantics.apply("mul", x.dtype, scale, v), x.dtype, x)
+    a = call.primitives(x.dtype)
+    return x if factor == 1 else call.map(lambda v: a.mul(factor, v), x.dtype, x)
 
 
-def _affine(
-    call: Call,
-    pairs: list[tuple[Scalar, Scalar]],
-    bias: Scalar | None,
-    alpha: float,
-    beta: float,
-    like: Tensor,
-) -> Scalar:
-    if bias is None and alpha == 1:
-        return _dot(call, pairs, like.dtype)
-    flat = [scalar for pair in pairs for scalar in pair]
-    extra = [] if bias is None else [bias]
-    label = f"Gemm[{alpha!r},{beta!r},{len(extra)}]"
-    return call.semantics.function(label, like.dtype, *flat, *extra)
+class Einsum(Operator):
+    """Sums of products over named axes, of one operand or two."""
+
+    algebra = Algebra(linear=(0, 1))
+
+    def evaluate(self, call: Call) -> Tensor:
+        equation = call.text("equation", "").replace(" ", "")
+        tensors = [call.required(i) for i in range(len(call.inputs))]
+        if "." in equation or "->" not in equation or len(tensors) > 2:
+            raise Unsupported(f"Einsum {equation!r}")
+        left, output = equation.split("->")
+        terms = left.split(",")
+        named = [pair for t, x in zip(terms, tensors, strict=True) for pair in zip(t, x.shape)]  # noqa: B905
+        sizes = dict(named)
+        if any(sizes[name] != size for name, size in named):
+            raise Unsupported(f"Einsum {equation!r} of sizes that differ")
+        letters = [*output, *(c for c in sizes if c not in output)]
+        grid = dict(zip(letters, np.ogrid[tuple(slice(sizes[c]) for c in letters)]))  # noqa: B905
+        outer = [sizes[c] for c in output]
+        inner = math.prod(sizes[c] for c in letters[len(output) :])
+        rows = [
+            np.broadcast_to(x.data[tuple(grid[c] for c in t)], [sizes[c] for c in letters])
+            for t, x in zip(terms, tensors, strict=True)
+        ]
+        a, flat = call.primitives(tensors[0].dtype), [r.reshape(*outer, inner) for r in rows]
+        function = a.total if len(rows) == 1 else a.dot
+        return Tensor(call.semantics.along(function, *flat), tensors[0].dtype)
 
 
-@operator("Einsum")
-def _(call: Call) -> Tensor:
-    equation = call.text("equation", "").replace(" ", "")
-    tensors = [call.required(i) for i in range(len(call.inputs))]
-    if "." in equation or "->" not in equation or len(tensors) > 2:
-        raise Unsupported(f"Einsum {equation!r}")
-    left, output = equation.split("->")
-    terms = left.split(",")
-    sizes = {c: d for t, x in zip(terms, tensors, strict=True) for c, d in zip(t, x.shape)}  # noqa: B905
-    summed = [c for c in sizes if c not in output]
-    values = []
-    for index in np.ndindex(*(sizes[c] for c in output)):
-        fixed = dict(zip(output, index, strict=True))
-        rows = []
-        for inner in np.ndindex(*(sizes[c] for c in summed)):
-            at = fixed | dict(zip(summed, inner, strict=True))
-            rows.append(
-                tuple(
-                    x.data[tuple(at[c] for c in t)]
-                    for t, x in zip(terms, tensors, strict=True)
-                )
+class Conv(Operator):
+    """Sums of products of a kernel with the places of an image that it slides over."""
+
+    algebra = Algebra(affine=(0, 1, 2))
+
+    def evaluate(self, call: Call) -> Tensor:
+        x, weight, bias = call.required(0), call.required(1), call.given(2)
+        group = call.integer("group", 1)
+        window = Window.of(call, x.shape[2:], weight.shape[2:])
+        channels, features = weight.shape[1], weight.shape[0]
+        if x.shape[1] != channels * group or features % group:
+            raise Unsupported(
+                f"Conv of {list(x.shape)} with weights {list(weight.shape)} in {group} groups"
             )
-        values.append(_contract(call, rows, tensors[0]))
-    return Tensor(scalars(values, [sizes[c] for c in output]), tensors[0].dtype)
+        rows = window.rows(call, x, 0.0)
+        image = rows.reshape(x.shape[0], group, channels, *rows.shape[2:])
+        kernel = weight.data.reshape(group, features // group, channels, -1)
+        return convolved(call, image, kernel, bias, x, window.output)
 
 
-def _contract(call: Call, rows: list[tuple[Scalar, ...]], like: Tensor) -> Scalar:
-    if len(rows[0]) == 1:
-        return call.semantics.total([row[0] for row in rows], like.dtype)
-    return _dot(call, [(a, b) for a, b in rows], like.dtype)
+def convolved(
+    call: Call,
+    image: Elements,
+    kernel: Elements,
+    bias: Tensor | None,
+    x: Tensor,
+    output: tuple[int, ...],
+) -> Tensor:
+    """Sum products of an image's elements with a kernel's, over channels and offsets.
+
+    Args:
+        call: The node.
+        image: Elements by sample, group, channel, place, offset.
+        kernel: Elements by group, feature, channel, offset.
+        bias: What is added to each feature.
+        x: The image, whose type the result has.
+        output: Sizes of the result in space.
+    """
+    samples, group, channels, places, offsets = image.shape
+    features = kernel.shape[1]
+    left = np.moveaxis(image, 2, 3).reshape(samples, group, 1, places, channels * offsets)
+    right = kernel.reshape(1, group, features, 1, channels * offsets)
+    a, extra = call.primitives(x.dtype), []
+    if bias is not None:
+        extra = [bias.data.reshape(1, group, features, 1, 1)]
+    data = call.semantics.along(
+        lambda p, q, *initial: a.dot(p, q, *(columns(i)[0] for i in initial)),
+        *(left, right, *extra),
+    )
+    return Tensor(data.reshape(samples, group * features, *output), x.dtype)
 
 
-@operator("Conv")
-def _(call: Call) -> Tensor:
-    x, weight, bias = call.required(0), call.required(1), call.given(2)
-    group = call.integer("group", 1)
-    window = Window.of(call, x.shape[2:], weight.shape[2:])
-    channels, features = weight.shape[1], weight.shape[0]
-    if x.shape[1] != channels * group or features % group:
-        raise Unsupported(
-            f"Conv of {list(x.shape)} with weights {list(weight.shape)} in {group} groups"
-        )
-    values = []
-    for n, feature, *place in np.ndindex(x.shape[0], features, *window.output):
-        first = feature // (features // group) * channels
-        pairs = _patch(
-            x.data[n, first : first + channels], weight.data[feature], window, place
-        )
-        initial = [] if bias is None else [bias.data[feature]]
-        values.append(_dot(call, pairs, x.dtype, *initial))
-    return Tensor(scalars(values, (x.shape[0], features, *window.output)), x.dtype)
+class ConvTranspose(Operator):
+    """Each element of an image, spread over the places that a kernel covers."""
 
+    algebra = Algebra(affine=(0, 1, 2))
 
-def _patch(
-    image: Elements, kernel: Elements, window: Window, place: Sequence[int]
-) -> list[tuple[Scalar, Scalar]]:
-    """Pair the elements under the kernel at one place; padding contributes nothing."""
-    return [
-        (image[(channel, *at)], kernel[(channel, *offset)])
-        for channel, (offset, at) in itertools.product(
-            range(image.shape[0]), window.positions(place)
-        )
-    ]
-
-
-@operator("ConvTranspose")
-def _(call: Call) -> Tensor:
-    x, w, bias = call.required(0), call.required(1), call.given(2)
-    rank, group = len(x.shape) - 2, call.integer("group", 1)
-    if call.text("auto_pad", "NOTSET") != "NOTSET" or call.integers("output_shape"):
-        raise Unsupported("ConvTranspose with padding that is worked out")
-    strides = call.integers("strides") or [1] * rank
-    dilations = call.integers("dilations") or [1] * rank
-    pads = call.integers("pads") or [0] * (2 * rank)
-    extra = call.integers("output_padding") or [0] * rank
-    sizes = [
-        s * (size - 1) + e + (k - 1) * d + 1 - pads[i] - pads[i + rank]
-        for i, (size, k, s, d, e) in enumerate(
-            zip(x.shape[2:], w.shape[2:], strides, dilations, extra, strict=True)
-        )
-    ]
-    rows, columns = w.shape[0] // group, w.shape[1]
-    terms: dict[tuple[int, ...], list[tuple[Scalar, Scalar]]] = {}
-    for n, c, *place in np.ndindex(*x.shape):
-        for m, *offset in np.ndindex(*w.shape[1:]):
-            at = [
-                p * s + o * d - b
-                for p, s, o, d, b in zip(
-                    place, strides, offset, dilations, pads[:rank], strict=True
-                )
-            ]
-            if all(0 <= i < size for i, size in zip(at, sizes, strict=True)):
-                pair = (x.data[(n, c, *place)], w.data[(c, m, *offset)])
-                terms.setdefault((n, c // rows * columns + m, *at), []).append(pair)
-    shape = (x.shape[0], columns * group, *sizes)
-    values = [
-        _dot(call, terms.get(at, []), x.dtype, *_of_channel(bias, at[1]))
-        for at in np.ndindex(*shape)
-    ]
-    return Tensor(scalars(values, shape), x.dtype)
-
-
-def _of_channel(bias: Tensor | None, channel: int) -> list[Scalar]:
-    return [] if bias is None else [bias.data[channel]]
-
-
-def _dot(
-    call: Call, pairs: Sequence[tuple[Scalar, Scalar]], dtype: ir.DataType, *initial: Scalar
-) -> Scalar:
-    left, right = [a for a, _ in pairs], [b for _, b in pairs]
-    return call.semantics.dot(left, right, dtype, *initial)
+    def evaluate(self, call: Call) -> Tensor:
+        x, w, bias = call.required(0), call.required(1), call.given(2)
+        group = call.integer("group", 1)
+        spread = Spread.of(call, x.shape[2:], w.shape[2:])
+        rows = spread.rows(call, x, 0.0)
+        image = rows.reshape(x.shape[0], group, x.shape[1] // group, *rows.shape[2:])
+        kernel = w.data.reshape(group, w.shape[0] // group, w.shape[1], -1)
+        return convolved(call, image, np.swapaxes(kernel, 1, 2), bias, x, spread.output)

@@ -1,68 +1,27 @@
-"""Operators that move elements about and compute nothing: reshape, slice, concat, ..."""
+"""Operators that move elements about and compute nothing: reshape, transpose, concat, ..."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
-import onnx_ir as ir
 
-from onnx_passes.ops.base import operator
-from onnx_passes.ops.call import Call, Tensor, constant, normalize_axis
+from onnx_passes.ops.base import Algebra, Operator
+from onnx_passes.ops.call import Call, Tensor, normalize_axis
+from onnx_passes.ops.hints import Hint, between, exactly
 from onnx_passes.ops.semantics import Unsupported
+from onnx_passes.ops.use import Shape, Use
+
+MOVES = Algebra(monotone={0: 1}, linear=(0,))
+"""What moves elements about is linear, and keeps any order."""
 
 
-@operator("Constant")
-def _(call: Call) -> Tensor:
-    attributes = call.node.attributes
-    if "value" in attributes:
-        tensor = attributes["value"].as_tensor()
-        return constant(tensor.numpy(), tensor.dtype, call.semantics)
-    for name, dtype in {
-        "value_float": ir.DataType.FLOAT,
-        "value_floats": ir.DataType.FLOAT,
-        "value_int": ir.DataType.INT64,
-        "value_ints": ir.DataType.INT64,
-    }.items():
-        if name in attributes:
-            return constant(
-                np.array(attributes[name].value, dtype.numpy()), dtype, call.semantics
-            )
-    raise Unsupported("a Constant that is a string or sparse")
+class Move(Operator, abstract=True):
+    """An operator whose results consist of elements of its first operand."""
 
-
-@operator("ConstantOfShape")
-def _(call: Call) -> Tensor:
-    attr = call.node.attributes.get("value")
-    fill = np.zeros(1, np.float32) if attr is None else attr.as_tensor().numpy()
-    dtype = ir.DataType.FLOAT if attr is None else attr.as_tensor().dtype
-    shape = call.static_ints(0)
-    return constant(np.full(shape, fill.reshape(-1)[0], fill.dtype), dtype, call.semantics)
-
-
-@operator("Shape")
-def _(call: Call) -> Tensor:
-    shape = call.required(0).shape
-    rank = len(shape)
-
-    def clamp(bound: int) -> int:
-        return min(max(bound + rank if bound < 0 else bound, 0), rank)
-
-    start, end = clamp(call.integer("start", 0)), clamp(call.integer("end", rank))
-    return constant(np.array(shape[start:end], np.int64), ir.DataType.INT64, call.semantics)
-
-
-@operator("Size")
-def _(call: Call) -> Tensor:
-    return constant(np.array(call.required(0).data.size), ir.DataType.INT64, call.semantics)
-
-
-@operator("Range")
-def _(call: Call) -> Tensor:
-    dtype = call.required(0).dtype
-    start, limit, step = (call.static(i).reshape(-1)[0] for i in range(3))
-    count = max(int(np.ceil((limit - start) / step)), 0)
-    return constant(start + step * np.arange(count), dtype, call.semantics)
+    moves = (0,)
+    algebra = MOVES
 
 
 def _reshaped(x: Tensor, shape: Sequence[int]) -> Tensor:
@@ -72,98 +31,201 @@ def _reshaped(x: Tensor, shape: Sequence[int]) -> Tensor:
         raise Unsupported(str(error)) from None
 
 
-@operator("Reshape")
-def _(call: Call) -> Tensor:
-    x = call.required(0)
-    wanted = call.ints_of(1, "shape") or []
-    if not call.integer("allowzero", 0):
-        wanted = [
-            x.shape[i] if d == 0 and i < len(x.shape) else d for i, d in enumerate(wanted)
-        ]
-    return _reshaped(x, wanted)
+class Reshape(Move):
+    """The same elements in another shape."""
+
+    steers = (1,)
+
+    def evaluate(self, call: Call) -> Tensor:
+        x = call.required(0)
+        wanted = call.ints_of(1, "shape") or []
+        if not call.flag("allowzero"):
+            wanted = [
+                x.shape[i] if d == 0 and i < len(x.shape) else d for i, d in enumerate(wanted)
+            ]
+        return _reshaped(x, wanted)
+
+    def admits(self, use: Use) -> Hint | None:
+        if use.index != 1:
+            return None
+        data, output = use.input_shape(0), use.output_shape()
+        if output is not None and (data is None or math.prod(data) == math.prod(output)):
+            return exactly(output)
+        length = use.length()
+        if length is None:
+            return exactly([-1])
+        # One row, or as a last resort one column.
+        return exactly([1] * (length - 1) + [-1] if length else [])
 
 
-@operator("Flatten")
-def _(call: Call) -> Tensor:
-    x = call.required(0)
-    axis = call.integer("axis", 1)
-    axis = axis + len(x.shape) if axis < 0 else axis
-    rows = int(np.prod(x.shape[:axis], dtype=np.int64))
-    return _reshaped(x, (rows, int(np.prod(x.shape[axis:], dtype=np.int64))))
+class Flatten(Move):
+    """The same elements as a matrix."""
+
+    def evaluate(self, call: Call) -> Tensor:
+        x = call.required(0)
+        axis = call.integer("axis", 1)
+        axis = axis + len(x.shape) if axis < 0 else axis
+        return _reshaped(x, (math.prod(x.shape[:axis]), math.prod(x.shape[axis:])))
 
 
-@operator("Squeeze")
-def _(call: Call) -> Tensor:
-    x = call.required(0)
-    axes = call.ints_of(1, "axes")
-    rank = len(x.shape)
-    drop = (
-        {i for i, d in enumerate(x.shape) if d == 1}
-        if axes is None
-        else {normalize_axis(a, rank) for a in axes}
-    )
-    if any(x.shape[a] != 1 for a in drop):
-        raise Unsupported("Squeeze of an axis whose size is not 1")
-    return _reshaped(x, [d for i, d in enumerate(x.shape) if i not in drop])
+class Squeeze(Move):
+    """The same elements without axes of size 1."""
+
+    steers = (1,)
+
+    def evaluate(self, call: Call) -> Tensor:
+        x = call.required(0)
+        axes, rank = call.ints_of(1, "axes"), len(x.shape)
+        ones = {i for i, d in enumerate(x.shape) if d == 1}
+        drop = ones if axes is None else {normalize_axis(a, rank) for a in axes}
+        if not drop <= ones:
+            raise Unsupported("Squeeze of an axis whose size is not 1")
+        return _reshaped(x, [d for i, d in enumerate(x.shape) if i not in drop])
+
+    def admits(self, use: Use) -> Hint | None:
+        data = use.input_shape(0)
+        if data is None or use.index != 1:
+            return None
+        ones = [axis for axis, size in enumerate(data) if size == 1]
+        return exactly(ones if (length := use.length()) is None else ones[:length])
 
 
-@operator("Unsqueeze")
-def _(call: Call) -> Tensor:
-    x = call.required(0)
-    axes = call.ints_of(1, "axes") or []
-    rank = len(x.shape) + len(axes)
-    new = {normalize_axis(a, rank) for a in axes}
-    if len(new) != len(axes):
-        raise Unsupported("Unsqueeze of the same axis twice")
-    sizes = iter(x.shape)
-    return _reshaped(x, [1 if i in new else next(sizes) for i in range(rank)])
+class Unsqueeze(Move):
+    """The same elements with more axes of size 1."""
+
+    steers = (1,)
+
+    def evaluate(self, call: Call) -> Tensor:
+        x = call.required(0)
+        axes = call.ints_of(1, "axes") or []
+        rank = len(x.shape) + len(axes)
+        new = {normalize_axis(a, rank) for a in axes}
+        if len(new) != len(axes):
+            raise Unsupported("Unsqueeze of the same axis twice")
+        sizes = iter(x.shape)
+        return _reshaped(x, [1 if i in new else next(sizes) for i in range(rank)])
+
+    def admits(self, use: Use) -> Hint | None:
+        if use.index != 1:
+            return None
+        data, output, length = use.input_shape(0), use.output_shape(), use.length()
+        if data is None or (length is None and output is None):
+            return exactly([0])
+        if output is None or length is None:
+            return exactly(range(length or 1))
+        axes = _added(data, output)
+        return exactly(axes if len(axes) == length else range(length))
 
 
-@operator("Transpose")
-def _(call: Call) -> Tensor:
-    x = call.required(0)
-    perm = call.integers("perm")
-    return Tensor(np.transpose(x.data, perm), x.dtype)
+def _added(data: Shape, output: Shape) -> list[int]:
+    axes: list[int] = []
+    position = 0
+    for axis, size in enumerate(output):
+        left = len(output) - axis - 1
+        if (
+            position < len(data)
+            and data[position] == size
+            and (size != 1 or left < len(data) - position)
+        ):
+            position += 1
+        else:
+            axes.append(axis)
+    return axes
 
 
-@operator("Expand")
-def _(call: Call) -> Tensor:
-    x = call.required(0)
-    try:
-        shape = np.broadcast_shapes(x.shape, tuple(call.static_ints(1)))
-    except ValueError as error:
-        raise Unsupported(f"Expand: {error}") from None
-    return Tensor(np.broadcast_to(x.data, shape), x.dtype)
+class Transpose(Move):
+    """The same elements with axes in another order."""
+
+    def evaluate(self, call: Call) -> Tensor:
+        x = call.required(0)
+        return Tensor(np.transpose(x.data, call.integers("perm")), x.dtype)
 
 
-@operator("Tile")
-def _(call: Call) -> Tensor:
-    x = call.required(0)
-    return Tensor(np.tile(x.data, call.static_ints(1)), x.dtype)
+class Expand(Move):
+    """The elements repeated, as broadcasting does."""
+
+    steers = (1,)
+
+    def evaluate(self, call: Call) -> Tensor:
+        x = call.required(0)
+        try:
+            shape = np.broadcast_shapes(x.shape, tuple(call.static_ints(1)))
+        except ValueError as error:
+            raise Unsupported(f"Expand: {error}") from None
+        return Tensor(np.broadcast_to(x.data, shape), x.dtype)
+
+    def admits(self, use: Use) -> Hint | None:
+        data, output, length = use.input_shape(0), use.output_shape(), use.length()
+        if data is None or use.index != 1:
+            return None
+        if output is None:
+            return exactly(_padded(data, len(data) if length is None else length))
+        return exactly(output[-length:] if length else output)
 
 
-@operator("Concat")
-def _(call: Call) -> Tensor:
-    tensors = [call.required(i) for i in range(len(call.inputs))]
-    axis = normalize_axis(call.integer("axis", 1), len(tensors[0].shape))
-    try:
-        data = np.concatenate([t.data for t in tensors], axis)
-    except ValueError as error:
-        raise Unsupported(f"Concat: {error}") from None
-    return Tensor(data, tensors[0].dtype)
+def _padded(shape: Shape, rank: int) -> Shape:
+    return (1,) * (rank - len(shape)) + shape[len(shape) - min(rank, len(shape)) :]
 
 
-@operator("Split")
-def _(call: Call) -> tuple[Tensor, ...]:
-    x = call.required(0)
-    axis = normalize_axis(call.integer("axis", 0), len(x.shape))
-    sizes = split_sizes(
-        x.shape[axis],
-        call.ints_of(1, "split"),
-        call.integer("num_outputs", len(call.node.outputs)),
-    )
-    bounds = np.cumsum(sizes)[:-1].tolist()
-    return tuple(Tensor(part, x.dtype) for part in np.split(x.data, bounds, axis))
+class Tile(Move):
+    """The whole tensor repeated."""
+
+    steers = (1,)
+
+    def evaluate(self, call: Call) -> Tensor:
+        x = call.required(0)
+        return Tensor(np.tile(x.data, call.static_ints(1)), x.dtype)
+
+    def admits(self, use: Use) -> Hint | None:
+        data, output = use.input_shape(0), use.output_shape()
+        if data is None or use.index != 1:
+            return None
+        if output is None:
+            return exactly([2] * len(data))
+        return exactly([o // d if d else 1 for d, o in zip(data, output, strict=True)])
+
+
+class Concat(Operator):
+    """Tensors joined along an axis."""
+
+    moves = tuple(range(64))
+    algebra = Algebra(associative="bif", monotone={0: 1, 1: 1}, affine=(0, 1))
+
+    def evaluate(self, call: Call) -> Tensor:
+        tensors = [call.required(i) for i in range(len(call.inputs))]
+        axis = call.axis(1, len(tensors[0].shape))
+        try:
+            data = np.concatenate([t.data for t in tensors], axis)
+        except ValueError as error:
+            raise Unsupported(f"Concat: {error}") from None
+        return Tensor(data, tensors[0].dtype)
+
+
+class Split(Move):
+    """A tensor cut along an axis."""
+
+    steers = (1,)
+
+    def evaluate(self, call: Call) -> tuple[Tensor, ...]:
+        x = call.required(0)
+        axis, outputs = call.axis(0, len(x.shape)), len(call.node.outputs)
+        given, count = call.ints_of(1, "split"), call.integer("num_outputs", outputs)
+        sizes = split_sizes(x.shape[axis], given, count)
+        bounds = np.cumsum(sizes)[:-1].tolist()
+        return tuple(Tensor(part, x.dtype) for part in np.split(x.data, bounds, axis))
+
+    def admits(self, use: Use) -> Hint | None:
+        data, parts = use.input_shape(0), len(use.node.outputs)
+        axis = use.integer("axis")
+        shapes = [use.output_shape(index) for index in range(parts)]
+        if use.index != 1:
+            return None
+        if all(shape is not None for shape in shapes):
+            return exactly([shape[axis] for shape in shapes if shape is not None])
+        if data is None:
+            return None
+        whole, rest = divmod(data[axis], parts)
+        return exactly([whole + (index < rest) for index in range(parts)])
 
 
 def split_sizes(size: int, given: list[int] | None, count: int) -> list[int]:
@@ -181,33 +243,63 @@ def split_sizes(size: int, given: list[int] | None, count: int) -> list[int]:
     return given
 
 
-@operator("Trilu")
-def _(call: Call) -> Tensor:
-    x = call.required(0)
-    k = call.static_ints(1)[0] if call.given(1) is not None else 0
-    mask = np.ones(x.shape, np.bool_)
-    kept = np.triu(mask, k) if call.integer("upper", 1) else np.tril(mask, k)
-    data = x.data.copy()
-    data[~kept] = call.literal(0, x.dtype)
-    return Tensor(data, x.dtype)
+class Trilu(Operator):
+    """The upper or lower triangle, and zeros."""
+
+    steers = (1,)
+    algebra = Algebra(idempotent=True, monotone={0: 1}, linear=(0,))
+
+    def evaluate(self, call: Call) -> Tensor:
+        x = call.required(0)
+        k = call.static_ints(1)[0] if call.given(1) is not None else 0
+        mask = np.ones(x.shape, np.bool_)
+        kept = np.triu(mask, k) if call.flag("upper", 1) else np.tril(mask, k)
+        data = x.data.copy()
+        data[~kept] = call.literal(0, x.dtype)
+        return Tensor(data, x.dtype)
+
+    def admits(self, use: Use) -> Hint | None:
+        return between(-1, 1) if use.index == 1 else None
 
 
-@operator("DepthToSpace")
-def _(call: Call) -> Tensor:
-    x, block = call.required(0), call.integer("blocksize", 1)
-    n, c, h, w = x.shape
-    if call.text("mode", "DCR") == "DCR":
-        split, order = (n, block, block, c // block**2, h, w), (0, 3, 4, 1, 5, 2)
-    else:
-        split, order = (n, c // block**2, block, block, h, w), (0, 1, 4, 2, 5, 3)
-    moved = x.data.reshape(split).transpose(order)
-    return Tensor(moved.reshape(n, c // block**2, h * block, w * block), x.dtype)
+class DepthToSpace(Move):
+    """Channels laid out in space."""
+
+    def evaluate(self, call: Call) -> Tensor:
+        x, block = call.required(0), call.integer("blocksize", 1)
+        n, c, h, w = x.shape
+        if call.text("mode", "DCR") == "DCR":
+            split, order = (n, block, block, c // block**2, h, w), (0, 3, 4, 1, 5, 2)
+        else:
+            split, order = (n, c // block**2, block, block, h, w), (0, 1, 4, 2, 5, 3)
+        moved = x.data.reshape(split).transpose(order)
+        return Tensor(moved.reshape(n, c // block**2, h * block, w * block), x.dtype)
 
 
-@operator("SpaceToDepth")
-def _(call: Call) -> Tensor:
-    x, block = call.required(0), call.integer("blocksize", 1)
-    n, c, h, w = x.shape
-    split = x.data.reshape(n, c, h // block, block, w // block, block)
-    moved = split.transpose(0, 3, 5, 1, 2, 4)
-    return Tensor(moved.reshape(n, c * block**2, h // block, w // block), x.dtype)
+class SpaceToDepth(Move):
+    """Blocks of space laid out in channels."""
+
+    def evaluate(self, call: Call) -> Tensor:
+        x, block = call.required(0), call.integer("blocksize", 1)
+        n, c, h, w = x.shape
+        split = x.data.reshape(n, c, h // block, block, w // block, block)
+        moved = split.transpose(0, 3, 5, 1, 2, 4)
+        return Tensor(moved.reshape(n, c * block**2, h // block, w // block), x.dtype)
+
+
+class ReverseSequence(Move):
+    """Sequences of a batch, each turned around up to its length."""
+
+    steers = (1,)
+
+    def evaluate(self, call: Call) -> Tensor:
+        x, lengths = call.required(0), call.static_ints(1)
+        batch, time = call.integer("batch_axis", 1), call.integer("time_axis", 0)
+        data = np.moveaxis(x.data, (batch, time), (0, 1)).copy()
+        for row, length in zip(data, lengths, strict=True):
+            row[:length] = row[:length][::-1].copy()
+        return Tensor(np.moveaxis(data, (0, 1), (batch, time)), x.dtype)
+
+    def admits(self, use: Use) -> Hint | None:
+        most = use.dimension(0, use.integer("time_axis")) or 1
+        return between(1, most) if use.index == 1 else None

@@ -1,158 +1,132 @@
-"""Normalisation, pooling and Dropout."""
+"""Normalisation, and Dropout."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import reduce
+import math
 
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.ops.base import operator
-from onnx_passes.ops.call import Call, Tensor, constant, normalize_axis
-from onnx_passes.ops.semantics import Primitives, Scalar, Unsupported, scalars
-from onnx_passes.ops.windows import Window
+from onnx_passes.ops.base import Algebra, Operator
+from onnx_passes.ops.call import Call, Tensor, constant
+from onnx_passes.ops.hints import Hint, between, exactly
+from onnx_passes.ops.reduction import opaque_rows, summed
+from onnx_passes.ops.semantics import Elements, Primitives, Scalar, Unsupported
+from onnx_passes.ops.use import Use
 
 
-@operator("Dropout")
-def _(call: Call) -> tuple[Tensor, ...]:
-    x = call.required(0)
-    if call.given(2) is not None and bool(call.static(2).reshape(-1)[0]):
-        raise Unsupported("Dropout while training")
-    mask = constant(np.ones(x.shape, np.bool_), ir.DataType.BOOL, call.semantics)
-    return x, mask
+class Dropout(Operator):
+    """The operand, as long as nothing is trained."""
+
+    moves = (0,)
+    algebra = Algebra(idempotent=True, monotone={0: 1}, linear=(0,))
+
+    def evaluate(self, call: Call) -> tuple[Tensor, ...]:
+        x = call.required(0)
+        if call.given(2) is not None and bool(call.static(2).reshape(-1)[0]):
+            raise Unsupported("Dropout while training")
+        mask = constant(np.ones(x.shape, np.bool_), ir.DataType.BOOL, call.semantics)
+        return x, mask
+
+    def admits(self, use: Use) -> Hint | None:
+        # Training mode draws random numbers, which no two runs repeat.
+        return {1: between(0, 0.5), 2: exactly(False)}.get(use.index)
 
 
-@operator("BatchNormalization")
-def _(call: Call) -> Tensor:
-    x, scale, bias, mean, variance = (call.required(i) for i in range(5))
-    if call.integer("training_mode", 0) or call.opset < 9:
-        raise Unsupported("BatchNormalization while training")
-    epsilon, a = call.number("epsilon", 1e-5), call.primitives(x.dtype)
+class BatchNormalization(Operator):
+    """Each channel less its mean, by its deviation, times a factor, plus a bias."""
 
-    def normalize(v: Scalar, s: Scalar, b: Scalar, m: Scalar, var: Scalar) -> Scalar:
-        if not call.semantics.expands:
-            return a.function(f"BatchNormalization[{epsilon!r}]", v, s, b, m, var)
-        root = a.sqrt(a.add(var, epsilon))
-        return a.add(a.mul(a.div(a.sub(v, m), root), s), b)
+    algebra = Algebra(affine=(0, 1, 2, 3))
 
-    shape = (-1, *([1] * (len(x.shape) - 2)))
-    per_channel = [
-        Tensor(p.data.reshape(shape) if len(x.shape) > 1 else p.data, p.dtype)
-        for p in (scale, bias, mean, variance)
-    ]
-    return call.map(normalize, x.dtype, x, *per_channel)
+    def evaluate(self, call: Call) -> Tensor:
+        x, *parameters = (call.required(i) for i in range(5))
+        if call.flag("training_mode") or call.opset < 9:
+            raise Unsupported("BatchNormalization while training")
+        epsilon, a = call.number("epsilon", 1e-5), call.primitives(x.dtype)
 
+        def normalize(v: Scalar, s: Scalar, b: Scalar, m: Scalar, var: Scalar) -> Scalar:
+            if not call.semantics.expands:
+                return a.function(f"BatchNormalization[{epsilon!r}]", v, s, b, m, var)
+            root = a.sqrt(a.add(var, epsilon))
+            return a.add(a.mul(a.div(a.sub(v, m), root), s), b)
 
-@operator("LayerNormalization", "RMSNormalization")
-def _(call: Call) -> Tensor:
-    x, scale, bias = call.required(0), call.required(1), call.given(2)
-    if sum(bool(o.name) and bool(o.uses()) for o in call.node.outputs[1:]):
-        raise Unsupported("LayerNormalization whose statistics are read")
-    centred = call.node.op_type == "LayerNormalization"
-    axis = normalize_axis(call.integer("axis", -1), len(x.shape))
-    epsilon, a = call.number("epsilon", 1e-5), call.primitives(x.dtype)
-    rows = x.data.reshape((*x.shape[:axis], -1))
-    result = np.empty(rows.shape, np.object_)
-    for index in np.ndindex(*x.shape[:axis]):
-        row = list(rows[index])
-        result[index] = scalars(_normalized(call, a, row, epsilon, centred), (len(row),))
-    normal = Tensor(result.reshape(x.shape), x.dtype)
-    scaled = call.map(a.mul, x.dtype, normal, scale)
-    return scaled if bias is None else call.map(a.add, x.dtype, scaled, bias)
+        wide = len(x.shape) > 1
+        shape = (-1, *([1] * (len(x.shape) - 2)))
+        per_channel = [
+            Tensor(p.data.reshape(shape) if wide else p.data, p.dtype) for p in parameters
+        ]
+        return call.map(normalize, x.dtype, x, *per_channel)
+
+    def admits(self, use: Use) -> Hint | None:
+        return between(0.1, None) if use.index == 4 else None
 
 
 def _normalized(
-    call: Call, a: Primitives, row: list[Scalar], epsilon: float, centred: bool
-) -> list[Scalar]:
+    call: Call, a: Primitives, rows: Elements, *, centred: bool = True
+) -> Elements:
+    """Return rows less their means, by their deviations."""
+    epsilon, apply = call.number("epsilon", 1e-5), call.semantics.map
     if not call.semantics.expands:
-        label = f"{call.node.op_type}[{epsilon!r}]"
-        return [a.function(f"{label}[{i}]", *row) for i in range(len(row))]
-    count = float(len(row))
+        return opaque_rows(call, a, rows, f"{call.node.op_type}[{epsilon!r}]")
+    count = float(rows.shape[-1])
     if centred:
-        mean = a.div(reduce(a.add, row), count)
-        row = [a.sub(v, mean) for v in row]
-    variance = a.div(reduce(a.add, [a.mul(v, v) for v in row]), count)
-    root = a.sqrt(a.add(variance, epsilon))
-    return [a.div(v, root) for v in row]
+        means = apply(lambda total: a.div(total, count), summed(call, a.total, rows))
+        rows = apply(a.sub, rows, means)
+    squares = summed(call, lambda row: a.dot(row, row), rows)
+    roots = apply(lambda total: a.sqrt(a.add(a.div(total, count), epsilon)), squares)
+    return apply(a.div, rows, roots)
 
 
-@operator("InstanceNormalization", "GroupNormalization")
-def _(call: Call) -> Tensor:
-    x, scale, bias = (call.required(i) for i in range(3))
-    whole, channels = call.node.op_type == "InstanceNormalization", x.shape[1]
-    if len(x.shape) < 3 or (not whole and call.opset < 21):
-        raise Unsupported(f"{call.node.op_type} of this rank or opset")
-    groups = channels if whole else call.integer("num_groups", 1)
-    epsilon, a = call.number("epsilon", 1e-5), call.primitives(x.dtype)
-    rows = x.data.reshape((x.shape[0], groups, -1))
-    result = np.empty(rows.shape, np.object_)
-    for index in np.ndindex(*rows.shape[:2]):
-        row = list(rows[index])
-        result[index] = scalars(_normalized(call, a, row, epsilon, True), (len(row),))
-    normal = Tensor(result.reshape(x.shape), x.dtype)
-    by_channel = (channels, *([1] * (len(x.shape) - 2)))
-    scale, bias = (Tensor(p.data.reshape(by_channel), p.dtype) for p in (scale, bias))
-    return call.map(a.add, x.dtype, call.map(a.mul, x.dtype, normal, scale), bias)
+class LayerNormalization(Operator):
+    """The last axes less their mean, by their deviation, times a factor, plus a bias."""
+
+    centred = True
+    algebra = Algebra(affine=(1, 2))
+
+    def evaluate(self, call: Call) -> Tensor:
+        x, scale, bias = call.required(0), call.required(1), call.given(2)
+        if any(o.name and o.uses() for o in call.node.outputs[1:]):
+            raise Unsupported(f"{self.op_type} whose statistics are read")
+        axis = call.axis(-1, len(x.shape))
+        a, size = call.primitives(x.dtype), math.prod(x.shape[axis:])
+        rows = x.data.reshape(*x.shape[:axis], size)
+        normal = _normalized(call, a, rows, centred=self.centred)
+        scaled = call.map(a.mul, x.dtype, Tensor(normal.reshape(x.shape), x.dtype), scale)
+        return scaled if bias is None else call.map(a.add, x.dtype, scaled, bias)
 
 
-@operator("MaxPool")
-def _(call: Call) -> Tensor:
-    if len([o for o in call.node.outputs if o.name]) > 1:
-        raise Unsupported("MaxPool with indices")
-    x = call.required(0)
-    a = call.primitives(x.dtype)
-    window = Window.of(call, x.shape[2:], call.integers("kernel_shape") or [])
+class RMSNormalization(LayerNormalization):
+    """The last axes by the root of the mean of their squares, times a factor."""
 
-    def largest(terms: list[Scalar]) -> Scalar:
-        if call.semantics.expands or len(terms) == 1 or x.dtype.is_integer():
-            return reduce(a.max, terms)
-        return a.function("MaxPool", *terms)
-
-    return _pool(x, window, largest)
+    centred = False
 
 
-@operator("AveragePool")
-def _(call: Call) -> Tensor:
-    x = call.required(0)
-    a = call.primitives(x.dtype)
-    kernel = call.integers("kernel_shape") or []
-    window = Window.of(call, x.shape[2:], kernel)
-    if call.integer("ceil_mode", 0):
-        raise Unsupported("AveragePool with ceil_mode")
-    whole = int(np.prod(kernel)) if call.integer("count_include_pad", 0) else None
-    return _pool(x, window, lambda terms: _average(call, a, terms, whole))
+class InstanceNormalization(Operator):
+    """Each channel of each sample less its mean, by its deviation, times a factor."""
+
+    algebra = Algebra(affine=(1, 2))
+
+    def groups(self, call: Call, channels: int) -> int:
+        """Return into how many parts the channels are cut."""
+        return channels
+
+    def evaluate(self, call: Call) -> Tensor:
+        x, scale, bias = (call.required(i) for i in range(3))
+        if len(x.shape) < 3:
+            raise Unsupported(f"{self.op_type} of this rank")
+        groups, a = self.groups(call, x.shape[1]), call.primitives(x.dtype)
+        size = math.prod(x.shape[1:]) // max(groups, 1)
+        normal = _normalized(call, a, x.data.reshape(x.shape[0], groups, size))
+        shape = (x.shape[1], *([1] * (len(x.shape) - 2)))
+        scale, bias = (Tensor(p.data.reshape(shape), p.dtype) for p in (scale, bias))
+        scaled = call.map(a.mul, x.dtype, Tensor(normal.reshape(x.shape), x.dtype), scale)
+        return call.map(a.add, x.dtype, scaled, bias)
 
 
-def _average(call: Call, a: Primitives, terms: list[Scalar], count: int | None) -> Scalar:
-    count = count or len(terms)
-    if not call.semantics.expands and len(terms) > 1:
-        return a.function(f"AveragePool[{count}]", *terms)
-    return a.div(reduce(a.add, terms), float(count))
+class GroupNormalization(InstanceNormalization):
+    """Groups of channels less their mean, by their deviation, times a factor."""
 
-
-def _pool(x: Tensor, window: Window, function: Callable[[list[Scalar]], Scalar]) -> Tensor:
-    values = []
-    for n, c, *place in np.ndindex(*x.shape[:2], *window.output):
-        terms = [x.data[(n, c, *at)] for _, at in window.positions(place)]
-        if not terms:
-            raise Unsupported("a pooling window that lies in the padding")
-        values.append(function(terms))
-    return Tensor(scalars(values, (*x.shape[:2], *window.output)), x.dtype)
-
-
-@operator("GlobalAveragePool", "GlobalMaxPool")
-def _(call: Call) -> Tensor:
-    x = call.required(0)
-    a = call.primitives(x.dtype)
-    maximum = call.node.op_type == "GlobalMaxPool"
-    values = []
-    for n, c in np.ndindex(*x.shape[:2]):
-        terms = list(x.data[n, c, ...].reshape(-1))
-        if not call.semantics.expands and len(terms) > 1:
-            values.append(a.function(call.node.op_type, *terms))
-        elif maximum:
-            values.append(reduce(a.max, terms))
-        else:
-            values.append(_average(call, a, terms, None))
-    return Tensor(scalars(values, (*x.shape[:2], *([1] * (len(x.shape) - 2)))), x.dtype)
+    def groups(self, call: Call, channels: int) -> int:
+        if call.opset < 21:
+            raise Unsupported("GroupNormalization of this opset")
+        return call.integer("num_groups", 1)

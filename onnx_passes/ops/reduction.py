@@ -1,200 +1,361 @@
-"""Operators that fold an axis into one element, and those built on such folds."""
+"""Operators that fold axes into one element, and those built on such folds."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import reduce
-from typing import Any
+from collections.abc import Callable
+from typing import Any, ClassVar
 
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.ops.base import operator
+from onnx_passes.ops.base import Algebra, Operator
 from onnx_passes.ops.call import Call, Tensor, normalize_axis
-from onnx_passes.ops.semantics import Primitives, Scalar, Unsupported, is_float, scalars
+from onnx_passes.ops.hints import Hint, between, exactly
+from onnx_passes.ops.semantics import (
+    Elements,
+    Primitives,
+    Scalar,
+    Unsupported,
+    columns,
+    is_float,
+)
+from onnx_passes.ops.use import Shape, Use
+
+_RISING = Algebra(monotone={0: 1})
 
 
-def reduction_axes(call: Call, rank: int) -> list[int]:
-    """Return the axes that a Reduce node folds.
-
-    Where none are named that is all of them, or, with ``noop_with_empty_axes``, none.
-    """
-    axes = call.static_ints(1) if call.given(1) is not None else call.integers("axes")
-    if not axes:
-        return [] if call.integer("noop_with_empty_axes", 0) else list(range(rank))
-    return sorted({normalize_axis(a, rank) for a in axes})
-
-
-def fold(
-    x: Tensor, axes: Sequence[int], keep: bool, function: Callable[[list[Scalar]], Scalar]
-) -> Tensor:
-    """Replace the elements along ``axes`` by a function of them."""
-    rank = len(x.shape)
-    rest = [i for i in range(rank) if i not in axes]
-    moved = x.data.transpose([*rest, *axes])
+def gathered(x: Elements, axes: list[int]) -> tuple[Elements, tuple[int, ...]]:
+    """Return an array with some axes flattened into one at the end, and the sizes before."""
+    rest = [i for i in range(x.ndim) if i not in axes]
+    moved = x.transpose([*rest, *axes])
     outer = moved.shape[: len(rest)]
-    values = [function(list(moved[index].reshape(-1))) for index in _indices(outer)]
-    data = scalars(values, outer)
-    if keep:
-        data = data.reshape([1 if i in axes else d for i, d in enumerate(x.shape)])
-    return Tensor(data, x.dtype)
+    size = int(np.prod(moved.shape[len(rest) :], dtype=np.int64))
+    return moved.reshape((*outer, size)), outer
 
 
-def _indices(shape: tuple[int, ...]) -> list[Any]:
-    # A trailing Ellipsis keeps a 0-dimensional result an array.
-    return [(*index, ...) for index in np.ndindex(*shape)]
+class Reduce(Operator, abstract=True):
+    """A Reduce operator: a function of the elements along some axes.
 
+    Where no axes are named that is all of them, or, with ``noop_with_empty_axes``, none.
+    """
 
-def _reducer(
-    name: str, function: Callable[[Call, Primitives, ir.DataType, list[Scalar]], Scalar]
-) -> None:
-    @operator(name)
-    def _(call: Call) -> Tensor:
+    steers = (1,)
+
+    def row(self, call: Call, a: Primitives, terms: Elements) -> Scalar:
+        """Return what the elements along the last axis become."""
+        raise NotImplementedError
+
+    def evaluate(self, call: Call) -> Tensor:
         x = call.required(0)
-        a = call.primitives(x.dtype)
-        axes = reduction_axes(call, len(x.shape))
-        if not axes and call.integer("noop_with_empty_axes", 0):
+        rank, noop = len(x.shape), call.flag("noop_with_empty_axes")
+        given = call.ints_of(1, "axes")
+        axes = sorted({normalize_axis(axis, rank) for axis in given or ()})
+        if not axes and noop:
             return x
-        keep = bool(call.integer("keepdims", 1))
-        return fold(x, axes, keep, lambda terms: function(call, a, x.dtype, terms))
+        axes = axes or list(range(rank))
+        rows, _ = gathered(x.data, axes)
+        a = call.primitives(x.dtype)
+        found = call.semantics.along(lambda terms: self.row(call, a, terms), rows)
+        if call.flag("keepdims", 1):
+            found = found.reshape([1 if i in axes else d for i, d in enumerate(x.shape)])
+        return Tensor(found, x.dtype)
+
+    def admits(self, use: Use) -> Hint | None:
+        return _axes(use) if use.index == 1 else None
 
 
-def _sum(call: Call, _: Primitives, dtype: ir.DataType, terms: list[Scalar]) -> Scalar:
-    return call.semantics.total(terms, dtype)
+def _axes(use: Use) -> Hint:
+    data, output, length = use.input_shape(0), use.output_shape(), use.length()
+    if data is None:
+        return exactly([0])
+    if output is None:
+        return exactly(range(min(len(data), 1 if length is None else length)))
+    axes = _reduced(data, output)
+    # Fewer axes than declared: some reduced axes have size 1 already.
+    for axis in reversed(range(len(data))):
+        if length is not None and len(axes) < length and axis not in axes:
+            axes.append(axis)
+    return exactly(sorted(axes)[:length])
 
 
-def _mean(call: Call, a: Primitives, dtype: ir.DataType, terms: list[Scalar]) -> Scalar:
-    if not terms:
-        raise Unsupported("the mean of nothing")
-    # ONNX Runtime divides the sum it has for ReduceSum, bit for bit.
-    return a.div(call.semantics.total(terms, dtype), call.literal(len(terms), dtype))
+def _reduced(data: Shape, output: Shape) -> list[int]:
+    if len(data) == len(output):
+        return [axis for axis, (d, o) in enumerate(zip(data, output, strict=True)) if d != o]
+    axes: list[int] = []
+    position = 0
+    for axis, size in enumerate(data):
+        if position < len(output) and output[position] == size:
+            position += 1
+        else:
+            axes.append(axis)
+    return axes
 
 
-def _extreme(name: str) -> Callable[[Call, Primitives, ir.DataType, list[Scalar]], Scalar]:
-    def extreme(call: Call, a: Primitives, dtype: ir.DataType, terms: list[Scalar]) -> Scalar:
-        if not terms:
+class ReduceSum(Reduce):
+    """The sum."""
+
+    algebra = Algebra(monotone={0: 1}, linear=(0,))
+
+    def row(self, call: Call, a: Primitives, terms: Elements) -> Scalar:
+        return a.total(terms)
+
+
+class ReduceMean(Reduce):
+    """The mean, which nothing has none of."""
+
+    algebra = Algebra(monotone={0: 1}, linear=(0,))
+
+    def row(self, call: Call, a: Primitives, terms: Elements) -> Scalar:
+        if not terms.shape[-1]:
+            raise Unsupported("the mean of nothing")
+        # ONNX Runtime divides the sum it has for ReduceSum, bit for bit.
+        return a.div(a.total(terms), float(terms.shape[-1]))
+
+
+class _Extreme(Reduce, abstract=True):
+    primitive: ClassVar[str]
+    algebra = _RISING
+
+    def row(self, call: Call, a: Primitives, terms: Elements) -> Scalar:
+        if not terms.shape[-1]:
             raise Unsupported("the extreme of nothing")
-        if is_float(dtype) and not call.semantics.expands and len(terms) > 1:
+        inexact = is_float(a.dtype) and not call.semantics.expands
+        if inexact and terms.shape[-1] > 1:
             # Which NaN a kernel sees depends on its order, so that only a function is known.
-            return a.function(f"Reduce_{name}", *terms)
-        return reduce(getattr(a, name), terms)
-
-    return extreme
+            return a.function(f"Reduce_{self.primitive}", *terms)
+        return a.fold(self.primitive, terms)
 
 
-def _product(call: Call, a: Primitives, dtype: ir.DataType, terms: list[Scalar]) -> Scalar:
-    if is_float(dtype) and not call.semantics.expands and len(terms) > 2:
-        return a.function("Product", *terms)
-    return reduce(a.mul, terms) if terms else call.literal(1, dtype)
+class ReduceMax(_Extreme):
+    """The greatest element."""
+
+    primitive = "max"
 
 
-def _squares(call: Call, _: Primitives, dtype: ir.DataType, terms: list[Scalar]) -> Scalar:
-    return call.semantics.dot(terms, terms, dtype)
+class ReduceMin(_Extreme):
+    """The least element."""
+
+    primitive = "min"
 
 
-def _l1(call: Call, a: Primitives, dtype: ir.DataType, terms: list[Scalar]) -> Scalar:
-    return call.semantics.total([a.abs(t) for t in terms], dtype)
+class ReduceProd(Reduce):
+    """The product."""
+
+    def row(self, call: Call, a: Primitives, terms: Elements) -> Scalar:
+        if is_float(a.dtype) and not call.semantics.expands and terms.shape[-1] > 2:
+            return a.function("Product", *terms)
+        return a.fold("mul", terms) if terms.shape[-1] else a.scalar(1)
 
 
-def _l2(call: Call, a: Primitives, dtype: ir.DataType, terms: list[Scalar]) -> Scalar:
-    return a.sqrt(_squares(call, a, dtype, terms))
+class ReduceSumSquare(Reduce):
+    """The sum of squares."""
+
+    algebra = Algebra(even=True)
+
+    def row(self, call: Call, a: Primitives, terms: Elements) -> Scalar:
+        return a.dot(terms, terms)
 
 
-def _log_sum(call: Call, a: Primitives, dtype: ir.DataType, terms: list[Scalar]) -> Scalar:
-    return a.log(call.semantics.total(terms, dtype))
+class ReduceL1(Reduce):
+    """The sum of absolute values."""
+
+    algebra = Algebra(even=True)
+
+    def row(self, call: Call, a: Primitives, terms: Elements) -> Scalar:
+        return a.total(call.semantics.map(a.abs, terms))
 
 
-def _log_sum_exp(call: Call, a: Primitives, dtype: ir.DataType, terms: list[Scalar]) -> Scalar:
-    if is_float(dtype) and not call.semantics.expands:
-        return a.function("LogSumExp", *terms)
-    if not is_float(dtype):
-        # Signed and unsigned integers share a sort; their exponentials are not the same.
-        return a.function(f"LogSumExp of {dtype.name}", *terms)
-    return a.log(call.semantics.total([a.exp(t) for t in terms], dtype))
+class ReduceL2(Reduce):
+    """The root of the sum of squares."""
+
+    algebra = Algebra(even=True)
+
+    def row(self, call: Call, a: Primitives, terms: Elements) -> Scalar:
+        return a.sqrt(a.dot(terms, terms))
 
 
-_reducer("ReduceSum", _sum)
-_reducer("ReduceMean", _mean)
-_reducer("ReduceMax", _extreme("max"))
-_reducer("ReduceMin", _extreme("min"))
-_reducer("ReduceProd", _product)
-_reducer("ReduceSumSquare", _squares)
-_reducer("ReduceL1", _l1)
-_reducer("ReduceL2", _l2)
-_reducer("ReduceLogSum", _log_sum)
-_reducer("ReduceLogSumExp", _log_sum_exp)
+class ReduceLogSum(Reduce):
+    """The logarithm of the sum."""
+
+    algebra = _RISING
+
+    def row(self, call: Call, a: Primitives, terms: Elements) -> Scalar:
+        return a.log(a.total(terms))
+
+    def admits(self, use: Use) -> Hint | None:
+        return between(0.1, None) if use.index == 0 else super().admits(use)
 
 
-@operator("ArgMax", "ArgMin")
-def _(call: Call) -> Tensor:
-    x = call.required(0)
-    axis = normalize_axis(call.integer("axis", 0), len(x.shape))
-    keep = bool(call.integer("keepdims", 1))
-    found = fold(x, [axis], keep, lambda terms: _position(call, x.dtype, terms))
-    return Tensor(found.data, ir.DataType.INT64)
+class ReduceLogSumExp(Reduce):
+    """The logarithm of the sum of exponentials."""
+
+    algebra = _RISING
+
+    def row(self, call: Call, a: Primitives, terms: Elements) -> Scalar:
+        semantics = call.semantics
+        if is_float(a.dtype) and not semantics.expands:
+            return a.function("LogSumExp", *terms)
+        if not is_float(a.dtype):
+            # Signed and unsigned integers share a sort; their exponentials are not the same.
+            return a.function(f"LogSumExp of {a.dtype.name}", *terms)
+        if not semantics.overflows or not terms.shape[-1]:
+            return a.log(a.total(semantics.map(a.exp, terms)))
+        most = finite_top(a, terms)
+        powers = semantics.map(lambda t, m: a.exp(a.sub(t, m)), terms, most[..., None])
+        return a.add(a.log(a.total(powers)), most)
 
 
-def _position(call: Call, dtype: ir.DataType, terms: list[Scalar]) -> Scalar:
-    """Return where the extreme of some terms is: the first place, or the last one."""
-    if not terms:
-        raise Unsupported("the place of the extreme of nothing")
-    last = bool(call.integer("select_last_index", 0))
-    least = call.node.op_type == "ArgMin"
-    index, semantics = ir.DataType.INT64, call.semantics
-    if is_float(dtype) and not semantics.expands:
-        # What a NaN is held for depends on the kernel.
-        return semantics.function(f"{call.node.op_type}[{last:d}]", index, *terms)
-    best, place = terms[0], call.literal(0, index)
-    for i, term in enumerate(terms[1:], 1):
-        pair = (term, best) if least else (best, term)
-        better = semantics.apply("less_equal" if last else "less", dtype, *pair)
-        best = semantics.apply("select", dtype, better, term, best)
-        place = semantics.apply("select", index, better, call.literal(i, index), place)
-    return place
+def finite_top(a: Primitives, terms: Elements) -> Elements:
+    """Return the greatest element along the last axis, within the finite numbers."""
+    return np.asarray(a.clip(a.fold("max", terms), *a.extremes()))
 
 
-@operator("CumSum")
-def _(call: Call) -> Tensor:
-    x = call.required(0)
-    axis = normalize_axis(call.static_ints(1)[0], len(x.shape))
-    moved = np.moveaxis(x.data, axis, -1)
-    if call.integer("reverse", 0):
-        moved = moved[..., ::-1]
-    exclusive = call.integer("exclusive", 0)
-    result = np.empty(moved.shape, np.object_)
-    for index in np.ndindex(*moved.shape):
-        terms = list(moved[index[:-1]][: index[-1] + (0 if exclusive else 1)])
-        result[index] = call.semantics.total(terms, x.dtype)
-    if call.integer("reverse", 0):
-        result = result[..., ::-1]
-    return Tensor(np.moveaxis(result, -1, axis), x.dtype)
+class _Arg(Operator, abstract=True):
+    """The place of an extreme: the first one, or with an attribute the last."""
+
+    least: ClassVar[bool]
+
+    def evaluate(self, call: Call) -> Tensor:
+        x = call.required(0)
+        axis = call.axis(0, len(x.shape))
+        a = call.primitives(x.dtype)
+        rows, _ = gathered(x.data, [axis])
+        found = call.semantics.along(lambda terms: self._place(call, a, terms), rows)
+        if call.flag("keepdims", 1):
+            found = np.expand_dims(found, axis)
+        return Tensor(found, ir.DataType.INT64)
+
+    def _place(self, call: Call, a: Primitives, terms: Elements) -> Scalar:
+        if not terms.shape[-1]:
+            raise Unsupported("the place of the extreme of nothing")
+        last, index = call.flag("select_last_index"), call.primitives(ir.DataType.INT64)
+        if is_float(a.dtype) and not call.semantics.expands:
+            # What a NaN is held for depends on the kernel.
+            return index.function(f"{self.op_type}[{last:d}]", *terms)
+        test = a.less_equal if last else a.less
+        best, *rest = columns(terms)
+        place = index.scalar(0)
+        for i, term in enumerate(rest, 1):
+            better = test(term, best) if self.least else test(best, term)
+            best, place = a.select(better, term, best), index.select(better, i, place)
+        return np.broadcast_to(place, np.shape(best)) if np.ndim(best) else place
 
 
-@operator("Softmax", "LogSoftmax")
-def _(call: Call) -> Tensor:
-    x = call.required(0)
-    rank, op_type = len(x.shape), call.node.op_type
-    axis = normalize_axis(call.integer("axis", -1 if call.opset >= 13 else 1), rank)
-    # Before opset 13 all axes from this one on were flattened together.
-    axes = [axis] if call.opset >= 13 else list(range(axis, rank))
-    a = call.primitives(x.dtype)
-    rest = [i for i in range(rank) if i not in axes]
-    moved = x.data.transpose([*rest, *axes])
-    result = np.empty(moved.shape, np.object_)
-    for index in np.ndindex(*moved.shape[: len(rest)]):
-        row = moved[(*index, ...)]
-        values = _softmax(call, a, x.dtype, list(row.reshape(-1)), op_type)
-        result[(*index, ...)] = scalars(values, row.shape)
-    return Tensor(result.transpose(np.argsort([*rest, *axes])), x.dtype)
+class ArgMax(_Arg):
+    """The place of the greatest element."""
+
+    least = False
 
 
-def _softmax(
-    call: Call, a: Primitives, dtype: ir.DataType, row: list[Scalar], op_type: str
-) -> list[Scalar]:
-    if not call.semantics.expands:
-        return [a.function(f"{op_type}[{i}]", *row) for i in range(len(row))]
-    powers = [a.exp(v) for v in row]
-    total = call.semantics.total(powers, dtype)
-    if op_type == "Softmax":
-        return [a.div(p, total) for p in powers]
-    return [a.sub(v, a.log(total)) for v in row]
+class ArgMin(_Arg):
+    """The place of the least element."""
+
+    least = True
+
+
+class _Cumulative(Operator, abstract=True):
+    """What the elements up to each place come to."""
+
+    steers = (1,)
+
+    def row(self, a: Primitives, terms: Elements) -> Scalar:
+        raise NotImplementedError
+
+    def evaluate(self, call: Call) -> Tensor:
+        x = call.required(0)
+        axis = normalize_axis(call.static_ints(1)[0], len(x.shape))
+        step = -1 if call.flag("reverse") else 1
+        moved, a = np.moveaxis(x.data, axis, -1)[..., ::step], call.primitives(x.dtype)
+        more = 0 if call.flag("exclusive") else 1
+        ends = range(more, moved.shape[-1] + more)
+        parts = [
+            call.semantics.along(lambda terms: self.row(a, terms), moved[..., :end])
+            for end in ends
+        ]
+        found = np.stack(parts, -1) if parts else moved
+        return Tensor(np.moveaxis(found[..., ::step], -1, axis), x.dtype)
+
+    def admits(self, use: Use) -> Hint | None:
+        shape = use.input_shape(0)
+        rank = 1 if shape is None else len(shape)
+        return between(0, max(0, rank - 1)) if use.index == 1 else None
+
+
+class CumSum(_Cumulative):
+    """Sums of the elements up to each place."""
+
+    algebra = Algebra(monotone={0: 1}, linear=(0,))
+
+    def row(self, a: Primitives, terms: Elements) -> Scalar:
+        return a.total(terms)
+
+
+class CumProd(_Cumulative):
+    """Products of the elements up to each place."""
+
+    def row(self, a: Primitives, terms: Elements) -> Scalar:
+        shape = terms.shape[:-1]
+        if not terms.shape[-1]:
+            return np.broadcast_to(a.scalar(1), shape) if shape else a.scalar(1)
+        return a.fold("mul", terms)
+
+
+class _Normal(Operator, abstract=True):
+    """A function of each element and all along an axis, or before opset 13 behind it."""
+
+    def rows(self, call: Call, a: Primitives, x: Elements) -> Elements:
+        raise NotImplementedError
+
+    def evaluate(self, call: Call) -> Tensor:
+        x = call.required(0)
+        rank = len(x.shape)
+        axis = call.axis(-1 if call.opset >= 13 else 1, rank)
+        axes = [axis] if call.opset >= 13 else list(range(axis, rank))
+        rest = [i for i in range(rank) if i not in axes]
+        rows, outer = gathered(x.data, axes)
+        a = call.primitives(x.dtype)
+        if not call.semantics.expands:
+            found = opaque_rows(call, a, rows, self.op_type)
+        else:
+            found = self.rows(call, a, rows)
+        shape = (*outer, *(x.shape[i] for i in axes))
+        return Tensor(found.reshape(shape).transpose(np.argsort([*rest, *axes])), x.dtype)
+
+
+def opaque_rows(call: Call, a: Primitives, rows: Elements, label: str) -> Elements:
+    """Take each element of a row as a function of the whole row."""
+    parts = [
+        call.semantics.along(lambda row, i=i: a.function(f"{label}[{i}]", *row), rows)
+        for i in range(rows.shape[-1])
+    ]
+    return np.stack(parts, -1) if parts else rows
+
+
+def _lowered(call: Call, a: Primitives, rows: Elements) -> Elements:
+    """Return rows less their greatest element, where powers of them would overflow."""
+    if not call.semantics.overflows or not rows.shape[-1]:
+        return rows
+    return call.semantics.map(a.sub, rows, finite_top(a, rows)[..., None])
+
+
+def summed(call: Call, function: Callable[..., Any], *rows: Elements) -> Elements:
+    """Return a function of rows, as columns that broadcast with them."""
+    return call.semantics.along(function, *rows)[..., None]
+
+
+class Softmax(_Normal):
+    """Exponentials over their sum."""
+
+    def rows(self, call: Call, a: Primitives, x: Elements) -> Elements:
+        powers = call.semantics.map(a.exp, _lowered(call, a, x))
+        return call.semantics.map(a.div, powers, summed(call, a.total, powers))
+
+
+class LogSoftmax(_Normal):
+    """The logarithm of the softmax."""
+
+    def rows(self, call: Call, a: Primitives, x: Elements) -> Elements:
+        lowered = _lowered(call, a, x)
+        powers = call.semantics.map(a.exp, lowered)
+        logs = call.semantics.map(a.log, summed(call, a.total, powers))
+        return call.semantics.map(a.sub, lowered, logs)

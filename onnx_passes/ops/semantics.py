@@ -37,12 +37,14 @@ class Semantics(abc.ABC):
     Attributes:
         expands: Whether operators that are compositions over the reals (Sigmoid, Softmax,
             ...) may be expanded; False where the rounding of each step would matter.
+        overflows: Whether powers of great numbers are infinite, so that formulas avoid them.
         defined: Terms evaluated so far that are not defined everywhere, each with the
             condition under which it is.
         facts: Axioms about uninterpreted functions that were applied so far.
     """
 
     expands: bool = True
+    overflows: bool = False
 
     def __init__(self) -> None:
         self.defined: list[tuple[Scalar, Scalar]] = []
@@ -78,6 +80,11 @@ class Semantics(abc.ABC):
     def function(self, name: str, dtype: ir.DataType, *args: Scalar) -> Scalar:
         """Apply an uninterpreted function with a result of type ``dtype``."""
 
+    def sizes(self, data: Elements, node: ir.Node, index: int) -> Elements:
+        """Return the sizes of an operand, as scalars of type INT64."""
+        del node, index  # for an arithmetic that knows names of sizes
+        return self.constant(np.array(data.shape, np.int64), ir.DataType.INT64)
+
     def extremes(self, dtype: ir.DataType) -> tuple[Scalar | None, Scalar | None]:
         """Return the bounds that Clip takes where none are given; None clips nothing."""
         return None, None
@@ -93,9 +100,10 @@ class Semantics(abc.ABC):
         return None if any(n is None for n in found) else np.array(found).reshape(data.shape)
 
     def map(self, function: Callable[..., Scalar], *arrays: Elements) -> Elements:
-        """Apply a function of scalars, element by element, to arrays of one shape."""
-        rows = zip(*(a.reshape(-1) for a in arrays), strict=True)
-        return scalars([function(*row) for row in rows], arrays[0].shape)
+        """Apply a function of scalars, element by element, to arrays that broadcast."""
+        wide = np.broadcast_arrays(*arrays)
+        rows = zip(*(a.reshape(-1) for a in wide), strict=True)
+        return scalars([function(*row) for row in rows], wide[0].shape)
 
     def along(self, function: Callable[..., Scalar], *arrays: Elements) -> Elements:
         """Apply a function of rows of scalars to the rows along the last axes of arrays."""
@@ -106,15 +114,20 @@ class Semantics(abc.ABC):
         ]
         return scalars(values, shape)
 
+    def padding(self, value: float, dtype: ir.DataType) -> Scalar:
+        """Return what stands for an element that folds pass over, or for ``value``."""
+        return PADDING
+
     def fold(self, name: str, dtype: ir.DataType, row: Elements) -> Scalar:
         """Combine the scalars of a row, which has some, by a primitive from left to right."""
-        return reduce(lambda a, b: self.apply(name, dtype, a, b), list(row))
+        return reduce(lambda a, b: self.apply(name, dtype, a, b), present(row))
 
     def total(self, terms: Sequence[Scalar] | Elements, dtype: ir.DataType) -> Scalar:
         """Add up ``terms`` in an order that the engine chooses."""
-        if not len(terms):
+        found = present(terms)
+        if not found:
             return self.literal(0, dtype)
-        return reduce(lambda a, b: self.apply("add", dtype, a, b), list(terms))
+        return reduce(lambda a, b: self.apply("add", dtype, a, b), found)
 
     def dot(
         self,
@@ -125,7 +138,7 @@ class Semantics(abc.ABC):
     ) -> Scalar:
         """Sum products of pairs, and ``initial``, in an order that the engine chooses."""
         pairs = zip(left, right, strict=True)
-        products = [self.apply("mul", dtype, a, b) for a, b in pairs]
+        products = [self.apply("mul", dtype, a, b) for a, b in pairs if a is not PADDING]
         return self.total([*products, *initial], dtype)
 
 
@@ -144,14 +157,49 @@ class Primitives:
 
         return apply
 
+    @property
+    def dtype(self) -> ir.DataType:
+        """The type."""
+        return self._dtype
+
     def function(self, name: str, *args: Scalar | float) -> Scalar:
         """Apply an uninterpreted function."""
         return self._semantics.function(name, self._dtype, *map(self.scalar, args))
+
+    def fold(self, name: str, row: Elements) -> Scalar:
+        """Combine the scalars of a row by a primitive."""
+        return self._semantics.fold(name, self._dtype, row)
+
+    def total(self, row: Elements) -> Scalar:
+        """Add up the scalars of a row."""
+        return self._semantics.total(row, self._dtype)
+
+    def dot(self, left: Elements, right: Elements, *initial: Scalar) -> Scalar:
+        """Sum products of the scalars of two rows, and ``initial``."""
+        return self._semantics.dot(left, right, self._dtype, *initial)
+
+    def extremes(self) -> tuple[Scalar | None, Scalar | None]:
+        """Return the bounds that Clip takes where none are given."""
+        return self._semantics.extremes(self._dtype)
 
     def scalar(self, value: Scalar | float) -> Scalar:
         """Return the scalar of a plain number; a scalar as it is."""
         plain = type(value) in (int, float)
         return self._semantics.literal(value, self._dtype) if plain else value
+
+
+PADDING = object()
+"""Stands for an element that is not there, in rows that are to have one length."""
+
+
+def present(row: Sequence[Scalar] | Elements) -> list[Scalar]:
+    """Return the scalars of a row without padding."""
+    return [scalar for scalar in row if scalar is not PADDING]
+
+
+def columns(rows: Elements) -> list[Scalar]:
+    """Return what lies at each place along the last axis."""
+    return list(np.moveaxis(rows, -1, 0))
 
 
 def scalars(values: Sequence[Scalar], shape: Sequence[int]) -> Elements:

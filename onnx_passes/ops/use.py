@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.ops.hints import Array, Hint
+from onnx_passes.ops.hints import Array, Hint, between
 
 Shape = tuple[int, ...]
 
@@ -45,6 +45,15 @@ class Use:
         if index >= len(self.node.outputs):
             return None
         return static_shape(self.node.outputs[index])
+
+    def dimension(self, index: int, axis: int) -> int | None:
+        """Return one size of an input, if it is known and static."""
+        value = self.input(index)
+        if value is None or value.shape is None:
+            return None
+        rank = len(value.shape)
+        known = -rank <= axis < rank and isinstance(value.shape[axis], int)
+        return int(str(value.shape[axis])) if known else None
 
     def length(self) -> int | None:
         """Return the number of elements of the value, if it is a vector of known length."""
@@ -98,6 +107,12 @@ def constant_of(value: ir.Value | None) -> Array | None:
         return None
     array: Array = tensor.numpy()
     return array
+
+
+def below(size: int | None) -> Hint:
+    """Return the hint for indices into so many elements."""
+    # Where the size is not known, the first element is the only one sure to be there.
+    return between(0, max(0, (size or 1) - 1))
 
 
 Rule = Callable[[Use], Hint | None]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from onnx_passes.ops.semantics import (
     Scalar,
     Semantics,
     Unsupported,
+    columns,
     is_float,
 )
 
@@ -28,12 +30,17 @@ Array = npt.NDArray[Any]
 class ArraySemantics(Semantics):
     """An arithmetic whose scalars are arrays, which its primitives take element by element."""
 
+    overflows = True
+
     def map(self, function: Callable[..., Scalar], *arrays: Elements) -> Elements:
         found = np.asarray(function(*arrays))
         return np.broadcast_to(found, np.broadcast_shapes(*(a.shape for a in arrays)))
 
     def along(self, function: Callable[..., Scalar], *arrays: Elements) -> Elements:
         return np.asarray(function(*arrays))
+
+    def padding(self, value: float, dtype: ir.DataType) -> Scalar:
+        return self.literal(value, dtype)
 
     def variable(self, name: str, dtype: ir.DataType) -> Scalar:
         raise Unsupported(f"an unknown {name} among concrete numbers")
@@ -63,10 +70,7 @@ class ArraySemantics(Semantics):
         raise NotImplementedError
 
     def fold(self, name: str, dtype: ir.DataType, row: Elements) -> Scalar:
-        result = row[..., 0]
-        for k in range(1, row.shape[-1]):
-            result = self.apply(name, dtype, result, row[..., k])
-        return result
+        return reduce(lambda a, b: self.apply(name, dtype, a, b), columns(row))
 
 
 class ConcreteSemantics(ArraySemantics):
@@ -105,6 +109,21 @@ class ConcreteSemantics(ArraySemantics):
             return scalar != np.zeros((), source.numpy())
         with np.errstate(all="ignore"):
             return scalar.astype(target.numpy())
+
+    def dot(
+        self,
+        left: Sequence[Scalar] | Elements,
+        right: Sequence[Scalar] | Elements,
+        dtype: ir.DataType,
+        *initial: Scalar,
+    ) -> Scalar:
+        wide = np.float32 if dtype.itemsize == 2 and is_float(dtype) else dtype.numpy()
+        sides = [np.asarray(side).astype(wide, copy=False) for side in (left, right)]
+        with np.errstate(all="ignore"):
+            product = np.asarray(np.einsum("...k,...k->...", *sides))
+            return reduce(
+                np.add, [np.asarray(i).astype(wide) for i in initial], product
+            ).astype(dtype.numpy())
 
     def sum_along(self, terms: Elements, dtype: ir.DataType) -> Elements:
         wide = np.float32 if dtype.itemsize == 2 and is_float(dtype) else dtype.numpy()

@@ -11,7 +11,7 @@ import onnx_ir as ir
 
 from onnx_passes.ops.domains.bitvectors import Z3Semantics
 from onnx_passes.ops.domains.z3_module import z3
-from onnx_passes.ops.semantics import Elements, Scalar, is_float
+from onnx_passes.ops.semantics import PADDING, Elements, Scalar, is_float, present
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,9 +138,10 @@ class IeeeSemantics(Z3Semantics):
         return self.function("Pow", dtype, x, y)
 
     def total(self, terms: Sequence[Scalar] | Elements, dtype: ir.DataType) -> Scalar:
-        if not is_float(dtype) or len(terms) <= 2:
-            return super().total(terms, dtype)
-        return self.function("Sum", dtype, *terms)
+        found = present(terms)
+        if not is_float(dtype) or len(found) <= 2:
+            return super().total(found, dtype)
+        return self.function("Sum", dtype, *found)
 
     def dot(
         self,
@@ -149,10 +150,10 @@ class IeeeSemantics(Z3Semantics):
         dtype: ir.DataType,
         *initial: Scalar,
     ) -> Scalar:
-        if not is_float(dtype) or len(left) + len(initial) <= 1:
+        pairs = [(a, b) for a, b in zip(left, right, strict=True) if a is not PADDING]
+        if not is_float(dtype) or len(pairs) + len(initial) <= 1:
             return super().dot(left, right, dtype, *initial)
         # A fused multiply-add may round once where two primitives round twice.
-        pairs = zip(left, right, strict=True)
         flat = [scalar for pair in pairs for scalar in _ordered(*pair)]
         return self.function(f"Dot{len(initial)}", dtype, *flat, *initial)
 

@@ -14,13 +14,6 @@ _PIXMAP = "P6 %d %d 255\n"
 _LEAST_IMAGE = 32  # bytes, the header included
 
 
-@rule(0, "ReduceLogSum")
-@rule(4, "BatchNormalization")
-def _positive(use: Use) -> Hint:
-    del use
-    return between(0.1, None)
-
-
 @rule(1, "QuantizeLinear", "DequantizeLinear")
 @rule(1, "QLinearConv", "QLinearMatMul")
 @rule(4, "QLinearConv", "QLinearMatMul")
@@ -53,20 +46,6 @@ def _weight_zero_point(use: Use) -> Hint:
 def _probability(use: Use) -> Hint:
     del use
     return between(0, 1)
-
-
-@rule(4, "NonMaxSuppression")
-@rule(1, "Dropout")
-def _small_probability(use: Use) -> Hint:
-    del use
-    return between(0, 0.5)
-
-
-@rule(2, "Dropout")
-def _inference(use: Use) -> Hint:
-    # Training mode draws random numbers, which no two runs repeat.
-    del use
-    return exactly(False)
 
 
 @rule(2, "NonMaxSuppression")

@@ -19,38 +19,6 @@ def _top_k(use: Use) -> Hint:
     return exactly([1 if data is None else min(2, data[axis])])
 
 
-@rule(1, "OneHot")
-def _depth(use: Use) -> Hint:
-    output = use.output_shape()
-    return exactly(5 if output is None else output[use.integer("axis", -1)])
-
-
-@rule(2, "OneHot")
-def _off_on(use: Use) -> Hint:
-    del use
-    return exactly([0, 1])
-
-
-@rule(0, "Range")
-def _range_start(use: Use) -> Hint:
-    del use
-    return exactly(0)
-
-
-@rule(1, "Range")
-def _range_limit(use: Use) -> Hint:
-    output = use.output_shape()
-    start = use.constant(0)
-    first = 0 if start is None else start.reshape(-1)[0]
-    return exactly(first + (_FEW if output is None else output[0]))
-
-
-@rule(2, "Range")
-def _range_delta(use: Use) -> Hint:
-    del use
-    return exactly(1)
-
-
 @rule(0, "Loop")
 def _trips(use: Use) -> Hint:
     # A scan output is as long as there were trips.
@@ -127,12 +95,6 @@ def _block_of(use: Use, size: int, blocks: int, output: Shape | None) -> list[in
 def _unpooled(use: Use) -> Hint | None:
     output = use.output_shape()
     return None if output is None else exactly(output)
-
-
-@rule(1, "Trilu")
-def _diagonal(use: Use) -> Hint:
-    del use
-    return between(-1, 1)
 
 
 @rule(0, "HannWindow", "HammingWindow", "BlackmanWindow")

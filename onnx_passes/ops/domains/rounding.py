@@ -1,0 +1,173 @@
+"""Numbers with a bound on what rounding can do to them, to first order.
+
+A scalar holds the result in double precision and the distance within which results of an
+engine lie that rounds to the type after every primitive, whatever the order of its sums. An
+element is undecided where the bound is infinite.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import numpy.typing as npt
+import onnx_ir as ir
+
+from onnx_passes.ops.domains.concrete import CURVES, ArraySemantics, ConcreteSemantics
+from onnx_passes.ops.semantics import Elements, Scalar, is_float
+
+Array = npt.NDArray[Any]
+
+ULPS = 8
+"""By how many units in the last place functions of engines may be wrong."""
+
+_LIPSCHITZ = frozenset(("neg", "abs", "relu", "max", "min", "sin", "cos"))
+_STEPS = frozenset(("floor", "ceil", "round", "sign"))
+_ORDERS = frozenset(("less", "less_equal", "equal"))
+_EXACT = _LIPSCHITZ - {"sin", "cos"} | _STEPS
+
+
+class RoundingSemantics(ArraySemantics):
+    """Doubles with absolute error bounds, for floats; other types are exact."""
+
+    def __init__(self) -> None:
+        """Compute values as concrete numbers."""
+        super().__init__()
+        self._concrete = ConcreteSemantics()
+
+    def literal(self, value: bool | float, dtype: ir.DataType) -> Scalar:
+        return self.constant(self._concrete.literal(value, dtype), dtype)
+
+    def constant(self, array: Array, dtype: ir.DataType) -> Elements:
+        wide = array.astype(np.float64) if is_float(dtype) else array
+        return bounded(wide, np.zeros(array.shape))
+
+    def number(self, scalar: Scalar, dtype: ir.DataType) -> bool | int | float | None:
+        return self._concrete.number(scalar["value"], dtype)
+
+    def numbers(self, data: Elements, dtype: ir.DataType) -> Array | None:
+        exact = not data["error"].any()
+        return data["value"] if exact else None
+
+    def extremes(self, dtype: ir.DataType) -> tuple[Scalar | None, Scalar | None]:
+        if not is_float(dtype):
+            return None, None
+        return self.literal(float(dtype.min), dtype), self.literal(float(dtype.max), dtype)
+
+    def apply(self, name: str, dtype: ir.DataType, *args: Scalar) -> Scalar:
+        if name == "select":
+            return _selected(*args)
+        values = [None if a is None else a["value"] for a in args]
+        errors = [0.0 if a is None else a["error"] for a in args]
+        wide = ir.DataType.DOUBLE if is_float(dtype) else dtype
+        result = np.asarray(self._concrete.apply(name, wide, *values))
+        if not is_float(dtype):
+            # A boolean that is undecided makes all that is computed of it undecided.
+            return bounded(result, sum(errors) + np.zeros(result.shape))
+        with np.errstate(all="ignore"):
+            carried = self._carried(name, values, errors, result)
+        if result.dtype == np.bool_ or name in _EXACT:
+            return bounded(result, carried)
+        return _rounded(result, carried, dtype, ULPS if name in CURVES or name == "pow" else 1)
+
+    def _carried(self, name: str, x: list[Any], e: list[Any], result: Array) -> Array:
+        """Return what the errors of the operands come to in the result."""
+        zero = np.zeros(result.shape)
+        if not any(np.any(error) for error in e):
+            return zero
+        match name:
+            case "add" | "sub":
+                return np.asarray(e[0] + e[1])
+            case "mul":
+                return np.asarray(abs(x[0]) * e[1] + abs(x[1]) * e[0] + e[0] * e[1])
+            case "div":
+                room = abs(x[1]) - e[1]
+                found = (e[0] + abs(result) * e[1]) / np.where(room > 0, room, 1)
+                return np.where(room > 0, found, np.inf)
+            case _ if name in _LIPSCHITZ or name == "clip":
+                return zero + np.maximum.reduce(np.broadcast_arrays(*e))
+            case _ if name in _ORDERS:
+                undecided = abs(x[0] - x[1]) <= e[0] + e[1]
+                return np.where(undecided & ((e[0] + e[1]) > 0), np.inf, 0.0)
+            case "is_nan" | "is_inf" | "is_inf_positive" | "is_inf_negative":
+                return np.where(np.isinf(e[0]), np.inf, zero)
+        return self._moved(name, x, e, result)
+
+    def _moved(self, name: str, x: list[Any], e: list[Any], result: Array) -> Array:
+        """Return how far the ends of what the operands may be lie from the result."""
+        found = np.zeros(result.shape)
+        least = 0.0 if name in ("sqrt", "log") else -np.inf
+        for side in (-1, 1):
+            ends = [np.maximum(v + side * d, least) for v, d in zip(x, e, strict=True)]
+            other = self._concrete.apply(name, ir.DataType.DOUBLE, *ends)
+            found = np.fmax(found, abs(other - result))
+        return np.where(np.isinf(e[0]), np.inf, found)
+
+    def sum_along(self, terms: Elements, dtype: ir.DataType) -> Elements:
+        total = self._concrete.sum_along(terms["value"], _wide(dtype))
+        return self._added(total, terms, dtype)
+
+    def _added(self, total: Array, terms: Elements, dtype: ir.DataType) -> Elements:
+        if not is_float(dtype):
+            return bounded(total, terms["error"].sum(-1))
+        size = np.abs(terms["value"]).sum(-1) * max(terms.shape[-1], 1)
+        with np.errstate(all="ignore"):
+            return _rounded(total, terms["error"].sum(-1), dtype, 1, size)
+
+    def cast(self, scalar: Scalar, source: ir.DataType, target: ir.DataType) -> Scalar:
+        value, error = scalar["value"], scalar["error"]
+        result = self._concrete.cast(value, _wide(source), _wide(target))
+        if is_float(source) and not is_float(target):
+            ends = [
+                self._concrete.cast(value + s * error, _wide(source), target) for s in (-1, 1)
+            ]
+            carried = np.where((ends[0] == result) & (ends[1] == result), 0.0, np.inf)
+            return bounded(result, carried)
+        if is_float(target) and _unit(target) > (_unit(source) if is_float(source) else 0):
+            return _rounded(result, error, target, 1)
+        return bounded(result, error)
+
+
+def bounded(value: Array, error: Array) -> Elements:
+    """Return an array of values with errors."""
+    value = np.asarray(value)
+    shape = np.broadcast_shapes(value.shape, np.shape(error))
+    found = np.empty(shape, [("value", value.dtype), ("error", np.float64)])
+    found["value"], found["error"] = value, error
+    return found
+
+
+def _wide(dtype: ir.DataType) -> ir.DataType:
+    return ir.DataType.DOUBLE if is_float(dtype) else dtype
+
+
+def _unit(dtype: ir.DataType) -> float:
+    finfo: Any = ml_dtypes.finfo
+    return float(finfo(dtype.numpy()).eps)
+
+
+def _rounded(
+    result: Array, carried: Array, dtype: ir.DataType, ulps: int, size: Array | None = None
+) -> Elements:
+    """Add what rounding the result, or sums of this size, to the type may add."""
+    finfo: Any = ml_dtypes.finfo(dtype.numpy())  # type: ignore[no-untyped-call]
+    scale = np.abs(result) if size is None else np.maximum(size, np.abs(result))
+    with np.errstate(all="ignore"):
+        error = carried + ulps * float(finfo.eps) * scale + float(finfo.tiny)
+        # Near the end of the type's range, a result may be infinite or not.
+        near = np.abs(result) + error >= float(finfo.max)
+        error = np.where(near & np.isfinite(result), np.inf, error)
+    return bounded(result, np.where(np.isnan(result) | np.isnan(error), np.inf, error))
+
+
+def _selected(condition: Scalar, x: Scalar, y: Scalar) -> Scalar:
+    chosen = np.where(condition["value"], x["value"], y["value"])
+    error = np.where(condition["value"], x["error"], y["error"])
+    if not np.any(condition["error"]):
+        return bounded(chosen, error)
+    if chosen.dtype.kind != "f":
+        return bounded(chosen, np.where(condition["error"] > 0, np.inf, error))
+    with np.errstate(all="ignore"):
+        apart = np.abs(x["value"] - y["value"]) + np.maximum(x["error"], y["error"])
+    return bounded(chosen, np.where(condition["error"] > 0, apart, error))
