@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import onnx_ir as ir
 
 from onnx_passes.ops.base import Algebra
 from onnx_passes.ops.call import Call
@@ -144,13 +145,15 @@ def _elu(a: Primitives, x: Scalar, alpha: float) -> Scalar:
 
 
 def _softplus(a: Primitives, x: Scalar) -> Scalar:
-    return a.log(a.add(a.exp(x), 1.0))
+    if not a.overflows:
+        return a.log(a.add(a.exp(x), 1.0))
+    return a.add(a.max(x, 0.0), a.log(a.add(a.exp(a.neg(a.abs(x))), 1.0)))
 
 
 class Sigmoid(Elementwise):
     """1 / (1 + exp(-x))."""
 
-    opaque, algebra = True, _RISING
+    opaque, size, algebra = True, 1.0, _RISING
 
     def formula(self, a: Primitives, x: Scalar) -> Scalar:
         return _sigmoid(a, x)
@@ -159,7 +162,7 @@ class Sigmoid(Elementwise):
 class HardSigmoid(Elementwise):
     """A line, kept between 0 and 1."""
 
-    opaque, attributes = True, (("alpha", 0.2), ("beta", 0.5))
+    opaque, size, attributes = True, 1.0, (("alpha", 0.2), ("beta", 0.5))
     kinks = (-2.5, 2.5)
 
     def formula(self, a: Primitives, x: Scalar, alpha: float, beta: float) -> Scalar:
@@ -170,7 +173,7 @@ class HardSigmoid(Elementwise):
 class HardSwish(Elementwise):
     """The operand times its hard sigmoid, whose slope is 1/6 in single precision."""
 
-    opaque, kinks = True, (-3.0, 3.0)
+    opaque, size, kinks = True, 1.0, (-3.0, 3.0)
 
     def formula(self, a: Primitives, x: Scalar) -> Scalar:
         line = a.add(a.mul(float(np.float32(1 / 6)), x), 0.5)
@@ -180,7 +183,7 @@ class HardSwish(Elementwise):
 class Elu(Elementwise):
     """The operand; below 0, a multiple of exp(x) - 1."""
 
-    opaque, attributes, kinks = True, (("alpha", 1.0),), _KINK
+    opaque, size, attributes, kinks = True, 1.0, (("alpha", 1.0),), _KINK
 
     def formula(self, a: Primitives, x: Scalar, alpha: float) -> Scalar:
         return _elu(a, x, alpha)
@@ -189,7 +192,7 @@ class Elu(Elementwise):
 class Selu(Elementwise):
     """Elu, times a factor."""
 
-    opaque, kinks = True, _KINK
+    opaque, size, kinks = True, 1.0, _KINK
     attributes = (
         ("alpha", 1.67326319217681884765625),
         ("gamma", 1.05070102214813232421875),
@@ -202,7 +205,7 @@ class Selu(Elementwise):
 class Celu(Elementwise):
     """The operand; below 0, a curve that joins it without a kink."""
 
-    opaque, attributes, kinks = True, (("alpha", 1.0),), _KINK
+    opaque, size, attributes, kinks = True, 1.0, (("alpha", 1.0),), _KINK
 
     def formula(self, a: Primitives, x: Scalar, alpha: float) -> Scalar:
         inner = a.mul(alpha, a.sub(a.exp(a.div(x, alpha)), 1.0))
@@ -212,7 +215,7 @@ class Celu(Elementwise):
 class Softplus(Elementwise):
     """log(1 + exp(x))."""
 
-    opaque, algebra = True, _RISING
+    opaque, size, algebra = True, 1.0, _RISING
 
     def formula(self, a: Primitives, x: Scalar) -> Scalar:
         return _softplus(a, x)
@@ -231,6 +234,22 @@ class Shrink(Elementwise):
     """The operand, moved towards 0; 0 near 0."""
 
     opaque, attributes, kinks = True, (("lambd", 0.5), ("bias", 0.0)), (-0.5, 0.5)
+    computed_in = ir.DataType.FLOAT
+
+    def scalar(self, call: Call) -> ScalarRule:
+        dtype = call.required(0).dtype
+        function, result = super().scalar(call)
+        if not dtype.is_integer() or not call.semantics.expands:
+            return function, result
+        # Integers are shrunk in single precision.
+        single, cast = ir.DataType.FLOAT, call.semantics.cast
+        a, given = call.primitives(single), dict(self.attributes)
+        lambd, bias = (call.number(name, given[name]) for name in given)
+
+        def shrunk(x: Scalar) -> Scalar:
+            return cast(self.formula(a, cast(x, dtype, single), lambd, bias), single, dtype)
+
+        return shrunk, dtype
 
     def formula(self, a: Primitives, x: Scalar, lambd: float, bias: float) -> Scalar:
         raised = a.select(a.less(lambd, x), a.sub(x, bias), 0.0)
@@ -240,7 +259,7 @@ class Shrink(Elementwise):
 class Mish(Elementwise):
     """x * tanh(softplus(x))."""
 
-    opaque = True
+    opaque, size = True, 1.0
 
     def formula(self, a: Primitives, x: Scalar) -> Scalar:
         return a.mul(x, a.tanh(_softplus(a, x)))
@@ -249,7 +268,8 @@ class Mish(Elementwise):
 class Swish(Elementwise):
     """x * sigmoid(alpha * x)."""
 
-    opaque, attributes = True, (("alpha", 1.0),)
+    computed_in = ir.DataType.FLOAT
+    opaque, size, attributes = True, 1.0, (("alpha", 1.0),)
 
     def formula(self, a: Primitives, x: Scalar, alpha: float) -> Scalar:
         return a.mul(x, _sigmoid(a, a.mul(alpha, x)))
@@ -258,7 +278,7 @@ class Swish(Elementwise):
 class Gelu(Elementwise):
     """The operand times the normal distribution, or its approximation by tanh."""
 
-    opaque = True
+    opaque, size, computed_in = True, 1.0, ir.DataType.FLOAT
 
     def scalar(self, call: Call) -> ScalarRule:
         dtype = call.required(0).dtype

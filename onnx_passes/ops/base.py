@@ -85,6 +85,7 @@ class Operator:
         algebra: Its laws.
         steers: Operands that decide sizes or places: shapes, axes, indices.
         moves: Operands whose elements the results consist of, computed by nothing.
+        computed_in: The widest type that engines compute in, if it is not the operand's.
         elementwise: Whether each element of the result depends on the elements of the
             operands at the same place, after broadcasting, and on nothing else.
     """
@@ -95,6 +96,7 @@ class Operator:
     algebra: ClassVar[Algebra] = Algebra()
     steers: ClassVar[tuple[int, ...]] = ()
     moves: ClassVar[tuple[int, ...]] = ()
+    computed_in: ClassVar[ir.DataType | None] = None
     elementwise: ClassVar[bool] = False
 
     def __init_subclass__(cls, *, abstract: bool = False, **kwargs: Any) -> None:

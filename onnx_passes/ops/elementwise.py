@@ -12,6 +12,7 @@ from collections.abc import Callable
 from functools import partial, reduce
 from typing import ClassVar, TypeAlias
 
+import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.ops.base import Algebra, Element, Operator
@@ -34,6 +35,7 @@ class Elementwise(Operator, abstract=True):
         boolean: Whether the result is of booleans instead.
         opaque: Whether only a function is known of it where each rounding matters, because
             the engine's kernel is not the formula.
+        size: What the error of the engine's kernel is relative to where the result is smaller.
         attributes: Numbers that the formula takes, with their defaults.
         domain_of: What its operands must be for the result to be a number, by operand.
         kinks: Numbers of the first operand at which pieces of the operator meet.
@@ -44,6 +46,7 @@ class Elementwise(Operator, abstract=True):
     typed: ClassVar[int] = 0
     boolean: ClassVar[bool] = False
     opaque: ClassVar[bool] = False
+    size: ClassVar[float] = 0.0
     attributes: ClassVar[tuple[tuple[str, float], ...]] = ()
     domain_of: ClassVar[tuple[tuple[int, Hint], ...]] = ()
     kinks: ClassVar[tuple[float, ...]] = ()
@@ -71,7 +74,11 @@ class Elementwise(Operator, abstract=True):
         if call.opset < 7 and len(call.inputs) > 1:
             raise Unsupported("the explicit broadcasting of opsets before 7")
         function, dtype = self.scalar(call)
-        return call.map(function, dtype, *(t for t in call.inputs if t is not None))
+        found = call.map(function, dtype, *(t for t in call.inputs if t is not None))
+        if not self.opaque:
+            return found
+        size = partial(np.full, (), self.size)
+        return Tensor(call.semantics.kernel(found.data, dtype, size), dtype)
 
     def admits(self, use: Use) -> Hint | None:
         return dict(self.domain_of).get(use.index)

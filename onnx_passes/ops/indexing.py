@@ -16,6 +16,8 @@ from onnx_passes.ops.movement import Move
 from onnx_passes.ops.semantics import Unsupported
 from onnx_passes.ops.use import Shape, Use, below
 
+_INT32_MAX = 2**31 - 1
+
 
 class Slice(Move):
     """The elements between bounds, by steps of either sign."""
@@ -77,6 +79,9 @@ def slices(
         size = shape[axis]
         if step == 0:
             raise Unsupported("Slice with step 0")
+        if step < 0 and end >= _INT32_MAX:
+            # "To the end": nothing by the standard, all the rest by ONNX Runtime.
+            raise Unsupported("Slice backwards to the end, where engines differ")
         start, end = (b + size if b < 0 else b for b in (start, end))
         if step > 0:
             index[axis] = slice(min(max(start, 0), size), min(max(end, 0), size), step)

@@ -55,7 +55,15 @@ class BatchNormalization(Operator):
         per_channel = [
             Tensor(p.data.reshape(shape) if wide else p.data, p.dtype) for p in parameters
         ]
-        return call.map(normalize, x.dtype, x, *per_channel)
+        found = call.map(normalize, x.dtype, x, *per_channel)
+
+        def size() -> Elements:
+            # Engines multiply by one factor, and add one number that has the mean in it.
+            s, _, m, var = (p.data for p in per_channel)
+            root = call.semantics.map(lambda v: a.sqrt(a.add(v, epsilon)), var)
+            return call.semantics.map(lambda m, r, s: a.mul(a.div(m, r), s), m, root, s)
+
+        return Tensor(call.semantics.kernel(found.data, x.dtype, size), x.dtype)
 
     def admits(self, use: Use) -> Hint | None:
         return between(0.1, None) if use.index == 4 else None
@@ -125,6 +133,8 @@ class InstanceNormalization(Operator):
 
 class GroupNormalization(InstanceNormalization):
     """Groups of channels less their mean, by their deviation, times a factor."""
+
+    computed_in = ir.DataType.FLOAT
 
     def groups(self, call: Call, channels: int) -> int:
         if call.opset < 21:

@@ -47,12 +47,12 @@ class Reduce(Operator, abstract=True):
 
     def evaluate(self, call: Call) -> Tensor:
         x = call.required(0)
-        rank, noop = len(x.shape), call.flag("noop_with_empty_axes")
+        rank = len(x.shape)
         given = call.ints_of(1, "axes")
         axes = sorted({normalize_axis(axis, rank) for axis in given or ()})
-        if not axes and noop:
-            return x
-        axes = axes or list(range(rank))
+        if not axes and not call.flag("noop_with_empty_axes"):
+            axes = list(range(rank))
+        # Over no axes, each element is a row of its own.
         rows, _ = gathered(x.data, axes)
         a = call.primitives(x.dtype)
         found = call.semantics.along(lambda terms: self.row(call, a, terms), rows)
@@ -343,12 +343,17 @@ def summed(call: Call, function: Callable[..., Any], *rows: Elements) -> Element
     return call.semantics.along(function, *rows)[..., None]
 
 
+def softmax(call: Call, a: Primitives, rows: Elements) -> Elements:
+    """Return exponentials over their sum along the last axis."""
+    powers = call.semantics.map(a.exp, _lowered(call, a, rows))
+    return call.semantics.map(a.div, powers, summed(call, a.total, powers))
+
+
 class Softmax(_Normal):
     """Exponentials over their sum."""
 
     def rows(self, call: Call, a: Primitives, x: Elements) -> Elements:
-        powers = call.semantics.map(a.exp, _lowered(call, a, x))
-        return call.semantics.map(a.div, powers, summed(call, a.total, powers))
+        return softmax(call, a, x)
 
 
 class LogSoftmax(_Normal):

@@ -85,6 +85,13 @@ class Semantics(abc.ABC):
         del node, index  # for an arithmetic that knows names of sizes
         return self.constant(np.array(data.shape, np.int64), ir.DataType.INT64)
 
+    def kernel(
+        self, data: Elements, dtype: ir.DataType, size: Callable[[], Elements]
+    ) -> Elements:
+        """Account for a kernel that is not the formula, wrong relative to ``size``."""
+        del dtype, size  # for an arithmetic of errors
+        return data
+
     def extremes(self, dtype: ir.DataType) -> tuple[Scalar | None, Scalar | None]:
         """Return the bounds that Clip takes where none are given; None clips nothing."""
         return None, None
@@ -161,6 +168,11 @@ class Primitives:
     def dtype(self) -> ir.DataType:
         """The type."""
         return self._dtype
+
+    @property
+    def overflows(self) -> bool:
+        """Whether powers of great numbers are infinite."""
+        return self._semantics.overflows
 
     def function(self, name: str, *args: Scalar | float) -> Scalar:
         """Apply an uninterpreted function."""

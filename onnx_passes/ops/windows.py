@@ -201,6 +201,9 @@ class _Pool(Operator, abstract=True):
             raise Unsupported(f"{self.op_type} with indices")
         x = call.required(0)
         kernel = call.integers("kernel_shape") or []
+        dilated = set(call.integers("dilations") or ()) - {1}
+        if dilated and call.text("auto_pad", "NOTSET").startswith("SAME"):
+            raise Unsupported("a dilated pool of the same size, where engines differ")
         window = Window.of(call, x.shape[2:], kernel)
         inside = (window.places() >= 0).sum(-1)
         if not inside.all():

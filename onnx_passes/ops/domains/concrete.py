@@ -100,9 +100,7 @@ class ConcreteSemantics(ArraySemantics):
             raise Unsupported(f"{name} of concrete numbers")
         with np.errstate(all="ignore"):
             result = function(*args)
-        if name in _TESTS:
-            return result
-        return result.astype(dtype.numpy(), copy=False)
+            return result if name in _TESTS else result.astype(dtype.numpy(), copy=False)
 
     def cast(self, scalar: Scalar, source: ir.DataType, target: ir.DataType) -> Scalar:
         if target == ir.DataType.BOOL:

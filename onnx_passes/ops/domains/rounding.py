@@ -7,6 +7,7 @@ element is undecided where the bound is infinite.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import ml_dtypes
@@ -25,16 +26,23 @@ ULPS = 8
 _LIPSCHITZ = frozenset(("neg", "abs", "relu", "max", "min", "sin", "cos"))
 _STEPS = frozenset(("floor", "ceil", "round", "sign"))
 _ORDERS = frozenset(("less", "less_equal", "equal"))
+_SIZES = {"sin": 1.0, "cos": 1.0, "tanh": 1.0, "erf": 1.0, "atan": 1.0}
+"""What errors of bounded curves are relative to where their values are smaller."""
 _EXACT = _LIPSCHITZ - {"sin", "cos"} | _STEPS
 
 
 class RoundingSemantics(ArraySemantics):
     """Doubles with absolute error bounds, for floats; other types are exact."""
 
-    def __init__(self) -> None:
-        """Compute values as concrete numbers."""
+    def __init__(self, computed_in: ir.DataType | None = None) -> None:
+        """Compute values as concrete numbers.
+
+        Args:
+            computed_in: The widest type that the engine computes in.
+        """
         super().__init__()
         self._concrete = ConcreteSemantics()
+        self._widest = 0.0 if computed_in is None else _unit(computed_in)
 
     def literal(self, value: bool | float, dtype: ir.DataType) -> Scalar:
         return self.constant(self._concrete.literal(value, dtype), dtype)
@@ -63,13 +71,34 @@ class RoundingSemantics(ArraySemantics):
         wide = ir.DataType.DOUBLE if is_float(dtype) else dtype
         result = np.asarray(self._concrete.apply(name, wide, *values))
         if not is_float(dtype):
-            # A boolean that is undecided makes all that is computed of it undecided.
-            return bounded(result, sum(errors) + np.zeros(result.shape))
+            # What is undecided, or overflows, makes all that is computed of it undecided.
+            error = sum(errors) + np.zeros(result.shape)
+            return bounded(result, error + self._overflow(name, dtype, values, result))
         with np.errstate(all="ignore"):
             carried = self._carried(name, values, errors, result)
         if result.dtype == np.bool_ or name in _EXACT:
             return bounded(result, carried)
-        return _rounded(result, carried, dtype, ULPS if name in CURVES or name == "pow" else 1)
+        ulps = ULPS if name in CURVES or name == "pow" else 1
+        return self._rounded(result, carried, dtype, ulps, _SIZES.get(name))
+
+    def _overflow(
+        self, name: str, dtype: ir.DataType, values: list[Any], result: Array
+    ) -> Any:
+        """Return infinity where integers overflow: engines differ in what comes of it."""
+        if dtype == ir.DataType.BOOL or name not in ("add", "sub", "mul"):
+            return 0.0
+        doubles = [np.asarray(v, np.float64) for v in values]
+        wide = self._concrete.apply(name, ir.DataType.DOUBLE, *doubles)
+        return np.where(np.abs(wide - result) > 0.5 * np.abs(wide), np.inf, 0.0)
+
+    def kernel(
+        self, data: Elements, dtype: ir.DataType, size: Callable[[], Elements]
+    ) -> Elements:
+        if not is_float(dtype):
+            return data
+        found = size()
+        wide = np.abs(found["value"] if found.dtype.names else found)
+        return self._rounded(data["value"], data["error"], dtype, ULPS, wide)
 
     def _carried(self, name: str, x: list[Any], e: list[Any], result: Array) -> Array:
         """Return what the errors of the operands come to in the result."""
@@ -86,7 +115,7 @@ class RoundingSemantics(ArraySemantics):
                 found = (e[0] + abs(result) * e[1]) / np.where(room > 0, room, 1)
                 return np.where(room > 0, found, np.inf)
             case _ if name in _LIPSCHITZ or name == "clip":
-                return zero + np.maximum.reduce(np.broadcast_arrays(*e))
+                return np.asarray(zero + np.maximum.reduce(np.broadcast_arrays(*e)))
             case _ if name in _ORDERS:
                 undecided = abs(x[0] - x[1]) <= e[0] + e[1]
                 return np.where(undecided & ((e[0] + e[1]) > 0), np.inf, 0.0)
@@ -104,16 +133,38 @@ class RoundingSemantics(ArraySemantics):
             found = np.fmax(found, abs(other - result))
         return np.where(np.isinf(e[0]), np.inf, found)
 
+    def _rounded(
+        self,
+        result: Array,
+        carried: Array,
+        dtype: ir.DataType,
+        ulps: int,
+        size: Array | float | None = None,
+    ) -> Elements:
+        """Add what rounding the result, or sums of this size, to the type may add."""
+        info: Any = ml_dtypes.finfo
+        finfo = info(dtype.numpy())
+        scale = np.maximum(np.abs(result), 0.0 if size is None else size)
+        with np.errstate(all="ignore"):
+            error = carried + ulps * max(_unit(dtype), self._widest) * scale
+            error = error + float(finfo.tiny)
+            # Near the end of the type's range, a result may be infinite or not.
+            near = np.abs(result) + error >= float(finfo.max)
+            error = np.where(near & np.isfinite(result), np.inf, error)
+        return bounded(result, np.where(np.isnan(result) | np.isnan(error), np.inf, error))
+
     def sum_along(self, terms: Elements, dtype: ir.DataType) -> Elements:
         total = self._concrete.sum_along(terms["value"], _wide(dtype))
         return self._added(total, terms, dtype)
 
     def _added(self, total: Array, terms: Elements, dtype: ir.DataType) -> Elements:
         if not is_float(dtype):
-            return bounded(total, terms["error"].sum(-1))
+            wide = terms["value"].astype(np.float64).sum(-1)
+            over = np.where(np.abs(wide - total) > 0.5 * np.abs(wide), np.inf, 0.0)
+            return bounded(total, terms["error"].sum(-1) + over)
         size = np.abs(terms["value"]).sum(-1) * max(terms.shape[-1], 1)
         with np.errstate(all="ignore"):
-            return _rounded(total, terms["error"].sum(-1), dtype, 1, size)
+            return self._rounded(total, terms["error"].sum(-1), dtype, 1, size)
 
     def cast(self, scalar: Scalar, source: ir.DataType, target: ir.DataType) -> Scalar:
         value, error = scalar["value"], scalar["error"]
@@ -125,7 +176,7 @@ class RoundingSemantics(ArraySemantics):
             carried = np.where((ends[0] == result) & (ends[1] == result), 0.0, np.inf)
             return bounded(result, carried)
         if is_float(target) and _unit(target) > (_unit(source) if is_float(source) else 0):
-            return _rounded(result, error, target, 1)
+            return self._rounded(result, error, target, 1)
         return bounded(result, error)
 
 
@@ -145,20 +196,6 @@ def _wide(dtype: ir.DataType) -> ir.DataType:
 def _unit(dtype: ir.DataType) -> float:
     finfo: Any = ml_dtypes.finfo
     return float(finfo(dtype.numpy()).eps)
-
-
-def _rounded(
-    result: Array, carried: Array, dtype: ir.DataType, ulps: int, size: Array | None = None
-) -> Elements:
-    """Add what rounding the result, or sums of this size, to the type may add."""
-    finfo: Any = ml_dtypes.finfo(dtype.numpy())  # type: ignore[no-untyped-call]
-    scale = np.abs(result) if size is None else np.maximum(size, np.abs(result))
-    with np.errstate(all="ignore"):
-        error = carried + ulps * float(finfo.eps) * scale + float(finfo.tiny)
-        # Near the end of the type's range, a result may be infinite or not.
-        near = np.abs(result) + error >= float(finfo.max)
-        error = np.where(near & np.isfinite(result), np.inf, error)
-    return bounded(result, np.where(np.isnan(result) | np.isnan(error), np.inf, error))
 
 
 def _selected(condition: Scalar, x: Scalar, y: Scalar) -> Scalar:

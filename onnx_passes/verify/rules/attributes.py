@@ -114,5 +114,7 @@ _ATTRIBUTES: dict[str, Callable[[Chooser, str, int], Any]] = {
     "ratio": lambda c, _, rank: float(c.pick((0.0, 0.5))),
     "spatial": lambda c, _, rank: 1,
     "momentum": lambda c, _, rank: 0.5,
+    "blocksize": lambda c, _, rank: 2,
+    "equation": lambda c, _, rank: c.pick(("bij,bjk->bik", "bij,bjk->ki", "bij,cjk->ibc")),
     "is_test": lambda c, _, rank: 1,
 }

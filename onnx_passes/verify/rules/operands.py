@@ -377,6 +377,28 @@ def _heads(c: Chooser, index: int, known: Sequence[Shape | None]) -> Operand:
     return c.data(c.pick(shapes) if index == 0 else q)
 
 
+def _blocks(c: Chooser, index: int, known: Sequence[Shape | None]) -> Operand:
+    return c.data(c.pick(((1, 4, 2, 2), (2, 8, 4, 2), (1, 4, 4, 6))))
+
+
+def _sequences(c: Chooser, index: int, known: Sequence[Shape | None]) -> Operand:
+    return c.data((3, 3, 2)) if index == 0 else c.integers(*(c.pick((1, 2, 3)) for _ in "123"))
+
+
+def _one_hot(c: Chooser, index: int, known: Sequence[Shape | None]) -> Operand:
+    if index == 0:
+        return Operand((3,), ir.DataType.INT64, tuple(c.pick((0, 1, 2, -1)) for _ in "123"))
+    return Operand((), ir.DataType.INT64, (4,)) if index == 1 else c.data((2,))
+
+
+def _contracted(c: Chooser, index: int, known: Sequence[Shape | None]) -> Operand:
+    return c.data((2, 3, 4) if index == 0 else (2, 4, 5))
+
+
+def _rotary(c: Chooser, index: int, known: Sequence[Shape | None]) -> Operand:
+    return c.data((2, 3, 4, 6) if index == 0 else (2, 4, 3))
+
+
 _REDUCTIONS = ("Sum", "Mean", "Max", "Min", "Prod", "L1", "L2", "SumSquare", "LogSum")
 _Rule: TypeAlias = Callable[[Chooser, int, Sequence[Shape | None]], Operand]
 _OPERANDS: dict[str, _Rule] = {
@@ -410,4 +432,10 @@ _OPERANDS: dict[str, _Rule] = {
     "Attention": _heads,
     "LayerNormalization": _norm,
     "RMSNormalization": _norm,
+    "DepthToSpace": _blocks,
+    "SpaceToDepth": _blocks,
+    "ReverseSequence": _sequences,
+    "OneHot": _one_hot,
+    "Einsum": _contracted,
+    "RotaryEmbedding": _rotary,
 }

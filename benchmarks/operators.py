@@ -1,0 +1,39 @@
+"""Hold every operator that is told of against ONNX Runtime, on random calls."""
+
+from __future__ import annotations
+
+import sys
+import time
+
+import numpy as np
+
+from onnx_passes.ops import families  # noqa: F401 (makes operators known)
+from onnx_passes.ops.base import operators
+from onnx_passes.verify.rules.conformance import held
+
+
+def main() -> int:
+    """Print a line for each operator; return 1 if one disagrees with the engine."""
+    each = int(sys.argv[1]) if len(sys.argv) > 1 else 100
+    chosen = set(sys.argv[2:])
+    start, calls, faults, none = time.perf_counter(), 0, 0, []
+    for k, operator in enumerate(operators()):
+        if operator.domain or (chosen and operator.op_type not in chosen):
+            continue
+        found = held(operator, np.random.default_rng(k), each)
+        calls, faults = calls + found.calls, faults + len(found.faults)
+        if not found.calls:
+            none.append(operator.op_type)
+        refused = ", ".join(f"{n} {why}" for why, n in found.refused.most_common(2))
+        print(
+            f"{operator.op_type}: {found.calls} calls, {len(found.faults)} faults; {refused}"
+        )
+        for fault in found.faults[:3]:
+            print(f"  {fault}")
+    print(f"{calls} calls, {faults} faults, {time.perf_counter() - start:.0f} s")
+    print(f"never called: {', '.join(none) or 'none'}")
+    return 1 if faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,262 @@
+"""What is told of operators, held against an engine on random calls."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnx_ir as ir
+
+from onnx_passes.ops.admitted import admitted
+from onnx_passes.ops.base import Operator
+from onnx_passes.ops.call import Tensor, constant
+from onnx_passes.ops.domains.concrete import ConcreteSemantics
+from onnx_passes.ops.domains.rounding import RoundingSemantics
+from onnx_passes.ops.evaluation import evaluate_node
+from onnx_passes.ops.hints import Hint
+from onnx_passes.ops.semantics import MALFORMED, Unsupported, is_float
+from onnx_passes.ops.use import Use
+from onnx_passes.verify.rules.attributes import attribute_value
+from onnx_passes.verify.rules.draws import Draws
+from onnx_passes.verify.rules.operands import Chooser
+from onnx_passes.verify.rules.running import Failure, Runner
+from onnx_passes.verify.rules.schemas import admits, may_be_absent, schema_of
+
+Array = npt.NDArray[Any]
+NUMBERS = (0.5, 1.0, 2.0, 0.1, 0.25, 3.0)
+OPSETS = (13, 18, 21, 23, 24, 26)
+_TRIES = 40
+_SPECIAL = (0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, 2.5, -2.5)
+
+
+@dataclass(frozen=True)
+class RandomCall:
+    """One call of an operator on numbers.
+
+    Attributes:
+        model: The model of one node; its inputs are the operands that are not constant.
+        arrays: Every operand by name.
+    """
+
+    model: ir.Model
+    arrays: dict[str, Array]
+
+    @property
+    def node(self) -> ir.Node:
+        """The node."""
+        return next(iter(self.model.graph))
+
+
+@dataclass
+class Conformance:
+    """What became of calls of one operator.
+
+    Attributes:
+        calls: How many ran on both sides.
+        refused: How many the engine does not run, or the description does not tell of.
+        undecided: Elements whose bound is infinite.
+        faults: What differs, a line each.
+    """
+
+    calls: int = 0
+    refused: Counter[str] = field(default_factory=Counter)
+    undecided: int = 0
+    faults: list[str] = field(default_factory=list)
+
+
+def random_call(operator: Operator, rng: np.random.Generator) -> RandomCall | None:
+    """Return a random call that the standard admits; None where a draw fits nothing."""
+    opset = int(rng.choice(OPSETS))
+    schema = schema_of(operator.op_type, opset)
+    if schema is None or not schema.inputs:
+        return None
+    formal = max(schema.inputs, key=lambda formal: len(formal.types))
+    names = sorted(t[7:-1].upper() for t in formal.types if t.startswith("tensor("))
+    known = [n for n in names if n in ir.DataType.__members__]
+    numbers = [
+        d for n in known if (d := ir.DataType[n]).is_integer() or is_float(d) or n == "BOOL"
+    ]
+    if not numbers:
+        return None
+    choose = Chooser(Draws(rng), numbers[int(rng.integers(len(numbers)))], NUMBERS)
+    choose.prefer({operator.op_type})
+    count = _arity(schema, rng)
+    shapes: list[Any] = [None] * count
+    inputs: list[ir.Value | None] = []
+    arrays: dict[str, Array] = {}
+    for index in range(count):
+        if may_be_absent(schema, index) and rng.random() < 0.4:
+            inputs.append(None)
+            continue
+        operand = choose.operand(operator.op_type, index, shapes)
+        shapes[index] = operand.shape
+        dtype = _typed(schema, index, operand.dtype)
+        value = ir.val(f"x{index}", dtype=dtype, shape=list(operand.shape))
+        inputs.append(value)
+        if operand.ints is not None:
+            array = np.array(operand.ints, dtype.numpy()).reshape(operand.shape)
+            value.const_value = ir.tensor(array)
+            arrays[f"x{index}"] = array
+    while inputs and inputs[-1] is None:
+        inputs.pop()
+    outputs = 2 if operator.op_type == "Split" else 1
+    given = _attributes(choose, operator.op_type, schema, shapes, rng)
+    node = ir.node(operator.op_type, inputs, attributes=given, num_outputs=outputs)
+    dtypes = [None if v is None else v.dtype for v in inputs]
+    if not admits(operator.op_type, opset, dtypes):
+        return None
+    for k, output in enumerate(node.outputs):
+        output.name = f"y{k}"
+    for index, operand_value in enumerate(inputs):
+        if operand_value is not None and f"x{index}" not in arrays:
+            hint = admitted(Use(node, index, rng)) or Hint()
+            arrays[f"x{index}"] = _numbers(operand_value, hint, rng)
+    graph = ir.Graph(
+        [v for v in inputs if v is not None and v.const_value is None],
+        node.outputs,
+        nodes=[node],
+        initializers=[v for v in inputs if v is not None and v.const_value is not None],
+        opset_imports={"": opset},
+        name="call",
+    )
+    return RandomCall(ir.Model(graph, ir_version=10), arrays)
+
+
+def _arity(schema: Any, rng: np.random.Generator) -> int:
+    last = schema.inputs[-1]
+    if "Variadic" in str(last.option):
+        return len(schema.inputs) + int(rng.integers(0, 3))
+    return len(schema.inputs)
+
+
+def _typed(schema: Any, index: int, wanted: ir.DataType) -> ir.DataType:
+    """Return the type that an operand must have, if it has no choice."""
+    formal = schema.inputs[min(index, len(schema.inputs) - 1)]
+    types = [t[7:-1].upper() for t in formal.types if t.startswith("tensor(")]
+    if wanted.name in types or not types:
+        return wanted
+    fitting = [t for t in ("INT64", "FLOAT", "BOOL", "INT32", "UINT8") if t in types]
+    return ir.DataType[fitting[0]] if fitting else wanted
+
+
+def _attributes(
+    choose: Chooser, op_type: str, schema: Any, shapes: list[Any], rng: np.random.Generator
+) -> dict[str, Any]:
+    found = {}
+    for name, attribute in schema.attributes.items():
+        if attribute.required or rng.random() < 0.5:
+            value = attribute_value(choose, op_type, name, shapes)
+            if value is not None:
+                found[name] = value
+    return found
+
+
+def _numbers(value: ir.Value, hint: Hint, rng: np.random.Generator) -> Array:
+    shape = tuple(int(str(d)) for d in value.shape or ())
+    dtype = value.dtype or ir.DataType.FLOAT
+    if hint.exact is not None:
+        return np.broadcast_to(hint.exact, shape).astype(dtype.numpy())
+    if dtype == ir.DataType.BOOL:
+        return np.asarray(rng.random(shape) < 0.5)
+    if dtype.is_integer():
+        low, high = (-9 if dtype.is_signed() else 0), 10
+        if not hint.bounded and rng.random() < 0.2:
+            low, high = max(int(dtype.min), -(2**40)), min(int(dtype.max), 2**40)
+        array = rng.integers(low, high, shape)
+    else:
+        array = rng.standard_normal(shape) * rng.choice((0.1, 1.0, 4.0, 30.0))
+        if rng.random() < 0.3:
+            array = rng.choice(_SPECIAL, shape)
+    if hint.low is not None or hint.high is not None:
+        array = np.clip(array, hint.low, hint.high)
+    if hint.nonzero:
+        array = np.where(abs(array) < 1e-2, 1, array)
+    return np.asarray(array).astype(dtype.numpy())
+
+
+def held(operator: Operator, rng: np.random.Generator, count: int) -> Conformance:
+    """Hold an operator's description against ONNX Runtime on random calls.
+
+    Args:
+        operator: The operator.
+        rng: Of the calls.
+        count: How many are to run on both sides; fewer where most draws fit nothing.
+    """
+    found = Conformance()
+    for _ in range(_TRIES * count):
+        if found.calls >= count:
+            break
+        call = _drawn(operator, rng, found)
+        if call is None:
+            continue
+        try:
+            exact = _evaluated(call, ConcreteSemantics())
+            bounds = _evaluated(call, RoundingSemantics(operator.computed_in))
+        except Unsupported as unsupported:
+            found.refused[str(unsupported)[:60]] += 1
+            continue
+        feeds = {str(v.name): call.arrays[str(v.name)] for v in call.model.graph.inputs}
+        ((_, expected, _),) = Runner((call.model, call.model)).run([feeds])
+        if isinstance(expected, Failure):
+            found.refused["the engine does not run it"] += 1
+            continue
+        found.calls += 1
+        for fault in _faults(call, expected, exact, bounds, found):
+            found.faults.append(fault)
+    return found
+
+
+def _drawn(
+    operator: Operator, rng: np.random.Generator, found: Conformance
+) -> RandomCall | None:
+    try:
+        return random_call(operator, rng)
+    except MALFORMED:
+        found.refused["a draw that fits nothing"] += 1
+        return None
+
+
+def _evaluated(call: RandomCall, semantics: Any) -> Sequence[Tensor | None]:
+    node, opset = call.node, call.model.graph.opset_imports[""]
+    known = {
+        value: constant(call.arrays[str(value.name)], value.dtype, semantics)
+        for value in node.inputs
+        if value is not None and value.dtype is not None
+    }
+    return evaluate_node(node, known, semantics, opset)
+
+
+def _faults(
+    call: RandomCall,
+    expected: Sequence[Array],
+    exact: Sequence[Tensor | None],
+    bounds: Sequence[Tensor | None],
+    found: Conformance,
+) -> Iterator[str]:
+    shown = f"{call.node.op_type}{ {k: a.value for k, a in call.node.attributes.items()} }"
+    operands = {k: f"{a.dtype}{list(a.shape)}" for k, a in call.arrays.items()}
+    for array, tensor, bound in zip(expected, exact, bounds, strict=False):
+        if tensor is None or bound is None:
+            continue
+        if array.shape != tensor.shape or ir.DataType.from_numpy(array.dtype) != tensor.dtype:
+            yield f"{shown} {operands}: {array.dtype}{array.shape} is not {tensor.shape}"
+            continue
+        for name, ours in (("concrete", tensor.data), ("bounded", bound.data["value"])):
+            wide = np.float64 if is_float(tensor.dtype) else array.dtype
+            a, b, error = array.astype(wide), ours.astype(wide), bound.data["error"]
+            with np.errstate(all="ignore"):
+                same = (a == b) | ((a != a) & (b != b))
+                if is_float(tensor.dtype):
+                    same |= np.abs(a - b) <= error
+            wrong = ~same & ~np.isinf(error)
+            if wrong.any():
+                at = tuple(int(i) for i in np.argwhere(wrong)[0])
+                yield (
+                    f"{shown} {operands} {name} at {at}: engine {a[at]}, ours {b[at]}, "
+                    f"bound {error[at]:.3g}; opset {call.model.graph.opset_imports['']}"
+                )
+        found.undecided += int(np.isinf(bound.data["error"]).sum())
