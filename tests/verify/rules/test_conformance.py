@@ -1,0 +1,26 @@
+"""A sample of what ``benchmarks/operators.py`` holds against the engine at length."""
+
+import numpy as np
+import pytest
+
+from onnx_passes.ops import families  # noqa: F401 (makes operators known)
+from onnx_passes.ops.activations import Relu
+from onnx_passes.ops.base import find, operators
+from onnx_passes.verify.rules.conformance import held
+
+LOOKED_AT = [o.op_type for o in operators() if not o.domain]
+NEVER_DRAWN = {"Constant", "Scatter"}
+"""A Constant has no operand; Scatter ended before the opsets that are drawn."""
+
+
+@pytest.mark.parametrize("op_type", sorted(set(LOOKED_AT) - NEVER_DRAWN))
+def test_the_engine_computes_what_is_told(op_type):
+    found = held(find("", op_type), np.random.default_rng(2), 4)
+    assert not found.faults, found.faults[0]
+    assert found.calls
+
+
+def test_a_false_description_is_found(monkeypatch):
+    monkeypatch.setattr(Relu, "primitive", "abs")
+    found = held(find("", "Relu"), np.random.default_rng(0), 10)
+    assert "engine" in found.faults[0]
