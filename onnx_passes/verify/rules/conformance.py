@@ -256,19 +256,14 @@ def _drawn(
 
 def _ours(call: RandomCall, operator: Operator, found: Conformance) -> Any:
     """Return our results and those with bounds; None where the call is not told of."""
+    made = []
     try:
-        return tuple(
-            evaluate_node(
-                call.node,
-                {
-                    v: constant(a, v.dtype or ir.DataType.FLOAT, s)
-                    for v, a in call.arrays.items()
-                },
-                s,
-                call.opset,
-            )
-            for s in (ConcreteSemantics(), RoundingSemantics(operator.computed_in))
-        )
+        for semantics in (ConcreteSemantics(), RoundingSemantics(operator.computed_in)):
+            known = {
+                value: constant(array, value.dtype or ir.DataType.FLOAT, semantics)
+                for value, array in call.arrays.items()
+            }
+            made.append(evaluate_node(call.node, known, semantics, call.opset))
     except Unsupported as unsupported:
         found.refused[str(unsupported)[:60]] += 1
         return None
