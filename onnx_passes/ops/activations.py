@@ -8,6 +8,7 @@ kernel is the formula itself.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 import numpy as np
 import onnx_ir as ir
@@ -113,6 +114,9 @@ class LeakyRelu(Elementwise):
     """The operand; below 0, a multiple of it."""
 
     attributes, kinks = (("alpha", 0.01),), _KINK
+
+    def monotone_in(self, node: ir.Node) -> Mapping[int, int]:
+        return {0: 1} if node.attributes.get_float("alpha", 0.01) >= 0 else {}
 
     def formula(self, a: Primitives, x: Scalar, alpha: float) -> Scalar:
         return a.select(a.less(x, 0.0), a.mul(alpha, x), x)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeAlias
 
 import onnx_ir as ir
 
 from onnx_passes.ops.call import Call, Tensor
+from onnx_passes.ops.domains.intervals import Interval
 from onnx_passes.ops.hints import Hint
+from onnx_passes.ops.operands import Operands
 from onnx_passes.ops.semantics import Unsupported
 from onnx_passes.ops.use import Use
 
@@ -85,6 +87,7 @@ class Operator:
         algebra: Its laws.
         steers: Operands that decide sizes or places: shapes, axes, indices.
         moves: Operands whose elements the results consist of, computed by nothing.
+        exact: Operands of which constants bound the results element by element.
         computed_in: The widest type that engines compute in, if it is not the operand's.
         elementwise: Whether each element of the result depends on the elements of the
             operands at the same place, after broadcasting, and on nothing else.
@@ -95,7 +98,8 @@ class Operator:
     since: ClassVar[int] = 1
     algebra: ClassVar[Algebra] = Algebra()
     steers: ClassVar[tuple[int, ...]] = ()
-    moves: ClassVar[tuple[int, ...]] = ()
+    moves: ClassVar[Sequence[int]] = ()
+    exact: ClassVar[tuple[int, ...]] = ()
     computed_in: ClassVar[ir.DataType | None] = None
     elementwise: ClassVar[bool] = False
 
@@ -123,6 +127,26 @@ class Operator:
     def breakpoints(self, use: Use) -> tuple[float, ...]:
         """Return the numbers of an operand at which pieces of the operator meet."""
         return ()
+
+    def monotone_in(self, node: ir.Node) -> Mapping[int, int]:
+        """Return operands in which a node never falls (1) or never rises (-1)."""
+        return self.algebra.monotone
+
+    def fill_of(self, node: ir.Node) -> float | None:
+        """Return the number that is among the elements that a node moves, if any."""
+        return None
+
+    def bounds(self, operands: Operands) -> Interval | None:
+        """Return the interval of the results where that is a matter of its own."""
+        return None
+
+    def representatives(self, operands: Operands) -> Sequence[Sequence[int]]:
+        """Return shapes of elements that stand for all of each operand.
+
+        Raises:
+            Unsupported: There are no such, or sizes are not known.
+        """
+        raise Unsupported(f"the range of {self.op_type}")
 
     def cost(self, node: ir.Node) -> int | None:
         """Return how many scalar operations a node takes; None where sizes are not known."""
@@ -154,14 +178,3 @@ def operators() -> Iterator[Operator]:
     """Yield what is told of each operator, the latest version of each."""
     for versions in _OPERATORS.values():
         yield versions[-1]
-
-
-def operator(*names: str) -> Callable[[Callable[[Call], Result]], Callable[[Call], Result]]:
-    """Tell of operators that are nothing but a function of a call."""
-
-    def add(rule: Callable[[Call], Result]) -> Callable[[Call], Result]:
-        for name in names:
-            type(name, (Operator,), {"evaluate": lambda self, call: rule(call)})
-        return rule
-
-    return add

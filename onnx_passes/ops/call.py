@@ -152,10 +152,10 @@ class Call:
             Unsupported: Their shapes do not broadcast.
         """
         try:
-            arrays = np.broadcast_arrays(*(t.data for t in tensors))
+            np.broadcast_shapes(*(t.shape for t in tensors))
         except ValueError as error:
             raise Unsupported(f"shapes that do not broadcast: {error}") from None
-        return Tensor(self.semantics.map(function, *arrays), dtype)
+        return Tensor(self.semantics.map(function, *(t.data for t in tensors)), dtype)
 
     def literal(self, value: float, dtype: ir.DataType) -> Scalar:
         """Return the scalar of a number."""

@@ -8,7 +8,7 @@ on that.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial, reduce
 from typing import ClassVar, TypeAlias
 
@@ -18,6 +18,7 @@ import onnx_ir as ir
 from onnx_passes.ops.base import Algebra, Element, Operator
 from onnx_passes.ops.call import Call, Tensor
 from onnx_passes.ops.hints import Hint, between
+from onnx_passes.ops.operands import Operands
 from onnx_passes.ops.semantics import Primitives, Scalar, Unsupported, is_float
 from onnx_passes.ops.use import Use
 
@@ -79,6 +80,9 @@ class Elementwise(Operator, abstract=True):
             return found
         size = partial(np.full, (), self.size)
         return Tensor(call.semantics.kernel(found.data, dtype, size), dtype)
+
+    def representatives(self, operands: Operands) -> Sequence[Sequence[int]]:
+        return [()] * len(operands.node.inputs)
 
     def admits(self, use: Use) -> Hint | None:
         return dict(self.domain_of).get(use.index)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import onnx_ir as ir
 
 from onnx_passes.ops.base import Algebra, Operator
 from onnx_passes.ops.call import Call, Tensor, normalize_axis
@@ -256,6 +257,11 @@ class Pad(Operator):
         flat = np.empty(x.data.size + 1, x.data.dtype)
         flat[:-1], flat[-1] = x.data.reshape(-1), fill
         return Tensor(flat[padded], x.dtype)
+
+    def fill_of(self, node: ir.Node) -> float | None:
+        given = len(node.inputs) > 2 and node.inputs[2] is not None
+        constant = node.attributes.get_string("mode", "constant") == "constant"
+        return node.attributes.get_float("value", 0.0) if constant and not given else None
 
     def admits(self, use: Use) -> Hint | None:
         data, output, length = use.input_shape(0), use.output_shape(), use.length()

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
 from onnx_passes.ops.base import Algebra, Operator
 from onnx_passes.ops.call import Call, Tensor
+from onnx_passes.ops.domains.intervals import Interval, hull, pair
+from onnx_passes.ops.operands import Operands
 from onnx_passes.ops.semantics import Elements, Scalar, Unsupported, columns, is_float
 from onnx_passes.ops.windows import Spread, Window
 
@@ -38,16 +41,25 @@ def matmul(call: Call, x: Tensor, y: Tensor) -> Tensor:
 class MatMul(Operator):
     """The product of matrices, with batch dimensions that broadcast."""
 
-    algebra = Algebra(linear=(0, 1))
+    algebra, exact = Algebra(linear=(0, 1)), (1,)
 
     def evaluate(self, call: Call) -> Tensor:
         return matmul(call, call.required(0), call.required(1))
+
+    def representatives(self, operands: Operands) -> Sequence[Sequence[int]]:
+        inner = operands.sizes(0)[-1]
+        return [(1, inner), (inner, 1)]
 
 
 class Gemm(Operator):
     """A product of two matrices and a sum, with factors, in one kernel."""
 
-    algebra = Algebra(affine=(0, 1, 2))
+    algebra, exact = Algebra(affine=(0, 1, 2)), (1, 2)
+
+    def representatives(self, operands: Operands) -> Sequence[Sequence[int]]:
+        left, right = operands.sizes(0), operands.sizes(1)
+        flip = operands.node.attributes.get_int("transA", 0)
+        return [(left[0], 1) if flip else (1, left[1]), right, (1,)]
 
     def evaluate(self, call: Call) -> Tensor:
         a, b, c = call.required(0), call.required(1), call.given(2)
@@ -117,6 +129,9 @@ class Conv(Operator):
 
     algebra = Algebra(affine=(0, 1, 2))
 
+    def bounds(self, operands: Operands) -> Interval | None:
+        return _bounds(operands, transposed=False)
+
     def evaluate(self, call: Call) -> Tensor:
         x, weight, bias = call.required(0), call.required(1), call.given(2)
         group = call.integer("group", 1)
@@ -164,10 +179,31 @@ def convolved(
     return Tensor(data.reshape(samples, group * features, *output), x.dtype)
 
 
+def _bounds(operands: Operands, *, transposed: bool) -> Interval:
+    """Return the hull of what one place may come to; what lies in the padding is 0."""
+    sizes = operands.sizes(1)
+    kernel = operands.tensor(1, sizes, exact=True)
+    bias = (
+        operands.tensor(2, (operands.sizes(2)[0],), exact=True) if _biased(operands) else None
+    )
+    assert kernel is not None, "weights are required"
+    group = operands.node.attributes.get_int("group", 1)
+    weights = kernel.data.reshape(group, sizes[0] // group, sizes[1], -1)
+    weights = np.swapaxes(weights, 1, 2) if transposed else weights
+    span = pair(*hull(operands.hull(0), (0.0, 0.0)))
+    image = np.broadcast_to(span, (1, group, weights.shape[2], 1, weights.shape[3]))
+    call = operands.call()
+    found = convolved(call, image, weights, bias, Tensor(image, kernel.dtype), (1,))
+    return float(found.data["low"].min()), float(found.data["high"].max())
+
+
 class ConvTranspose(Operator):
     """Each element of an image, spread over the places that a kernel covers."""
 
     algebra = Algebra(affine=(0, 1, 2))
+
+    def bounds(self, operands: Operands) -> Interval | None:
+        return _bounds(operands, transposed=True)
 
     def evaluate(self, call: Call) -> Tensor:
         x, w, bias = call.required(0), call.required(1), call.given(2)

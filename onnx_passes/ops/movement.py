@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
+import onnx_ir as ir
 
 from onnx_passes.ops.base import Algebra, Operator
 from onnx_passes.ops.call import Call, Tensor, normalize_axis
@@ -188,7 +189,7 @@ class Tile(Move):
 class Concat(Operator):
     """Tensors joined along an axis."""
 
-    moves = tuple(range(64))
+    moves = range(2**31)
     algebra = Algebra(associative="bif", monotone={0: 1, 1: 1}, affine=(0, 1))
 
     def evaluate(self, call: Call) -> Tensor:
@@ -246,7 +247,7 @@ def split_sizes(size: int, given: list[int] | None, count: int) -> list[int]:
 class Trilu(Operator):
     """The upper or lower triangle, and zeros."""
 
-    steers = (1,)
+    steers, moves = (1,), (0,)
     algebra = Algebra(idempotent=True, monotone={0: 1}, linear=(0,))
 
     def evaluate(self, call: Call) -> Tensor:
@@ -257,6 +258,9 @@ class Trilu(Operator):
         data = x.data.copy()
         data[~kept] = call.literal(0, x.dtype)
         return Tensor(data, x.dtype)
+
+    def fill_of(self, node: ir.Node) -> float | None:
+        return 0.0
 
     def admits(self, use: Use) -> Hint | None:
         return between(-1, 1) if use.index == 1 else None

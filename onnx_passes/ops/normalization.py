@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.ops.base import Algebra, Operator
 from onnx_passes.ops.call import Call, Tensor, constant
+from onnx_passes.ops.domains.intervals import UNBOUNDED, Interval
 from onnx_passes.ops.hints import Hint, between, exactly
+from onnx_passes.ops.operands import Operands
 from onnx_passes.ops.reduction import opaque_rows, summed
 from onnx_passes.ops.semantics import Elements, Primitives, Scalar, Unsupported
 from onnx_passes.ops.use import Use
@@ -20,6 +23,10 @@ class Dropout(Operator):
 
     moves = (0,)
     algebra = Algebra(idempotent=True, monotone={0: 1}, linear=(0,))
+
+    def bounds(self, operands: Operands) -> Interval | None:
+        training = operands.node.inputs[2:] and operands.hull(2) != (0.0, 0.0)
+        return UNBOUNDED if training else None
 
     def evaluate(self, call: Call) -> tuple[Tensor, ...]:
         x = call.required(0)
@@ -36,7 +43,14 @@ class Dropout(Operator):
 class BatchNormalization(Operator):
     """Each channel less its mean, by its deviation, times a factor, plus a bias."""
 
-    algebra = Algebra(affine=(0, 1, 2, 3))
+    algebra, exact = Algebra(affine=(0, 1, 2, 3)), (1, 2, 3, 4)
+
+    def representatives(self, operands: Operands) -> Sequence[Sequence[int]]:
+        channels = tuple(operands.sizes(1))
+        if len(operands.node.outputs) > 1:
+            raise Unsupported("BatchNormalization while training")
+        rank = len(operands.sizes(0))
+        return [(1, *channels, *[1] * (rank - 2)), channels, channels, channels, channels]
 
     def evaluate(self, call: Call) -> Tensor:
         x, *parameters = (call.required(i) for i in range(5))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -10,7 +10,9 @@ import onnx_ir as ir
 
 from onnx_passes.ops.base import Algebra, Operator
 from onnx_passes.ops.call import Call, Tensor, normalize_axis
+from onnx_passes.ops.domains.intervals import ULPS, Interval, resolution
 from onnx_passes.ops.hints import Hint, between, exactly
+from onnx_passes.ops.operands import Operands
 from onnx_passes.ops.semantics import (
     Elements,
     Primitives,
@@ -39,7 +41,7 @@ class Reduce(Operator, abstract=True):
     Where no axes are named that is all of them, or, with ``noop_with_empty_axes``, none.
     """
 
-    steers = (1,)
+    steers, exact = (1,), (1,)
 
     def row(self, call: Call, a: Primitives, terms: Elements) -> Scalar:
         """Return what the elements along the last axis become."""
@@ -59,6 +61,13 @@ class Reduce(Operator, abstract=True):
         if call.flag("keepdims", 1):
             found = found.reshape([1 if i in axes else d for i, d in enumerate(x.shape)])
         return Tensor(found, x.dtype)
+
+    def representatives(self, operands: Operands) -> Sequence[Sequence[int]]:
+        sizes, axes = operands.sizes(0), operands.axes(1)
+        if axes is None and not operands.node.attributes.get_int("noop_with_empty_axes", 0):
+            return [sizes, ()]
+        kept = {normalize_axis(axis, len(sizes)) for axis in axes or ()}
+        return [[d if i in kept else min(d, 1) for i, d in enumerate(sizes)], ()]
 
     def admits(self, use: Use) -> Hint | None:
         return _axes(use) if use.index == 1 else None
@@ -215,6 +224,11 @@ class _Arg(Operator, abstract=True):
 
     least: ClassVar[bool]
 
+    def bounds(self, operands: Operands) -> Interval | None:
+        shape = operands.sizes(0)
+        size = shape[operands.node.attributes.get_int("axis", 0)] if shape else 1
+        return 0.0, float(max(0, size - 1))
+
     def evaluate(self, call: Call) -> Tensor:
         x = call.required(0)
         axis = call.axis(0, len(x.shape))
@@ -351,6 +365,10 @@ def softmax(call: Call, a: Primitives, rows: Elements) -> Elements:
 
 class Softmax(_Normal):
     """Exponentials over their sum."""
+
+    def bounds(self, operands: Operands) -> Interval | None:
+        dtype = operands.node.outputs[0].dtype or ir.DataType.FLOAT
+        return 0.0, 1.0 + ULPS * resolution(dtype)
 
     def rows(self, call: Call, a: Primitives, x: Elements) -> Elements:
         return softmax(call, a, x)

@@ -7,7 +7,9 @@ import onnx_ir as ir
 
 from onnx_passes.ops.base import Operator
 from onnx_passes.ops.call import Call, Tensor, constant
+from onnx_passes.ops.domains.intervals import Interval
 from onnx_passes.ops.hints import Hint, exactly
+from onnx_passes.ops.operands import Operands
 from onnx_passes.ops.semantics import Unsupported
 from onnx_passes.ops.use import Use
 
@@ -61,6 +63,9 @@ class Shape(Operator):
         part = slice(call.integer("start", 0), call.integer("end", len(sizes)))
         return Tensor(sizes[part], ir.DataType.INT64)
 
+    def bounds(self, operands: Operands) -> Interval | None:
+        return 0.0, float(2**63 - 1)
+
 
 class Size(Operator):
     """The number of elements."""
@@ -72,6 +77,9 @@ class Size(Operator):
             lambda row: a.fold("mul", row) if row.shape[-1] else a.scalar(1), sizes
         )
         return Tensor(found, ir.DataType.INT64)
+
+    def bounds(self, operands: Operands) -> Interval | None:
+        return 0.0, float(2**63 - 1)
 
 
 class Range(Operator):

@@ -9,9 +9,18 @@ from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
+import onnx_ir as ir
 
 from onnx_passes.ops.base import Algebra, Operator
 from onnx_passes.ops.call import Call, Tensor, constant
+from onnx_passes.ops.domains.intervals import (
+    ULPS,
+    UNBOUNDED,
+    Interval,
+    hull,
+    resolution,
+)
+from onnx_passes.ops.operands import Operands
 from onnx_passes.ops.semantics import Elements, Primitives, Unsupported, present
 
 Places = npt.NDArray[np.int64]
@@ -192,6 +201,15 @@ class _Pool(Operator, abstract=True):
 
     fill: ClassVar[float]
 
+    def bounds(self, operands: Operands) -> Interval | None:
+        found, size = operands.hull(0), operands.node.attributes.get_ints("kernel_shape", (1,))
+        if self.fill:
+            return found
+        low, high = hull(found, (0.0, 0.0))
+        dtype = operands.node.outputs[0].dtype or ir.DataType.FLOAT
+        error = (ULPS + math.prod(size)) * resolution(dtype) * max(abs(low), abs(high))
+        return (low - error, high + error) if math.isfinite(error) else UNBOUNDED
+
     def pooled(self, call: Call, a: Primitives, rows: Elements, counts: Elements) -> Elements:
         """Return what rows of elements become, of which ``counts`` lie in the image."""
         raise NotImplementedError
@@ -242,6 +260,9 @@ class AveragePool(_Pool):
 
 
 class _GlobalPool(Operator, abstract=True):
+    def representatives(self, operands: Operands) -> Sequence[Sequence[int]]:
+        return [(1, 1, *operands.sizes(0)[2:])]
+
     def pooled(self, call: Call, a: Primitives, rows: Elements) -> Elements:
         raise NotImplementedError
 

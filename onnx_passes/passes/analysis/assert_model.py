@@ -12,9 +12,9 @@ from pydantic import AfterValidator, BeforeValidator, Field
 
 from onnx_passes import passes
 from onnx_passes.errors import OptionError, VerificationError
+from onnx_passes.ops.domains.intervals import Interval
 from onnx_passes.passes.analysis import _demands as demands
 from onnx_passes.passes.analysis._demands import Finding
-from onnx_passes.passes.analysis._intervals import Interval
 from onnx_passes.passes.analysis._operators import known_operator
 from onnx_passes.passes.base import Analysis
 from onnx_passes.passes.options import Size

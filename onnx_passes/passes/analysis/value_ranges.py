@@ -9,9 +9,17 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.errors import OptionError
+from onnx_passes.ops.domains.intervals import (
+    UNBOUNDED,
+    Array,
+    Interval,
+    hull,
+    of_array,
+    of_type,
+)
+from onnx_passes.ops.operands import Operands
+from onnx_passes.ops.ranges import range_of
 from onnx_passes.passes._support.tensors import constant_of
-from onnx_passes.passes.analysis._intervals import UNBOUNDED, Interval, Known, hull, of_type
-from onnx_passes.passes.analysis._range_rules import range_of
 from onnx_passes.passes.analysis._sized import sized
 from onnx_passes.passes.base import Analysis
 from onnx_passes.passes.naming import did_you_mean
@@ -100,14 +108,28 @@ def ranges_of(
                 help="give the least number, then the greatest",
             )
         known[values[key]] = (low, high)
-    _visit(graph, Known(known))
+    _visit(graph, known)
     named = {value.name: interval for value, interval in known.items() if value.name}
     return Ranges(named, sum(interval == UNBOUNDED for interval in named.values()))
 
 
-def _visit(graph: ir.Graph, known: Known) -> None:
+def _array(value: ir.Value | None) -> Array | None:
+    tensor = constant_of(value)
+    return None if tensor is None or tensor.dtype is ir.DataType.STRING else tensor.numpy()
+
+
+def _visit(graph: ir.Graph, found: dict[ir.Value, Interval]) -> None:
     """Fill in what nodes compute, in topological order."""
-    found = known.found
+
+    def known(value: ir.Value | None) -> Interval:
+        if value is None:
+            return UNBOUNDED
+        if value in found:
+            return found[value]
+        array = _array(value)
+        return of_type(value.dtype) if array is None else of_array(array)
+
+    opset = graph.opset_imports.get("", 22)
     for value in graph.inputs:
         found.setdefault(value, of_type(value.dtype))
     for node in graph:
@@ -118,13 +140,13 @@ def _visit(graph: ir.Graph, known: Known) -> None:
             for body in (attribute.as_graph(),)
         ]
         for body in bodies:
-            _visit(body, known)
+            _visit(body, found)
         for index, value in enumerate(node.outputs):
             if bodies and node.op_type == "If" and not node.domain:
-                found[value] = hull(*(known.of(body.outputs[index]) for body in bodies))
+                found[value] = hull(*(known(body.outputs[index]) for body in bodies))
             elif constant_of(value) is not None:
-                found[value] = known.of(value)
+                found[value] = known(value)
             elif index == 0 or node.op_type == "Split":
-                found[value] = range_of(known, node)
+                found[value] = range_of(Operands(node, known, _array, opset))
             else:
                 found[value] = of_type(value.dtype)
