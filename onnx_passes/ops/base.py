@@ -112,6 +112,9 @@ class Operator:
             versions.append(cls())
             versions.sort(key=lambda operator: operator.since)
 
+    def __repr__(self) -> str:
+        return f"{self.domain}::{self.op_type}" if self.domain else self.op_type
+
     def evaluate(self, call: Call) -> Result:
         """Return the results of one call, in its arithmetic; None for those not told of.
 

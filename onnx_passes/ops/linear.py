@@ -183,9 +183,8 @@ def _bounds(operands: Operands, *, transposed: bool) -> Interval:
     """Return the hull of what one place may come to; what lies in the padding is 0."""
     sizes = operands.sizes(1)
     kernel = operands.tensor(1, sizes, exact=True)
-    bias = (
-        operands.tensor(2, (operands.sizes(2)[0],), exact=True) if _biased(operands) else None
-    )
+    biased = len(operands.node.inputs) > 2 and operands.node.inputs[2] is not None
+    bias = operands.tensor(2, operands.sizes(2), exact=True) if biased else None
     assert kernel is not None, "weights are required"
     group = operands.node.attributes.get_int("group", 1)
     weights = kernel.data.reshape(group, sizes[0] // group, sizes[1], -1)
