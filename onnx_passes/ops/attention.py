@@ -10,6 +10,7 @@ import onnx_ir as ir
 from onnx_passes.ops.base import Algebra, Operator
 from onnx_passes.ops.call import Call, Tensor
 from onnx_passes.ops.hints import Hint, between
+from onnx_passes.ops.operands import Operands
 from onnx_passes.ops.reduction import softmax
 from onnx_passes.ops.semantics import Elements, Scalar, Unsupported, is_float
 from onnx_passes.ops.use import Use, below
@@ -20,6 +21,9 @@ class RotaryEmbedding(Operator):
 
     algebra = Algebra(linear=(0,))
     steers = (3,)
+
+    def cost(self, operands: Operands) -> int | None:
+        return 3 * operands.made()
 
     def evaluate(self, call: Call) -> Tensor:
         x, cos, sin = (call.required(i) for i in range(3))
@@ -49,7 +53,22 @@ class Attention(Operator):
     """Means of values, weighted by how queries and keys agree."""
 
     algebra = Algebra(linear=(2,))
-    steers = (6,)
+    steers, computed_in = (6,), ir.DataType.FLOAT
+
+    def cost(self, operands: Operands) -> int | None:
+        query, key, value = (operands.sizes(i) for i in range(3))
+        given, past = operands.node.attributes, 0
+        if len(query) == 3:
+            heads, shared = given.get_int("q_num_heads", 0), given.get_int("kv_num_heads", 0)
+            if not heads or not shared:
+                return None
+            query = [query[0], heads, query[1], query[2] // heads]
+            key = [key[0], shared, key[1], key[2] // shared]
+            value = [value[0], shared, value[1], value[2] // shared]
+        if operands.given(4):
+            past = operands.sizes(4)[2]
+        scores = math.prod(query[:3]) * (key[2] + past)
+        return scores * (2 * query[3] + 2 * value[3] + 1 + 5)  # scaled, softmax over them
 
     def evaluate(self, call: Call) -> Tensor:
         q, k, v = (call.required(i) for i in range(3))

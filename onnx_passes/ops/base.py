@@ -88,6 +88,7 @@ class Operator:
         steers: Operands that decide sizes or places: shapes, axes, indices.
         moves: Operands whose elements the results consist of, computed by nothing.
         exact: Operands of which constants bound the results element by element.
+        free: Whether it computes no number by itself.
         computed_in: The widest type that engines compute in, if it is not the operand's.
         elementwise: Whether each element of the result depends on the elements of the
             operands at the same place, after broadcasting, and on nothing else.
@@ -100,6 +101,7 @@ class Operator:
     steers: ClassVar[tuple[int, ...]] = ()
     moves: ClassVar[Sequence[int]] = ()
     exact: ClassVar[tuple[int, ...]] = ()
+    free: ClassVar[bool] = False
     computed_in: ClassVar[ir.DataType | None] = None
     elementwise: ClassVar[bool] = False
 
@@ -151,9 +153,18 @@ class Operator:
         """
         raise Unsupported(f"the range of {self.op_type}")
 
-    def cost(self, node: ir.Node) -> int | None:
-        """Return how many scalar operations a node takes; None where sizes are not known."""
+    def cost(self, operands: Operands) -> int | None:
+        """Return how many scalar operations a node takes; None where that is not known.
+
+        Raises:
+            Unsupported: A size is not known.
+        """
         return None
+
+    @property
+    def evaluates(self) -> bool:
+        """Whether it is told what the operator computes."""
+        return type(self).evaluate is not Operator.evaluate
 
 
 _OPERATORS: dict[tuple[str, str], list[Operator]] = {}

@@ -19,7 +19,7 @@ from onnx_passes.ops.base import Algebra, Element, Operator
 from onnx_passes.ops.call import Call, Tensor
 from onnx_passes.ops.hints import Hint, between
 from onnx_passes.ops.operands import Operands
-from onnx_passes.ops.semantics import Primitives, Scalar, Unsupported, is_float
+from onnx_passes.ops.semantics import Elements, Primitives, Scalar, Unsupported, is_float
 from onnx_passes.ops.use import Use
 
 ScalarRule: TypeAlias = tuple[Callable[..., Scalar], ir.DataType]
@@ -37,6 +37,7 @@ class Elementwise(Operator, abstract=True):
         opaque: Whether only a function is known of it where each rounding matters, because
             the engine's kernel is not the formula.
         size: What the error of the engine's kernel is relative to where the result is smaller.
+        scaled: Whether that error is multiplied by the operand.
         attributes: Numbers that the formula takes, with their defaults.
         domain_of: What its operands must be for the result to be a number, by operand.
         kinks: Numbers of the first operand at which pieces of the operator meet.
@@ -48,6 +49,7 @@ class Elementwise(Operator, abstract=True):
     boolean: ClassVar[bool] = False
     opaque: ClassVar[bool] = False
     size: ClassVar[float] = 0.0
+    scaled: ClassVar[bool] = False
     attributes: ClassVar[tuple[tuple[str, float], ...]] = ()
     domain_of: ClassVar[tuple[tuple[int, Hint], ...]] = ()
     kinks: ClassVar[tuple[float, ...]] = ()
@@ -78,11 +80,20 @@ class Elementwise(Operator, abstract=True):
         found = call.map(function, dtype, *(t for t in call.inputs if t is not None))
         if not self.opaque:
             return found
-        size = partial(np.full, (), self.size)
+
+        def size() -> Elements:
+            x, a = call.required(0), call.primitives(call.required(0).dtype)
+            if not self.scaled:
+                return np.full((), self.size)
+            return call.semantics.map(lambda v: a.max(a.abs(v), self.size), x.data)
+
         return Tensor(call.semantics.kernel(found.data, dtype, size), dtype)
 
     def representatives(self, operands: Operands) -> Sequence[Sequence[int]]:
         return [()] * len(operands.node.inputs)
+
+    def cost(self, operands: Operands) -> int | None:
+        return operands.made() * operands.counted(self.representatives(operands), self)
 
     def admits(self, use: Use) -> Hint | None:
         return dict(self.domain_of).get(use.index)
@@ -364,6 +375,8 @@ class Cast(Elementwise):
 
 class CastLike(Operator):
     """The operand in the type of the second one, which takes no part in broadcasting."""
+
+    free = True
 
     def evaluate(self, call: Call) -> Tensor:
         x, target = call.required(0), call.required(1).dtype

@@ -103,7 +103,8 @@ def evaluate_node(
     call = Call(node, inputs, semantics, opset)
     operator = operator_of(node, opset)
     try:
-        result = _opaque(call) if operator is None else operator.evaluate(call)
+        told = operator is not None and operator.evaluates
+        result = operator.evaluate(call) if operator and told else _opaque(call)
     except MALFORMED as error:
         raise Unsupported(f"{node.op_type} on operands that do not fit: {error}") from error
     tensors = result if isinstance(result, tuple) else (result,)

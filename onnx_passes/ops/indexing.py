@@ -14,6 +14,7 @@ from onnx_passes.ops.base import Algebra, Operator
 from onnx_passes.ops.call import Call, Tensor, normalize_axis
 from onnx_passes.ops.hints import Hint, between, exactly
 from onnx_passes.ops.movement import Move
+from onnx_passes.ops.operands import Operands
 from onnx_passes.ops.semantics import Unsupported
 from onnx_passes.ops.use import Shape, Use, below
 
@@ -290,7 +291,7 @@ def _padded_axes(data: Shape, output: Shape | None, count: int) -> list[int]:
 class OneHot(Operator):
     """One of two numbers at the places that indices name, the other elsewhere."""
 
-    steers = (0, 1)
+    free, steers = True, (0, 1)
 
     def evaluate(self, call: Call) -> Tensor:
         values, depth = call.required(2), call.static_ints(1)[0]
@@ -308,3 +309,65 @@ class OneHot(Operator):
         depth = use.constant(1)
         known = size if depth is None else int(depth.reshape(-1)[0])
         return (below(known), exactly(size), exactly([0, 1]))[use.index]
+
+
+class TopK(Operator):
+    """The greatest or least elements along an axis, and their places."""
+
+    steers = (1,)
+
+    def cost(self, operands: Operands) -> int | None:
+        shape = operands.sizes(0)
+        length = shape[operands.node.attributes.get_int("axis", -1)] if shape else 1
+        return operands.elements(0) * max(1, (length - 1).bit_length())  # a comparison sort
+
+    def admits(self, use: Use) -> Hint | None:
+        data, output, axis = use.input_shape(0), use.output_shape(), use.integer("axis", -1)
+        if use.index != 1:
+            return None
+        if output is not None:
+            return exactly([output[axis]])
+        return exactly([1 if data is None else min(2, data[axis])])
+
+
+class NonZero(Operator):
+    """The places of elements that are not zero."""
+
+    free = True
+
+
+class Compress(Operator):
+    """The slices that a condition chooses."""
+
+    moves = (0,)
+
+
+class CenterCropPad(Operator):
+    """A tensor cut or padded on both sides."""
+
+    free, steers = True, (1,)
+
+    def admits(self, use: Use) -> Hint | None:
+        data, output, axes = use.input_shape(0), use.output_shape(), use.integers("axes")
+        target = data if output is None else output
+        if target is None or use.index != 1:
+            return None
+        return exactly(target if axes is None else [target[axis] for axis in axes])
+
+
+class TensorScatter(Operator):
+    """A cache with an update written at a place."""
+
+    free, steers = True, (2,)
+
+    def admits(self, use: Use) -> Hint | None:
+        axis = use.integer("axis", -2)
+        cache, update = use.dimension(0, axis), use.dimension(1, axis)
+        size = None if cache is None or update is None else cache - update + 1
+        return below(size) if use.index == 2 else None
+
+
+class BitCast(Operator):
+    """The same bits as another type."""
+
+    free = True

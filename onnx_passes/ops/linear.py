@@ -38,6 +38,18 @@ def matmul(call: Call, x: Tensor, y: Tensor) -> Tensor:
     return Tensor(data[..., 0] if len(y.shape) == 1 else data, x.dtype)
 
 
+def matmul_cost(operands: Operands) -> int:
+    """Return the operations of a product of matrices."""
+    return 2 * operands.made() * operands.sizes(0)[-1]
+
+
+def conv_cost(operands: Operands, weight: int = 1, bias: int = 2) -> int:
+    """Return the operations of a convolution whose weights and bias are these operands."""
+    # [M, C / group, ...]: what one output element is the sum of.
+    each = 2 * math.prod(operands.sizes(weight)[1:])
+    return operands.made() * (each + operands.given(bias))
+
+
 class MatMul(Operator):
     """The product of matrices, with batch dimensions that broadcast."""
 
@@ -45,6 +57,9 @@ class MatMul(Operator):
 
     def evaluate(self, call: Call) -> Tensor:
         return matmul(call, call.required(0), call.required(1))
+
+    def cost(self, operands: Operands) -> int | None:
+        return matmul_cost(operands)
 
     def representatives(self, operands: Operands) -> Sequence[Sequence[int]]:
         inner = operands.sizes(0)[-1]
@@ -55,6 +70,12 @@ class Gemm(Operator):
     """A product of two matrices and a sum, with factors, in one kernel."""
 
     algebra, exact = Algebra(affine=(0, 1, 2)), (1, 2)
+
+    def cost(self, operands: Operands) -> int | None:
+        given = operands.node.attributes
+        inner = operands.sizes(0)[0 if given.get_int("transA", 0) else 1]
+        scales = sum(given.get_float(name, 1.0) != 1.0 for name in ("alpha", "beta"))
+        return operands.made() * (2 * inner + scales + operands.given(2))
 
     def representatives(self, operands: Operands) -> Sequence[Sequence[int]]:
         left, right = operands.sizes(0), operands.sizes(1)
@@ -100,6 +121,16 @@ class Einsum(Operator):
 
     algebra = Algebra(linear=(0, 1))
 
+    def cost(self, operands: Operands) -> int | None:
+        equation = operands.node.attributes.get_string("equation", "").replace(" ", "")
+        terms, sizes = equation.split("->")[0].split(","), dict[str, int]()
+        for index, term in enumerate(terms):
+            shape = operands.sizes(index)
+            if "." in term or len(term) != len(shape):
+                return None
+            sizes |= {c: max(d, sizes.get(c, 0)) for c, d in zip(term, shape, strict=True)}
+        return len(terms) * math.prod(sizes.values())
+
     def evaluate(self, call: Call) -> Tensor:
         equation = call.text("equation", "").replace(" ", "")
         tensors = [call.required(i) for i in range(len(call.inputs))]
@@ -131,6 +162,9 @@ class Conv(Operator):
 
     def bounds(self, operands: Operands) -> Interval | None:
         return _bounds(operands, transposed=False)
+
+    def cost(self, operands: Operands) -> int | None:
+        return conv_cost(operands)
 
     def evaluate(self, call: Call) -> Tensor:
         x, weight, bias = call.required(0), call.required(1), call.given(2)
@@ -203,6 +237,11 @@ class ConvTranspose(Operator):
 
     def bounds(self, operands: Operands) -> Interval | None:
         return _bounds(operands, transposed=True)
+
+    def cost(self, operands: Operands) -> int | None:
+        # [C, M / group, ...]: what each input element is spread over.
+        spread = 2 * operands.elements(0) * math.prod(operands.sizes(1)[1:])
+        return spread + (operands.made() if operands.given(2) else 0)
 
     def evaluate(self, call: Call) -> Tensor:
         x, w, bias = call.required(0), call.required(1), call.given(2)

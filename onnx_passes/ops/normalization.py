@@ -45,6 +45,10 @@ class BatchNormalization(Operator):
 
     algebra, exact = Algebra(affine=(0, 1, 2, 3)), (1, 2, 3, 4)
 
+    def cost(self, operands: Operands) -> int | None:
+        shapes = [operands.sizes(i) for i in range(len(operands.node.inputs))]
+        return operands.counted(shapes, self)
+
     def representatives(self, operands: Operands) -> Sequence[Sequence[int]]:
         channels = tuple(operands.sizes(1))
         if len(operands.node.outputs) > 1:
@@ -105,6 +109,9 @@ class LayerNormalization(Operator):
     centred = True
     algebra = Algebra(affine=(1, 2))
 
+    def cost(self, operands: Operands) -> int | None:
+        return (7 if self.centred else 4) * operands.made()
+
     def evaluate(self, call: Call) -> Tensor:
         x, scale, bias = call.required(0), call.required(1), call.given(2)
         if any(o.name and o.uses() for o in call.node.outputs[1:]):
@@ -127,6 +134,9 @@ class InstanceNormalization(Operator):
     """Each channel of each sample less its mean, by its deviation, times a factor."""
 
     algebra = Algebra(affine=(1, 2))
+
+    def cost(self, operands: Operands) -> int | None:
+        return 7 * operands.made()
 
     def groups(self, call: Call, channels: int) -> int:
         """Return into how many parts the channels are cut."""
@@ -154,3 +164,10 @@ class GroupNormalization(InstanceNormalization):
         if call.opset < 21:
             raise Unsupported("GroupNormalization of this opset")
         return call.integer("num_groups", 1)
+
+
+class MeanVarianceNormalization(Operator):
+    """Some axes less their mean, by their deviation."""
+
+    def cost(self, operands: Operands) -> int | None:
+        return 6 * operands.made()

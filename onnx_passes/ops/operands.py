@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.ops.call import Call, Tensor
+from onnx_passes.ops.domains.counting import CountingSemantics, blank
 from onnx_passes.ops.domains.intervals import Array, Interval, IntervalSemantics, pair
-from onnx_passes.ops.semantics import Unsupported
+from onnx_passes.ops.semantics import Semantics, Unsupported
+
+if TYPE_CHECKING:
+    from onnx_passes.ops.base import Operator
 
 
 @dataclass(frozen=True)
@@ -59,11 +65,7 @@ class Operands:
         Raises:
             Unsupported: One of them is not known.
         """
-        value = self.node.inputs[index]
-        shape = None if value is None else value.shape
-        if shape is None or not all(isinstance(d, int) for d in shape):
-            raise Unsupported("sizes that are not known")
-        return [int(str(d)) for d in shape]
+        return _static(self.node.inputs[index])
 
     def axes(self, index: int) -> list[int] | None:
         """Return the axes that a node names in an attribute or an operand; None for all.
@@ -81,6 +83,43 @@ class Operands:
             raise Unsupported("axes that are computed")
         return [int(axis) for axis in array.reshape(-1)] or None
 
-    def call(self, *tensors: Tensor | None) -> Call:
-        """Return the node with what stands for its operands, among intervals."""
-        return Call(self.node, tensors, IntervalSemantics(), self.opset)
+    def elements(self, index: int) -> int:
+        """Return the number of elements of an operand.
+
+        Raises:
+            Unsupported: A size is not known.
+        """
+        return math.prod(self.sizes(index))
+
+    def given(self, index: int) -> bool:
+        """Whether an operand is there."""
+        return index < len(self.node.inputs) and self.node.inputs[index] is not None
+
+    def made(self, index: int = 0) -> int:
+        """Return the number of elements of a result.
+
+        Raises:
+            Unsupported: A size is not known.
+        """
+        return math.prod(_static(self.node.outputs[index]))
+
+    def counted(self, shapes: Sequence[Sequence[int]], operator: Operator) -> int:
+        """Return the operations on operands of some shapes, by the formula."""
+        semantics = CountingSemantics()
+        tensors = [
+            None if v is None else Tensor(blank(shape), v.dtype or ir.DataType.FLOAT)
+            for v, shape in zip(self.node.inputs, shapes, strict=False)
+        ]
+        operator.evaluate(Call(self.node, tensors, semantics, self.opset))
+        return semantics.count
+
+    def call(self, *tensors: Tensor | None, semantics: Semantics | None = None) -> Call:
+        """Return the node with what stands for its operands, among intervals or others."""
+        return Call(self.node, tensors, semantics or IntervalSemantics(), self.opset)
+
+
+def _static(value: ir.Value | None) -> list[int]:
+    shape = None if value is None else value.shape
+    if shape is None or not all(isinstance(d, int) for d in shape):
+        raise Unsupported("sizes that are not known")
+    return [int(str(d)) for d in shape]

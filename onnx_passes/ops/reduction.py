@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
@@ -10,6 +12,7 @@ import onnx_ir as ir
 
 from onnx_passes.ops.base import Algebra, Operator
 from onnx_passes.ops.call import Call, Tensor, normalize_axis
+from onnx_passes.ops.domains.counting import CountingSemantics, blank
 from onnx_passes.ops.domains.intervals import ULPS, Interval, resolution
 from onnx_passes.ops.hints import Hint, between, exactly
 from onnx_passes.ops.operands import Operands
@@ -68,6 +71,18 @@ class Reduce(Operator, abstract=True):
             return [sizes, ()]
         kept = {normalize_axis(axis, len(sizes)) for axis in axes or ()}
         return [[d if i in kept else min(d, 1) for i, d in enumerate(sizes)], ()]
+
+    def cost(self, operands: Operands) -> int | None:
+        sizes, axes = operands.sizes(0), None
+        with contextlib.suppress(Unsupported):  # computed ones hardly change the count
+            axes = operands.axes(1)
+        rows = math.prod(sizes[i] for i in range(len(sizes)) if axes and i not in axes)
+        row = np.broadcast_to(blank(()), (math.prod(sizes) // max(rows, 1),))
+        semantics = CountingSemantics()
+        dtype = operands.node.inputs[0].dtype if operands.node.inputs[0] else None
+        a = Primitives(semantics, dtype or ir.DataType.FLOAT)
+        self.row(operands.call(semantics=semantics), a, row)
+        return rows * semantics.count
 
     def admits(self, use: Use) -> Hint | None:
         return _axes(use) if use.index == 1 else None
@@ -224,6 +239,9 @@ class _Arg(Operator, abstract=True):
 
     least: ClassVar[bool]
 
+    def cost(self, operands: Operands) -> int | None:
+        return operands.elements(0)
+
     def bounds(self, operands: Operands) -> Interval | None:
         shape = operands.sizes(0)
         size = shape[operands.node.attributes.get_int("axis", 0)] if shape else 1
@@ -272,6 +290,9 @@ class _Cumulative(Operator, abstract=True):
 
     steers = (1,)
 
+    def cost(self, operands: Operands) -> int | None:
+        return operands.elements(0)
+
     def row(self, a: Primitives, terms: Elements) -> Scalar:
         raise NotImplementedError
 
@@ -319,6 +340,9 @@ class _Normal(Operator, abstract=True):
 
     def rows(self, call: Call, a: Primitives, x: Elements) -> Elements:
         raise NotImplementedError
+
+    def cost(self, operands: Operands) -> int | None:
+        return operands.counted([operands.sizes(0)], self)
 
     def evaluate(self, call: Call) -> Tensor:
         x = call.required(0)
@@ -382,3 +406,17 @@ class LogSoftmax(_Normal):
         powers = call.semantics.map(a.exp, lowered)
         logs = call.semantics.map(a.log, summed(call, a.total, powers))
         return call.semantics.map(a.sub, lowered, logs)
+
+
+class Hardmax(Operator):
+    """One at the greatest element along an axis, zeros elsewhere."""
+
+    def cost(self, operands: Operands) -> int | None:
+        return operands.elements(0)
+
+
+class LpNormalization(Operator):
+    """Elements over the norm of an axis."""
+
+    def cost(self, operands: Operands) -> int | None:
+        return 3 * operands.elements(0)

@@ -25,6 +25,8 @@ _PLAIN = {
 class Constant(Operator):
     """A tensor that the node holds."""
 
+    free = True
+
     def evaluate(self, call: Call) -> Tensor:
         attributes = call.node.attributes
         if "value" in attributes:
@@ -40,6 +42,7 @@ class Constant(Operator):
 class ConstantOfShape(Operator):
     """A tensor of one number."""
 
+    free = True
     steers = (0,)
 
     def evaluate(self, call: Call) -> Tensor:
@@ -57,6 +60,8 @@ class ConstantOfShape(Operator):
 class Shape(Operator):
     """The sizes of the operand, or a part of them."""
 
+    free = True
+
     def evaluate(self, call: Call) -> Tensor:
         sizes = call.semantics.sizes(call.required(0).data, call.node, 0)
         # Both count from the end if negative, and are clamped, as Python's slices are.
@@ -69,6 +74,8 @@ class Shape(Operator):
 
 class Size(Operator):
     """The number of elements."""
+
+    free = True
 
     def evaluate(self, call: Call) -> Tensor:
         sizes = call.semantics.sizes(call.required(0).data, call.node, 0)
@@ -85,6 +92,7 @@ class Size(Operator):
 class Range(Operator):
     """The numbers from one on, up to a limit, by steps."""
 
+    free = True
     steers = (0, 1, 2)
 
     def evaluate(self, call: Call) -> Tensor:
@@ -103,6 +111,8 @@ class Range(Operator):
 
 class EyeLike(Operator):
     """Ones on a diagonal, zeros elsewhere."""
+
+    free = True
 
     def evaluate(self, call: Call) -> Tensor:
         x = call.required(0)

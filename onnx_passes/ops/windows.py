@@ -201,6 +201,10 @@ class _Pool(Operator, abstract=True):
 
     fill: ClassVar[float]
 
+    def cost(self, operands: Operands) -> int | None:
+        size = operands.node.attributes.get_ints("kernel_shape", ())
+        return operands.made() * math.prod(size)
+
     def bounds(self, operands: Operands) -> Interval | None:
         found, size = operands.hull(0), operands.node.attributes.get_ints("kernel_shape", (1,))
         if self.fill:
@@ -259,7 +263,32 @@ class AveragePool(_Pool):
         return _averaged(call, a, rows, counts, "AveragePool[{}]")
 
 
+class LpPool(_Pool):
+    """The norm of the elements under the kernel."""
+
+    def evaluate(self, call: Call) -> Tensor:
+        raise Unsupported(self.op_type)
+
+
+class Resize(Operator):
+    """An image in another size."""
+
+    steers = (1, 2, 3)
+
+    def cost(self, operands: Operands) -> int | None:
+        mode = operands.node.attributes.get_string("mode", "nearest")
+        if mode == "nearest":
+            return 0
+        data, out = operands.sizes(0), operands.node.outputs[0].shape
+        axes = sum(a != b for a, b in zip(data, out or (), strict=True))
+        each: int = 2 * (2 if mode == "linear" else 4) ** axes
+        return operands.made() * each
+
+
 class _GlobalPool(Operator, abstract=True):
+    def cost(self, operands: Operands) -> int | None:
+        return operands.elements(0)
+
     def representatives(self, operands: Operands) -> Sequence[Sequence[int]]:
         return [(1, 1, *operands.sizes(0)[2:])]
 

@@ -191,6 +191,7 @@ CASES = {
     "InstanceNormalization": [(2, 3, 4), (3,), (3,)],
     "Concat": [(2, 3), (2, 3)],
     "Div": [(2, 3), (3,)],
+    "DequantizeLinear": [(2, 3), ()],
 }
 GIVEN = {
     "AveragePool": {"kernel_shape": [2]},
@@ -237,7 +238,7 @@ def shapes_of(op):
 @pytest.mark.parametrize("operator", LINEAR, ids=repr)
 def test_linear_and_affine_operands(operator):
     op, rng = operator.op_type, np.random.default_rng(1)
-    if op in ("ScatterND", "ScatterElements", "Scatter", "Pad", "Where"):
+    if op in ("DequantizeLinear", "ScatterND", "ScatterElements", "Scatter", "Pad", "Where"):
         pytest.skip("its linear operands stand around others; see the test below")
     operands = [rng.uniform(0.5, 2, shape) for shape in shapes_of(op)]
     more = INTS.get(op, [])

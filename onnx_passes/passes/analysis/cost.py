@@ -9,8 +9,11 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.graph.walk import subgraphs_of
+from onnx_passes.ops.costs import flops_of, has_rule
+from onnx_passes.ops.domains.intervals import UNBOUNDED, Array
+from onnx_passes.ops.operands import Operands
 from onnx_passes.passes._support.shapes import ints_of, sizes_of
-from onnx_passes.passes.analysis._flops import flops_of, has_rule
+from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.analysis._sized import (
     GIVE_SIZES,
     VIEWS,
@@ -135,7 +138,7 @@ def _graph_cost(graph: ir.Graph, runs: int, endless: list[str]) -> _Found:
     for node in graph:
         inner_runs = runs * _iterations(node, endless)
         bodies = [_graph_cost(body, inner_runs, endless) for body in subgraphs_of(node)]
-        own, traffic = flops_of(node), None if bodies else _traffic(node)
+        own, traffic = flops_of(_operands(node)), None if bodies else _traffic(node)
         cost = NodeCost(
             label_of(node),
             operator_of(node),
@@ -153,8 +156,16 @@ def _graph_cost(graph: ir.Graph, runs: int, endless: list[str]) -> _Found:
     return nodes, flops, moved
 
 
+def _operands(node: ir.Node) -> Operands:
+    def array_of(value: ir.Value | None) -> Array | None:
+        tensor = constant_of(value)
+        return None if tensor is None else tensor.numpy()
+
+    return Operands(node, lambda value: UNBOUNDED, array_of)
+
+
 def _missing(node: ir.Node, cost: NodeCost) -> str:
-    return cost.name if has_rule(node) else f"{cost.name} (no rule knows it)"
+    return cost.name if has_rule(_operands(node)) else f"{cost.name} (no rule knows it)"
 
 
 def _iterations(node: ir.Node, endless: list[str]) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import onnx_ir as ir
 
 from onnx_passes.ops.hints import Hint, between, exactly
 from onnx_passes.ops.use import Use, rule
@@ -12,33 +11,6 @@ _ML = "ai.onnx.ml"
 _MICROSOFT = "com.microsoft"
 _PIXMAP = "P6 %d %d 255\n"
 _LEAST_IMAGE = 32  # bytes, the header included
-
-
-@rule(1, "QuantizeLinear", "DequantizeLinear")
-@rule(1, "QLinearConv", "QLinearMatMul")
-@rule(4, "QLinearConv", "QLinearMatMul")
-@rule(6, "QLinearConv", "QLinearMatMul")
-def _scale(use: Use) -> Hint:
-    del use
-    return between(0.01, 0.1)
-
-
-@rule(2, "QuantizeLinear", "DequantizeLinear")
-def _zero_point(use: Use) -> Hint | None:
-    # Only integers up to 16 bits have a zero point other than zero.
-    value = use.input(2)
-    dtype = None if value is None else value.dtype
-    if dtype is None or dtype.is_floating_point() or dtype == ir.DataType.INT32:
-        return between(0, 0)
-    return None
-
-
-@rule(3, "ConvInteger", "MatMulInteger")
-@rule(5, "QLinearConv", "QLinearMatMul")
-def _weight_zero_point(use: Use) -> Hint:
-    # Engines want one zero point for all channels, or the value that stands for zero.
-    del use
-    return between(0, 0)
 
 
 @rule(0, "Bernoulli")
@@ -69,18 +41,6 @@ def _boxes(use: Use) -> Hint | None:
 def _grid(use: Use) -> Hint:
     del use
     return between(-1, 1)
-
-
-@rule(0, "If")
-def _condition(use: Use) -> Hint:
-    del use
-    return between(0, 1)
-
-
-@rule(0, "OptionalGetElement")
-def _filled(use: Use) -> Hint:
-    del use
-    return Hint(filled=True)
 
 
 @rule(0, "LabelEncoder", "CategoryMapper", "OneHotEncoder", domain=_ML)

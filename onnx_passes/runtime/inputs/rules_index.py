@@ -15,13 +15,6 @@ def _feature(use: Use) -> Hint:
     return below(use.dimension(0, -1))
 
 
-@rule(2, "TensorScatter")
-def _tensor_scatter(use: Use) -> Hint:
-    axis = use.integer("axis", -2)
-    cache, update = use.dimension(0, axis), use.dimension(1, axis)
-    return below(None if cache is None or update is None else cache - update + 1)
-
-
 @rule(1, "MaxUnpool")
 def _max_unpool(use: Use) -> Hint | None:
     # Flat places in the output, which has at least as many elements as the input.
@@ -37,18 +30,6 @@ def _classes(use: Use) -> Hint:
     return below(use.dimension(0, 1))
 
 
-@rule(4, "RNN", "GRU", "LSTM")
-def _sequence_lengths(use: Use) -> Hint:
-    return between(1, use.dimension(0, 1 if use.integer("layout") else 0) or 1)
-
-
-@rule(1, "SequenceAt", "SequenceErase")
-@rule(2, "SequenceInsert")
-def _position(use: Use) -> Hint:
-    del use
-    return between(0, 0)
-
-
 @rule(2, "RoiAlign")
 def _roi_batch(use: Use) -> Hint:
     return below(use.dimension(0, 0))
@@ -59,16 +40,6 @@ def _axis(use: Use) -> Hint:
     shape = use.input_shape(0)
     # The last axis holds the real and imaginary parts.
     return below(max(1, (1 if shape is None else len(shape)) - 1))
-
-
-@rule(3, "RotaryEmbedding")
-def _positions(use: Use) -> Hint:
-    return below(use.dimension(1, 0))
-
-
-@rule(6, "Attention")
-def _key_lengths(use: Use) -> Hint:
-    return between(1, use.dimension(1, -2) or 1)
 
 
 @rule(1, "RotaryEmbedding", domain=_MICROSOFT)

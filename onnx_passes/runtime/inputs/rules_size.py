@@ -10,31 +10,6 @@ from onnx_passes.ops.use import Shape, Use, rule
 _FEW = 3
 
 
-@rule(1, "TopK")
-def _top_k(use: Use) -> Hint:
-    data, output = use.input_shape(0), use.output_shape()
-    axis = use.integer("axis", -1)
-    if output is not None:
-        return exactly([output[axis]])
-    return exactly([1 if data is None else min(2, data[axis])])
-
-
-@rule(0, "Loop")
-def _trips(use: Use) -> Hint:
-    # A scan output is as long as there were trips.
-    carried = len(use.node.inputs) - 2
-    for output in range(carried, len(use.node.outputs)):
-        if shape := use.output_shape(output):
-            return exactly(shape[0])
-    return exactly(_FEW)
-
-
-@rule(1, "Loop")
-def _keep_going(use: Use) -> Hint:
-    del use
-    return exactly(True)
-
-
 @rule(0, "AffineGrid")
 def _theta(use: Use) -> Hint:
     del use

@@ -14,7 +14,6 @@ from onnx_passes.ops.use import Use
 from onnx_passes.runtime.inputs import (
     rules_domain,  # noqa: F401 - these modules register their rules
     rules_index,  # noqa: F401
-    rules_shape,  # noqa: F401
     rules_size,  # noqa: F401
 )
 

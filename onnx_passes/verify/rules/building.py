@@ -152,7 +152,8 @@ class Builder:
             return evaluate_node(node, self._tensors, ShapeSemantics(), self._opset)
         except Unsupported:
             # An integer division by 0 would end the engine's process, and so this one.
-            known = operator_of(node) is not None
+            operator = operator_of(node)
+            known = operator is not None and operator.evaluates
             if known and (not self._measures or node.op_type in ("Div", "Mod")):
                 raise
             return measured(node, self._tensors, self._domains)

@@ -29,6 +29,10 @@ from onnx_passes.verify.rules.schemas import admits, may_be_absent, schema_of
 Array = npt.NDArray[Any]
 NUMBERS = (0.5, 1.0, 2.0, 0.1, 0.25, 3.0)
 OPSETS = (13, 18, 21, 23, 24, 26)
+ENGINE_ERRS = {
+    "Max": "of 64-bit integers beyond 32 bits: the greater of -3997179867 and -6 is the first",
+}
+"""Where ONNX Runtime 1.31 does not compute what the standard says; such is not drawn."""
 _TRIES = 12
 _TOGETHER = 25
 _SPECIAL = (0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, 2.5, -2.5)
@@ -110,7 +114,7 @@ def random_call(operator: Operator, rng: np.random.Generator) -> RandomCall | No
     for index, value in enumerate(inputs):
         if value is not None and value not in arrays:
             hint = admitted(Use(node, index, rng)) or Hint()
-            arrays[value] = _numbers(value, hint, rng)
+            arrays[value] = _numbers(value, hint, rng, operator.op_type in ENGINE_ERRS)
     return RandomCall(node, opset, arrays)
 
 
@@ -143,7 +147,7 @@ def _attributes(
     return found
 
 
-def _numbers(value: ir.Value, hint: Hint, rng: np.random.Generator) -> Array:
+def _numbers(value: ir.Value, hint: Hint, rng: np.random.Generator, small: bool) -> Array:
     shape = tuple(int(str(d)) for d in value.shape or ())
     dtype = value.dtype or ir.DataType.FLOAT
     if hint.exact is not None:
@@ -152,7 +156,7 @@ def _numbers(value: ir.Value, hint: Hint, rng: np.random.Generator) -> Array:
         return np.asarray(rng.random(shape) < 0.5)
     if dtype.is_integer():
         low, high = (-9 if dtype.is_signed() else 0), 10
-        if not hint.bounded and rng.random() < 0.2:
+        if not small and not hint.bounded and rng.random() < 0.2:
             low, high = max(int(dtype.min), -(2**40)), min(int(dtype.max), 2**40)
         array = rng.integers(low, high, shape)
     else:

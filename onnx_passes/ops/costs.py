@@ -1,0 +1,30 @@
+"""How many scalar operations a node takes, by what is told of its operator."""
+
+from __future__ import annotations
+
+from onnx_passes.ops import families  # noqa: F401 (makes operators known)
+from onnx_passes.ops.base import operator_of
+from onnx_passes.ops.operands import Operands
+from onnx_passes.ops.semantics import MALFORMED, Unsupported
+
+
+def flops_of(operands: Operands) -> int | None:
+    """Return the operations of one run of a node, its subgraphs not among them.
+
+    Returns:
+        None where a size is not known, or nothing is told of the operator: see ``has_rule``.
+    """
+    operator = operator_of(operands.node)
+    if operator is None:
+        return None
+    if operator.free or operator.moves:
+        return 0
+    try:
+        return operator.cost(operands)
+    except (Unsupported, *MALFORMED):
+        return None
+
+
+def has_rule(operands: Operands) -> bool:
+    """Whether the operations of a node are known, once its sizes are."""
+    return operator_of(operands.node) is not None
