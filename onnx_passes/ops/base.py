@@ -88,6 +88,7 @@ class Operator:
         steers: Operands that decide sizes or places: shapes, axes, indices.
         moves: Operands whose elements the results consist of, computed by nothing.
         exact: Operands of which constants bound the results element by element.
+        reads_sizes: Whether it reads the sizes of its operand alone.
         free: Whether it computes no number by itself.
         computed_in: The widest type that engines compute in, if it is not the operand's.
         elementwise: Whether each element of the result depends on the elements of the
@@ -102,6 +103,7 @@ class Operator:
     moves: ClassVar[Sequence[int]] = ()
     exact: ClassVar[tuple[int, ...]] = ()
     free: ClassVar[bool] = False
+    reads_sizes: ClassVar[bool] = False
     computed_in: ClassVar[ir.DataType | None] = None
     elementwise: ClassVar[bool] = False
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -124,6 +125,16 @@ class Call:
         if attr.is_ref():
             raise Unsupported(f"{self.node.op_type} with a reference for attribute {name}")
         return attr.value
+
+    def small(self, shape: Sequence[int]) -> Sequence[int]:
+        """Return the sizes of a result that takes memory before anything is computed.
+
+        Raises:
+            Unsupported: It is too big to be evaluated one scalar at a time.
+        """
+        if math.prod(shape) > self.semantics.most:
+            raise Unsupported(f"a tensor of {math.prod(shape)} elements")
+        return shape
 
     def flag(self, name: str, default: int = 0) -> bool:
         """Return an integer attribute that is a switch."""

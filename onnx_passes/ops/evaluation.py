@@ -15,9 +15,6 @@ from onnx_passes.ops.call import Call, Tensor, constant
 from onnx_passes.ops.randomness import RANDOM
 from onnx_passes.ops.semantics import MALFORMED, Semantics, Unsupported, scalars
 
-# Elements above which a tensor is not worth evaluating one scalar at a time.
-MAX_ELEMENTS = 20_000
-
 
 def unknowns(values: Sequence[ir.Value], semantics: Semantics) -> dict[str, Tensor]:
     """Return a tensor of fresh unknowns for each value, by name.
@@ -70,7 +67,7 @@ def evaluate(
             known[value] = feeds[name]
         elif value.const_value is not None and not value.is_graph_input():
             tensor = value.const_value
-            known[value] = constant(_array(tensor), tensor.dtype, semantics)
+            known[value] = constant(_array(tensor, semantics), tensor.dtype, semantics)
     for node in graph:
         opset = node.version or graph.opset_imports.get(node.domain, 1)
         tensors = evaluate_node(node, known, semantics, opset)
@@ -79,8 +76,8 @@ def evaluate(
     return {str(o.name): _lookup(known, o) for o in graph.outputs}
 
 
-def _array(tensor: ir.TensorProtocol) -> npt.NDArray[Any]:
-    if tensor.size > MAX_ELEMENTS:
+def _array(tensor: ir.TensorProtocol, semantics: Semantics) -> npt.NDArray[Any]:
+    if tensor.size > semantics.most:
         raise Unsupported(f"a constant of {tensor.size} elements")
     return tensor.numpy()
 
@@ -109,7 +106,7 @@ def evaluate_node(
         raise Unsupported(f"{node.op_type} on operands that do not fit: {error}") from error
     tensors = result if isinstance(result, tuple) else (result,)
     largest = max((t.data.size for t in tensors if t is not None), default=0)
-    if largest > MAX_ELEMENTS:
+    if largest > semantics.most:
         raise Unsupported(f"a tensor of {largest} elements")
     return tensors
 

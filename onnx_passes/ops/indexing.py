@@ -243,6 +243,8 @@ class Pad(Operator):
             for (before, after), size in zip(width, x.shape, strict=True)
         )
         grow = [(max(before, 0), max(after, 0)) for before, after in width]
+        sizes = zip(x.shape, grow, strict=True)
+        call.small([size + before + after for size, (before, after) in sizes])
         positions = np.arange(x.data.size).reshape(x.shape)[keep]
         mode = call.text("mode", "constant")
         if mode == "constant":

@@ -150,7 +150,7 @@ class Expand(Move):
     def evaluate(self, call: Call) -> Tensor:
         x = call.required(0)
         try:
-            shape = np.broadcast_shapes(x.shape, tuple(call.static_ints(1)))
+            shape = np.broadcast_shapes(x.shape, tuple(call.small(call.static_ints(1))))
         except ValueError as error:
             raise Unsupported(f"Expand: {error}") from None
         return Tensor(np.broadcast_to(x.data, shape), x.dtype)
@@ -175,7 +175,9 @@ class Tile(Move):
 
     def evaluate(self, call: Call) -> Tensor:
         x = call.required(0)
-        return Tensor(np.tile(x.data, call.static_ints(1)), x.dtype)
+        repeats = call.static_ints(1)
+        call.small([d * r for d, r in zip(x.shape, repeats, strict=True)])
+        return Tensor(np.tile(x.data, repeats), x.dtype)
 
     def admits(self, use: Use) -> Hint | None:
         data, output = use.input_shape(0), use.output_shape()

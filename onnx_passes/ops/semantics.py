@@ -38,6 +38,7 @@ class Semantics(abc.ABC):
         expands: Whether operators that are compositions over the reals (Sigmoid, Softmax,
             ...) may be expanded; False where the rounding of each step would matter.
         overflows: Whether powers of great numbers are infinite, so that formulas avoid them.
+        most: Elements above which a tensor is not worth evaluating.
         defined: Terms evaluated so far that are not defined everywhere, each with the
             condition under which it is.
         facts: Axioms about uninterpreted functions that were applied so far.
@@ -45,6 +46,7 @@ class Semantics(abc.ABC):
 
     expands: bool = True
     overflows: bool = False
+    most: int = 20_000
 
     def __init__(self) -> None:
         self.defined: list[tuple[Scalar, Scalar]] = []

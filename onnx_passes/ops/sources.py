@@ -49,7 +49,7 @@ class ConstantOfShape(Operator):
         attr = call.node.attributes.get("value")
         fill = np.zeros(1, np.float32) if attr is None else attr.as_tensor().numpy()
         dtype = ir.DataType.FLOAT if attr is None else attr.as_tensor().dtype
-        array = np.full(call.static_ints(0), fill.reshape(-1)[0], fill.dtype)
+        array = np.full(call.small(call.static_ints(0)), fill.reshape(-1)[0], fill.dtype)
         return constant(array, dtype, call.semantics)
 
     def admits(self, use: Use) -> Hint | None:
@@ -60,7 +60,7 @@ class ConstantOfShape(Operator):
 class Shape(Operator):
     """The sizes of the operand, or a part of them."""
 
-    free = True
+    free = reads_sizes = True
 
     def evaluate(self, call: Call) -> Tensor:
         sizes = call.semantics.sizes(call.required(0).data, call.node, 0)
@@ -75,7 +75,7 @@ class Shape(Operator):
 class Size(Operator):
     """The number of elements."""
 
-    free = True
+    free = reads_sizes = True
 
     def evaluate(self, call: Call) -> Tensor:
         sizes = call.semantics.sizes(call.required(0).data, call.node, 0)
@@ -99,6 +99,7 @@ class Range(Operator):
         dtype = call.required(0).dtype
         start, limit, step = (call.static(i).reshape(-1)[0] for i in range(3))
         count = max(int(np.ceil((limit - start) / step)), 0)
+        call.small([count])
         numbers = (start + step * np.arange(count)).astype(dtype.numpy())
         return constant(numbers, dtype, call.semantics)
 

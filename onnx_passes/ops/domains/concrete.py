@@ -30,7 +30,7 @@ Array = npt.NDArray[Any]
 class ArraySemantics(Semantics):
     """An arithmetic whose scalars are arrays, which its primitives take element by element."""
 
-    overflows = True
+    overflows, most = True, 1 << 28
 
     def map(self, function: Callable[..., Scalar], *arrays: Elements) -> Elements:
         found = np.asarray(function(*arrays))

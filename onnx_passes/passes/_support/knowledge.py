@@ -6,9 +6,15 @@ from collections.abc import Mapping
 
 import onnx_ir as ir
 
-from onnx_passes.passes._support.known import INTEGERS, MAX_ELEMENTS, RANGES, Known
-from onnx_passes.passes._support.known_rules import RULES
+from onnx_passes.ops import families  # noqa: F401 (makes operators known)
+from onnx_passes.ops.base import Operator, operator_of
+from onnx_passes.ops.call import Call, Tensor
+from onnx_passes.ops.domains.known import INTEGERS, MAX_ELEMENTS, RANGES, Known
+from onnx_passes.ops.domains.sizes import EMPTY, SizeSemantics, unknown
+from onnx_passes.ops.semantics import MALFORMED, Unsupported, scalars
 from onnx_passes.passes._support.tensors import constant_of
+
+_SIZES = SizeSemantics()
 
 
 class Knowledge:
@@ -47,12 +53,7 @@ class Knowledge:
 
     def visit(self, node: ir.Node) -> Known | None:
         """Find out what is known of a node's only output."""
-        rule = RULES.get(node.op_type) if node.domain == "" else None
-        if rule is None or len(node.outputs) != 1:
-            return None
-        if any(attribute.is_ref() for attribute in node.attributes.values()):
-            return None
-        known = rule(self, node)
+        known = self._evaluated(node)
         if known is None or len(known.elements) > MAX_ELEMENTS:
             return None
         low, high = RANGES[known.dtype]
@@ -62,6 +63,45 @@ class Knowledge:
         )
         self._found[node.outputs[0]] = known = Known(elements, known.rank, known.dtype)
         return known
+
+    def _evaluated(self, node: ir.Node) -> Known | None:
+        operator = operator_of(node, self._opset)
+        if operator is None or not operator.evaluates or len(node.outputs) != 1:
+            return None
+        if not node.inputs:
+            return None  # what nodes hold is known as it is
+        if any(attribute.is_ref() for attribute in node.attributes.values()):
+            return None
+        inputs = [self._operand(value, operator) for value in node.inputs]
+        if any(t is None and v is not None for t, v in zip(inputs, node.inputs, strict=True)):
+            return None
+        try:
+            found = operator.evaluate(Call(node, inputs, _SIZES, self._opset))
+        except (Unsupported, *MALFORMED):
+            return None
+        result = found if isinstance(found, Tensor) else None
+        if result is None or result.dtype not in RANGES or result.data.ndim > 1:
+            return None
+        elements = tuple(result.data.reshape(-1))
+        if elements and all(element is None for element in elements):
+            return None
+        return Known(elements, result.data.ndim, result.dtype)
+
+    def _operand(self, value: ir.Value | None, operator: Operator) -> Tensor | None:
+        """Return what is known of an operand; None if it is left out, or not known at all."""
+        if value is None:
+            return None
+        if operator.reads_sizes:
+            return Tensor(EMPTY, value.dtype or ir.DataType.UNDEFINED)
+        known = self.of(value)
+        if known is not None:
+            shape = (len(known.elements),) if known.rank else ()
+            return Tensor(scalars(known.elements, shape), known.dtype)
+        shape_known = value.shape is not None and len(value.shape) == 1
+        size = value.shape[0] if shape_known and value.shape is not None else None
+        if value.dtype not in INTEGERS or not isinstance(size, int) or size > MAX_ELEMENTS:
+            return None
+        return Tensor(unknown(size), value.dtype)
 
     def numbers(self, value: ir.Value | None) -> list[int] | None:
         """Return the elements of a value, if all are known."""

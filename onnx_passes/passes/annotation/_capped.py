@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
+from onnx_passes.ops.base import operator_of
 from onnx_passes.passes._support.knowledge import Knowledge
 
 INVENTED = "unk__"
@@ -13,10 +14,6 @@ Dims = list[int | str | None]
 
 Caps = dict[str, str]
 """The name of a dimension that is the smaller of a number and another: the other's name."""
-
-BROADCASTING = frozenset(
-    ("Add", "Sub", "Mul", "Div", "And", "Or", "Xor", "Where", "Equal", "Less", "Greater")
-) | {"LessOrEqual", "GreaterOrEqual", "Min", "Max", "Sum", "Mean", "Pow"}
 
 
 def caps_of(node: ir.Node, facts: Knowledge) -> Caps:
@@ -65,7 +62,7 @@ def widened(node: ir.Node, caps: Caps) -> Dims | None:
             return None
         ends = [known[0][-2], known[1][-1]]
         known = [dims[:-2] for dims in known]
-    elif node.op_type not in BROADCASTING:
+    elif (operator := operator_of(node)) is None or not operator.elementwise:
         return None
     if max(map(len, known)) + len(ends) != rank:
         return None

@@ -7,8 +7,8 @@ import functools
 import onnx_ir as ir
 
 from onnx_passes.graph.walk import graphs_within
-from onnx_passes.passes._support.known import Element, dimension
-from onnx_passes.passes._support.sizes import add, terms_of
+from onnx_passes.ops.domains.known import Element, dimension
+from onnx_passes.ops.domains.polynomials import add, terms_of
 from onnx_passes.passes.annotation._capped import INVENTED, Dims
 
 SIGN = "+"

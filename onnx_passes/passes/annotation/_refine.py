@@ -8,12 +8,10 @@ from collections.abc import Set as AbstractSet
 import onnx_ir as ir
 
 from onnx_passes.graph.walk import graphs_within, topological_order
+from onnx_passes.ops.domains.known import Element, dimension
+from onnx_passes.ops.domains.polynomials import divide, multiply
 from onnx_passes.passes._support.knowledge import Knowledge
-from onnx_passes.passes._support.known import Element, dimension
-from onnx_passes.passes._support.known_rules import RULES
-from onnx_passes.passes._support.sizes import divide, multiply
 from onnx_passes.passes.annotation._capped import (
-    BROADCASTING,
     INVENTED,
     Caps,
     Dims,
@@ -48,7 +46,7 @@ def refine(
         for node in order:
             if same:
                 _rename(node, same)
-            if node.op_type not in _SAY or node.domain:
+            if node.domain or not node.outputs:
                 continue
             facts.visit(node)
             dims = joined.visit(node)
@@ -225,5 +223,3 @@ _RULES: Mapping[str, Callable[[ir.Node, Knowledge], Dims | None]] = {
     "Slice": _slice,
     "Tile": _tile,
 }
-
-_SAY = frozenset({*_RULES, *RULES, *BROADCASTING, "Concat", "MatMul", "Transpose"})

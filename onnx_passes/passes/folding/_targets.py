@@ -7,8 +7,8 @@ from collections.abc import Callable
 import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.ops.domains.known import Element, dimension
 from onnx_passes.passes._support.knowledge import Knowledge
-from onnx_passes.passes._support.known import Element, dimension
 
 
 def constant_target(

@@ -8,11 +8,11 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.graph.walk import graphs_within
+from onnx_passes.ops.domains.known import Known, dimension
+from onnx_passes.ops.domains.polynomials import is_dimension
 from onnx_passes.passes._support.edit import supersede
 from onnx_passes.passes._support.knowledge import Knowledge
-from onnx_passes.passes._support.known import Known, dimension
 from onnx_passes.passes._support.scopes import QUANTIZATION, name_counts
-from onnx_passes.passes._support.sizes import is_dimension
 from onnx_passes.passes.base import Transformation
 from onnx_passes.passes.folding._install import discard_unread
 from onnx_passes.passes.replace import Namer

@@ -7,7 +7,7 @@ polynomials are equal numbers of any one width.
 
 from __future__ import annotations
 
-from onnx_passes.passes._support.known import Element, Size
+from onnx_passes.ops.domains.known import Element, Size
 
 TERMS = "terms"
 MAX_TERMS = 16
