@@ -34,6 +34,9 @@ class RotaryEmbedding(Operator):
         if not call.semantics.expands:
             raise Unsupported("the rounding of RotaryEmbedding")
         a, half = call.primitives(x.dtype), x.shape[3] // 2
+        angles = (x.shape[0], x.shape[2], half)
+        if cos.shape != angles or sin.shape != angles:
+            raise Unsupported(f"RotaryEmbedding by angles of {cos.shape} and {sin.shape}")
 
         def first(low: Scalar, high: Scalar, c: Scalar, t: Scalar) -> Scalar:
             return a.sub(a.mul(c, low), a.mul(t, high))
@@ -79,6 +82,9 @@ class Attention(Operator):
             raise Unsupported("Attention with a cache, or of rank 3")
         if 0 in (*q.shape, *k.shape, *v.shape):
             raise Unsupported("Attention over nothing")
+        fits = q.shape[0] == k.shape[0] == v.shape[0] and q.shape[1] % k.shape[1] == 0
+        if not fits or k.shape[1:3] != v.shape[1:3] or q.shape[3] != k.shape[3]:
+            raise Unsupported(f"Attention of {q.shape}, {k.shape} and {v.shape}")
         if call.number("softcap", 0.0) or call.flag("is_causal"):
             raise Unsupported("Attention with a cap, or causal")
         if not call.semantics.expands:

@@ -89,6 +89,8 @@ class Operator:
         moves: Operands whose elements the results consist of, computed by nothing.
         exact: Operands of which constants bound the results element by element.
         reads_sizes: Whether it reads the sizes of its operand alone.
+        chooses: Operands among whose elements those of the results are, after comparisons.
+        view: Whether the results are the operand under another shape, in the same order.
         free: Whether it computes no number by itself.
         computed_in: The widest type that engines compute in, if it is not the operand's.
         elementwise: Whether each element of the result depends on the elements of the
@@ -102,6 +104,8 @@ class Operator:
     steers: ClassVar[tuple[int, ...]] = ()
     moves: ClassVar[Sequence[int]] = ()
     exact: ClassVar[tuple[int, ...]] = ()
+    chooses: ClassVar[Sequence[int]] = ()
+    view: ClassVar[bool] = False
     free: ClassVar[bool] = False
     reads_sizes: ClassVar[bool] = False
     computed_in: ClassVar[ir.DataType | None] = None

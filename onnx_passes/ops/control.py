@@ -63,19 +63,25 @@ class _Position(_Sequence, abstract=True):
 class SequenceAt(_Position):
     """An element of a sequence."""
 
+    moves = (0,)
+
 
 class SequenceErase(_Position):
     """A sequence without an element."""
+
+    moves = (0,)
 
 
 class SequenceInsert(_Position):
     """A sequence with one more element."""
 
-    steers = (2,)
+    steers, moves = (2,), range(2**31)
 
 
 class SequenceConstruct(_Sequence):
     """A sequence of tensors."""
+
+    moves = range(2**31)
 
 
 class SequenceEmpty(_Sequence):
@@ -89,11 +95,13 @@ class SequenceLength(_Sequence):
 class ConcatFromSequence(_Sequence):
     """The elements, joined along an axis."""
 
+    moves = (0,)
+
 
 class SplitToSequence(_Sequence):
     """A tensor, cut along an axis."""
 
-    steers = (1,)
+    steers, moves = (1,), (0,)
 
     def admits(self, use: Use) -> Hint | None:
         data, length = use.input_shape(0), use.length()
@@ -108,6 +116,8 @@ class SplitToSequence(_Sequence):
 class Optional(_Sequence):
     """A value that may be missing."""
 
+    moves = (0,)
+
 
 class OptionalHasElement(_Sequence):
     """Whether it is there."""
@@ -115,6 +125,8 @@ class OptionalHasElement(_Sequence):
 
 class OptionalGetElement(_Sequence):
     """What is there."""
+
+    moves = (0,)
 
     def admits(self, use: Use) -> Hint | None:
         return Hint(filled=True) if use.index == 0 else None

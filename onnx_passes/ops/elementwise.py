@@ -130,7 +130,7 @@ class Variadic(Primitive, abstract=True):
 class Identity(Elementwise):
     """The operand."""
 
-    moves = (0,)
+    moves, view = (0,), True
     algebra = Algebra(idempotent=True, involution=True, monotone={0: 1}, linear=(0,))
 
     def formula(self, a: Primitives, x: Scalar) -> Scalar:
@@ -297,7 +297,7 @@ class Pow(Elementwise):
 class Max(Variadic):
     """The greatest operand."""
 
-    primitive = "max"
+    primitive, chooses = "max", range(2**31)
     ties = True
     algebra = Algebra(
         associative="bif",
@@ -311,7 +311,7 @@ class Max(Variadic):
 class Min(Variadic):
     """The least operand."""
 
-    primitive = "min"
+    primitive, chooses = "min", range(2**31)
     ties = True
     algebra = Algebra(
         associative="bif",
@@ -326,13 +326,13 @@ class Sum(Variadic):
     """The sum of all operands."""
 
     primitive = "add"
-    algebra = Algebra(commutative=True, monotone={0: 1, 1: 1}, affine=(0, 1))
+    algebra = Algebra(monotone={0: 1, 1: 1}, affine=(0, 1))
 
 
 class Mean(Elementwise):
     """The mean of all operands."""
 
-    algebra = Algebra(commutative=True, monotone={0: 1, 1: 1}, affine=(0, 1))
+    algebra = Algebra(monotone={0: 1, 1: 1}, affine=(0, 1))
 
     def scalar(self, call: Call) -> ScalarRule:
         dtype = call.required(0).dtype

@@ -316,7 +316,7 @@ class OneHot(Operator):
 class TopK(Operator):
     """The greatest or least elements along an axis, and their places."""
 
-    steers = (1,)
+    steers, chooses = (1,), (0,)
 
     def cost(self, operands: Operands) -> int | None:
         shape = operands.sizes(0)
@@ -373,3 +373,9 @@ class BitCast(Operator):
     """The same bits as another type."""
 
     free = True
+
+
+class Unique(Operator):
+    """The elements or slices that differ, and where they are."""
+
+    chooses = (0,)

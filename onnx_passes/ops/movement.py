@@ -35,6 +35,7 @@ def _reshaped(x: Tensor, shape: Sequence[int]) -> Tensor:
 class Reshape(Move):
     """The same elements in another shape."""
 
+    view = True
     steers = (1,)
 
     def evaluate(self, call: Call) -> Tensor:
@@ -62,6 +63,8 @@ class Reshape(Move):
 class Flatten(Move):
     """The same elements as a matrix."""
 
+    view = True
+
     def evaluate(self, call: Call) -> Tensor:
         x = call.required(0)
         axis = call.integer("axis", 1)
@@ -72,6 +75,7 @@ class Flatten(Move):
 class Squeeze(Move):
     """The same elements without axes of size 1."""
 
+    view = True
     steers = (1,)
 
     def evaluate(self, call: Call) -> Tensor:
@@ -94,6 +98,7 @@ class Squeeze(Move):
 class Unsqueeze(Move):
     """The same elements with more axes of size 1."""
 
+    view = True
     steers = (1,)
 
     def evaluate(self, call: Call) -> Tensor:

@@ -243,7 +243,7 @@ class _Pool(Operator, abstract=True):
 class MaxPool(_Pool):
     """The greatest element under the kernel."""
 
-    fill = -math.inf
+    fill, chooses = -math.inf, (0,)
     algebra = Algebra(monotone={0: 1})
 
     def pooled(self, call: Call, a: Primitives, rows: Elements, counts: Elements) -> Elements:

@@ -7,12 +7,12 @@ from collections.abc import Mapping
 import onnx_ir as ir
 
 from onnx_passes.graph.digest import leaf_key, tensor_digest, value_key
+from onnx_passes.ops import families  # noqa: F401 (makes operators known)
+from onnx_passes.ops.base import operators
 
 Key = tuple[object, ...]
 
-COMMUTATIVE = frozenset(
-    ("Add", "Mul", "And", "Or", "Xor", "Equal", "BitwiseAnd", "BitwiseOr", "BitwiseXor")
-)
+COMMUTATIVE = frozenset(o.op_type for o in operators() if o.algebra.commutative)
 """Operators whose operands may change places, bit for bit. For -0, those of Max may not.
 
 Before opset 7, attributes align the second operand with the first.

@@ -9,13 +9,15 @@ import onnx_ir as ir
 
 from onnx_passes.errors import OptionError, PassError
 from onnx_passes.graph.copy import copy_model
+from onnx_passes.ops import families  # noqa: F401 (makes operators known)
+from onnx_passes.ops.base import operators
 from onnx_passes.passes._support.shapes import sizes_of
 from onnx_passes.passes.annotation.shape_inference import try_infer_shapes
 from onnx_passes.passes.cleanup.topological_sort import TopologicalSort
 from onnx_passes.passes.convert.freeze_dims import FreezeDims
 from onnx_passes.passes.inline.inline_functions import InlineFunctions
 
-VIEWS = frozenset(("Identity", "Reshape", "Squeeze", "Unsqueeze", "Flatten"))
+VIEWS = frozenset(o.op_type for o in operators() if o.view)
 """Operators whose output is their first input under another shape: no byte moves."""
 
 GIVE_SIZES = "give the dynamic dimensions sizes: dims: {batch: 1}"

@@ -5,28 +5,23 @@ from typing import Any, ClassVar
 import numpy as np
 
 from onnx_passes import passes
+from onnx_passes.ops import families  # noqa: F401 (makes operators known)
+from onnx_passes.ops.base import Element, kind_of, operators
+from onnx_passes.ops.domains.concrete import ConcreteSemantics
 from onnx_passes.passes._support.shapes import widens
 from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.base import Op, RewriteRuleSetPass, Transformation, Value, Var
 
-RIGHT = {
-    "Add": 0,
-    "Sub": 0,
-    "Mul": 1,
-    "Div": 1,
-    "Pow": 1,
-    "And": 1,
-    "Or": 0,
-    "Xor": 0,
-    "BitwiseAnd": -1,
-    "BitwiseOr": 0,
-    "BitwiseXor": 0,
-    "BitShift": 0,
-}
-"""The second operand that changes nothing; -1 stands for all bits set."""
-
-LEFT = ("Add", "Mul", "And", "Or", "Xor", "BitwiseAnd", "BitwiseOr", "BitwiseXor")
-"""The operators for which it may be the first one."""
+NEUTRAL = tuple(
+    (operator.op_type, index, operator.algebra.neutral[index])
+    for index in (1, 0)
+    for operator in operators()
+    if operator.elementwise
+    and not operator.domain
+    and index in operator.algebra.neutral
+    and np.isfinite(operator.algebra.neutral[index].value)
+)
+"""Operators with a neutral element, where it stands, and the element."""
 
 
 @passes.verify.equality
@@ -50,43 +45,43 @@ class EliminateNoopArithmetic(Transformation, RewriteRuleSetPass):
     requires: ClassVar[Any] = ("shape-inference",)
 
     def pattern(self) -> list[Any]:
-        return [_Right(name) for name in RIGHT] + [_Left(name) for name in LEFT]
+        return [_Pattern(name, index) for name, index, _ in NEUTRAL]
 
     def check(self) -> list[Any]:
-        return [_is_neutral for _ in (*RIGHT, *LEFT)]
+        return [_Check(element) for _, _, element in NEUTRAL]
 
     def rewrite(self) -> list[Any]:
-        return [_operand for _ in (*RIGHT, *LEFT)]
+        return [_operand for _ in NEUTRAL]
 
 
-class _Right:
-    def __init__(self, operator: str) -> None:
-        self.operator = operator
+class _Pattern:
+    def __init__(self, operator: str, index: int) -> None:
+        self.operator, self.index = operator, index
 
     def __call__(self, op: Op, x: Var, c: Var) -> Var:
-        return getattr(op, self.operator)(x, c)
+        return getattr(op, self.operator)(*((x, c) if self.index else (c, x)))
 
 
-class _Left(_Right):
-    def __call__(self, op: Op, x: Var, c: Var) -> Var:
-        return getattr(op, self.operator)(c, x)
+class _Check:
+    """Whether a constant is the neutral element for the type of the other operand."""
 
+    def __init__(self, element: Element) -> None:
+        self.element = element
 
-def _is_neutral(context: Any, x: Value, c: Value) -> bool:
-    tensor = constant_of(c)
-    if tensor is None or widens(x, c) or not tensor.size:
-        return False
-    wanted, array = RIGHT[context.root.op_type], tensor.numpy()
-    if context.root.op_type == "Pow" and not (x.dtype and x.dtype.is_floating_point()):
-        return False  # engines compute it in double precision, which lacks big integers
-    if tensor.dtype.is_floating_point():
-        if wanted == 0:
-            signs = np.signbit(array)
-            return not np.any(array) and bool(np.all(signs == (context.root.op_type == "Add")))
-        return wanted == 1 and bool(np.all(array == 1))
-    if wanted == -1:
-        return tensor.dtype.is_integer() and bool(np.all(~array == 0))
-    return array.dtype.kind in "biu" and bool(np.all(array == wanted))
+    def __call__(self, context: Any, x: Value, c: Value) -> bool:
+        tensor, element = constant_of(c), self.element
+        if tensor is None or widens(x, c) or not tensor.size:
+            return False
+        if x.dtype is None and element.kinds == "f":
+            return False  # the constant need not have the operand's type
+        if kind_of(x.dtype or tensor.dtype) not in element.kinds:
+            return False
+        wanted = ConcreteSemantics().literal(element.value, tensor.dtype)
+        array = tensor.numpy()
+        same = array == wanted
+        if tensor.dtype.is_floating_point() and element.value == 0:
+            same = same & (np.signbit(array) == np.signbit(wanted))
+        return bool(np.all(same))
 
 
 def _operand(op: Op, x: Value, c: Value) -> Value:

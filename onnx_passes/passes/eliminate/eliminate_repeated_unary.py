@@ -3,14 +3,22 @@
 from typing import Any
 
 from onnx_passes import passes
+from onnx_passes.ops import families  # noqa: F401 (makes operators known)
+from onnx_passes.ops.base import operators
+from onnx_passes.ops.elementwise import Primitive, Variadic
 from onnx_passes.passes.base import Op, RewriteRuleSetPass, Transformation, Value, Var
 
-UNDOES = ("Not", "Neg", "BitwiseNot")
-REPEATS = (
-    *((name, name) for name in ("Abs", "Relu", "Sign")),
-    *((a, b) for a in ("Ceil", "Floor", "Round") for b in ("Ceil", "Floor", "Round")),
-    ("Neg", "Abs"),
+_UNARY = tuple(o for o in operators() if o.elementwise and not o.moves and not o.domain)
+UNDOES = tuple(o.op_type for o in _UNARY if o.algebra.involution)
+_FIXED = tuple((inner, o.op_type) for o in _UNARY for inner in o.algebra.fixes)
+_TWICE = tuple(
+    (o.op_type, o.op_type)
+    for o in _UNARY
+    if o.algebra.idempotent and isinstance(o, Primitive) and not isinstance(o, Variadic)
+    if not o.algebra.fixes and not o.algebra.commutative
 )
+_EVEN = tuple(("Neg", o.op_type) for o in _UNARY if o.algebra.even and o.algebra.idempotent)
+REPEATS = (*_TWICE, *_FIXED, *_EVEN)
 """Pairs of operators, inner and outer, and which of them is not needed."""
 
 
@@ -36,7 +44,7 @@ class EliminateRepeatedUnary(Transformation, RewriteRuleSetPass):
 
     def rewrite(self) -> list[Any]:
         return [_operand for _ in UNDOES] + [
-            _Outer(pair[1]) if pair == ("Neg", "Abs") else _between for pair in REPEATS
+            _Outer(pair[1]) if pair in _EVEN else _between for pair in REPEATS
         ]
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.ops.admitted import admitted
+from onnx_passes.ops.base import operator_of
 from onnx_passes.ops.hints import Hint
 from onnx_passes.ops.use import Use
 from onnx_passes.runtime.inputs import (
@@ -17,24 +18,6 @@ from onnx_passes.runtime.inputs import (
     rules_size,  # noqa: F401
 )
 
-_RELABEL = frozenset({"Identity", "Cast", "Reshape", "Unsqueeze", "Squeeze", "Flatten"})
-_REARRANGE = frozenset(
-    {
-        *("Transpose", "Slice", "Gather", "GatherND", "GatherElements", "Split", "Expand"),
-        *(
-            "Tile",
-            "Pad",
-            "DepthToSpace",
-            "SpaceToDepth",
-            "Dropout",
-            "Compress",
-            "ReverseSequence",
-        ),
-        *("SequenceAt", "SplitToSequence", "ConcatFromSequence", "SequenceErase"),
-        *("Optional", "OptionalGetElement", "Unique", "Trilu", "TopK"),
-    }
-)
-_REARRANGE_ALL = frozenset({"Concat", "SequenceConstruct", "SequenceInsert", "Max", "Min"})
 _BODIES = frozenset({"Loop", "Scan", "SequenceMap"})
 
 
@@ -87,13 +70,16 @@ def _followed(node: ir.Node, index: int) -> Iterator[tuple[ir.Value, bool]]:
         return
     if node.op_type in _BODIES:
         yield from _into_body(node, index)
-    elif node.op_type in _RELABEL and index == 0:
+        return
+    operator = operator_of(node)
+    if operator is None:
+        return
+    converts = node.op_type == "Cast"
+    if (operator.view or converts) and index == 0:
         yield node.outputs[0], True
-    elif (node.op_type in _REARRANGE and index == 0) or node.op_type in _REARRANGE_ALL:
+    elif index in operator.moves or index in operator.chooses:
         for output in node.outputs:
             yield output, False
-    elif node.op_type == "Where" and index > 0:
-        yield node.outputs[0], False
 
 
 def _into_body(node: ir.Node, index: int) -> Iterator[tuple[ir.Value, bool]]:

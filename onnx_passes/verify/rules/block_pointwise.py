@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
-from onnx_passes.ops.base import operators
+from onnx_passes.ops.base import operator_of, operators
+from onnx_passes.ops.elementwise import Elementwise, Variadic
 from onnx_passes.ops.semantics import Unsupported, is_float
 from onnx_passes.verify.rules import block_terms as terms
 from onnx_passes.verify.rules.block_sizes import ONE
@@ -25,13 +26,6 @@ from onnx_passes.verify.rules.block_values import (
 BlockRule: TypeAlias = Callable[[Node], Blocks | tuple[Blocks, ...]]
 BLOCK_OPERATORS: dict[str, BlockRule] = {}
 
-_COMMUTES = {"Add", "Mul", "Max", "Min", "Sum", "And", "Or", "Xor", "Equal"} | {
-    "BitwiseAnd",
-    "BitwiseOr",
-    "BitwiseXor",
-}
-_BOOLEAN = {"Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual", "IsNaN", "IsInf"}
-
 
 def block_operator(*names: str) -> Callable[[BlockRule], BlockRule]:
     """Register an operator."""
@@ -44,37 +38,35 @@ def block_operator(*names: str) -> Callable[[BlockRule], BlockRule]:
 
 
 def _pointwise(node: Node) -> Blocks:
-    op_type = node.node.op_type
+    operator = operator_of(node.node)
+    assert isinstance(operator, Elementwise), "others are not registered for this"
     operands = [v for v in node.inputs if v is not None]
-    dtype = operands[0].dtype
-    result = dtype
-    if op_type in _BOOLEAN:
-        result = ir.DataType.BOOL
-    elif op_type == "Cast":
+    result = ir.DataType.BOOL if operator.boolean else operands[operator.typed].dtype
+    if node.node.op_type == "Cast":
         result = ir.DataType(node.attribute("to", 0))
-    elif op_type == "Where":
-        result = operands[1].dtype
-    return map_blocks(node, result, _combination(node, op_type, dtype), *operands)
+    dtype = operands[0].dtype
+    return map_blocks(node, result, _combination(node, operator, dtype), *operands)
 
 
-def _combination(node: Node, op_type: str, dtype: ir.DataType) -> Callable[..., Form]:
-    if op_type == "Identity":
+def _combination(node: Node, operator: Elementwise, dtype: ir.DataType) -> Callable[..., Form]:
+    if operator.view:
         return lambda x: x
     if node.ring and dtype != ir.DataType.BOOL:
-        match op_type:
-            case "Add" | "Sum":
+        primitive = getattr(operator, "primitive", operator.op_type)
+        match primitive:
+            case "add":
                 return terms.add
-            case "Sub":
+            case "sub":
                 return lambda x, y: terms.add(x, terms.scale(y, Fraction(-1)))
-            case "Neg":
+            case "neg":
                 return lambda x: terms.scale(x, Fraction(-1))
-            case "Mul":
+            case "mul":
                 return terms.multiply
-            case "Div" if is_float(dtype):
+            case "div" if is_float(dtype):
                 return lambda x, y: terms.multiply(x, reciprocal(y))
             case "Reciprocal" if is_float(dtype):
                 return reciprocal
-    commutes = op_type in _COMMUTES
+    commutes = operator.algebra.commutative or isinstance(operator, Variadic)
     given = "".join("x" if v is not None else "-" for v in node.inputs)
     # The mark tells block_terms that the arguments are a multiset.
     label = f"{'~' if commutes else ''}{node.label()}{given}:{dtype.name}"
