@@ -74,6 +74,11 @@ Examples:
     "--rewrite-limit", type=int, metavar="N", help="Stop rewriting after N rewrites."
 )
 @click.option(
+    "--why-not",
+    metavar="RULE[@NODE]",
+    help="Print why a rule, or those of a pass, did not match at a node, or at any.",
+)
+@click.option(
     "--dump-after", metavar="PASS|all|changed", help="Write the model after these passes."
 )
 @click.option("--json", "json_path", type=click.Path(path_type=Path), help="Write the report.")
@@ -102,6 +107,7 @@ def command(
     strict: bool,
     data: tuple[str, ...],
     rewrite_limit: int | None,
+    why_not: str | None,
     dump_after: str | None,
     json_path: Path | None,
     html_path: Path | None,
@@ -115,6 +121,7 @@ def command(
     del debug  # read by the program itself
     from onnx_passes.config.load import default_config, load_config
     from onnx_passes.io.load import load_model
+    from onnx_passes.passes.reasons import WhyNot, asking
 
     began = time.time()
     reports = {"--json": json_path, "--html": html_path, "--junit": junit_path}
@@ -142,10 +149,12 @@ def command(
     check_destinations(output, reports, read)
     received.watch = Watch([output, *reports.values()])
     states = _states(settings, loaded, wanted=resume, began=began)
+    question = WhyNot.of(why_not) if why_not else None
     try:
-        run = execute(
-            loaded, settings, str(model), output, reports, -1 if quiet else verbose, states
-        )
+        with asking(question):
+            run = execute(
+                loaded, settings, str(model), output, reports, -1 if quiet else verbose, states
+            )
     except BaseException:
         if states is not None:
             with received.unhurried():
@@ -154,6 +163,8 @@ def command(
         raise
     if states is not None and run.error is None:
         states.remove()
+    for line in () if question is None else question.lines():
+        click.echo(f"why not: {line}", err=True)
     if run.usable and output is None:
         _print(run.model)
     raise click.exceptions.Exit(run.report.exit_code)

@@ -21,6 +21,7 @@ from onnx_passes.errors import FixpointError, PassError
 from onnx_passes.graph.walk import graphs_within
 from onnx_passes.passes.context import Application, Rewrites
 from onnx_passes.passes.patterns import PatternInfo, describe, rule_name
+from onnx_passes.passes.reasons import NEARBY, MatchingTracer, question_of, reason_of
 from onnx_passes.passes.replace import Namer, creates_cycle, replace, restores_itself
 
 Container = ir.Graph | ir.Function
@@ -122,6 +123,9 @@ class _Driver:
     def visit(self, container: Container, node: ir.Node) -> None:
         for info in self.candidates(node):
             if not info.rule.as_function and not info.may_match(node):
+                name = rule_name(info.rule)
+                if question := question_of(name, node):
+                    question.note(name, node, NEARBY)
                 continue
             if self.model.functions and _reads_function_attributes(node, info.depth):
                 continue
@@ -135,8 +139,10 @@ class _Driver:
                 f"rule {name!r} extracts a function (as_function), which this driver does not",
                 help="write the function call in its rewrite",
             )
+        question = question_of(name, node)
+        tracer = None if question is None else MatchingTracer()
         try:
-            delta = rule.try_rewrite(self.model, container, node, verbose=0)
+            delta = rule.try_rewrite(self.model, container, node, verbose=0, tracer=tracer)
         except PassError:
             raise
         except Exception as error:
@@ -145,6 +151,8 @@ class _Driver:
                 where=f"  --> at {describe(node)}",
                 help="a rule says no by returning a failed MatchResult, not by raising",
             ) from error
+        if question is not None:
+            question.note(name, node, reason_of(tracer, rule))
         if delta is None:
             return False
         old, new = list(delta.match.outputs), list(delta.new_outputs)
@@ -157,6 +165,8 @@ class _Driver:
             return False
         if len(old) > 1 and creates_cycle(container, matched, old, delta.new_nodes):
             return False
+        if question is not None:
+            question.matched(name, node)
         texts = tuple(describe(n) for n in matched)
         names = [str(value.name) for value in old]
         witness = self.rewrites.witness

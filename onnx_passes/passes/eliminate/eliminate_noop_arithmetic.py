@@ -3,6 +3,7 @@
 from typing import Any, ClassVar
 
 import numpy as np
+from onnxscript.rewriter import MatchResult
 
 from onnx_passes import passes
 from onnx_passes.ops import families  # noqa: F401 (makes operators known)
@@ -68,20 +69,24 @@ class _Check:
     def __init__(self, element: Element) -> None:
         self.element = element
 
-    def __call__(self, context: Any, x: Value, c: Value) -> bool:
-        tensor, element = constant_of(c), self.element
-        if tensor is None or widens(x, c) or not tensor.size:
-            return False
+    def __call__(self, context: Any, x: Value, c: Value) -> MatchResult:
+        tensor, element, result = constant_of(c), self.element, MatchResult()
+        if tensor is None or not tensor.size:
+            return result.fail("the operand is not a constant", c)
+        if widens(x, c):
+            return result.fail("the constant may make the result bigger", c)
         if x.dtype is None and element.kinds == "f":
-            return False  # the constant need not have the operand's type
+            return result.fail("the type of the operand is not known", x)
         if kind_of(x.dtype or tensor.dtype) not in element.kinds:
-            return False
+            return result.fail("a number of this type has no neutral element here", x)
         wanted = ConcreteSemantics().literal(element.value, tensor.dtype)
         array = tensor.numpy()
         same = array == wanted
         if tensor.dtype.is_floating_point() and element.value == 0:
             same = same & (np.signbit(array) == np.signbit(wanted))
-        return bool(np.all(same))
+        if not np.all(same):
+            return result.fail(f"the constant is not {wanted} in each element", c)
+        return result
 
 
 def _operand(op: Op, x: Value, c: Value) -> Value:
