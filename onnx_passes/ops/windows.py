@@ -263,11 +263,12 @@ class AveragePool(_Pool):
         return _averaged(call, a, rows, counts, "AveragePool[{}]")
 
 
-class LpPool(_Pool):
+class LpPool(Operator):
     """The norm of the elements under the kernel."""
 
-    def evaluate(self, call: Call) -> Tensor:
-        raise Unsupported(self.op_type)
+    def cost(self, operands: Operands) -> int | None:
+        size = operands.node.attributes.get_ints("kernel_shape", ())
+        return operands.made() * math.prod(size)
 
 
 class Resize(Operator):
