@@ -18,6 +18,7 @@ from onnx_passes.ops.domains.ieee import IeeeSemantics
 from onnx_passes.ops.domains.intervals import IntervalSemantics
 from onnx_passes.ops.domains.reals import RealSemantics
 from onnx_passes.ops.domains.rounding import RoundingSemantics
+from onnx_passes.ops.domains.scaled import ScaledSemantics
 from onnx_passes.ops.elementwise import Elementwise
 from onnx_passes.ops.evaluation import evaluate_node
 from onnx_passes.ops.semantics import MALFORMED, Semantics, Unsupported
@@ -31,6 +32,7 @@ DOMAINS: Mapping[str, Callable[[], Semantics]] = {
     "field": lambda: FieldSemantics(0),
     "shapes": ShapeSemantics,
     "intervals": IntervalSemantics,
+    "scaled integers": ScaledSemantics,
     "counts": CountingSemantics,
 }
 """Arithmetics by the name that the documentation gives them."""
