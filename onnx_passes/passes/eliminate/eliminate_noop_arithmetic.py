@@ -6,7 +6,7 @@ import numpy as np
 from onnxscript.rewriter import MatchResult
 
 from onnx_passes import passes
-from onnx_passes.ops import families  # noqa: F401 (makes operators known)
+from onnx_passes.ops import elementwise, logic  # noqa: F401 (makes operators known)
 from onnx_passes.ops.base import Element, kind_of, operators
 from onnx_passes.ops.domains.concrete import ConcreteSemantics
 from onnx_passes.passes._support.shapes import widens

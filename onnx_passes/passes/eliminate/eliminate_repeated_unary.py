@@ -3,7 +3,7 @@
 from typing import Any
 
 from onnx_passes import passes
-from onnx_passes.ops import families  # noqa: F401 (makes operators known)
+from onnx_passes.ops import activations, logic  # noqa: F401 (makes operators known)
 from onnx_passes.ops.base import operators
 from onnx_passes.ops.elementwise import Primitive, Variadic
 from onnx_passes.passes.base import Op, RewriteRuleSetPass, Transformation, Value, Var
