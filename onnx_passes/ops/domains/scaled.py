@@ -185,12 +185,13 @@ def _product(x: Elements, y: Elements) -> Elements:
         number, same = ends(other)
         alone = (number == same) & ~plain
         flip = number < 0
-        scaled = grid(
-            np.where(flip, -one["high"], one["low"]),
-            np.where(flip, -one["low"], one["high"]),
-            one["scale"] * np.abs(number),
-            one["offset"] * number,
-        )
+        with np.errstate(invalid="ignore"):
+            scaled = grid(
+                np.where(flip, -one["high"], one["low"]),
+                np.where(flip, -one["low"], one["high"]),
+                one["scale"] * np.abs(number),
+                one["offset"] * number,
+            )
         found = np.where(alone, scaled, found)
     return found
 
