@@ -82,6 +82,8 @@ class Squeeze(Move):
         x = call.required(0)
         axes, rank = call.ints_of(1, "axes"), len(x.shape)
         ones = {i for i, d in enumerate(x.shape) if d == 1}
+        if axes == []:  # ONNX Runtime removes all of size 1, the reference none
+            raise Unsupported("Squeeze with an empty list of axes")
         drop = ones if axes is None else {normalize_axis(a, rank) for a in axes}
         if not drop <= ones:
             raise Unsupported("Squeeze of an axis whose size is not 1")

@@ -14,7 +14,7 @@ from onnx_passes.graph.walk import graphs_within
 from onnx_passes.ops.bodies import attach_bodies, has_body
 from onnx_passes.passes._support.proto import light_proto
 from onnx_passes.passes.annotation._bare import bare_proto, denoted
-from onnx_passes.passes.annotation._pooled import cap_padding
+from onnx_passes.passes.annotation._engine_shapes import follow_engines
 
 _NOTHING: Mapping[str, Sequence[object]] = MappingProxyType({})
 
@@ -69,7 +69,7 @@ class Draft:
         self._plain = not model.functions and not denoted(model)
         bare = self._plain and not nested
         self.proto = bare_proto(model) if bare else light_proto(model, overridable=False)
-        cap_padding(self.proto.graph)
+        follow_engines(self.proto.graph)
         attach_bodies(self.proto)
         self._numbers: bool | None = None
         self._entries: list[_Entry] = []
@@ -88,7 +88,7 @@ class Draft:
         if not self._plain:
             if self._numbers is not None:
                 self.proto = light_proto(self.model, overridable=False)
-                cap_padding(self.proto.graph)
+                follow_engines(self.proto.graph)
                 attach_bodies(self.proto)
             forget(self.proto.graph, numbers=numbers, keep=keep)
         changed = numbers is not self._numbers

@@ -44,7 +44,9 @@ class MergeShapeChanges(Transformation, RewriteRuleSetPass):
 
     def check(self) -> list[Any]:
         def expressible(context: Any, x: Value, y: Value) -> bool:
-            return not _stands_alone(context.root) and _target(x, y) is not None
+            if _stands_alone(context.root) or _has_no_axes(context.root):
+                return False
+            return _target(x, y) is not None
 
         return [expressible for _ in PAIRS]
 
@@ -72,6 +74,11 @@ def _stands_alone(node: ir.Node) -> bool:
         return False
     target = ints_of(node.inputs[1])
     return target is None or 0 not in target or bool(node.attributes.get_int("allowzero", 0))
+
+
+def _has_no_axes(node: ir.Node) -> bool:
+    """Whether a list of axes is empty, which ONNX Runtime takes for none at all."""
+    return len(node.inputs) == 2 and ints_of(node.inputs[1]) == []
 
 
 def _target(x: Value, y: Value) -> list[int] | None:

@@ -107,3 +107,12 @@ def test_an_empty_batch_still_works():
     session = ort.InferenceSession(ir.to_proto(model).SerializeToString())
     (produced,) = session.run(None, {"x": np.zeros((0, 6), np.float32)})
     assert produced.shape == (0, 1, 6)
+
+
+def test_an_empty_list_of_axes_is_left_alone():
+    """ONNX Runtime removes all axes of size 1 then, so that the shape is not what is noted."""
+    model = testing.parse(
+        """(float[N, 3] x) => (float[N, 3] y) <int64[0] none = {}> {
+        t = Flatten(x) y = Squeeze(t, none) }"""
+    )
+    assert not MergeShapeChanges()(model).modified

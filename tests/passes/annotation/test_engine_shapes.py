@@ -1,4 +1,4 @@
-"""Pooling with ``ceil_mode``: the inferred shape is what the engine computes."""
+"""The inferred shape is what the engine computes."""
 
 import numpy as np
 import onnx
@@ -43,3 +43,28 @@ def test_a_dynamic_size_and_a_body_are_capped_too():
     infer_shapes(model)
     body = model.graph[0].attributes["then_branch"].as_graph()
     assert list(body[0].outputs[0].shape) == [1, 1, 2, 2]
+
+
+EMPTY = ["<int64[0] k = {}> {", "{ k = Constant<value = int64[0] {}>()"]
+
+
+@pytest.mark.parametrize("start", EMPTY, ids=["an initializer", "a Constant"])
+@pytest.mark.parametrize(("size", "expected"), [("2, 1, 3", [2, 3]), ("2, N, 3", None)])
+def test_squeeze_with_an_empty_list_of_axes_removes_all_of_size_1(start, size, expected):
+    text = (
+        f'<ir_version: 10, opset_import: ["" : 20]> g (float[{size}] x) => (float[?] y) '
+        f"{start} s = Squeeze(x, k) y = Neg(s) }}"
+    )
+    model = ir.from_onnx_text(text)
+    infer_shapes(model)
+    node = next(node for node in model.graph if node.op_type == "Squeeze")
+    shape = node.outputs[0].shape
+    assert (None if shape is None else list(shape)) == expected
+    if expected:
+        session = onnxruntime.InferenceSession(
+            onnx.parser.parse_model(
+                text.replace("float[?]", "float[a, b]")
+            ).SerializeToString()
+        )
+        (found,) = session.run(None, {"x": np.ones((2, 1, 3), np.float32)})
+        assert list(found.shape) == expected
