@@ -155,11 +155,12 @@ class Weighing:
         """
         sides = ((self.before, part.old), (self.after, part.new))
         renamed = {o.new: o.old for o in self.required if o.tensor is None}
-        sources = {
-            name: name if self.recorded.holds((name,)) else renamed.get(name, name)
-            for _, nodes in sides
-            for name in boundary_of(nodes)
-        }
+        mine = set(boundary_of(part.old))
+        sources = {name: name for name in mine}
+        for name in boundary_of(part.new):
+            other = renamed.get(name, name)  # of two names of one value, that of before
+            unknown = not self.recorded.holds((name,))
+            sources.setdefault(name, other if other in mine or unknown else name)
         if not self.recorded.holds(sources.values()):
             return found
         recorded = self.recorded.samples[0]
