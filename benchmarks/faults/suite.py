@@ -5,6 +5,9 @@ from __future__ import annotations
 from benchmarks.faults import (
     attributes,
     axes,
+    blind_bodies,
+    blind_shapes,
+    blind_values,
     bodies,
     bodies_more,
     bounds,
@@ -61,6 +64,9 @@ FAMILIES = (
     sizes_more,
     interfaces,
     interfaces_more,
+    blind_values,
+    blind_shapes,
+    blind_bodies,
 )
 
 NOT_YET = {
@@ -68,10 +74,29 @@ NOT_YET = {
     "sum-of-nothing",
     # No sample has such a size.
     "mean-times-size",
+    # No sample is so large that the Loop stops early.
+    "iterations-assumed",
+    # No sample without rows is compared, as for "sum-of-nothing".
+    "all-by-mean",
+    # No sample has a negative index.
+    "index-behind-slice",
+    # No sample lies halfway between two levels of the quantiser.
+    "rounded-behind-zero-point",
+    # No sample has an integer of more than 24 bits.
+    "float-holds-int",
+    # No sample masks a whole row.
+    "mask-added",
+    # At size 1 right rewrites fail as well, and one of them is named.
+    "odd-one-kept",
 }
 """Faults that the gate does not catch, or not trace, under the setting that they name."""
 
-NOT_YET_SPARED: frozenset[str] = frozenset()
+NOT_YET_SPARED = frozenset(
+    {
+        # ONNX Runtime's pool of size 2 makes one element of one, and the definition none.
+        "odd-one-kept",
+    }
+)
 """Right passes, on one model or on each, or without their fault, that the gate refuses."""
 
 __all__ = ["FAMILIES", "FAULTS", "INNOCENTS", "NOT_YET", "NOT_YET_SPARED", "Fault"]
