@@ -78,14 +78,8 @@ NOT_YET = {
     "iterations-assumed",
     # No sample without rows is compared, as for "sum-of-nothing".
     "all-by-mean",
-    # No sample has a negative index.
-    "index-behind-slice",
     # No sample lies halfway between two levels of the quantiser.
     "rounded-behind-zero-point",
-    # No sample has an integer of more than 24 bits.
-    "float-holds-int",
-    # No sample masks a whole row.
-    "mask-added",
     # At size 1 right rewrites fail as well, and one of them is named.
     "odd-one-kept",
 }

@@ -112,12 +112,22 @@ def go(cli, write):
     return go
 
 
-@pytest.mark.parametrize("name", CASES)
+BOUNDS = "the bounds of the first Clip do"
+
+
+def test_both_sides_of_a_bound_are_among_the_ordinary_samples(go):
+    done, _ = go(CASES[BOUNDS], "random")
+    assert done.code == 1
+    assert "(adversarial: limits in x)" in done.err
+
+
+@pytest.mark.parametrize("name", [name for name in CASES if name != BOUNDS])
 def test_special_values_show_what_random_ones_do_not(go, name):
     done, report = go(CASES[name], "random")
     assert done.code == 0
-    # Single and missing sizes are among the random samples, special values are not.
-    assert all(not n or ": size " in n for n in report["reference"]["names"])
+    # Edges are among the random samples, special values are not.
+    edges = ("adversarial: size ", "adversarial: multiples of 1/2", "adversarial: limits")
+    assert all(not n or n.startswith(edges) for n in report["reference"]["names"])
     done, report = go(CASES[name], "adversarial")
     assert done.code == 1
     names = report["reference"]["names"]

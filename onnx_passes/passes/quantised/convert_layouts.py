@@ -31,7 +31,7 @@ class ConvertLayouts(Transformation):
     Sound because the two permutations undo each other; no element changes its place.
 
     Leaves alone: an input or output whose entry is null or that has none; one that has a
-    converter.
+    converter; an output that no node computes.
 
     Attributes:
         inp: For each input, in order, a mapping with ``assumes``, names of its axes, and
@@ -70,7 +70,7 @@ class ConvertLayouts(Transformation):
                 changed = True
         for index, (value, layout) in enumerate(zip(graph.outputs, self.out, strict=False)):
             made = value.producer()
-            if layout is None or (made is not None and _is_converted(made)):
+            if layout is None or made is None or _is_converted(made):
                 continue
             nodes = self._nodes(value, layout, names)
             _insert(graph, nodes)

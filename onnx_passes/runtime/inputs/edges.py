@@ -29,6 +29,7 @@ _COMPARING = frozenset(
     ("Clip", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Max", "Min")
 )
 """Operators that decide by their constant operands."""
+_INDEXING = frozenset(("Gather", "GatherElements", "ScatterElements"))
 _SMALL = 1 << 16
 """Elements up to which a sample of edge sizes costs little."""
 _RISKY_IF_EMPTY = frozenset(
@@ -57,7 +58,8 @@ def edge_samples(
     - Dynamic dimensions have size 1, or 0.
     - Floats are multiples of 1/2, with ties, zeros and equal values.
     - Floats that are compared with a constant lie on both sides of it.
-    - Booleans are negated. Inputs with a default have another value.
+    - Booleans are negated, and all false. Inputs with a default have another value.
+    - Integers are large, of either sign. Indices count from the end.
     - Single integers, such as numbers of iterations, are 0 and 1.
 
     Infinities, NaN and extremes are for :func:`adversarial`.
@@ -106,6 +108,17 @@ def _edge_values(
         for name, array in free.items()
         if array.dtype == np.bool_ and name not in conditions
     }
+    off = {name: np.zeros_like(array) for name, array in flags.items() if array.any()}
+    large = {
+        name: _alternating(array)
+        for name, array in free.items()
+        if array.dtype.kind in "iu" and array.size > 1 and name not in steering
+    }
+    indices = {
+        name: _from_the_end(data, base.hints.get(name, Hint()))
+        for name, data in base.feeds.items()
+        if name in _indices(model) - ranges.keys() and isinstance(data, np.ndarray)
+    }
     stopped = {
         name: np.zeros_like(base.feeds[name])
         for name in sorted((conditions & base.feeds.keys()) - ranges.keys())
@@ -130,6 +143,9 @@ def _edge_values(
         ("limits", limits),
         ("other defaults", defaults),
         ("negated", flags),
+        ("all false", off),
+        ("large integers", large),
+        ("indices from the end", indices),
         ("count 0", none | stopped),
         ("count 1", once),
     ]
@@ -139,14 +155,47 @@ def _edge_values(
             yield AdversarialFeeds({**base.feeds, **changed}, kind, where, asked=False)
 
 
+def _alternating(array: Array) -> Array:
+    """Return the greatest integer of a type and its negative in turns.
+
+    The least integer has no absolute value: right rewrites of signs are wrong there.
+    """
+    info = np.iinfo(array.dtype)
+    found = np.full_like(array, info.max)
+    found.reshape(-1)[1::2] = max(info.min, -info.max)
+    return found
+
+
+def _indices(model: ir.Model) -> set[str]:
+    """Return the names of inputs that are indices which may count from the end."""
+    inputs = set(model.graph.inputs)
+    return {
+        str(node.inputs[1].name)
+        for node in all_nodes(model)
+        if node.op_type in _INDEXING
+        and node.inputs[1] in inputs
+        and node.inputs[1] is not None
+    }
+
+
+def _from_the_end(array: Array, hint: Hint) -> Array:
+    """Let every second index count from the end, where the size is known."""
+    if hint.high is None or not np.all(np.equal(hint.high, np.max(hint.high))):
+        return array
+    found = np.array(array)
+    flat = found.reshape(-1)
+    flat[::2] = np.where(flat[::2] >= 0, flat[::2] - (int(np.max(hint.high)) + 1), flat[::2])
+    return found
+
+
 def _has_edges(value: ir.Value) -> bool:
     """Whether an input may have other values that are worth a sample."""
     dims = [] if value.shape is None else list(value.shape)
     if value.is_initializer() or value.dtype is None or value.dtype == ir.DataType.BOOL:
         return True
-    if value.dtype.is_floating_point():
+    if value.dtype.is_floating_point() or value.dtype.is_integer():
         return math.prod(dim for dim in dims if isinstance(dim, int)) <= _SMALL
-    return all(dim == 1 for dim in dims)
+    return False
 
 
 def _read_by_loops(model: ir.Model, index: int) -> set[str]:

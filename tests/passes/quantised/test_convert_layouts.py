@@ -31,3 +31,11 @@ def test_null_leaves_alone(leaves_alone, text):
 def test_what_does_not_fit_is_an_error(layout, text):
     with pytest.raises(PassError):
         ConvertLayouts(inp=[layout]).call(testing.parse(text(GRAPH)))
+
+
+def test_an_output_that_is_an_input_keeps_its_name(rewrites, text):
+    model = rewrites(
+        ConvertLayouts(inp=[LAYOUT], out=[LAYOUT]),
+        text("(float[1,2,3,4] x) => (float[1,2,3,4] x) { t = Relu(x) }"),
+    )
+    assert [value.name for value in (*model.graph.inputs, *model.graph.outputs)] == ["x", "x"]
