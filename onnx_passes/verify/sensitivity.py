@@ -11,13 +11,12 @@ import onnx_ir as ir
 
 from onnx_passes.graph.copy import copy_model
 from onnx_passes.graph.walk import all_nodes
-
-_QUANTISERS = frozenset(("DynamicQuantizeLinear", "QuantizeLinear", "Round"))
+from onnx_passes.ops.decisions import ROUNDING_TO_STEPS
 
 
 def rounds_to_steps(model: ir.Model) -> bool:
     """Whether a model holds an operator that rounds to steps."""
-    return any(node.op_type in _QUANTISERS for node in all_nodes(model))
+    return any(node.op_type in ROUNDING_TO_STEPS for node in all_nodes(model))
 
 
 def move_weights(model: ir.Model, seed: int) -> ir.Model:

@@ -46,7 +46,7 @@ def settling(preset):
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("preset", map(settling, shipped_configs()))
+@pytest.mark.parametrize("preset", [settling(preset) for preset in shipped_configs()])
 def test_a_second_run_changes_nothing(preset):
     assert not faults(preset, backend(SAMPLE))
     assert not faults(preset, made_up(recipes(20, seed=13)))

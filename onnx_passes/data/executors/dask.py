@@ -119,6 +119,8 @@ class Dask:
             if self._address is not None:
                 self._client.wait_for_workers(1, timeout=CONNECT_SECONDS)
         except (OSError, TimeoutError, RuntimeError) as error:
+            if self._cluster is not None:
+                self._cluster.close()
             raise EngineUnavailableError(
                 f"the scheduler {self._address} and its workers cannot be reached: {error}",
                 help="start them: dask scheduler, and dask worker ADDRESS --nthreads 1",

@@ -187,6 +187,12 @@ def _import(imports: MutableSequence[onnx.OperatorSetIdProto], domain: str) -> N
 
 def _declared(graph: onnx.GraphProto) -> dict[str, Shape]:
     found: dict[str, Shape] = {t.name: tuple(t.dims) for t in graph.initializer}
+    for node in graph.node:  # a constant that a rewrite makes is not declared
+        if node.op_type == "Constant" and node.attribute and node.attribute[0].HasField("t"):
+            found[node.output[0]] = tuple(node.attribute[0].t.dims)
+        for attribute in node.attribute:
+            for body in (attribute.g, *attribute.graphs):
+                found |= _declared(body)
     for info in (*graph.input, *graph.output, *graph.value_info):
         tensor = info.type.tensor_type
         if tensor.HasField("shape"):

@@ -118,14 +118,11 @@ class Writer:
             x: What is summed.
             rank: Rank of the value; None where it is not known.
         """
-        if self.opset < 13:
-            return self.ReduceSum(x, axes=[-1 if rank is None else rank], keepdims=0)
         # ONNX Runtime 1.31 reduces an empty tensor over a negative axis to another rank.
-        if rank is not None:
-            axes = self.shape(rank)
-        else:
-            axes = self.Sub(self.Shape(self.Shape(x)), self.shape(1))
-        return self.ReduceSum(x, axes, keepdims=0)
+        axis = -1 if rank is None else rank
+        if self.opset < 13:
+            return self.ReduceSum(x, axes=[axis], keepdims=0)
+        return self.ReduceSum(x, self.shape(axis), keepdims=0)
 
     def at_least(self, x: str, bound: str) -> str:
         """Add ``x >= bound``, false for NaN."""

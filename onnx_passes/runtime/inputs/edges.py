@@ -11,6 +11,7 @@ import onnx_ir as ir
 
 from onnx_passes.contracts.elements import kind_of
 from onnx_passes.graph.walk import all_nodes
+from onnx_passes.ops.decisions import COMPARING, INDEXING
 from onnx_passes.ops.hints import Hint
 from onnx_passes.runtime.base import Array, Data, Feeds
 from onnx_passes.runtime.inputs.adversarial import (
@@ -25,11 +26,6 @@ from onnx_passes.runtime.inputs.steering import steering_inputs
 
 _MOST_ALONE = 3
 _MOST_LIMITS = 16
-_COMPARING = frozenset(
-    ("Clip", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Max", "Min")
-)
-"""Operators that decide by their constant operands."""
-_INDEXING = frozenset(("Gather", "GatherElements", "ScatterElements"))
 _SMALL = 1 << 16
 """Elements up to which a sample of edge sizes costs little."""
 _RISKY_IF_EMPTY = frozenset(
@@ -172,9 +168,7 @@ def _indices(model: ir.Model) -> set[str]:
     return {
         str(node.inputs[1].name)
         for node in all_nodes(model)
-        if node.op_type in _INDEXING
-        and node.inputs[1] in inputs
-        and node.inputs[1] is not None
+        if node.op_type in INDEXING and node.inputs[1] in inputs and node.inputs[1] is not None
     }
 
 
@@ -208,7 +202,7 @@ def _limits(model: ir.Model) -> dict[str, list[float]]:
     """Return the constants that inputs are compared with, by the names of the inputs."""
     inputs, found = set(model.graph.inputs), defaultdict[str, list[float]](list)
     for node in all_nodes(model):
-        if node.domain != "" or node.op_type not in _COMPARING:
+        if node.domain != "" or node.op_type not in COMPARING:
             continue
         for value in node.inputs:
             tensor = None if value is None else ir.convenience.get_const_tensor(value)

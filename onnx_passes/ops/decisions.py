@@ -1,0 +1,12 @@
+"""Which standard operators make steps of their operands, or decide by them."""
+
+ROUNDING_TO_STEPS = frozenset(("DynamicQuantizeLinear", "QuantizeLinear", "Round"))
+"""Operators whose results jump where an operand moves by one unit in the last place."""
+
+COMPARING = frozenset(
+    ("Clip", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Max", "Min")
+)
+"""Operators that compare operands, so that constants among them are limits."""
+
+INDEXING = frozenset(("Gather", "GatherElements", "ScatterElements"))
+"""Operators whose second operand holds indices that may count from the end."""
