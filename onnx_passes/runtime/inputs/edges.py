@@ -110,10 +110,11 @@ def _edge_values(
         for name, array in free.items()
         if array.dtype.kind in "iu" and array.size > 1 and name not in steering
     }
+    indexing = _indices(model) - ranges.keys()
     indices = {
         name: _from_the_end(data, base.hints.get(name, Hint()))
         for name, data in base.feeds.items()
-        if name in _indices(model) - ranges.keys() and isinstance(data, np.ndarray)
+        if name in indexing and isinstance(data, np.ndarray)
     }
     stopped = {
         name: np.zeros_like(base.feeds[name])
