@@ -18,15 +18,10 @@ from benchmarks.faults.case import (
     known,
     substitute,
 )
+from benchmarks.faults.handwritten import nodes
 from benchmarks.faults.models import blocks, feed, source
 from onnx_passes import passes
 from onnx_passes.passes.base import Transformation
-
-
-def nodes(model: ir.Model, op_type: str) -> list[ir.Node]:
-    """Return the nodes of the main graph of one operator."""
-    return [node for node in model.graph if node.op_type == op_type]
-
 
 _WEIGHTS = [[n, 1, 2, 3] for n in (1, 1, 2, 4, 5, 6, 7, 8)]
 _WEIGHTS[6] = [1, 3, 2, 2]

@@ -28,10 +28,16 @@ _TWINS = source(
 
 
 class NodesMerged(Handwritten):
-    """Merge the two equal nodes of the model, and do something to its interface."""
+    """Merge the two equal nodes of the model, and do something to its interface.
+
+    Attributes:
+        operator: Their operator.
+    """
+
+    operator: ClassVar[str] = "Sin"
 
     def change(self, model: ir.Model) -> None:
-        first, second = (n for n in model.graph if n.op_type == "Sin")
+        first, second = (n for n in model.graph if n.op_type == self.operator)
         second.outputs[0].replace_all_uses_with(first.outputs[0])
         model.graph.remove(second, safe=True)
         if self.at:

@@ -15,6 +15,7 @@ from benchmarks.faults.case import (
     initializer,
     innocent,
 )
+from benchmarks.faults.interfaces import NodesMerged
 from benchmarks.faults.models import feed, overridable, source
 from onnx_passes import passes
 from onnx_passes.passes.interface_map import InterfaceMap
@@ -27,19 +28,10 @@ _PAIR = source(
 )
 
 
-class AbsMerged(Handwritten):
-    """Merge the two equal nodes of the model, and do something to its interface."""
+class AbsMerged(NodesMerged):
+    """Merge the two equal nodes Abs, and do something to the interface."""
 
-    def change(self, model: ir.Model) -> None:
-        first, second = (n for n in model.graph if n.op_type == "Abs")
-        second.outputs[0].replace_all_uses_with(first.outputs[0])
-        model.graph.remove(second, safe=True)
-        if self.at:
-            self.damage(model.graph)
-
-    def damage(self, graph: ir.Graph) -> None:
-        """Change the interface."""
-        raise NotImplementedError
+    operator = "Abs"
 
 
 @fault(_PAIR, EVERYWHERE)
