@@ -1,14 +1,15 @@
 """Put four operators of arithmetic in the place of a BatchNormalization."""
 
 from onnx_passes import passes
-from onnx_passes.passes.base import Op, Value, Var
-from onnx_passes.passes.lowering._base import LoweringPass, Site
+from onnx_passes.passes.base import Value
+from onnx_passes.passes.lowering._base import Site
+from onnx_passes.passes.lowering._normalizing import BatchNormalizationPass
 from onnx_passes.passes.lowering._primitives import Primitives
 
 
 @passes.verify.tolerance
 @passes.register()
-class InlineBatchnorm(LoweringPass):
+class InlineBatchnorm(BatchNormalizationPass):
     """Put four operators of arithmetic in the place of a BatchNormalization.
 
     Before: ``BatchNormalization<epsilon>(x, scale, bias, mean, variance)``
@@ -25,20 +26,9 @@ class InlineBatchnorm(LoweringPass):
     input's type; nodes whose type or rank is not known, as in functions; ranks below 2.
     """
 
-    since = 9
-
-    def pattern(self, op: Op, x: Var, s: Var, b: Var, m: Var, v: Var) -> Var:
-        return op.BatchNormalization(x, s, b, m, v, _outputs=["y"])
-
-    def obstacle(self, site: Site) -> str | None:
-        if site.integer("training_mode", 0) or len(site.node.outputs) > 1:
-            return "it is in training mode"
-        if (site.rank() or 0) < 2:
-            return "its rank is not known, or below 2"
+    def obstacle_of_types(self, site: Site) -> str | None:
         if any(site.given(k).dtype is not site.dtype for k in range(1, 5)):
             return "its parameters have another type"
-        if any(site.rank(k) != 1 for k in range(1, 5)):
-            return "its parameters are not known to be rows"
         return None
 
     def lowered(self, to: Primitives, site: Site) -> Value:

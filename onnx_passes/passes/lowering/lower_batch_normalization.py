@@ -3,15 +3,16 @@
 import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.passes.base import Op, Value, Var
-from onnx_passes.passes.lowering._base import LoweringPass, Site
+from onnx_passes.passes.base import Value
+from onnx_passes.passes.lowering._base import Site
+from onnx_passes.passes.lowering._normalizing import BatchNormalizationPass
 from onnx_passes.passes.lowering._primitives import Primitives
 
 
 @passes.verify.tolerance
 @passes.register()
 @passes.register("lower")
-class LowerBatchNormalization(LoweringPass):
+class LowerBatchNormalization(BatchNormalizationPass):
     """Compute BatchNormalization by a product and a sum.
 
     Before: ``BatchNormalization<epsilon>(x, scale, bias, mean, variance)``
@@ -25,22 +26,6 @@ class LowerBatchNormalization(LoweringPass):
     Leaves alone: training mode; opsets before 9, where attributes choose other modes; nodes
     whose types or rank are not known, as in functions; ranks below 2.
     """
-
-    since = 9
-
-    def pattern(self, op: Op, x: Var, s: Var, b: Var, m: Var, v: Var) -> Var:
-        return op.BatchNormalization(x, s, b, m, v, _outputs=["y"])
-
-    def obstacle(self, site: Site) -> str | None:
-        if site.integer("training_mode", 0) or len(site.node.outputs) > 1:
-            return "it is in training mode"
-        if (site.rank() or 0) < 2:
-            return "its rank is not known, or below 2"
-        if any(site.given(k).dtype not in self.dtypes for k in range(1, 5)):
-            return "the types of its parameters are not known"
-        if any(site.rank(k) != 1 for k in range(1, 5)):
-            return "its parameters are not known to be rows"
-        return None
 
     def lowered(self, to: Primitives, site: Site) -> Value:
         wide, rank = to.widened(self._widest(site)), site.rank()
