@@ -15,9 +15,10 @@ from onnx_passes.graph.walk import all_nodes, captured_values
 from onnx_passes.passes.context import Application
 from onnx_passes.pipeline.baseline import Baseline, Bench
 from onnx_passes.pipeline.downstream import Agreement, Downstream, nodes_behind
+from onnx_passes.pipeline.drawing import new_value
 from onnx_passes.pipeline.recorder import Recorded, Recorder
 from onnx_passes.pipeline.rounding import ROUNDING, is_rounding
-from onnx_passes.pipeline.weighing import BY_STRUCTURE, Weighing, describe_places, new_value
+from onnx_passes.pipeline.weighing import BY_STRUCTURE, Weighing, describe_places
 from onnx_passes.runtime.base import Data, Outputs
 from onnx_passes.runtime.inputs import name_of
 from onnx_passes.runtime.parallel import run_each

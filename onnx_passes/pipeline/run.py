@@ -40,11 +40,12 @@ from onnx_passes.runtime.base import Feeds
 from onnx_passes.runtime.environment import machine, versions
 from onnx_passes.runtime.inputs import (
     AdversarialFeeds,
+    Made,
     Substitutes,
     adversarial,
     describe_feeds,
     edge_samples,
-    generate,
+    make_samples,
     name_of,
 )
 from onnx_passes.runtime.tensorrt.engine import compiler_of
@@ -236,9 +237,12 @@ def _gate(
     )
     report.notes += invalid
     given = bool(reference.samples)
-    if not given:
-        reference = _generated(model, config, reference)
-    special = _special(model, config, reference.samples if given else ())
+    made = [] if given else _generated(model, config)
+    special = _special(model, config, reference.samples, made)
+    if made:
+        source = f"generated (seed {config.reference.seed})"
+        samples = [one.feeds for one in made]
+        reference = Reference(samples, reference.expected, source)
     baseline = prepared(
         model,
         reference.samples,
@@ -331,13 +335,15 @@ def _tell_baseline(report: RunReport, gate: Gate, result: ir.Model | None = None
             report.reference.names = [name_of(feeds) or "" for feeds in baseline.samples]
 
 
-def _generated(model: ir.Model, config: PipelineConfig, given: Reference) -> Reference:
+def _generated(model: ir.Model, config: PipelineConfig) -> list[Made]:
     settings = config.reference
-    options = {} if settings.samples is None else {"samples": settings.samples}
-    samples = generate(
-        model, seed=settings.seed, ranges=settings.ranges, dims=settings.dims, **options
+    return make_samples(
+        model,
+        seed=settings.seed,
+        samples=settings.samples,
+        ranges=settings.ranges,
+        dims=settings.dims,
     )
-    return Reference(samples, given.expected, f"generated (seed {settings.seed})")
 
 
 def _substitutes(model: ir.Model, config: PipelineConfig) -> Substitutes:
@@ -353,14 +359,18 @@ def _substitutes(model: ir.Model, config: PipelineConfig) -> Substitutes:
 
 
 def _special(
-    model: ir.Model, config: PipelineConfig, given: Sequence[Feeds]
+    model: ir.Model, config: PipelineConfig, given: Sequence[Feeds], made: Sequence[Made]
 ) -> list[AdversarialFeeds]:
     settings = config.reference
     if config.verify.inputs != "adversarial":
         if given or settings.samples is not None:
             return []
         return edge_samples(
-            model, seed=settings.seed, ranges=settings.ranges, dims=settings.dims
+            model,
+            seed=settings.seed,
+            ranges=settings.ranges,
+            dims=settings.dims,
+            base=made[0] if made else None,
         )
     return adversarial(
         model, given, seed=settings.seed, ranges=settings.ranges, dims=settings.dims

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 import onnx_ir as ir
@@ -11,23 +12,16 @@ import onnx_ir as ir
 from onnx_passes.passes.context import Application
 from onnx_passes.pipeline.baseline import Bench
 from onnx_passes.pipeline.downstream import Agreement
-from onnx_passes.pipeline.recompute import run_nodes
+from onnx_passes.pipeline.drawing import Drawing
 from onnx_passes.pipeline.recorder import Recorded
-from onnx_passes.runtime.base import Data
 from onnx_passes.verify.alike import find_proved
 from onnx_passes.verify.evidence import Evidence, Kind, weakest
-from onnx_passes.verify.informative import (
-    DRAWS,
-    DRAWS_OF_SPECIALS,
-    depends_on_data,
-    draw_like,
-    is_informative,
-)
-from onnx_passes.verify.judge import Promise, judge
+from onnx_passes.verify.informative import dependent_on_data, is_informative
+from onnx_passes.verify.judge import Promise
 from onnx_passes.verify.node_equality import is_identity
 from onnx_passes.verify.obligations import Obligation, Part, split_parts
-from onnx_passes.verify.region import Region, boundary_of
-from onnx_passes.verify.result import OutputCheck, Verdict
+from onnx_passes.verify.region import Region
+from onnx_passes.verify.result import OutputCheck
 
 BY_STRUCTURE = "the nodes that the outputs depend on compute what they did"
 
@@ -153,66 +147,33 @@ class Weighing:
         A value that is constant or empty on all samples shows no fault. Agreement on others
         is evidence; what differs there may never occur, and fails nothing.
         """
-        sides = ((self.before, part.old), (self.after, part.new))
-        renamed = {o.new: o.old for o in self.required if o.tensor is None}
-        mine = set(boundary_of(part.old))
-        sources = {name: name for name in mine}
-        for name in boundary_of(part.new):
-            other = renamed.get(name, name)  # of two names of one value, that of before
-            unknown = not self.recorded.holds((name,))
-            sources.setdefault(name, other if other in mine or unknown else name)
-        if not self.recorded.holds(sources.values()):
+        drawn = self._drawing.compare(part)
+        if drawn is None:
             return found
-        recorded = self.recorded.samples[0]
-        # What follows from shapes and constants is never another value.
-        drawn = {name for name in sources.values() if depends_on_data(self.before, name)}
-        for kinds in (DRAWS, DRAWS_OF_SPECIALS):  # specials where others show nothing, either
-            draws = [
-                {
-                    name: draw_like(recorded[source], f"{source} {k}", kind)
-                    if source in drawn
-                    else recorded[source]
-                    for name, source in sources.items()
-                }
-                for k, kind in enumerate(kinds)
-            ]
-            ran = [run_nodes(self.bench.engine, model, nodes, draws) for model, nodes in sides]
-            rows = [
-                ({**recorded, **draw, **before}, {**recorded, **draw, **after})
-                for draw, before, after in zip(draws, *ran, strict=True)
-                if before is not None and after is not None
-            ]
-            told = self._weigh_drawn(part, found, rows) if rows else found
-            if told is not found:
-                return told
-        return found
-
-    def _weigh_drawn(
-        self,
-        part: Part,
-        found: Evidence,
-        rows: Sequence[tuple[Mapping[str, Data], Mapping[str, Data]]],
-    ) -> Evidence:
-        """Say what drawn values tell of a part: nothing new where they do not vary, either."""
-        pairs = [o for o in part.obligations if o.old in rows[0][0]]
-        if not pairs:
-            return found
-        old = [{o.old: before[o.old] for o in pairs} for before, _ in rows]
-        new = [{o.old: new_value(o, before, after) for o in pairs} for before, after in rows]
-        checks = [judge(old, new, promise) for promise in self.promises]
-        if any(check.verdict is Verdict.FAILED for check in checks):
+        if not drawn.agrees:
             return replace(found, reason=f"{found.reason}; it differs on drawn values")
-        columns = [[row[o.old] for row in old] for o in pairs]
-        arrays = [[a for a in c if isinstance(a, np.ndarray)] for c in columns]
-        if not any(is_informative(column, lambda: True) for column in arrays):
-            return found
         told = "compared on drawn values: the recorded ones are constant or empty"
-        size = sum(a.size for column in arrays for a in column)
-        return replace(found, kind=Kind.EXECUTED, elements=size, reason=told)
+        return replace(found, kind=Kind.EXECUTED, elements=drawn.elements, reason=told)
+
+    @cached_property
+    def _drawing(self) -> Drawing:
+        renamed = {o.new: o.old for o in self.required if o.tensor is None}
+        return Drawing(
+            self.before,
+            self.after,
+            self.recorded,
+            self.bench.engine,
+            self.promises,
+            renamed,
+        )
+
+    @cached_property
+    def _varying(self) -> set[str]:
+        return dependent_on_data(self.before)
 
     def _tells(self, one: Obligation) -> bool:
         arrays = [sample[one.old] for sample in self.recorded.samples]
-        return is_informative(arrays, lambda: depends_on_data(self.before, one.old))
+        return is_informative(arrays, lambda: one.old in self._varying)
 
 
 def describe_places(
@@ -225,10 +186,3 @@ def describe_places(
         if (found := settled.get(one)) and found.values and not found.reason
     ]
     return "; ".join(places[:3]) or None
-
-
-def new_value(one: Obligation, old: Mapping[str, Data], new: Mapping[str, Data]) -> Data:
-    """Return what a value is after the change; where it was not computed anew, as before."""
-    if one.tensor is not None:
-        return one.tensor.numpy()
-    return new[one.new] if one.new in new else old.get(one.new)

@@ -114,26 +114,18 @@ def draw_like(array: Array, seed: str, draw: Draw = DRAWS[0]) -> Array:
         return (np.abs(drawn) if draw.positive else drawn).astype(array.dtype)
 
 
-def depends_on_data(model: ir.Model, name: str) -> bool:
-    """Whether a value of the main graph depends on more than shapes and constants."""
-    producers = {str(v.name): v for node in model.graph for v in node.outputs if v.name}
-    inputs = {str(v.name) for v in model.graph.inputs}
-    pending, seen = [name], {name}
-    while pending:
-        name = pending.pop()
-        if name in inputs:
-            return True
-        for value in _deciding(producers[name]) if name in producers else ():
-            if value is not None and str(value.name) not in seen:
-                seen.add(str(value.name))
-                pending.append(str(value.name))
-    return False
+def dependent_on_data(model: ir.Model) -> set[str]:
+    """Return the names of the values that depend on more than shapes and constants."""
+    found = {str(value.name) for value in model.graph.inputs}
+    for node in model.graph:
+        for value in node.outputs:
+            if any(v is not None and v.name in found for v in _deciding(node, value)):
+                found.add(str(value.name))
+    return found
 
 
-def _deciding(value: ir.Value) -> Sequence[ir.Value | None]:
+def _deciding(node: ir.Node, value: ir.Value) -> Sequence[ir.Value | None]:
     """Return the operands that decide the elements of a result."""
-    node = value.producer()
-    assert node is not None
     if node.domain == "" and node.op_type in _OF_SHAPES:
         return ()
     if node.domain == "" and node.op_type in _FIRST_ALONE:

@@ -134,11 +134,19 @@ def test_a_single_element_under_a_root_is_compared_on_drawn_ones():
 
 
 def test_where_it_differs_on_those_nothing_vouches_for_the_rewrite():
-    text = CONSTANT.replace("b = Neg(i)", "b = Exp(i)")
+    text = CONSTANT.replace("a = Exp(n)", "a = Cos(n)").replace("b = Neg(i)", "b = Add(i, i)")
     (done,) = run(["gate-wrong"], text).report.passes
     assert done.verdict is Verdict.NOT_VERIFIED
     assert kinds(done) == [(Kind.NOTHING, (1,))]
     assert "it differs on drawn values" in done.evidence[0].reason
+
+
+def test_values_are_drawn_further_back_where_those_at_the_boundary_never_occur():
+    text = CONSTANT.replace("b = Neg(i)", "b = Exp(i)")
+    (done,) = run(["gate-wrong"], text).report.passes
+    assert done.verdict is Verdict.PASSED  # without its sign an Exp is what it was
+    assert kinds(done) == [(Kind.EXECUTED, (1,))]
+    assert "on drawn values" in done.evidence[0].reason
 
 
 def test_a_value_that_agrees_needs_no_other_behind_it():

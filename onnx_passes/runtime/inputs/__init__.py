@@ -7,16 +7,18 @@ from onnx_passes.runtime.inputs.adversarial import (
 )
 from onnx_passes.runtime.inputs.describe import describe_feeds
 from onnx_passes.runtime.inputs.edges import edge_samples
-from onnx_passes.runtime.inputs.generate import generate
+from onnx_passes.runtime.inputs.generate import Made, generate, make_samples
 from onnx_passes.runtime.inputs.substitutes import Substitute, Substitutes
 
 __all__ = [
     "AdversarialFeeds",
+    "Made",
     "Substitute",
     "Substitutes",
     "adversarial",
     "describe_feeds",
     "edge_samples",
     "generate",
+    "make_samples",
     "name_of",
 ]

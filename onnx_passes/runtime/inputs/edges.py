@@ -21,7 +21,7 @@ from onnx_passes.runtime.inputs.adversarial import (
     other_defaults,
 )
 from onnx_passes.runtime.inputs.dims import Dims, symbols_of
-from onnx_passes.runtime.inputs.generate import Ranges
+from onnx_passes.runtime.inputs.generate import Made, Ranges
 from onnx_passes.runtime.inputs.steering import steering_inputs
 
 _MOST_ALONE = 3
@@ -45,6 +45,7 @@ def edge_samples(
     seed: int = 0,
     ranges: Ranges | None = None,
     dims: Dims | None = None,
+    base: Made | None = None,
 ) -> list[AdversarialFeeds]:
     """Make up small inputs at the edges of what a model takes.
 
@@ -65,18 +66,19 @@ def edge_samples(
         seed: As for ``generate``.
         ranges: As for ``generate``; inputs with one have no other values.
         dims: As for ``generate``; no other size of these dimensions is made up.
+        base: The first of the ordinary samples, if it is there already.
     """
     ranges, dims = ranges or {}, dims or {}
     sized = list(_edge_sizes(model, seed, ranges, dims))
-    return sized + list(_edge_values(model, seed, ranges, dims))
+    return sized + list(_edge_values(model, seed, ranges, dims, base))
 
 
 def _edge_values(
-    model: ir.Model, seed: int, ranges: Ranges, dims: Dims
+    model: ir.Model, seed: int, ranges: Ranges, dims: Dims, base: Made | None
 ) -> Iterator[AdversarialFeeds]:
     if not any(_has_edges(value) for value in model.graph.inputs):
         return  # an ordinary sample of a large model takes a while
-    base = base_sample(model, (), seed, ranges, dims)
+    base = base or base_sample(model, (), seed, ranges, dims)
     if not _is_small(base.feeds):
         return
     steering = steering_inputs(base.model)

@@ -197,6 +197,7 @@ class _Shaper:
         self._proto, self._inputs, self._symbols = proto, inputs, symbols
         self._dims, self._whole = dims, whole
         self._plans = list(plans(symbols))
+        self._last: tuple[dict[str, int], ir.Model] | None = None
 
     def model(self, sample: int) -> tuple[ir.Model, dict[str, Shape]]:
         """Return the model of one sample, and the shapes of its inputs by name."""
@@ -213,10 +214,13 @@ class _Shaper:
             if not fits_memory(self._inputs, shapes):
                 least = shapes  # the last plan is that of the smallest sizes
                 continue
+            if self._last is not None and self._last[0] == sizes:
+                return self._last[1], shapes
             concrete, consistent = concretize(self._proto, shapes, sizes)
             if consistent:
                 # What fits one sample mostly fits the next.
                 self._plans.insert(0, plan)
+                self._last = sizes, concrete
                 return concrete, shapes
             first = first or (concrete, shapes)
         if first is None:

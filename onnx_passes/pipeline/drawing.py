@@ -1,0 +1,205 @@
+"""Compare a part of a change on drawn values, where the recorded ones tell nothing."""
+
+from __future__ import annotations
+
+from collections import ChainMap
+from collections.abc import Mapping, MutableMapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import cast
+
+import numpy as np
+import onnx_ir as ir
+
+from onnx_passes.pipeline.recompute import run_nodes
+from onnx_passes.pipeline.recorder import Recorded
+from onnx_passes.runtime.base import Array, Data, Engine
+from onnx_passes.verify.informative import (
+    DRAWS,
+    DRAWS_OF_SPECIALS,
+    Draw,
+    dependent_on_data,
+    draw_like,
+    is_informative,
+)
+from onnx_passes.verify.judge import Promise, judge
+from onnx_passes.verify.obligations import Obligation, Part
+from onnx_passes.verify.region import boundary_of
+from onnx_passes.verify.result import Verdict
+
+_STEPS = 3
+"""How many nodes back the values are drawn, where those at the boundary show a difference."""
+
+_MOST = 64
+"""Number of nodes that a part grows to at most."""
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """What drawn values tell of a part.
+
+    Attributes:
+        agrees: Whether both sides agree on them.
+        elements: Number of elements that were compared.
+    """
+
+    agrees: bool
+    elements: int = 0
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """Compares parts of a change on drawn values.
+
+    Attributes:
+        before: The model before, without functions.
+        after: The model after, without functions.
+        recorded: The values of the model before: the types and shapes of those drawn.
+        engine: What runs the nodes.
+        promises: What the pass promises.
+        renamed: For values of the model after, the names of those that they must equal.
+    """
+
+    before: ir.Model
+    after: ir.Model
+    recorded: Recorded
+    engine: Engine
+    promises: Sequence[Promise]
+    renamed: Mapping[str, str]
+
+    def compare(self, part: Part) -> Drawn | None:
+        """Compare a part on drawn values.
+
+        What differs on values drawn at its boundary may follow from values that never occur
+        there: ``Relu(x)`` is ``x`` where ``x`` is the result of a Relu. Such a part is asked
+        again with the nodes ahead of it.
+
+        Returns:
+            What was found; None where both sides do not run, or their values do not vary.
+        """
+        sides = (list(part.old), list(part.new))
+        found = self._compare(part, *sides)
+        for _ in range(_STEPS):
+            if found is None or found.agrees or not self._grow(part, *sides):
+                return found
+            further = self._compare(part, *sides)
+            if further is None:
+                return found
+            found = further
+        return found
+
+    def _compare(
+        self, part: Part, old: Sequence[ir.Node], new: Sequence[ir.Node]
+    ) -> Drawn | None:
+        sources = self._sources(part, old, new)
+        if not self.recorded.holds(sources.values()):
+            return None
+        recorded = self.recorded.samples[0]
+        for kinds in (DRAWS, DRAWS_OF_SPECIALS):  # specials where others show nothing, either
+            draws = [self._draw(sources, kind, k) for k, kind in enumerate(kinds)]
+            ran = [
+                run_nodes(self.engine, model, nodes, draws)
+                for model, nodes in ((self.before, old), (self.after, new))
+            ]
+            rows = [
+                (_row(before, draw, recorded), _row(after, draw, recorded))
+                for draw, before, after in zip(draws, *ran, strict=True)
+                if before is not None and after is not None
+            ]
+            told = self._judge(part, rows) if rows else None
+            if told is not None:
+                return told
+        return None
+
+    def _sources(
+        self, part: Part, old: Sequence[ir.Node], new: Sequence[ir.Node]
+    ) -> dict[str, str]:
+        """Return what both sides read, with the names of the values that are drawn for it."""
+        mine, theirs = _reads(part, old, new)
+        sources = {name: name for name in mine}
+        for name in theirs:
+            other = self.renamed.get(name, name)  # of two names of one value, that of before
+            unknown = not self.recorded.holds((name,))
+            sources.setdefault(name, other if other in mine or unknown else name)
+        return sources
+
+    def _draw(self, sources: Mapping[str, str], kind: Draw, turn: int) -> dict[str, Array]:
+        recorded = self.recorded.samples[0]
+        return {
+            name: draw_like(recorded[source], f"{source} {turn}", kind)
+            if source in self._varying  # what follows from constants is never another
+            else recorded[source]
+            for name, source in sources.items()
+        }
+
+    @cached_property
+    def _varying(self) -> set[str]:
+        return dependent_on_data(self.before)
+
+    def _judge(
+        self, part: Part, rows: Sequence[tuple[Mapping[str, Data], Mapping[str, Data]]]
+    ) -> Drawn | None:
+        pairs = [o for o in part.obligations if o.old in rows[0][0]]
+        if not pairs:
+            return None
+        old = [{o.old: before[o.old] for o in pairs} for before, _ in rows]
+        new = [{o.old: new_value(o, before, after) for o in pairs} for before, after in rows]
+        checks = [judge(old, new, promise) for promise in self.promises]
+        if any(check.verdict is Verdict.FAILED for check in checks):
+            return Drawn(agrees=False)
+        columns = [[row[o.old] for row in old] for o in pairs]
+        arrays = [[a for a in c if isinstance(a, np.ndarray)] for c in columns]
+        if not any(is_informative(column, lambda: True) for column in arrays):
+            return None
+        return Drawn(agrees=True, elements=sum(a.size for column in arrays for a in column))
+
+    def _grow(self, part: Part, old: list[ir.Node], new: list[ir.Node]) -> bool:
+        """Add the nodes that compute what both sides read; whether there are any."""
+        ahead = [
+            {
+                makers[name]: None
+                for name in names
+                if name in makers and self.renamed.get(name, name) in self._varying
+            }
+            for names, (makers, _) in zip(_reads(part, old, new), self._makers, strict=True)
+        ]
+        if not any(ahead) or len(old) + len(ahead[0]) > _MOST:
+            return False
+        for nodes, more, (_, places) in zip((old, new), ahead, self._makers, strict=True):
+            nodes[:] = sorted({**dict.fromkeys(nodes), **more}, key=places.__getitem__)
+        return True
+
+    @cached_property
+    def _makers(self) -> list[tuple[dict[str, ir.Node], dict[ir.Node, int]]]:
+        """The nodes of each model by the names of their results, and their places."""
+        return [
+            (
+                {str(v.name): node for node in model.graph for v in node.outputs if v.name},
+                {node: place for place, node in enumerate(model.graph)},
+            )
+            for model in (self.before, self.after)
+        ]
+
+
+def _row(*found: Mapping[str, Data]) -> Mapping[str, Data]:
+    """Return values by name; the first that knows a name decides."""
+    return ChainMap(*(cast(MutableMapping[str, Data], one) for one in found))
+
+
+def _reads(
+    part: Part, old: Sequence[ir.Node], new: Sequence[ir.Node]
+) -> tuple[set[str], set[str]]:
+    """Return what each side does not compute, and reads or is asked for."""
+    asked = [one for one in part.obligations if one.tensor is None]
+    found = []
+    for nodes, names in ((old, [o.old for o in asked]), (new, [o.new for o in asked])):
+        made = {v.name for node in nodes for v in node.outputs}
+        found.append({*boundary_of(nodes), *(name for name in names if name not in made)})
+    return found[0], found[1]
+
+
+def new_value(one: Obligation, old: Mapping[str, Data], new: Mapping[str, Data]) -> Data:
+    """Return what a value is after the change; where it was not computed anew, as before."""
+    if one.tensor is not None:
+        return one.tensor.numpy()
+    return new[one.new] if one.new in new else old.get(one.new)
