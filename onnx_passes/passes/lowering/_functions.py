@@ -48,7 +48,7 @@ class FunctionPass(Transformation):
         """Put a definition in the place of a node; nothing where there is none that fits."""
         graph = node.graph
         assert graph is not None, "the node has just been found in it"
-        if not _has_types_for(node) or not _divides_by_more_than_zero(node):
+        if not _has_types_for(node) or not _has_values_for(node):
             return []
         attributes = dict(node.attributes)
         found = body_of(node, opset)
@@ -60,13 +60,19 @@ class FunctionPass(Transformation):
         return [inner for outer in nodes for inner in nodes_within(outer)]
 
 
+_OVERFLOWING = frozenset(
+    ("ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceSumSquare")
+)
+"""Reductions of integers that saturate in kernels, and wrap in their definitions."""
+
+
 def _has_types_for(node: ir.Node) -> bool:
     """Whether a definition is valid for the type of its operator's first input.
 
-    ONNX lets two operators be of integers which it defines by one that is not: ReduceLogSum by
-    Log, and Shrink by Neg, which has no unsigned integers.
+    ONNX defines Shrink by Neg, which has no unsigned integers, and ReduceLogSum by Log, which
+    has none.
     """
-    if node.op_type not in ("ReduceLogSum", "Shrink"):
+    if node.op_type not in (*_OVERFLOWING, "Shrink"):
         return True
     dtype = node.inputs[0].dtype if node.inputs and node.inputs[0] is not None else None
     if dtype is None or dtype.is_floating_point():
@@ -74,11 +80,14 @@ def _has_types_for(node: ir.Node) -> bool:
     return node.op_type == "Shrink" and dtype.is_signed()
 
 
-def _divides_by_more_than_zero(node: ir.Node) -> bool:
-    """Whether a definition has no division by zero that its operator has not.
+def _has_values_for(node: ir.Node) -> bool:
+    """Whether a definition is that of its operator for the node's attributes and constants.
 
-    That of AffineGrid with aligned corners divides by sizes less one.
+    That of AffineGrid with aligned corners divides by sizes less one. That of Celu changes
+    positive elements where alpha is negative.
     """
+    if node.op_type == "Celu":
+        return node.attributes.get_float("alpha", 1.0) > 0
     if node.op_type != "AffineGrid" or not node.attributes.get_int("align_corners", 0):
         return True
     sizes = constant_of(node.inputs[1])

@@ -101,9 +101,19 @@ class Primitives:
         return self.node("Div", self.number(1.0), grown)
 
     def softplus(self, x: Value) -> Value:
-        """``log(1 + exp(x))`` without overflow, as ``max(x, 0) + log(1 + exp(-|x|))``."""
+        """``log(1 + exp(x))`` without overflow, as ``max(x, 0) + log(1 + exp(-|x|))``.
+
+        The sum of 1 and a small number keeps few of its digits. What was lost of it is put
+        back: ``log(1 + e)`` is ``log(s) * e / (s - 1)`` for the rounded sum ``s``, and ``e``
+        where that is 1 (Kahan; Higham, Accuracy and Stability of Numerical Algorithms, 1.14).
+        """
         decayed = self.node("Exp", self.node("Neg", self.node("Abs", x)))
-        rest = self.node("Log", self.node("Add", decayed, self.number(1.0)))
+        one = self.number(1.0)
+        total = self.node("Add", decayed, one)
+        kept = self.node("Sub", total, one)
+        scaled = self.node("Mul", self.node("Log", total), self.node("Div", decayed, kept))
+        lost = self.node("Equal", kept, self.number(0.0))
+        rest = self.node("Where", lost, decayed, scaled)
         return self.node("Add", self.node("Max", x, self.number(0.0)), rest)
 
     def normalized(

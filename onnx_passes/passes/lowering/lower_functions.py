@@ -35,13 +35,14 @@ class LowerFunctions(FunctionPass):
 
     Leaves alone: operators of which ONNX has no definition for the model's opset, or one that
     uses an operator that has since changed; nodes whose types a definition has to know, and
-    which are not known; ReduceLogSum of integers and Shrink of unsigned ones, whose
-    definitions are of other types; AffineGrid with aligned corners and a size that is or may
-    be 1, by which less one its definition divides; bodies of functions; and unless they are
-    named, Bernoulli, Range and SequenceMap, since their definitions are no simpler, and
-    LayerNormalization, whose definition subtracts the square of the mean from the mean of the
-    squares: where the mean is large, few digits are left (``lower-layer-normalization``
-    subtracts it first).
+    which are not known; Shrink of unsigned integers, whose definition is of another type;
+    ReduceL1, ReduceL2, ReduceLogSum, ReduceLogSumExp and ReduceSumSquare of integers, which
+    saturate where their definitions wrap; Celu with an alpha that is not positive; AffineGrid
+    with aligned corners and a size that is or may be 1, by which less one its definition
+    divides; bodies of functions; and unless they are named, Bernoulli, Range and SequenceMap,
+    since their definitions are no simpler, and LayerNormalization, whose definition subtracts
+    the square of the mean from the mean of the squares: where the mean is large, few digits
+    are left (``lower-layer-normalization`` subtracts it first).
 
     Attributes:
         operators: The operators to lower; without any, all that ONNX defines so.

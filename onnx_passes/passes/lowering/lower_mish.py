@@ -15,7 +15,8 @@ class LowerMish(LoweringPass):
     Before: ``Mish(x)``
     After:  ``x * Tanh(Max(x, 0) + Log(1 + Exp(-Abs(x))))``
 
-    Sound because Mish is ``x * tanh(softplus(x))``, and the sum is Softplus. Half precision
+    Sound because Mish is ``x * tanh(softplus(x))``, and the sum is Softplus, whose
+    lost digits are put back. Half precision
     is computed in single precision, since sums cancel. The contract is a tolerance: engines
     may round their kernel in another way.
 

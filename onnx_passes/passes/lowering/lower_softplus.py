@@ -16,14 +16,15 @@ class LowerSoftplus(LoweringPass):
     After:  ``Max(x, 0) + Log(1 + Exp(-Abs(x)))``
 
     Sound because ``log(1 + exp(x))`` equals ``x + log(1 + exp(-x))``, and Exp is only asked
-    for what is at most 0. Half precision is computed in single precision, since sums cancel.
-    The contract is a tolerance: sums are rounded in another order.
+    for what is at most 0. The digits that the sum with 1 loses are put back. Half precision is
+    computed in single precision, since sums cancel. The contract is a tolerance: sums are
+    rounded in another order.
 
-    Leaves alone: nodes whose type is not known, as in functions; opsets before 8, whose Max
-    does not broadcast.
+    Leaves alone: nodes whose type is not known, as in functions; opsets before 11, whose
+    Equal takes no floats.
     """
 
-    since = 8
+    since = 11
 
     def pattern(self, op: Op, x: Var) -> Var:
         return op.Softplus(x, _outputs=["y"])

@@ -99,6 +99,18 @@ def test_a_definition_that_takes_no_such_integers_is_not_put_in(text, leaves_alo
     leaves_alone(LowerFunctions(), text)
 
 
+@pytest.mark.parametrize("operator", ["L1", "L2", "LogSumExp", "SumSquare"])
+def test_sums_of_integers_that_saturate_are_left_alone(operator, leaves_alone):
+    text = "(int32[2] x) => (int32 y) { y = Reduce" + operator + "<keepdims = 0>(x) }"
+    leaves_alone(LowerFunctions(), text)
+
+
+def test_a_celu_that_changes_positive_numbers_is_left_alone(leaves_alone):
+    leaves_alone(
+        LowerFunctions(), "(float[2] x) => (float[2] y) { y = Celu<alpha = -0.5>(x) }"
+    )
+
+
 @pytest.mark.parametrize("sizes", [[2, 3, 4, 5], [2, 3, 4, 5, 6]])
 @pytest.mark.parametrize(("align", "given"), [(0, True), (0, False), (1, False)])
 def test_an_affine_grid_of_known_rank_runs_with_all_optimisations(sizes, align, given):
