@@ -67,7 +67,11 @@ class _Rule:
     rewrite: Callable[..., Value]
 
 
-def _factor(value: Value) -> bool:
+def _factor(value: Value, beside: Value) -> bool:
+    """Whether a constant is one factor that gives the product no more axes."""
+    array, rank = floats(value), rank_of(beside)
+    if array is None or array.ndim > (rank or 0):
+        return False
     return is_single(value) and scalar(value) != 0
 
 
@@ -76,7 +80,7 @@ def _matmul_left() -> _Rule:
         return op.MatMul(op.Mul(x, s), w)
 
     def check(context: Any, x: Value, s: Value, w: Value) -> bool:
-        return _factor(s) and floats(x) is None and (rank_of(x) or 0) >= 1
+        return _factor(s, x) and floats(x) is None and (rank_of(x) or 0) >= 1
 
     def rewrite(op: Op, x: Value, s: Value, w: Value) -> Value:
         made: Value = op.Mul(op.MatMul(x, w), constant(op, _scalar(s)))
@@ -179,7 +183,7 @@ def _mean(kind: str) -> _Rule:
         return getattr(op, kind)(op.Mul(x, s), _outputs=["y"])
 
     def check(context: Any, x: Value, s: Value, **_: Any) -> bool:
-        return _factor(s) and rank_of(x) is not None
+        return _factor(s, x) and rank_of(x) is not None
 
     def rewrite(op: Op, x: Value, s: Value, y: Value) -> Value:
         inner = getattr(op, kind)(x, **node_of(y).attributes)
@@ -195,7 +199,7 @@ def _common_factor(joint: str) -> _Rule:
 
     def check(context: Any, x: Value, y: Value, s: Value, t: Value) -> bool:
         known = floats(x) is None or floats(y) is None
-        return known and _factor(s) and is_single(t) and scalar(s) == scalar(t)
+        return known and _factor(s, x) and _factor(t, y) and scalar(s) == scalar(t)
 
     def rewrite(op: Op, x: Value, y: Value, s: Value, t: Value) -> Value:
         made: Value = op.Mul(getattr(op, joint)(x, y), constant(op, _scalar(s)))

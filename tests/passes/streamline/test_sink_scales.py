@@ -42,6 +42,19 @@ def test_dense(body, kinds):
 
 
 @pytest.mark.parametrize(
+    "body",
+    [
+        "m = Mul(x, d) y = MatMul(m, w)",
+        "m = Mul(x, d) n = Mul(u, d) y = Add(m, n)",
+    ],
+)
+def test_a_factor_of_more_axes_stays(body):
+    constants = CONSTANTS + ", float[1,1,1] d = {2}"
+    text = "(float[N,4] x, float[N,4] u) => (float[A,B,C] y) <" + constants + "> { " + body
+    assert not SinkScales()(typed(text + " }")).modified
+
+
+@pytest.mark.parametrize(
     ("body", "kinds"),
     [
         ("m = Mul(x, s) y = Conv(m, w)", ["Conv", "Mul"]),
