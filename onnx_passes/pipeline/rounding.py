@@ -14,6 +14,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.errors import OnnxPassesError
+from onnx_passes.graph.walk import subgraphs_of
 from onnx_passes.report.text import bound, number
 from onnx_passes.runtime.barriers import LOW
 from onnx_passes.runtime.base import Data, Outputs
@@ -85,13 +86,14 @@ def is_rounding(
     Args:
         model: The model before.
         nodes: Those of its nodes that a pass took out.
-        name: The value that differs.
+        name: The value that differs: of a type below float32, or computed by way of some.
         recordings: The values of the model before, by sample.
         produced: What the value is in the model after.
     """
-    if any(getattr(recording[name], "dtype", None) not in _LOW for recording in recordings):
-        return False
     needed = leading_to([name], nodes, lambda _: False)
+    low = all(getattr(recording[name], "dtype", None) in _LOW for recording in recordings)
+    if not low and not any(map(_rounds_below, needed)):
+        return False
     boundary = boundary_of(needed)
     if not needed or not all(set(boundary) <= recording.keys() for recording in recordings):
         return False
@@ -104,6 +106,13 @@ def is_rounding(
         return False
     rows = zip(recordings, produced, exact, strict=True)
     return all(_growth(o[name], n, e.get(name), GROWTH) is not None for o, n, e in rows)
+
+
+def _rounds_below(node: ir.Node) -> bool:
+    """Whether a node, or one in its bodies, computes a value below float32."""
+    if any(value.dtype in LOW for value in node.outputs):
+        return True
+    return any(_rounds_below(inner) for graph in subgraphs_of(node) for inner in graph)
 
 
 def _growth(

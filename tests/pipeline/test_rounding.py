@@ -91,6 +91,15 @@ def test_a_value_of_float32_is_not_excused():
     assert not is_rounding(model, tuple(model.graph)[:2], "c", [recording], [wide])
 
 
+def test_a_value_of_float32_behind_float16_is():
+    model, recording, fused = affine()
+    a = model.graph[0].outputs[0]
+    a.type = ir.TensorType(ir.DataType.FLOAT16)
+    recording.update({"c": np.asarray(recording["c"], np.float32)})
+    wide = fused.astype(np.float32)
+    assert is_rounding(model, tuple(model.graph)[:2], "c", [recording], [wide])
+
+
 def test_a_value_that_was_not_computed_before_is_not_excused():
     model, recording, fused = affine()
     assert not is_rounding(model, (), "c", [recording], [fused])
