@@ -9,6 +9,7 @@ import numpy as np
 import onnx
 from numpy.lib.stride_tricks import sliding_window_view
 
+from onnx_passes.errors import EngineError
 from onnx_passes.runtime.base import Data
 
 
@@ -18,6 +19,10 @@ def convolve(node: onnx.NodeProto, fed: Mapping[str, Data]) -> np.ndarray[Any, A
     Args:
         node: The Conv.
         fed: Its inputs by name: x [n, c, ...], w [m, c / group, ...], and b [m] or none.
+
+    Raises:
+        EngineError: A window is larger than the padded input. Some engines make an element
+            of that, and the definition does not say which.
     """
     given = {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}
     x, w = np.asarray(fed[node.input[0]]), np.asarray(fed[node.input[1]])
@@ -28,6 +33,8 @@ def convolve(node: onnx.NodeProto, fed: Mapping[str, Data]) -> np.ndarray[Any, A
     pads = _pads(given, x.shape[2:], reach, strides)
     padded = np.pad(x, [(0, 0), (0, 0), *pads])
     axes = tuple(range(2, 2 + rank))
+    if any(size < window for size, window in zip(padded.shape[2:], reach, strict=True)):
+        raise EngineError(f"a window of Conv, {reach}, is larger than what it slides over")
     windows = sliding_window_view(padded, reach, axis=axes)
     steps = tuple(slice(None, None, s) for s in strides)
     holes = tuple(slice(None, None, d) for d in dilations)

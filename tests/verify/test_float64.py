@@ -152,6 +152,13 @@ def test_a_convolution_is_that_of_the_engine(group, auto_pad, strides, dilations
     np.testing.assert_allclose(convolve(node, fed), run(model, single)["y"], 1e-4, 1e-5)
 
 
+def test_a_window_larger_than_its_image_has_no_result():
+    """ONNX Runtime makes one element of it where a stride is larger than what is missing."""
+    node = onnx.helper.make_node("Conv", ["x", "w"], ["y"], dilations=[2], strides=[2])
+    with pytest.raises(EngineError, match="larger than what it slides over"):
+        convolve(node, {"x": np.ones((1, 1, 4)), "w": np.ones((1, 1, 3))})
+
+
 def test_a_result_of_another_shape_is_not_believed(monkeypatch):
     """As onnx's reference evaluator gives for global pools of three dimensions."""
     monkeypatch.setattr(float64._Step, "_evaluator", lambda self, fed: [np.zeros(2)])

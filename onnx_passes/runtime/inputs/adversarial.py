@@ -149,9 +149,10 @@ def other_defaults(model: ir.Model) -> Iterator[tuple[str, Array]]:
             continue
         if tensor.dtype.is_floating_point():
             array = tensor.numpy()
-            yield str(value.name), (array + array.dtype.type(1)).astype(array.dtype)
+            moved = (array + array.dtype.type(1)).astype(array.dtype)
+            yield str(value.name), np.asarray(moved)
         elif tensor.dtype == ir.DataType.BOOL:
-            yield str(value.name), np.logical_not(tensor.numpy())
+            yield str(value.name), np.asarray(np.logical_not(tensor.numpy()))
 
 
 def _sized(

@@ -224,21 +224,21 @@ def idle_expand(p: Plant) -> Known:
 
 def scatters(p: Plant) -> Known:
     """A scatter that writes everything, or nothing."""
-    x = p.x(p.choose(FLOAT, INT64, TensorProto.INT32), (3, 2))
+    x = p.x(p.choose(FLOAT, INT64, TensorProto.INT32), (3, 3))
     empty = p.chance(0.3)
     given = {"reduction": p.choose("add", "max")} if p.miss() else {}
     if p.chance():
         rows = np.zeros((0, 1)) if empty else np.asarray(p.other([0, 1, 2], [2, 1, 0]))
         places = p.constant(rows.reshape(-1, 1).astype(np.int64))
-        updates = p.x(x.dtype, (0, 2) if empty else (3, 2))
+        updates = p.x(x.dtype, (0, 3) if empty else (3, 3))
         return p.op("ScatterND", x, places, updates, **given)
-    shape = (0, 2) if empty else (3, 2)
-    along = np.broadcast_to(np.arange(3).reshape(3, 1), (3, 2))[: shape[0]]
+    axis = p.axis(0, 2)
+    along = np.indices((0, 3) if empty else (3, 3))[axis]  # each place once
     if p.miss():
         along = along[::-1]
     places = p.constant(np.ascontiguousarray(along, np.int64))
-    updates = p.x(x.dtype, shape)
-    return p.op("ScatterElements", x, places, updates, axis=p.axis(0, 2), **given)
+    updates = p.x(x.dtype, along.shape)
+    return p.op("ScatterElements", x, places, updates, axis=axis, **given)
 
 
 def slices(p: Plant) -> Known:
