@@ -280,13 +280,13 @@ class ConsoleReporter:
 
         if not sentences:
             return
-        if not self._terminal:
-            for sentence in sentences:
-                self._print(f"not verified: {self._glyphs.name(sentence)}")
-            return
         told = [self._glyphs.name(s) for s in sentences[:_MOST_UNVERIFIED]]
         if len(sentences) > len(told):
             told.append(f"and {len(sentences) - len(told):,} more, in the JSON report")
+        if not self._terminal:
+            for sentence in told:
+                self._print(f"not verified: {sentence}")
+            return
         style = lines.STYLES["warn"]
         title = Text("NOT VERIFIED", f"bold {style}")
         self._console.print(

@@ -163,7 +163,7 @@ def test_recipes_without_low_precision_make_the_models_they_always_made():
         digest.update(recipe.proto().SerializeToString(deterministic=True))
     assert (
         digest.hexdigest()
-        == "c3c17baceb5ef5e0fa6410d3091c06768a5fffabe676cfec8e1195a5c224f2d0"
+        == "7a9d022b7df2bd3cd3f6e6f52ffe1ac8523a7d4bf98c72dfcd481fb3eda05ef2"
     )
 
 
