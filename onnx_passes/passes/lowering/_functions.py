@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+import onnx
+import onnx.shape_inference
 import onnx_ir as ir
 
 from onnx_passes.graph.walk import graphs_within
@@ -52,7 +54,8 @@ class FunctionPass(Transformation):
             return []
         attributes = dict(node.attributes)
         found = body_of(node, opset)
-        if found is None or not _fits(found[0], node, found[1], opset):
+        fits = found is not None and _fits(found[0], node, found[1], opset)
+        if found is None or not fits or not _is_typed(found[0], node):
             for name in node.attributes.keys() - attributes.keys():
                 del node.attributes[name]  # the defaults that `body_of` has filled in
             return []
@@ -92,6 +95,25 @@ def _has_values_for(node: ir.Node) -> bool:
         return True
     sizes = constant_of(node.inputs[1])
     return sizes is not None and 1 not in sizes.numpy()[2:]
+
+
+def _is_typed(body: ir.Function, node: ir.Node) -> bool:
+    """Whether a definition is of consistent types for the node's inputs.
+
+    That of MeanVarianceNormalization before opset 21 adds a float32 to whatever it is given.
+    """
+    types = []
+    for value in node.inputs:
+        if value is None or value.type is None:
+            return True  # it cannot be asked
+        types.append(ir.serde.serialize_value(value).type)
+    attributes = [ir.serde.serialize_attribute(a) for a in node.attributes.values()]
+    function = ir.serde.serialize_function(body)
+    try:
+        onnx.shape_inference.infer_function_output_types(function, types, attributes)
+    except onnx.shape_inference.InferenceError:
+        return False
+    return True
 
 
 def _fits(body: ir.Function, node: ir.Node, since: int, opset: int) -> bool:

@@ -25,7 +25,10 @@ class SoftmaxPass(LoweringPass):
 
     def _axes(self, site: Site) -> list[int]:
         if site.opset >= 13:
-            return [site.integer("axis", -1)]
+            # From the front, where the rank is known: ONNX Runtime reduces no axis of an empty
+            # tensor that is counted from the end.
+            axis = site.axis(-1)
+            return [site.integer("axis", -1) if axis is None else axis]
         # Before, the input was taken for a matrix whose columns begin at the axis.
         axis, rank = site.axis(1), site.rank()
         assert axis is not None, "an obstacle otherwise"

@@ -105,6 +105,17 @@ def test_sums_of_integers_that_saturate_are_left_alone(operator, leaves_alone):
     leaves_alone(LowerFunctions(), text)
 
 
+@pytest.mark.parametrize(("dtype", "opset", "put_in"), [("float16", 18, 0), ("float", 18, 1)])
+def test_a_definition_of_inconsistent_types_is_not_put_in(dtype, opset, put_in):
+    """That of MeanVarianceNormalization adds a float32 to whatever it is given."""
+    model = testing.parse(
+        f"""<ir_version: 9, opset_import: ["" : {opset}]>
+        g ({dtype}[2,3,4,4] x) => ({dtype}[2,3,4,4] y)
+        {{ y = MeanVarianceNormalization(x) }}"""
+    )
+    assert LowerFunctions()(model).modified == bool(put_in)
+
+
 def test_a_celu_that_changes_positive_numbers_is_left_alone(leaves_alone):
     leaves_alone(
         LowerFunctions(), "(float[2] x) => (float[2] y) { y = Celu<alpha = -0.5>(x) }"

@@ -1,6 +1,8 @@
 import numpy as np
 import pytest
 
+from onnx_passes import testing
+from onnx_passes.passes.annotation.shape_inference import infer_shapes
 from onnx_passes.passes.lowering.lower_softmax import LowerSoftmax
 
 
@@ -46,6 +48,18 @@ def test_leaves_alone_what_is_over_no_axis(leaves_alone):
 def test_an_empty_axis_gives_nothing(lowers):
     feeds = [{"x": np.zeros((2, 0), np.float32)}]
     lowers(LowerSoftmax(), "(float[2,N] x) => (float[2,N] y) { y = Softmax(x) }", feeds=feeds)
+
+
+def test_an_axis_from_the_end_of_an_empty_tensor_is_reduced(lowers):
+    """ONNX Runtime keeps the size of such an axis where it is counted from the end."""
+    text = '<ir_version: 9, opset_import: ["" : 18]> g (float[3,2,N] x) => (float[3,2,N] y)'
+    model = testing.parse(text + " { y = Softmax<axis = -3>(x) }")
+    infer_shapes(model)
+    assert LowerSoftmax()(model).modified
+    (axes,) = {
+        tuple(n.inputs[1].const_value.numpy()) for n in model.graph if "Reduce" in n.op_type
+    }
+    assert axes == (0,)
 
 
 def test_long_rows_in_half_precision_are_summed_up_in_single_precision(lowers):
