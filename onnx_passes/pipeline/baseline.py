@@ -220,6 +220,7 @@ class Baseline:
             raise
         except EngineError as error:
             reason = f"{bench.engine.name} cannot run the original: {error.message}"
+            asked = bench.engine.name
             bench.engine, bench.fallback_for = ReferenceEngine(), reason
             if any(b.ran and b.engine == bench.engine for b in self.benches):
                 bench.when = "never"  # the other checks each pass already, and so the end
@@ -227,7 +228,7 @@ class Baseline:
             try:
                 self._first_run(bench)
             except EngineError as second:
-                raise _no_engine(error, bench.engine.name, second) from None
+                raise _no_engine(error, asked, bench.engine.name, second) from None
             self.notes.append(f"{reason}; {bench.engine.name} stands in for it")
         if not self.deterministic:
             bench.doubted = True
@@ -320,10 +321,20 @@ class Baseline:
         )
 
 
-def _no_engine(error: EngineError, stand_in: str, second: EngineError) -> EngineError:
+def _no_engine(
+    error: EngineError, engine: str, stand_in: str, second: EngineError
+) -> EngineError:
     """Return the error of an original that the engine cannot run, nor the one in its place."""
     if not isinstance(error, UnsupportedModelError):
-        return error
+        if "the original" in error.message:
+            return error
+        return EngineError(
+            f"{engine} cannot run the original model: {error.message}",
+            where=error.where,
+            help=error.help
+            or "no pass has a part in it: correct the model, or name other "
+            "engines under 'engines'",
+        )
     return UnsupportedModelError(
         f"{error.message}; nor does {stand_in} run it: {second.message}",
         where=error.where,

@@ -28,7 +28,7 @@ _ANY = Tolerance(1e300, 1e300)
 
 
 def error_growth(
-    old: Outputs, new: Outputs, truth: Outputs, limit: float
+    old: Outputs, new: Outputs, truth: Outputs, limit: float, floor: float = FLOOR
 ) -> list[OutputCheck]:
     """Compare the errors of two results.
 
@@ -40,13 +40,14 @@ def error_growth(
         new: Outputs of the model in question.
         truth: Outputs in double precision.
         limit: How many times the error of ``old`` that of ``new`` may be.
+        floor: The least error that counts, as :data:`FLOOR`.
 
     Returns:
         A check for each output; ``share`` is the growth over the limit.
     """
     held = {name: _corrected(old[name], new.get(name), truth.get(name)) for name in old}
     checks = compare(held, new, _ANY)
-    return [_judged(c, old, new, truth, limit) if c.passed else c for c in checks]
+    return [_judged(c, old, new, truth, limit, floor) if c.passed else c for c in checks]
 
 
 def _corrected(old: Data, new: Data | None, truth: Data | None) -> Data:
@@ -62,7 +63,12 @@ def _corrected(old: Data, new: Data | None, truth: Data | None) -> Data:
 
 
 def _judged(
-    check: OutputCheck, old: Outputs, new: Outputs, truth: Outputs, limit: float
+    check: OutputCheck,
+    old: Outputs,
+    new: Outputs,
+    truth: Outputs,
+    limit: float,
+    least_steps: float,
 ) -> OutputCheck:
     name = check.output
     arrays = [outputs.get(name) for outputs in (old, new, truth)]
@@ -75,7 +81,7 @@ def _judged(
     if not usable.any():
         return check
     scale = float(np.max(np.abs(exact[usable])))
-    floor = FLOOR * scale * _resolution(old[name])
+    floor = least_steps * scale * _resolution(old[name])
     error_before, error_after = (_rms(a[usable] - exact[usable]) for a in (before, after))
     least = max(error_before, floor)
     if error_after <= floor:

@@ -78,6 +78,16 @@ def test_a_value_that_is_rounded_once_less_is_rounding():
     assert is_rounding(model, nodes, "c", [recording], [fused])
 
 
+def test_a_few_elements_that_were_exact_by_chance_may_be_rounded():
+    model = ir.from_onnx_text(AFFINE.replace("512", "3"))
+    x, s, b = (np.float16([1, 2, k]) for k in (0.3, 0.5, 0.25))
+    recording = Recording(1 << 20)
+    c = (x.astype(np.float64) * s + b).astype(np.float16)
+    recording.update({"x": x, "s": s, "b": b, "c": c})
+    stepped = np.nextafter(c, np.float16(9), dtype=np.float16)
+    assert is_rounding(model, tuple(model.graph)[:2], "c", [recording], [stepped])
+
+
 def test_a_value_that_is_scaled_by_a_hundredth_is_not():
     model, recording, fused = affine()
     wrong = (fused * 1.01).astype(np.float16)
