@@ -3,6 +3,11 @@
 ROUNDING_TO_STEPS = frozenset(("DynamicQuantizeLinear", "QuantizeLinear", "Round"))
 """Operators whose results jump where an operand moves by one unit in the last place."""
 
+SUMS_OF_NOTHING = frozenset(
+    ("ReduceL1", "ReduceL2", "ReduceProd", "ReduceSum", "ReduceSumSquare")
+)
+"""Reductions of which the standard says what they are of no element."""
+
 COMPARING = frozenset(
     ("Clip", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Max", "Min")
 )

@@ -11,7 +11,7 @@ import onnx_ir as ir
 
 from onnx_passes.contracts.elements import kind_of
 from onnx_passes.graph.walk import all_nodes
-from onnx_passes.ops.decisions import COMPARING, INDEXING
+from onnx_passes.ops.decisions import COMPARING, INDEXING, SUMS_OF_NOTHING
 from onnx_passes.ops.hints import Hint
 from onnx_passes.runtime.base import Array, Data, Feeds
 from onnx_passes.runtime.inputs.adversarial import (
@@ -55,6 +55,7 @@ def edge_samples(
     - Dynamic dimensions have size 1, or 0.
     - Floats are multiples of 1/2, with ties, zeros and equal values.
     - Floats that are compared with a constant lie on both sides of it.
+    - Floats that are quantised by a power of two lie half way between two levels.
     - Booleans are negated, and all false. Inputs with a default have another value.
     - Integers are large, of either sign. Indices count from the end.
     - Single integers, such as numbers of iterations, are 0 and 1.
@@ -100,6 +101,13 @@ def _edge_values(
         for name, values in _limits(model).items()
         if name in halves
     }
+    ties = {
+        name: np.resize((np.arange(-8, 8) + 0.5) * scale, free[name].shape).astype(
+            free[name].dtype
+        )
+        for name, scale in _scales(model).items()
+        if name in halves
+    }
     counts, conditions = (_read_by_loops(model, index) for index in (0, 1))
     flags = {
         name: np.logical_not(array)
@@ -140,6 +148,7 @@ def _edge_values(
     variants: list[tuple[str, Mapping[str, Data]]] = [
         ("multiples of 1/2", halves),
         ("limits", limits),
+        ("ties", ties),
         ("other defaults", defaults),
         ("negated", flags),
         ("all false", off),
@@ -217,6 +226,28 @@ def _limits(model: ir.Model) -> dict[str, list[float]]:
     return found
 
 
+def _scales(model: ir.Model) -> dict[str, float]:
+    """Return the powers of two by which inputs are quantised, by the names of the inputs.
+
+    Of other scales, half way between two levels is no float, and right formulas differ there.
+    """
+    inputs, found = set(model.graph.inputs), dict[str, float]()
+    for node in all_nodes(model):
+        if (
+            node.domain != ""
+            or node.op_type != "QuantizeLinear"
+            or node.inputs[0] not in inputs
+        ):
+            continue
+        scale = node.inputs[1]
+        tensor = None if scale is None else ir.convenience.get_const_tensor(scale)
+        if tensor is not None and tensor.size == 1:
+            step = float(np.asarray(tensor.numpy(), np.float64).item())
+            if step > 0 and math.frexp(step)[0] == 0.5:
+                found[str(node.inputs[0] and node.inputs[0].name)] = step
+    return found
+
+
 def _around(limits: Iterable[float]) -> Array:
     """Return each limit, and values on both sides of it."""
     each = np.unique([*limits, 0.0])
@@ -265,13 +296,28 @@ def _takes_nothing(model: ir.Model) -> bool:
     """Whether an engine can be given an empty input without the risk that it ends the process.
 
     A division of integers by a size does that, and kernels outside the standard are unknown.
-    What the mean or the maximum of nothing is, the standard leaves open, and ONNX Runtime
-    gives some reductions of nothing another shape.
+    What the mean or the maximum of nothing is, the standard leaves open.
     """
     return all(
         node.domain == ""
         and node.op_type not in _RISKY_IF_EMPTY
-        and not node.op_type.startswith("Reduce")
+        and (not node.op_type.startswith("Reduce") or _sums_nothing(node))
         for node in all_nodes(model)
         if node.op_identifier() not in model.functions
     )
+
+
+def _sums_nothing(node: ir.Node) -> bool:
+    """Whether it is known what a reduction gives of no element.
+
+    ONNX Runtime reduces no axis of an empty tensor that is counted from the end.
+    """
+    if node.op_type not in SUMS_OF_NOTHING:
+        return False
+    axes: Iterable[int] = node.attributes.get_ints("axes", ())
+    if len(node.inputs) > 1 and node.inputs[1] is not None:
+        tensor = ir.convenience.get_const_tensor(node.inputs[1])
+        if tensor is None:
+            return False
+        axes = tensor.numpy().ravel().tolist()
+    return all(axis >= 0 for axis in axes)

@@ -34,6 +34,32 @@ def test_what_is_compared_with_a_constant_lies_on_both_sides_of_it():
     assert (np.abs(found["z"]) < 10).all()
 
 
+def test_what_is_quantised_by_a_power_of_two_lies_half_way_between_levels():
+    text = """(float[8] x, float[8] z) => (uint8[8] y, uint8[8] w)
+        <float s = {0.25}, float t = {0.3}, uint8 k = {3}>
+        { y = QuantizeLinear(x, s, k) w = QuantizeLinear(z, t, k) }"""
+    found = edges(text)["ties"]
+    assert set(found["x"] / 0.25 % 1) == {0.5}
+    assert set(found["z"] / 0.25 % 1) != {0.5}
+
+
+@pytest.mark.parametrize(
+    ("call", "empty"),
+    [
+        ("ReduceSum(x, front)", True),
+        ("ReduceL2(x)", True),
+        ("ReduceSum(x, end)", False),  # ONNX Runtime keeps the size of this axis
+        ("ReduceMean(x)", False),  # the standard does not say what that is
+    ],
+)
+def test_sums_of_nothing_are_asked_for_where_the_standard_defines_them(call, empty):
+    found = edges(
+        "(float[N,2] x) => (float[A,B] y) <int64[1] front = {0}, int64[1] end = {-1}> "
+        "{ y = " + call + " }"
+    )
+    assert ("size 0" in found) == empty
+
+
 LOOP = """(int64 n, bool c, float[2] x) => (float[2] y) { y = Loop(n, c, x) <
     body = b (int64 i, bool k, float[2] s) => (bool l, float[2] t) {
     l = Identity(k) t = Sin(s) }> }"""
