@@ -73,6 +73,53 @@ def blocks(
     )
 
 
+def chain(
+    name: str,
+    body: str,
+    *,
+    x: str = "float[4,4] x",
+    y: str = "float[4,4]",
+    constants: str = "",
+    count: int = 6,
+    odd: tuple[str, str] | None = None,
+) -> Source:
+    """Make a model of layers, each of which reads the one before it.
+
+    Args:
+        name: What the table calls the model.
+        body: Text of a layer, ``#`` standing for its number; it computes ``h#`` from ``h@``,
+            which is ``x`` in the first.
+        x: The input, of the name ``x``.
+        y: Type of the one output.
+        constants: Initializers.
+        count: Number of layers.
+        odd: What stands in the body of layer 3, and what stands there instead.
+    """
+    texts = [body] * count
+    if odd is not None:
+        assert odd[0] in body, f"{odd[0]!r} is not in {body!r}"
+        texts[3] = body.replace(*odd)
+    layers = []
+    for number, text in enumerate(texts):
+        before = f"h{number - 1}" if number else "x"
+        layers.append(text.replace("h@", before).replace("#", str(number)))
+    return source(name, f"({x}) => ({y} h{count - 1}) <{constants}> {{ {' '.join(layers)} }}")
+
+
+def weights(name: str, *shape: int, seed: int = 0, size: float = 0.5) -> str:
+    """Return the text of an initializer of normal float32 numbers.
+
+    Args:
+        name: Its name.
+        shape: Its shape.
+        seed: Of the numbers.
+        size: Standard deviation of the numbers.
+    """
+    values = np.random.default_rng(seed).normal(0, size, shape).ravel()
+    listed = ", ".join(f"{value:.3f}" for value in values)
+    return f"float[{','.join(map(str, shape))}] {name} = {{{listed}}}"
+
+
 def overridable(name: str, body: str, value: float) -> Source:
     """Make blocks that read a factor ``k#`` each, an input with a default.
 

@@ -32,6 +32,10 @@ from benchmarks.faults import (
     sizes_more,
     special,
     structure,
+    unseen_graphs,
+    unseen_layers,
+    unseen_shapes,
+    unseen_values,
     whole,
 )
 from benchmarks.faults.case import FAULTS, INNOCENTS, Fault
@@ -67,6 +71,10 @@ FAMILIES = (
     blind_values,
     blind_shapes,
     blind_bodies,
+    unseen_values,
+    unseen_shapes,
+    unseen_layers,
+    unseen_graphs,
 )
 
 NOT_YET = {
