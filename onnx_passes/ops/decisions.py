@@ -13,5 +13,5 @@ COMPARING = frozenset(
 )
 """Operators that compare operands, so that constants among them are limits."""
 
-INDEXING = frozenset(("Gather", "GatherElements", "ScatterElements"))
-"""Operators whose second operand holds indices that may count from the end."""
+INDEXING = {"Gather": 1, "GatherElements": 1, "OneHot": 0, "ScatterElements": 1}
+"""Which operand of an operator holds indices that may count from the end."""

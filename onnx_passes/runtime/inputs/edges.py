@@ -177,11 +177,8 @@ def _alternating(array: Array) -> Array:
 def _indices(model: ir.Model) -> set[str]:
     """Return the names of inputs that are indices which may count from the end."""
     inputs = set(model.graph.inputs)
-    return {
-        str(node.inputs[1].name)
-        for node in all_nodes(model)
-        if node.op_type in INDEXING and node.inputs[1] in inputs and node.inputs[1] is not None
-    }
+    read = (n.inputs[INDEXING[n.op_type]] for n in all_nodes(model) if n.op_type in INDEXING)
+    return {str(value.name) for value in read if value is not None and value in inputs}
 
 
 def _from_the_end(array: Array, hint: Hint) -> Array:

@@ -99,3 +99,15 @@ def test_what_the_user_ranges_over_stays():
 
 def test_a_large_input_has_no_edges():
     assert edges("(float[300, 300] x) => (float[300, 300] y) { y = Neg(x) }") == {}
+
+
+@pytest.mark.parametrize(
+    "call", ["Gather(v, i)", "OneHot(i, depth, pair)", "GatherElements(v, i)"]
+)
+def test_indices_count_from_the_end_where_they_may(call):
+    found = edges(
+        "(int64[3] i) => (float[A] y) <float[4] v = {1, 2, 3, 4}, int64 depth = {4}, "
+        "float[2] pair = {0, 1}> { y = " + call + " }"
+    )["indices from the end"]["i"]
+    assert (found < 0).any()
+    assert (found >= -4).all()
