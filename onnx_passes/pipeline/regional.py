@@ -24,7 +24,7 @@ from onnx_passes.runtime.inputs import name_of
 from onnx_passes.runtime.parallel import run_each
 from onnx_passes.verify.alike import find_proved
 from onnx_passes.verify.bodies import changed_bodies
-from onnx_passes.verify.compare import compare
+from onnx_passes.verify.compare import identical
 from onnx_passes.verify.evidence import Evidence, Kind
 from onnx_passes.verify.judge import Promise, describe_mismatch, judge
 from onnx_passes.verify.node_equality import Folded, constant_tensor
@@ -526,18 +526,10 @@ class RegionCheck:
 
     def _is_same(self, one: Obligation, produced: Sequence[Mapping[str, Data]]) -> bool:
         """Whether a value is the same bit for bit on each sample, NaN being NaN."""
-        for old, new in zip(self.recorded.samples, produced, strict=True):
-            if one.old not in old:
-                return False
-            found = compare(
-                {"v": old[one.old]},
-                {"v": new_value(one, old, new)},
-                Equality(),
-                negative_zero=True,
-            )
-            if not all(check.passed for check in found):
-                return False
-        return True
+        return all(
+            one.old in old and identical(old[one.old], new_value(one, old, new))
+            for old, new in zip(self.recorded.samples, produced, strict=True)
+        )
 
     def _reason(
         self,
@@ -586,13 +578,7 @@ def _calls(model: ir.Model) -> dict[ir.OperatorIdentifier, int]:
 def _holds(known: Recorded, name: str, tensor: ir.TensorProtocol) -> bool:
     """Whether a value was, on every sample, what a constant is, bit for bit."""
     return all(
-        name in recording
-        and all(
-            check.passed
-            for check in compare(
-                {name: recording[name]}, {name: tensor.numpy()}, Equality(), negative_zero=True
-            )
-        )
+        name in recording and identical(recording[name], tensor.numpy())
         for recording in known.samples
     )
 

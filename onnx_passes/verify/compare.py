@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
@@ -11,17 +10,15 @@ import numpy as np
 from onnx_passes.contracts.contract import Equality, Tolerance
 from onnx_passes.contracts.elements import (
     Array,
-    blocks,
     dtype_name,
     kind_of,
     shape_text,
-    widen,
 )
 from onnx_passes.runtime.base import Outputs
 from onnx_passes.verify.elementwise import Limit, compare_elements, default_tolerance
 from onnx_passes.verify.result import OutputCheck
 
-__all__ = ["compare", "default_tolerance", "error_growth"]
+__all__ = ["compare", "default_tolerance", "identical"]
 
 
 def compare(
@@ -147,36 +144,10 @@ class _Walk:
         return Limit(self.contract, self.scale_by_max)
 
 
-def error_growth(new: Array, old: Array, reference64: Array) -> float:
-    """Return RMSE(new, reference64) / RMSE(old, reference64).
-
-    Near 1 for a rewrite that only rounds differently, whatever the model's own error is.
-    Elements where the old output or the reference is not finite take no part, unless the new
-    one holds another NaN or infinity there; one that is new makes the growth infinite.
-
-    Args:
-        new: An output of the rewritten model, of any float dtype.
-        old: The same output of the original model.
-        reference64: The same output in float64.
-
-    Raises:
-        ValueError: The shapes differ.
-    """
-    if not new.shape == old.shape == reference64.shape:
-        raise ValueError(f"shapes differ: {new.shape}, {old.shape}, {reference64.shape}")
-    noise_new = noise_old = 0.0
-    with np.errstate(over="ignore", invalid="ignore"):
-        for _, (n, o, r) in blocks(new, old, reference64):
-            n, o, r = widen(n), widen(o), widen(r)
-            as_before = (n == o) | (np.isnan(n) & np.isnan(o))
-            if (~np.isfinite(n) & ~as_before).any():
-                return math.inf
-            use = np.isfinite(o) & np.isfinite(r)
-            noise_new += float((np.abs(n[use] - r[use]) ** 2).sum())
-            noise_old += float((np.abs(o[use] - r[use]) ** 2).sum())
-    if noise_old == 0:
-        return 1.0 if noise_new == 0 else math.inf
-    return math.sqrt(noise_new / noise_old)
+def identical(expected: object, actual: object) -> bool:
+    """Whether two values are the same: type, shape and every bit, NaN being NaN."""
+    walk = _Walk("", Equality(), {}, scale_by_max=False, negative_zero=True)
+    return all(check.passed for check in walk.values("", expected, actual))
 
 
 def _boxed(value: object) -> object:
