@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -98,12 +98,15 @@ class PassContext:
         notes: Sentences for the report.
         file_bytes: What the file of the original takes, about, less what folding has made it
             grow by in earlier runs; None if there is no original.
+        samples: The inputs that the user gives under ``reference``, by name; empty if they
+            are generated.
     """
 
     rewrites: Rewrites = field(default_factory=Rewrites)
     analyses: dict[str, Any] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     file_bytes: int | None = None
+    samples: Sequence[Mapping[str, Any]] = ()
 
     def analysis(self, name: str) -> Any:
         """Return the result of an analysis that the pass requires.

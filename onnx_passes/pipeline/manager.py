@@ -80,7 +80,12 @@ class PassManager:
         self.plain = self.config.plain()
         self.file_bytes = ungrown_bytes(self.model)
         self.state: dict[str, Any] = {"counter": 0, "history": []}
-        self.context = PassContext(rewrites=self.rewrites, file_bytes=self.file_bytes)
+        given = self.gate is not None and self.gate.baseline.given
+        self.context = PassContext(
+            rewrites=self.rewrites,
+            file_bytes=self.file_bytes,
+            samples=self.gate.baseline.samples if self.gate is not None and given else (),
+        )
         self.valid: set[str] = set()
         self.idle = Idle()
         self.kept: list[Kept] = []

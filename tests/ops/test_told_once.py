@@ -17,7 +17,15 @@ AMBIGUOUS = {
 }
 """Names that also mean something else to a reader of code."""
 TOLD = {"ops", "configs"}
-PATTERNS = {"eliminate", "fusion", "lowering", "inline", "streamline", "quantised"}
+PATTERNS = {
+    "precision",
+    "eliminate",
+    "fusion",
+    "lowering",
+    "inline",
+    "streamline",
+    "quantised",
+}
 MOST = 1249
 
 

@@ -1,0 +1,1 @@
+"""Passes that change the precision of a model on purpose."""

@@ -1,0 +1,169 @@
+"""What the conversions to types of 16 bits share."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import onnx_ir as ir
+
+from onnx_passes.ops.base import operator_of
+from onnx_passes.passes._support.tensors import constant_of
+from onnx_passes.passes.convert.convert_io_types import ConvertIoTypes
+from onnx_passes.passes.interface_map import InterfaceMap
+from onnx_passes.passes.precision._half import Lowering, misfit, misfit_of, with_moves
+from onnx_passes.passes.precision._kernels import has_kernel
+from onnx_passes.passes.precision._record import read_feeds, record
+from onnx_passes.passes.precision._select import OnSomeNodes
+from onnx_passes.passes.precision._signature import NONE, Signature, signature_of
+
+
+class ConvertsToHalf(OnSomeNodes):
+    """A pass that moves float32 nodes to a type of 16 bits."""
+
+    requires: ClassVar[Any] = ("shape-inference",)
+    interface_changes: ClassVar[frozenset[str]] = frozenset({"types"})
+    half: ClassVar[ir.DataType]
+
+    io: Literal["keep", "convert"] = "keep"
+    missing: Literal["keep", "round", "convert"] = "keep"
+    data: list[str] = []  # noqa: RUF012 - the default of an option, never changed
+
+    def call(self, model: ir.Model) -> ir.passes.PassResult:
+        """Convert the nodes.
+
+        Raises:
+            PassError: An option names nothing, or the model does not run on the data.
+        """
+        found, without = self._candidates(model)
+        lowering = Lowering(model, self.half)
+        lowering.lower(found)
+        if without:
+            lowering.round_around(without)
+            self.context.notes.append(
+                f"{len(without)} stay in float32 because ONNX Runtime has no kernel; their "
+                f"inputs and outputs are rounded to {self.half.name.lower()}"
+            )
+        moved = False
+        if self.io == "convert":
+            ports = self._ports()
+            moved = bool(ports.call(model).modified)
+            _join_casts(model, self.half)
+        return ir.passes.PassResult(model, modified=bool(found or without or moved))
+
+    def interface_map(self, before: ir.Model) -> InterfaceMap | None:
+        """Round inputs and outputs as a caller would."""
+        return self._ports().interface_map(before) if self.io == "convert" else None
+
+    def _ports(self) -> ConvertIoTypes:
+        return ConvertIoTypes(all={"float32": self.half.name.lower()})
+
+    def _candidates(
+        self, model: ir.Model
+    ) -> tuple[dict[ir.Node, Signature], dict[ir.Node, Signature]]:
+        """Return the nodes that are converted, and those that are only rounded around."""
+        kept: dict[str, list[str]] = defaultdict(list)
+        opsets = dict(model.graph.opset_imports)
+        chosen: dict[ir.Node, Signature] = {}
+        without: dict[ir.Node, Signature] = {}
+        meant = self.select(model)
+        every = meant
+        if self.nodes or self.operators:
+            # Movements beside the nodes that are meant may be converted too.
+            every = type(self)(**self.options | {"nodes": [], "operators": []}).select(model)
+        possible = self._possible(every, opsets, kept if every is meant else None)
+        seen = self._misfits(model, possible)
+        for node, places in possible.items():
+            reason = misfit_of(node, places, self.half, seen)
+            if reason is None and self.missing != "convert":
+                reason = self._lacking(node, places, opsets)
+                if reason is not None and self.missing == "round":
+                    without[node] = places
+                    continue
+            if reason is None:
+                chosen[node] = places
+            elif node in meant:
+                kept[reason].append(node.name or node.op_type)
+        moves = {n for n in chosen if _only_moves(n)}
+        wanted = {n: p for n, p in chosen.items() if n in set(meant)}
+        found = set(wanted) | with_moves(model.graph, wanted, moves)
+        self.note_kept({reason: names for reason, names in kept.items() if reason != NONE})
+        rounded = {n: p for n, p in without.items() if n in set(meant)}
+        return {n: p for n, p in chosen.items() if n in found}, rounded
+
+    def _possible(
+        self,
+        nodes: list[ir.Node],
+        opsets: Mapping[str, int],
+        kept: dict[str, list[str]] | None,
+    ) -> dict[ir.Node, Signature]:
+        found = {}
+        for node in nodes:
+            places = signature_of(node, opsets.get(node.domain, 1), self.half)
+            if isinstance(places, Signature):
+                found[node] = places
+            elif kept is not None and constant_of(node.outputs[0]) is None:
+                kept[places].append(node.name or node.op_type)
+        return found
+
+    def _lacking(
+        self, node: ir.Node, places: Signature, opsets: Mapping[str, int]
+    ) -> str | None:
+        if has_kernel(node, places, self.half, opsets):
+            return None
+        return f"for which ONNX Runtime has no kernel in {self.half.name.lower()}"
+
+    def _misfits(self, model: ir.Model, nodes: Mapping[ir.Node, Signature]) -> dict[str, str]:
+        """Return what is wrong with recorded values, by name."""
+        feeds = read_feeds(self.data, self.name) if self.data else self.context.samples
+        if not feeds:
+            self.context.notes.append(
+                "no data is given, so only constants are checked for overflow"
+            )
+            return {}
+        names = {
+            str(value.name)
+            for node in nodes
+            for value in (*node.inputs, *node.outputs)
+            if value is not None
+        }
+        largest: dict[str, float] = defaultdict(float)
+        for sample in record(model, feeds, names, self.name):
+            for name, array in sample.items():
+                if array.dtype == np.float32 and array.size:
+                    finite = np.abs(array[np.isfinite(array)])
+                    largest[name] = max(largest[name], float(finite.max(initial=0.0)))
+        reasons = {n: misfit(np.array([v]), self.half) for n, v in largest.items()}
+        return {name: reason for name, reason in reasons.items() if reason is not None}
+
+
+def _only_moves(node: ir.Node) -> bool:
+    operator = operator_of(node)
+    return operator is not None and tuple(operator.moves[:2]) == (0,)
+
+
+def _join_casts(model: ir.Model, half: ir.DataType) -> None:
+    """Remove Casts from the lower type to float32 and back, which change nothing."""
+    for node in list(model.graph):
+        if node.op_type != "Cast" or node.outputs[0].dtype is not half:
+            continue
+        wide = node.inputs[0].producer() if node.inputs[0] is not None else None
+        if wide is None or wide.op_type != "Cast" or wide.domain:
+            continue
+        source = wide.inputs[0]
+        if source is None or source.dtype is not half:
+            continue
+        (output,) = node.outputs
+        if output.is_graph_output():
+            producer = source.producer()
+            if producer is None or source.is_graph_output():
+                continue
+            name, place = output.name, list(model.graph.outputs).index(output)
+            output.name, source.name = f"{name}_cast", name
+            model.graph.outputs[place] = source
+        output.replace_all_uses_with(source)
+        model.graph.remove(node, safe=True)
+        if not wide.outputs[0].uses() and not wide.outputs[0].is_graph_output():
+            model.graph.remove(wide, safe=True)

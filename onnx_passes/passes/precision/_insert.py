@@ -1,0 +1,181 @@
+"""Edits that put quantisers and integers into a model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from onnx_passes.errors import PassError
+from onnx_passes.passes._support.tensors import constant_of
+from onnx_passes.passes.precision._grid import Grid, quantise
+from onnx_passes.passes.precision._half import drop_constant, insert_behind
+from onnx_passes.passes.precision._record import Array
+from onnx_passes.passes.precision._signature import WIDE
+from onnx_passes.passes.replace import Namer
+
+_SMALL_TYPES = frozenset((ir.DataType.INT8, ir.DataType.UINT8, ir.DataType.INT32))
+
+
+class Inserter:
+    """Puts nodes and constants into the main graph of a model.
+
+    Args:
+        model: The model; changed in place.
+    """
+
+    def __init__(self, model: ir.Model) -> None:
+        self.model, self.namer = model, Namer(model)
+        self._pairs: dict[ir.Value, ir.Value] = {}
+
+    def constant(self, array: Any, name: str, dtype: ir.DataType | None = None) -> ir.Value:
+        """Add an initializer."""
+        tensor = ir.tensor(np.asarray(array), dtype=dtype)
+        value = ir.Value(
+            name=self.namer.value(name),
+            type=ir.TensorType(tensor.dtype),
+            shape=ir.Shape(tensor.numpy().shape),
+            const_value=tensor,
+        )
+        self.model.graph.register_initializer(value)
+        return value
+
+    def node(
+        self,
+        op_type: str,
+        inputs: Sequence[ir.Value | None],
+        kinds: Sequence[ir.DataType],
+        name: str,
+        *,
+        behind: ir.Node | None = None,
+        domain: str = "",
+        shape: Any = None,
+        **attributes: Any,
+    ) -> list[ir.Value]:
+        """Add a node, and return what it computes.
+
+        Args:
+            op_type: Its operator.
+            inputs: What it reads.
+            kinds: Types of its results.
+            name: The results are named after it.
+            behind: The node that it stands behind; by default that of its first input.
+            domain: Domain of the operator.
+            shape: Shape of the first result.
+            **attributes: Its attributes.
+        """
+        made = ir.node(op_type, inputs, attributes, domain=domain, num_outputs=len(kinds))
+        made.name = self.namer.node(f"{name}_{op_type}")
+        for output, kind in zip(made.outputs, kinds, strict=True):
+            output.name = self.namer.value(f"{name}_{op_type}")
+            output.type = ir.TensorType(kind)
+        made.outputs[0].shape = None if shape is None else shape.copy()
+        if behind is not None:
+            self.model.graph.insert_after(behind, made)
+        else:
+            assert inputs[0] is not None, "a node without a place reads a first input"
+            insert_behind(self.model, made, inputs[0])
+        return list(made.outputs)
+
+    def pair(self, value: ir.Value, grid: Grid) -> ir.Value:
+        """Return a value rounded to a grid, by one pair of quantisers for all readers."""
+        if value not in self._pairs:
+            name = str(value.name)
+            scale = self.constant(grid.scale, f"{name}_scale")
+            dtype = ir.DataType.from_numpy(grid.zero.dtype)
+            zero = self.constant(grid.zero, f"{name}_zero_point", dtype)
+            shape = value.shape
+            (levels,) = self.node(
+                "QuantizeLinear", [value, scale, zero], [dtype], name, shape=shape
+            )
+            (self._pairs[value],) = self.node(
+                "DequantizeLinear", [levels, scale, zero], [WIDE], name, shape=shape
+            )
+        return self._pairs[value]
+
+    def stored(
+        self, value: ir.Value, grid: Grid, dtype: ir.DataType, before: ir.Node
+    ) -> ir.Value:
+        """Return a constant as integers with a DequantizeLinear behind.
+
+        Args:
+            value: The constant, in float32.
+            grid: Its grid.
+            dtype: Type of the integers.
+            before: The node that will read it.
+        """
+        levels = quantise(self.array(value), grid, dtype)
+        return self.dequantised(levels, grid, dtype, str(value.name), before)
+
+    def dequantised(
+        self, levels: Array, grid: Grid, dtype: ir.DataType, name: str, before: ir.Node
+    ) -> ir.Value:
+        """Return integers as floats, for one reader."""
+        inputs = [
+            self.constant(levels, f"{name}_{dtype.name.lower()}", dtype),
+            self.constant(grid.scale, f"{name}_scale"),
+        ]
+        if dtype is not ir.DataType.INT32:
+            inputs.append(self.constant(grid.zero, f"{name}_zero_point", dtype))
+        attributes: dict[str, Any] = {}
+        if grid.axis is not None:
+            attributes["axis"] = grid.axis
+        if grid.block:
+            attributes["block_size"] = grid.block
+        made = ir.node("DequantizeLinear", inputs, attributes)
+        made.name = self.namer.node(f"{name}_DequantizeLinear")
+        (output,) = made.outputs
+        output.name = self.namer.value(f"{name}_DequantizeLinear")
+        output.type, output.shape = ir.TensorType(WIDE), ir.Shape(levels.shape)
+        self.model.graph.insert_before(before, made)
+        return output
+
+    def array(self, value: ir.Value) -> Array:
+        """Return what a constant holds."""
+        tensor = constant_of(value)
+        assert tensor is not None, "layers have constant weights"
+        return tensor.numpy()
+
+    def read(self, node: ir.Node, index: int, value: ir.Value) -> None:
+        """Let a node read another value, and drop a constant that nobody reads then."""
+        old = node.inputs[index]
+        node.replace_input_with(index, value)
+        if old is not None:
+            drop_constant(old)
+
+    def take_over(self, old: ir.Value, new: ir.Value) -> None:
+        """Let a value stand for one that a node computes, and remove that node.
+
+        The new one has its name, type and shape from then on.
+        """
+        name, node = old.name, old.producer()
+        assert node is not None, "a node computes it"
+        old.name = self.namer.value(f"{name}_replaced")
+        new.name, new.type, new.shape = name, old.type, old.shape
+        new.doc_string = old.doc_string
+        old.replace_all_uses_with(new, replace_graph_outputs=True)
+        read = [value for value in node.inputs if value is not None]
+        self.model.graph.remove(node, safe=True)
+        for value in read:
+            drop_constant(value)
+
+
+def demand_opset(model: ir.Model, wanted: int, pass_: str, what: str) -> None:
+    """Refuse a model whose operators are too old for what a pass inserts.
+
+    Raises:
+        PassError: The opset is older.
+    """
+    opset = model.graph.opset_imports.get("", 1)
+    if opset < wanted:
+        raise PassError(
+            f"{pass_}: {what} needs opset {wanted}, and the model has {opset}",
+            help=f"run convert-opset{{version={wanted}}} before it",
+        )
+
+
+def opset_for(dtype: ir.DataType, *, block: bool = False) -> int:
+    """Return the first opset whose quantisers have a type."""
+    return 21 if block or dtype not in _SMALL_TYPES else 13

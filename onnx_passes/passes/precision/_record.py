@@ -1,0 +1,80 @@
+"""Values of a model on the user's data, as passes record them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+
+from onnx_passes.errors import PassError
+from onnx_passes.passes._support.session import start
+
+Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+
+
+def read_feeds(paths: Sequence[str], pass_: str) -> list[dict[str, Array]]:
+    """Read samples: each .npz file holds the inputs of one run by name.
+
+    Raises:
+        PassError: A file cannot be read.
+    """
+    found = []
+    for path in paths:
+        try:
+            with np.load(Path(path), allow_pickle=False) as arrays:
+                found.append({name: arrays[name] for name in arrays.files})
+        except (OSError, ValueError, AttributeError) as error:
+            raise PassError(
+                f"{pass_}: the data {path!r} cannot be read: {error}",
+                help="give .npz files, each with the inputs of one run by name",
+            ) from error
+    return found
+
+
+def record(
+    model: ir.Model, feeds: Sequence[Mapping[str, Any]], names: Collection[str], pass_: str
+) -> Iterator[dict[str, Array]]:
+    """Run a model as it is written, and yield some of its float values for each sample.
+
+    Args:
+        model: The model; not changed. Its types have to be known.
+        feeds: The inputs of each sample.
+        names: The values wanted; constants, and those of other types, are left out.
+        pass_: The pass that asks, for errors.
+
+    Raises:
+        PassError: ONNX Runtime does not run the model on the data.
+    """
+    wanted = set(names)
+    inputs = {str(v.name) for v in model.graph.inputs} & wanted
+    inner = [
+        str(v.name)
+        for node in model.graph
+        if node.op_type != "Constant"
+        for v in node.outputs
+        if v.name in wanted and v.dtype is ir.DataType.FLOAT
+    ]
+    try:
+        proto = ir.to_proto(model)
+        known = {output.name for output in proto.graph.output}
+        for name in inner:
+            if name not in known:
+                kind = onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, None)
+                proto.graph.output.append(kind)
+        session = start(proto)
+        for feed in feeds:
+            arrays = session.run(inner, dict(feed)) if inner else []
+            found = dict(zip(inner, arrays, strict=True))
+            yield found | {name: np.asarray(feed[name]) for name in inputs if name in feed}
+    except PassError:
+        raise
+    except Exception as error:  # those of ONNX Runtime have no common class
+        text = " ".join(str(error).split())[:300]
+        raise PassError(
+            f"{pass_}: ONNX Runtime does not run the model on the data: {text}",
+            help="each sample needs every input of the model by name, in its type and shape",
+        ) from error

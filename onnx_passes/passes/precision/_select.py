@@ -1,0 +1,79 @@
+"""Which nodes a pass of this room works on: options that all of them share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from fnmatch import fnmatchcase
+
+import onnx_ir as ir
+
+from onnx_passes.errors import PassError
+from onnx_passes.graph.walk import subgraphs_of
+from onnx_passes.passes.base import Transformation
+from onnx_passes.passes.naming import did_you_mean
+
+
+class OnSomeNodes(Transformation):
+    """A pass over nodes that options name.
+
+    Attributes:
+        nodes: Names of nodes, or patterns such as ``/encoder/*``; empty for all.
+        operators: Operators, or patterns of them; empty for all that the pass knows.
+        skip: Names or patterns of nodes that stay as they are.
+        skip_operators: Operators, or patterns of them, that stay as they are.
+    """
+
+    nodes: list[str] = []  # noqa: RUF012 - the default of an option, never changed
+    operators: list[str] = []  # noqa: RUF012 - the default of an option, never changed
+    skip: list[str] = []  # noqa: RUF012 - the default of an option, never changed
+    skip_operators: list[str] = []  # noqa: RUF012 - the default of an option, never changed
+
+    def select(self, model: ir.Model) -> list[ir.Node]:
+        """Return the nodes of the main graph that the options mean, in order.
+
+        Nodes with bodies, and the nodes of bodies and functions, are not among them.
+
+        Raises:
+            PassError: A name or operator of an option matches no node.
+        """
+        every = [node for node in model.graph if not list(subgraphs_of(node))]
+        names = [node.name or "" for node in model.graph]
+        kinds = sorted({node.op_type for node in model.graph})
+        self._check("nodes", self.nodes, names)
+        self._check("skip", self.skip, names)
+        self._check("operators", self.operators, kinds)
+        return [node for node in every if self._is_meant(node)]
+
+    def _is_meant(self, node: ir.Node) -> bool:
+        name, kind = node.name or "", node.op_type
+        if _fits(name, self.skip) or _fits(kind, self.skip_operators):
+            return False
+        named = not self.nodes or _fits(name, self.nodes)
+        return named and (not self.operators or _fits(kind, self.operators))
+
+    def _check(self, option: str, patterns: Iterable[str], known: list[str]) -> None:
+        for pattern in patterns:
+            if not any(_is(name, pattern) for name in known):
+                raise PassError(
+                    f"{self.name}: {option!r} names {pattern!r}, which matches nothing",
+                    help=did_you_mean(pattern, [n for n in known if n], "see inspect"),
+                )
+
+    def note_kept(self, reasons: dict[str, list[str]]) -> None:
+        """Tell which nodes stay as they are, by reason.
+
+        Args:
+            reasons: Names of nodes, by the reason why they stay.
+        """
+        for reason, names in reasons.items():
+            shown = ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
+            self.context.notes.append(f"{len(names)} kept, {reason}: {shown}")
+
+
+def _fits(name: str, patterns: Iterable[str]) -> bool:
+    return any(_is(name, pattern) for pattern in patterns)
+
+
+def _is(name: str, pattern: str) -> bool:
+    # A name may hold brackets, which a pattern gives another meaning.
+    return name == pattern or fnmatchcase(name, pattern)

@@ -1,0 +1,45 @@
+"""Compute in float16 instead of float32."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import onnx_ir as ir
+
+from onnx_passes import passes
+from onnx_passes.passes.precision._convert import ConvertsToHalf
+
+
+@passes.verify.metric
+@passes.register()
+class ConvertFloat16(ConvertsToHalf):
+    """Compute in float16 instead of float32.
+
+    Before: ``y = MatMul(x, w)`` in float32
+    After:  ``h = Cast <to = FLOAT16> (x) m = MatMul(h, w16) y = Cast <to = FLOAT> (m)``
+
+    Neighbours share one Cast of a value, and have none between them. Movements such as
+    Transpose are converted with their neighbours, so that Casts around them go.
+
+    Sound because every value has the type that its readers expect; numbers are rounded to 11
+    bits, which the metrics of the pipeline judge. Values over 65504 or that vanish are found
+    among the constants and, on the data, among all values; their nodes stay in float32.
+
+    Leaves alone: nodes with bodies, and those within bodies and functions; operators without
+    float16; operators that ONNX Runtime has no kernel for, unless ``missing`` says otherwise.
+    The report names what stays, and why.
+
+    Attributes:
+        nodes: Names of nodes, or patterns such as ``/encoder/*``; empty for all.
+        operators: Operators, or patterns of them; empty for all.
+        skip: Names or patterns of nodes that stay in float32.
+        skip_operators: Operators, or patterns of them, that stay in float32.
+        io: Whether inputs and outputs keep their type or are converted.
+        missing: What becomes of nodes that ONNX Runtime has no kernel for: keep them in
+            float32; round their inputs and outputs to float16, in float32; or convert them,
+            for another engine.
+        data: .npz files, each with the inputs of one run by name, on which values are
+            recorded; by default the inputs under ``reference`` of the pipeline.
+    """
+
+    half: ClassVar[ir.DataType] = ir.DataType.FLOAT16

@@ -1,0 +1,93 @@
+"""Keep integers that are dequantised and quantised again on the same grid."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from onnx_passes import passes
+from onnx_passes.passes._support.matches import node_of
+from onnx_passes.passes._support.tensors import constant_of
+from onnx_passes.passes.base import Op, RewriteRuleSetPass, Transformation, Value, Var
+
+_MOST_BITS = 16
+_ROOM = 2.0**24
+
+
+@passes.verify.equality
+@passes.register()
+class FoldQdq(Transformation, RewriteRuleSetPass):
+    """Keep integers that are dequantised and quantised again on the same grid.
+
+    Before: ``y = QuantizeLinear(DequantizeLinear(q, s, z), s, z)``
+    After:  q in place of y
+
+    Sound because an integer less the zero point, times a scale and divided by it in float32,
+    is off by less than a half, so that rounding gives the integer again.
+
+    Leaves alone: scales or zero points that are computed or differ; integers of more than 16
+    bits; scales of which a product may overflow or be subnormal; other axes or blocks. A
+    QuantizeLinear of a constant is computed by fold-constants.
+    """
+
+    def pattern(self) -> list[Any]:
+        return [_with_zero, _without_zero]
+
+    def check(self) -> list[Any]:
+        return [_same_grid, _same_grid]
+
+    def rewrite(self) -> list[Any]:
+        return [_integers, _integers]
+
+
+def _with_zero(op: Op, q: Var, s: Var, z: Var, t: Var, u: Var) -> Var:
+    wide = op.DequantizeLinear(q, s, z, _outputs=["wide"])
+    return op.QuantizeLinear(wide, t, u, _outputs=["y"])
+
+
+def _without_zero(op: Op, q: Var, s: Var, t: Var, u: Var) -> Var:
+    wide = op.DequantizeLinear(q, s, _outputs=["wide"])
+    return op.QuantizeLinear(wide, t, u, _outputs=["y"])
+
+
+def _same_grid(
+    context: Any,
+    q: Value,
+    s: Value,
+    t: Value,
+    u: Value,
+    wide: Value,
+    y: Value,
+    z: Value | None = None,
+) -> bool:
+    scales, zeros = (constant_of(s), constant_of(t)), (constant_of(z), constant_of(u))
+    if scales[0] is None or scales[1] is None or zeros[1] is None or q.dtype is None:
+        return False
+    kind = zeros[1].dtype
+    if q.dtype is not kind or not kind.is_integer() or kind.bitwidth > _MOST_BITS:
+        return False
+    first, second = (scale.numpy() for scale in scales if scale is not None)
+    if first.dtype != np.float32 or first.shape != second.shape or (first != second).any():
+        return False
+    zero = np.zeros(first.shape) if zeros[0] is None else zeros[0].numpy()
+    if z is not None and zeros[0] is None:
+        return False
+    if zero.shape != zeros[1].numpy().shape or (zero != zeros[1].numpy()).any():
+        return False
+    info = np.finfo(np.float32)
+    if not ((first > info.tiny * _ROOM) & (first < info.max / _ROOM)).all():
+        return False
+    return _place(wide) == _place(y) and set(node_of(y).attributes) <= {"axis", "block_size"}
+
+
+def _place(value: ir.Value) -> tuple[object, ...]:
+    attributes = node_of(value).attributes
+    if any(attribute.is_ref() for attribute in attributes.values()):
+        return (value,)
+    return attributes.get_int("axis", 1), attributes.get_int("block_size", 0)
+
+
+def _integers(op: Op, q: Value, **_: Any) -> Value:
+    return op.Identity(q)

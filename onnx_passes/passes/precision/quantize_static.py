@@ -1,0 +1,174 @@
+"""Round weights and activations to integers, by ranges recorded on data."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar
+
+import numpy as np
+import onnx_ir as ir
+from pydantic import Field
+
+from onnx_passes import passes
+from onnx_passes.errors import PassError
+from onnx_passes.passes.precision._calibrate import Method, Range, calibrate
+from onnx_passes.passes.precision._grid import Grid, Kind, make_grid, type_of, weight_grid
+from onnx_passes.passes.precision._half import return_instead
+from onnx_passes.passes.precision._insert import Inserter, demand_opset, opset_for
+from onnx_passes.passes.precision._layers import Layer, layers_of
+from onnx_passes.passes.precision._record import read_feeds, record
+from onnx_passes.passes.precision._select import OnSomeNodes
+
+_LARGEST = 2**31 - 1
+
+
+@passes.verify.metric
+@passes.register()
+class QuantizeStatic(OnSomeNodes):
+    """Round weights and activations to integers, by ranges recorded on data.
+
+    Before: ``y = MatMul(x, w)`` in float32
+    After:  ``a = DequantizeLinear(QuantizeLinear(x)) b = DequantizeLinear(w8)``,
+            ``y = MatMul(a, b)``; engines compute that in integers
+
+    Results are rounded as well, behind a Relu or Clip that is their only reader, and the
+    biases to 32 bits. All readers of a value share one pair of quantisers.
+
+    Sound because quantisers have the types that their neighbours expect; the numbers are
+    rounded to the grid of the integers, which the metrics of the pipeline judge. Ranges are
+    those of the user's data: the pass refuses to invent any.
+
+    Leaves alone: all but Conv, Gemm and MatMul in the main graph; a Gemm with alpha, beta or
+    transA; constants that are the first operand; what reads a DequantizeLinear already.
+
+    Attributes:
+        nodes: Names of nodes, or patterns such as ``/encoder/*``; empty for all.
+        operators: Operators, or patterns of them; empty for all.
+        skip: Names or patterns of nodes that stay as they are.
+        skip_operators: Operators, or patterns of them, that stay as they are.
+        data: .npz files, each with the inputs of one run by name, on which ranges are
+            recorded; by default the inputs under ``reference`` of the pipeline.
+        calibration: How ranges follow from recorded values: all of them (minmax); all but
+            the outliers (percentile); where the least information is lost (entropy), or the
+            mean squared error is least (mse).
+        percentile: Share of the values that are no outliers, in percent.
+        activations: Integers for computed values; 16 bits from opset 21.
+        weights: Integers for weights; 4 and 16 bits from opset 21.
+        per_channel: Whether each output channel of a weight has a scale of its own.
+        symmetric: Whether grids of computed values have 0 in their middle.
+        weight_symmetric: Whether grids of weights have 0 in their middle.
+        outputs: Whether results are rounded, which engines need to stay in integers.
+    """
+
+    requires: ClassVar[Any] = ("shape-inference",)
+
+    data: list[str] = []  # noqa: RUF012 - the default of an option, never changed
+    calibration: Method = "minmax"
+    percentile: Annotated[float, Field(gt=50, le=100)] = 99.99
+    activations: Kind = "uint8"
+    weights: Kind = "int8"
+    per_channel: bool = True
+    symmetric: bool = False
+    weight_symmetric: bool = True
+    outputs: bool = True
+
+    def call(self, model: ir.Model) -> ir.passes.PassResult:
+        """Insert the quantisers.
+
+        Raises:
+            PassError: There is no data, the model does not run on it, an option names
+                nothing, or the opset is too old.
+        """
+        found, others = layers_of(self.select(model))
+        if others:
+            self.note_kept({"which are no layers": [n.name or n.op_type for n in others]})
+        found = [layer for layer in found if not _is_quantised(layer)]
+        if not found:
+            return ir.passes.PassResult(model, modified=False)
+        kinds = type_of(self.activations), type_of(self.weights)
+        opset = max(map(opset_for, kinds))
+        demand_opset(model, opset, self.name, f"{self.activations} or {self.weights}")
+        grids = {name: self._grid(ends) for name, ends in self._ranges(model, found).items()}
+        inserter = Inserter(model)
+        ends = {layer.end: None for layer in found} if self.outputs else {}
+        for layer in found:
+            self._round(layer, grids, inserter)
+        for value in ends:
+            self._round_end(value, grids[str(value.name)], inserter)
+        return ir.passes.PassResult(model, modified=True)
+
+    def _ranges(self, model: ir.Model, layers: list[Layer]) -> dict[str, Range]:
+        feeds = read_feeds(self.data, self.name) if self.data else self.context.samples
+        if not feeds:
+            raise PassError(
+                f"{self.name}: there is no data to record ranges on",
+                help="give reference.inputs in the pipeline, or data: [a.npz, ...]; ranges of "
+                "random inputs would not be those of yours",
+            )
+        names = {str(layer.node.inputs[i].name) for layer in layers for i in layer.data}  # type: ignore[union-attr]
+        names |= {str(layer.end.name) for layer in layers if self.outputs}
+        found = calibrate(
+            record(model, feeds, names, self.name),
+            self.calibration,
+            type_of(self.activations),
+            symmetric=self.symmetric,
+            percentile=self.percentile,
+        )
+        return {name: found.get(name, (0.0, 0.0)) for name in names}
+
+    def _grid(self, ends: Range) -> Grid:
+        return make_grid(*ends, type_of(self.activations), symmetric=self.symmetric)
+
+    def _round(self, layer: Layer, grids: dict[str, Grid], inserter: Inserter) -> None:
+        node, dtype = layer.node, type_of(self.weights)
+        used: Grid | None = None
+        for index in layer.data:
+            value = node.inputs[index]
+            assert value is not None, "a layer has both operands"
+            used = grids[str(value.name)]
+            inserter.read(node, index, inserter.pair(value, used))
+        if layer.weight is None or used is None:
+            return
+        weight = node.inputs[layer.weight]
+        assert weight is not None, "a layer has both operands"
+        axis = layer.channels if self.per_channel else None
+        grid = weight_grid(
+            inserter.array(weight), dtype, axis=axis, symmetric=self.weight_symmetric
+        )
+        inserter.read(node, layer.weight, inserter.stored(weight, grid, dtype, node))
+        if layer.bias is not None:
+            self._round_bias(layer, layer.bias, used.scale * grid.scale, inserter)
+
+    def _round_bias(self, layer: Layer, index: int, scale: Any, inserter: Inserter) -> None:
+        """Store a bias on the grid of the sums it is added to."""
+        bias = layer.node.inputs[index]
+        tensor = None if bias is None else bias.const_value
+        if bias is None or tensor is None or len(tensor.shape) != 1:
+            return
+        array = tensor.numpy().astype(np.float64)
+        levels = np.rint(array / scale)
+        if scale.ndim and scale.shape != array.shape:
+            return
+        if np.abs(levels).max(initial=0) > _LARGEST:
+            return
+        axis = 0 if scale.ndim else None
+        grid = Grid(np.asarray(scale, np.float32), np.zeros(scale.shape, np.int32), axis)
+        new = inserter.dequantised(
+            levels.astype(np.int32), grid, ir.DataType.INT32, str(bias.name), layer.node
+        )
+        inserter.read(layer.node, index, new)
+
+    def _round_end(self, value: ir.Value, grid: Grid, inserter: Inserter) -> None:
+        readers = list(value.uses())
+        new = inserter.pair(value, grid)
+        first = new.producer()
+        quantiser = first.inputs[0].producer() if first and first.inputs[0] else None
+        for user, index in readers:
+            if user is not quantiser and user.op_type != "QuantizeLinear":
+                user.replace_input_with(index, new)
+        if value.is_graph_output():
+            return_instead(inserter.model, value, new, inserter.namer)
+
+
+def _is_quantised(layer: Layer) -> bool:
+    sources = [v.producer() for v in layer.node.inputs if v is not None]
+    return any(s is not None and s.op_type == "DequantizeLinear" for s in sources)

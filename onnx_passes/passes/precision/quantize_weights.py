@@ -1,0 +1,174 @@
+"""Store weights as integers, and compute in float32."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar, Literal
+
+import numpy as np
+import onnx_ir as ir
+from pydantic import Field
+
+from onnx_passes import passes
+from onnx_passes.errors import OptionError
+from onnx_passes.passes.precision._grid import (
+    Grid,
+    Kind,
+    quantise,
+    type_of,
+    weight_grid,
+)
+from onnx_passes.passes.precision._insert import Inserter, demand_opset, opset_for
+from onnx_passes.passes.precision._layers import Layer, layers_of
+from onnx_passes.passes.precision._record import Array
+from onnx_passes.passes.precision._select import OnSomeNodes
+from onnx_passes.passes.precision._signature import WIDE
+
+MICROSOFT = "com.microsoft"
+
+
+@passes.verify.metric
+@passes.register()
+class QuantizeWeights(OnSomeNodes):
+    """Store weights as integers, and compute in float32.
+
+    Before: ``y = MatMul(x, w)`` with w in float32
+    After:  ``y = MatMul(x, DequantizeLinear <block_size = 32> (w4, scales, zeros))``, or
+            ``y = com.microsoft.MatMulNBits(x, w4, scales)``
+
+    Sound because a DequantizeLinear gives float32 of the weight's shape; the weights are
+    rounded to the grids of their channels or blocks, which the metrics of the pipeline judge.
+
+    Leaves alone: all but Conv, Gemm and MatMul in the main graph; weights with fewer elements
+    than ``least``; with ``form: matmulnbits`` all but MatMul by a matrix.
+
+    Attributes:
+        nodes: Names of nodes, or patterns such as ``/encoder/*``; empty for all.
+        operators: Operators, or patterns of them; empty for all.
+        skip: Names or patterns of nodes that stay as they are.
+        skip_operators: Operators, or patterns of them, that stay as they are.
+        weights: Integers for weights; 4 and 16 bits, and blocks, from opset 21.
+        block: Elements that share a scale, along the axis that is summed over; 0 for one
+            scale for each output channel. ``matmulnbits`` needs a power of 2 from 16 on.
+        symmetric: Whether grids have 0 in their middle.
+        form: DequantizeLinear, which any engine runs, or MatMulNBits of ONNX Runtime, which
+            keeps the integers in memory.
+        least: Elements from which on a weight is stored as integers.
+    """
+
+    requires: ClassVar[Any] = ("shape-inference",)
+
+    weights: Kind = "int8"
+    block: Annotated[int, Field(ge=0)] = 0
+    symmetric: bool = True
+    form: Literal["dequantize", "matmulnbits"] = "dequantize"
+    least: Annotated[int, Field(ge=0)] = 1024
+
+    def call(self, model: ir.Model) -> ir.passes.PassResult:
+        """Store the weights.
+
+        Raises:
+            PassError: An option names nothing, or the opset is too old.
+            OptionError: Options do not go together.
+        """
+        dtype = type_of(self.weights)
+        if self.form == "matmulnbits":
+            self._check_form()
+        found, _ = layers_of(self.select(model))
+        found = [layer for layer in found if self._fits(layer)]
+        if not found:
+            return ir.passes.PassResult(model, modified=False)
+        inserter = Inserter(model)
+        if self.form == "matmulnbits":
+            for layer in found:
+                self._pack(layer, inserter)
+            model.graph.opset_imports.setdefault(MICROSOFT, 1)
+        else:
+            wanted = opset_for(dtype, block=bool(self.block))
+            demand_opset(model, wanted, self.name, f"{self.weights} in blocks of {self.block}")
+            for layer in found:
+                self._store(layer, dtype, inserter)
+        return ir.passes.PassResult(model, modified=True)
+
+    def _fits(self, layer: Layer) -> bool:
+        if layer.weight is None:
+            return False
+        weight = layer.node.inputs[layer.weight]
+        known = weight is not None and weight.shape is not None
+        size = np.prod(weight.shape.numpy()) if known and weight is not None else 0  # type: ignore[union-attr]
+        plain = layer.node.op_type == "MatMul" and layer.channels is not None
+        return bool(size >= self.least) and (plain or self.form == "dequantize")
+
+    def _store(self, layer: Layer, dtype: ir.DataType, inserter: Inserter) -> None:
+        assert layer.weight is not None, "it has been looked at"
+        weight = layer.node.inputs[layer.weight]
+        assert weight is not None, "it has been looked at"
+        axis = layer.depth if self.block else layer.channels
+        array = inserter.array(weight)
+        block = self.block if axis is not None else 0
+        grid = weight_grid(array, dtype, axis=axis, block=block, symmetric=self.symmetric)
+        new = inserter.stored(weight, grid, dtype, layer.node)
+        inserter.read(layer.node, layer.weight, new)
+
+    def _check_form(self) -> None:
+        power = self.block >= 16 and self.block & (self.block - 1) == 0
+        if self.weights not in ("uint4", "uint8") or not power:
+            raise OptionError(
+                f"{self.name}: matmulnbits has blocks of 16, 32, 64, ... of uint4 or uint8, "
+                f"not {self.block} of {self.weights}",
+                help="give weights: uint4 and block: 32, or form: dequantize",
+            )
+
+    def _pack(self, layer: Layer, inserter: Inserter) -> None:
+        """Replace a MatMul by one that reads packed integers."""
+        node, dtype = layer.node, type_of(self.weights)
+        data, weight = node.inputs[0], node.inputs[1]
+        assert data is not None, "it has been looked at"
+        assert weight is not None, "it has been looked at"
+        array = inserter.array(weight)
+        depth, columns = array.shape
+        name, shape = str(weight.name), node.outputs[0].shape
+        grid = weight_grid(array, dtype, axis=0, block=self.block, symmetric=self.symmetric)
+        bits = dtype.bitwidth
+        packed = _packed(quantise(array, grid, dtype), grid, bits)
+        inputs: list[ir.Value | None] = [
+            data,
+            inserter.constant(packed, f"{name}_uint{bits}"),
+            inserter.constant(grid.scale.T.reshape(-1), f"{name}_scale"),
+        ]
+        if not self.symmetric:
+            inputs.append(inserter.constant(_packed_zeros(grid, bits), f"{name}_zero_point"))
+        (new,) = inserter.node(
+            "MatMulNBits",
+            inputs,
+            [WIDE],
+            str(node.outputs[0].name),
+            behind=node,
+            domain=MICROSOFT,
+            shape=shape,
+            K=depth,
+            N=columns,
+            bits=bits,
+            block_size=self.block,
+        )
+        inserter.take_over(node.outputs[0], new)
+
+
+def _packed(levels: Array, grid: Grid, bits: int) -> Array:
+    """Return integers as MatMulNBits has them: [columns, blocks, bytes], low bits first."""
+    depth, columns = levels.shape
+    blocks = len(grid.scale)
+    padded = np.zeros((columns, blocks * grid.block), np.uint8)
+    padded[:, :depth] = levels.astype(np.uint8).T
+    if bits == 4:
+        padded = padded[:, ::2] | (padded[:, 1::2] << 4)
+    return padded.reshape(columns, blocks, -1)
+
+
+def _packed_zeros(grid: Grid, bits: int) -> Array:
+    """Return zero points as MatMulNBits has them: [columns, bytes of all blocks]."""
+    zeros = grid.zero.astype(np.uint8).T
+    if bits == 8:
+        return np.ascontiguousarray(zeros)
+    if zeros.shape[1] % 2:
+        zeros = np.pad(zeros, ((0, 0), (0, 1)))
+    return np.ascontiguousarray(zeros[:, ::2] | (zeros[:, 1::2] << 4))

@@ -1,0 +1,104 @@
+"""Remove pairs of quantisers, and compute in floats."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+
+from onnx_passes import passes
+from onnx_passes.passes._support.tensors import constant_of
+from onnx_passes.passes.precision._grid import Grid, dequantise
+from onnx_passes.passes.precision._half import drop_constant
+from onnx_passes.passes.precision._insert import Inserter
+from onnx_passes.passes.precision._select import OnSomeNodes
+from onnx_passes.passes.precision._signature import WIDE
+
+
+@passes.verify.metric
+@passes.register()
+class RemoveQdq(OnSomeNodes):
+    """Remove pairs of quantisers, and compute in floats.
+
+    Before: ``y = DequantizeLinear(QuantizeLinear(x, s, z), s, z)``,
+            ``w = DequantizeLinear(w8, t)``
+    After:  x in place of y; w as a constant in float32, where ``weights`` asks for it
+
+    Sound because both sides have the same type and shape; the rounding that goes changes
+    numbers, which the metrics of the pipeline judge.
+
+    Leaves alone: a QuantizeLinear whose integers are read by others as well, for these; pairs
+    whose types differ; quantisers in bodies and functions.
+
+    Attributes:
+        nodes: Names of DequantizeLinear nodes, or patterns; empty for all.
+        operators: Operators, or patterns of them; empty for all.
+        skip: Names or patterns of nodes that stay as they are.
+        skip_operators: Operators, or patterns of them, that stay as they are.
+        weights: Whether constants are stored as float32 again.
+    """
+
+    weights: bool = False
+
+    def call(self, model: ir.Model) -> ir.passes.PassResult:
+        """Remove the pairs.
+
+        Raises:
+            PassError: An option names nothing.
+        """
+        inserter, removed = Inserter(model), 0
+        for node in self.select(model):
+            if node.domain or node.op_type != "DequantizeLinear" or node.graph is None:
+                continue
+            levels = node.inputs[0]
+            first = levels.producer() if levels is not None else None
+            if first is not None and first.op_type == "QuantizeLinear" and not first.domain:
+                removed += _remove_pair(first, node, inserter)
+            elif self.weights and constant_of(levels) is not None:
+                removed += _store_floats(node, inserter)
+        return ir.passes.PassResult(model, modified=bool(removed))
+
+
+def _remove_pair(first: ir.Node, second: ir.Node, inserter: Inserter) -> bool:
+    source, (result,) = first.inputs[0], second.outputs
+    if source is None or source.dtype is None or source.dtype is not result.dtype:
+        return False
+    parameters = [v for v in (*first.inputs[1:], *second.inputs[1:]) if v is not None]
+    model, ends = inserter.model, list(inserter.model.graph.outputs)
+    if result in ends:
+        if source.is_graph_output() or source.producer() is None:
+            (kept,) = inserter.node(
+                "Identity", [source], [source.dtype], str(result.name), behind=second
+            )
+            source = kept
+        name = str(result.name)
+        result.name = inserter.namer.value(f"{name}_rounded")
+        source.name, source.shape = name, result.shape
+        model.graph.outputs[ends.index(result)] = source
+    result.replace_all_uses_with(source)
+    model.graph.remove(second, safe=True)
+    if not first.outputs[0].uses() and not first.outputs[0].is_graph_output():
+        model.graph.remove(first, safe=True)
+    for value in parameters:
+        drop_constant(value)
+    return True
+
+
+def _store_floats(node: ir.Node, inserter: Inserter) -> bool:
+    levels, scale, *rest = (constant_of(value) for value in node.inputs)
+    (result,) = node.outputs
+    if levels is None or scale is None or result.dtype not in (WIDE, None):
+        return False
+    if scale.dtype is not WIDE or (rest and rest[0] is None):
+        return False
+    array, factors = levels.numpy(), scale.numpy()
+    zero = rest[0].numpy() if rest and rest[0] is not None else np.zeros(factors.shape)
+    block = node.attributes.get_int("block_size", 0) or 0
+    axis = (node.attributes.get_int("axis", 1) or 0) % max(1, array.ndim)
+    grid = Grid(factors, zero, axis if factors.ndim else None, block)
+    if factors.size == 1 and not block:
+        grid = Grid(factors.reshape(()), zero.reshape(()))
+    new = inserter.constant(dequantise(array, grid), f"{result.name}_float")
+    if result.is_graph_output():
+        (new,) = inserter.node("Identity", [new], [WIDE], str(result.name), behind=node)
+    inserter.take_over(result, new)
+    return True

@@ -1,0 +1,64 @@
+"""Passes that change numbers, through the program: judged by metrics, and by nothing else."""
+
+import onnx
+import pytest
+
+from .conftest import ROOT
+
+DIGITS = ROOT / "examples" / "digits"
+STEPS = [
+    "convert-float16",
+    "convert-float16: {io: convert}",
+    "convert-bfloat16: {missing: round}",
+    "quantize-static: {calibration: percentile}",
+    "quantize-dynamic: {least: 1}",
+    "quantize-weights",
+]
+
+
+def pipeline(step, accuracy="[0.97, 1]"):
+    return f"""
+passes: [{{{step}}}]
+reference:
+  inputs: {{image: {DIGITS}/images.npy}}
+  outputs: {{scores: {DIGITS}/labels.npy}}
+verify: {{metrics: {{accuracy: {accuracy}}}}}
+""".replace("[{convert-float16}]", "[convert-float16]").replace(
+        "[{quantize-weights}]", "[quantize-weights]"
+    )
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_a_metric_that_holds_verifies_a_pass(cli, write, step):
+    config = write("p.yaml", pipeline(step))
+    found = cli("-c", config, "-o", "out.onnx", DIGITS / "model.onnx")
+    assert (found.code, found.err.split(":")[0]) == (0, "VERIFIED"), found.err
+    onnx.checker.check_model("out.onnx", full_check=True)
+
+
+def test_a_metric_that_is_lost_fails_the_pass(cli, write):
+    step = "quantize-static: {activations: uint8, percentile: 51, calibration: percentile}"
+    config = write("p.yaml", pipeline(step, "[0.98, 1]"))
+    found = cli("-c", config, "-o", "out.onnx", DIGITS / "model.onnx")
+    assert found.code == 1
+    assert "accuracy" in found.err
+    assert "quantize-static" in found.err
+
+
+def test_without_a_metric_nothing_is_verified(cli):
+    found = cli("-o", "out.onnx", DIGITS / "model.onnx", "convert-float16")
+    assert found.code != 0
+    assert "VERIFIED" not in found.err.split("not verified")[0]
+    assert "the pipeline has no verify.metrics" in found.err
+
+
+def test_ranges_are_those_of_the_reference_and_never_made_up(cli):
+    found = cli("-o", "out.onnx", DIGITS / "model.onnx", "quantize-static")
+    assert found.code == 1
+    assert "no data to record ranges on" in found.err
+
+
+def test_a_wrong_option_is_told(cli):
+    found = cli("-o", "out.onnx", DIGITS / "model.onnx", "quantize-weights{weights=int5}")
+    assert found.code == 2
+    assert "int5" in found.err or "weights" in found.err

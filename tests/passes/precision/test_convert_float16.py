@@ -1,0 +1,164 @@
+import numpy as np
+import onnx_ir as ir
+import pytest
+
+from onnx_passes.errors import PassError
+from onnx_passes.passes.precision.convert_float16 import ConvertFloat16
+
+CHAIN = """(float[2,3] x) => (float[2,3] y, float[3,2] z)
+{ a = Exp(x) t = Transpose(a) z = Neg(t) b = Abs(a) y = Tanh(b) }"""
+
+
+def operators(model):
+    return [node.op_type for node in model.graph]
+
+
+def kinds(model):
+    return {v.name: v.dtype.name for node in model.graph for v in node.outputs}
+
+
+def test_a_whole_network_has_casts_at_its_ends_only(digits, images, run):
+    model, original = digits(), digits()
+    assert ConvertFloat16().call(model).modified
+    casts = [node for node in model.graph if node.op_type == "Cast"]
+    # One is behind a Cast that the network has itself.
+    assert len(casts) == operators(original).count("Cast") + 3
+    (old,), (new,) = (run(m, {"image": images}) for m in (original, model))
+    assert new.dtype == np.float32
+    assert 0 < np.abs(old - new).max() < 0.05
+    assert (old.argmax(1) == new.argmax(1)).all()
+
+
+def test_weights_take_half_the_room(digits):
+    model = digits()
+    size = sum(v.const_value.nbytes for v in model.graph.initializers.values())
+    ConvertFloat16().call(model)
+    assert sum(v.const_value.nbytes for v in model.graph.initializers.values()) < 0.51 * size
+
+
+def test_nothing_is_left_to_convert(digits):
+    model = digits()
+    ConvertFloat16().call(model)
+    assert not ConvertFloat16().call(model).modified
+
+
+@pytest.mark.parametrize("option", [{"nodes": ["*conv*"]}, {"operators": ["Conv"]}])
+def test_some_nodes_by_pattern(digits, images, run, option):
+    model = digits()
+    assert ConvertFloat16(**option).call(model).modified
+    halves = [n.op_type for n in model.graph if n.outputs[0].dtype is ir.DataType.FLOAT16]
+    assert set(halves) == {"Conv", "Cast"}
+    run(model, {"image": images})
+
+
+def test_skip_keeps_nodes_in_float32(digits):
+    model = digits()
+    ConvertFloat16(skip_operators=["Conv"]).call(model)
+    convs = [n for n in model.graph if n.op_type == "Conv"]
+    assert all(n.outputs[0].dtype is ir.DataType.FLOAT for n in convs)
+
+
+def test_a_name_that_matches_nothing_is_refused(digits):
+    with pytest.raises(PassError, match="matches nothing"):
+        ConvertFloat16(nodes=["/conv9/*"]).call(digits())
+
+
+def test_readers_in_float32_share_one_cast(typed, run):
+    model = typed(CHAIN)
+    ConvertFloat16(operators=["Exp"]).call(model)
+    assert operators(model).count("Cast") == 2
+    run(model, {"x": np.ones((2, 3), np.float32)})
+
+
+def test_a_movement_between_is_converted_too(typed, run):
+    model = typed(CHAIN)
+    ConvertFloat16(operators=["Exp", "Neg"]).call(model)
+    assert kinds(model)["t"] == "FLOAT16"
+    assert operators(model).count("Cast") == 3
+    run(model, {"x": np.ones((2, 3), np.float32)})
+
+
+def test_a_movement_is_not_converted_if_it_is_to_be_skipped(typed):
+    model = typed(CHAIN)
+    ConvertFloat16(operators=["Exp", "Neg"], skip_operators=["Transpose"]).call(model)
+    assert kinds(model)["t"] == "FLOAT"
+
+
+def test_weights_that_overflow_keep_their_node(typed):
+    model = typed("(float[2] x) => (float[2] y) <float[1] w = {1e6}> { y = Mul(x, w) }")
+    pass_ = ConvertFloat16()
+    assert not pass_.call(model).modified
+    assert any("overflow in float16" in note for note in pass_.context.notes)
+
+
+def test_values_that_overflow_on_the_data_keep_their_nodes(typed, tmp_path, run):
+    np.savez(tmp_path / "x.npz", x=np.full((2, 3), 12, np.float32))
+    model = typed(CHAIN.replace("a = Exp(x)", "c = Neg(x) d = Neg(c) a = Exp(d)"))
+    pass_ = ConvertFloat16(data=[str(tmp_path / "x.npz")])
+    assert pass_.call(model).modified
+    # exp(12) is 162755
+    assert [n for n in "acdt" if kinds(model)[n] == "FLOAT"] == ["a", "t"]
+    assert any("overflow" in note for note in pass_.context.notes)
+    (_, z) = run(model, {"x": np.full((2, 3), 12, np.float32)})
+    assert np.isfinite(z).all()
+
+
+def test_without_data_the_same_model_overflows(typed, run):
+    model = typed(CHAIN)
+    ConvertFloat16().call(model)
+    (_, z) = run(model, {"x": np.full((2, 3), 12, np.float32)})
+    assert np.isinf(z).all()
+
+
+def test_data_of_another_model_is_refused(typed, tmp_path):
+    np.savez(tmp_path / "x.npz", other=np.ones(3, np.float32))
+    with pytest.raises(PassError, match="does not run the model on the data"):
+        ConvertFloat16(data=[str(tmp_path / "x.npz")]).call(typed(CHAIN))
+
+
+def test_data_that_is_no_file_is_refused(typed):
+    with pytest.raises(PassError, match="cannot be read"):
+        ConvertFloat16(data=["absent.npz"]).call(typed(CHAIN))
+
+
+def test_inputs_and_outputs_are_converted_if_asked(digits, images, run):
+    model = digits()
+    ConvertFloat16(io="convert").call(model)
+    ends = [*model.graph.inputs, *model.graph.outputs]
+    assert {v.dtype for v in ends} == {ir.DataType.FLOAT16}
+    assert [v.name for v in ends] == [
+        v.name for v in (*digits().graph.inputs, *digits().graph.outputs)
+    ]
+    (new,) = run(model, {"image": images.astype(np.float16)})
+    assert new.dtype == np.float16
+
+
+def test_bodies_stay_as_they_are_and_read_float32(typed, run):
+    model = typed(
+        """(bool c, float[3] x) => (float[3] y) { a = Exp(x) y = If(c) <
+        then_branch = t () => (float[3] p) { p = Exp(a) },
+        else_branch = e () => (float[3] q) { q = Neg(a) }> }"""
+    )
+    assert ConvertFloat16().call(model).modified
+    (y,) = run(model, {"c": np.array(True), "x": np.zeros(3, np.float32)})
+    np.testing.assert_allclose(y, np.full(3, np.e), rtol=1e-3)
+
+
+def test_an_output_that_is_read_inside_keeps_its_name_and_type(typed, run):
+    model = typed("(float[2] x) => (float[2] a, float[2] y) { a = Exp(x) y = Neg(a) }")
+    ConvertFloat16().call(model)
+    assert [(v.name, v.dtype.name) for v in model.graph.outputs] == [
+        ("a", "FLOAT"),
+        ("y", "FLOAT"),
+    ]
+    run(model, {"x": np.ones(2, np.float32)})
+
+
+def test_scales_of_a_resize_stay_in_float32(typed, run):
+    model = typed(
+        """(float[1,1,2,2] x) => (float[1,1,4,4] y) <float[4] s = {1, 1, 2, 2}>
+        { y = Resize <mode = "nearest"> (x, , s) }"""
+    )
+    ConvertFloat16(missing="convert").call(model)
+    onnx_types = {v.name: v.dtype.name for v in model.graph.initializers.values()}
+    assert onnx_types == {"s": "FLOAT"}

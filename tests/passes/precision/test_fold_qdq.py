@@ -1,0 +1,44 @@
+import numpy as np
+import pytest
+
+from onnx_passes.passes.precision.fold_qdq import FoldQdq
+
+
+def between(kind="uint8", scale="0.013", zero="{7}", other=None):
+    return f"""({kind}[2,3] q) => ({kind}[2,3] y)
+    <float s = {{{scale}}}, {kind} z = {zero},
+     float t = {{{other or scale}}}, {kind} u = {zero}>
+    {{ w = DequantizeLinear(q, s, z) y = QuantizeLinear(w, t, u) }}"""
+
+
+@pytest.mark.parametrize("kind", ["uint8", "int8"])
+@pytest.mark.parametrize("scale", ["0.013", "3e-20", "7e20"])
+def test_integers_on_one_grid_are_kept(rewrites, kind, scale):
+    every = np.arange(256).astype(np.uint8).view(kind)
+    rows = [{"q": np.resize(every[i:], (2, 3))} for i in range(0, 256, 6)]
+    model = rewrites(FoldQdq(), between(kind, scale), feeds=rows)
+    assert [n.op_type for n in model.graph] == ["Identity"]
+
+
+def test_all_integers_of_16_bits_come_back(typed, run):
+    model = typed(between("uint16", zero="{40000}").replace("2,3", "65536"))
+    every = {"q": np.arange(65536).astype(np.uint16)}
+    np.testing.assert_array_equal(run(model, every)[0], every["q"])
+    assert FoldQdq()(model).modified
+    np.testing.assert_array_equal(run(model, every)[0], every["q"])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        between(other="0.014"),
+        between(scale="1e-42"),
+        between().replace("{7}", "{7}", 1).replace("uint8 u = {7}", "uint8 u = {8}"),
+        between("int32")
+        .replace("int32 z = {7}", "int32 z = {0}")
+        .replace("(int32[2,3] y)", "(uint8[2,3] y)")
+        .replace("int32 u", "uint8 u"),
+    ],
+)
+def test_other_grids_are_left_alone(leaves_alone, text):
+    leaves_alone(FoldQdq(), text)

@@ -1,0 +1,95 @@
+import numpy as np
+import pytest
+
+from onnx_passes.errors import OptionError, PassError
+from onnx_passes.passes.precision.quantize_weights import QuantizeWeights
+
+
+def size(model):
+    return sum(v.const_value.nbytes for v in model.graph.initializers.values())
+
+
+@pytest.mark.parametrize("optimization", ["none", "all"])
+@pytest.mark.parametrize(
+    ("options", "share"),
+    [
+        ({}, 0.3),
+        ({"weights": "uint8", "symmetric": False}, 0.3),
+        ({"weights": "int4", "block": 32}, 0.22),
+        ({"weights": "uint4", "block": 32, "symmetric": False}, 0.22),
+        ({"weights": "int16"}, 0.55),
+        ({"weights": "uint4", "block": 16, "form": "matmulnbits", "least": 1}, 0.99),
+        (
+            {
+                "weights": "uint8",
+                "block": 16,
+                "form": "matmulnbits",
+                "symmetric": False,
+                "least": 1,
+            },
+            0.99,
+        ),
+    ],
+    ids=str,
+)
+def test_digits_are_read_as_before(digits, images, run, options, share, optimization):
+    model = digits(21)
+    assert QuantizeWeights(**options).call(model).modified
+    assert size(model) < share * size(digits())
+    (old,), (new,) = (run(m, {"image": images}, optimization) for m in (digits(), model))
+    assert (old.argmax(1) == new.argmax(1)).mean() >= 0.985
+
+
+def test_the_error_of_a_weight_is_at_most_half_a_step(typed, run):
+    rng = np.random.default_rng(0)
+    w = rng.standard_normal((70, 5)).astype(np.float32)
+    for form, symmetric in (
+        ("dequantize", True),
+        ("dequantize", False),
+        ("matmulnbits", True),
+        ("matmulnbits", False),
+    ):
+        text = ", ".join(map(repr, map(float, w.reshape(-1))))
+        model = typed(
+            f"(float[70,70] x) => (float[70,5] y) <float[70,5] w = {{{text}}}> "
+            "{ y = MatMul(x, w) }"
+        )
+        QuantizeWeights(
+            weights="uint4", block=32, symmetric=symmetric, form=form, least=1
+        ).call(model)
+        (found,) = run(model, {"x": np.eye(70, dtype=np.float32)})
+        for start in range(0, 70, 32):
+            part = slice(start, start + 32)
+            low, high = np.minimum(w[part].min(0), 0), np.maximum(w[part].max(0), 0)
+            step = np.maximum(-low, high) / 7 if symmetric else (high - low) / 15
+            # Asymmetric ends may move by half a step, when the zero point is rounded.
+            assert (
+                np.abs(found[part] - w[part]) <= step * (0.51 if symmetric else 1.01)
+            ).all()
+
+
+def test_blocks_need_opset_21(digits):
+    with pytest.raises(PassError, match="needs opset 21"):
+        QuantizeWeights(block=32).call(digits())
+
+
+@pytest.mark.parametrize(
+    "options", [{"weights": "int8", "block": 32}, {"weights": "uint4", "block": 24}]
+)
+def test_matmulnbits_takes_blocks_of_unsigned_integers_only(digits, options):
+    with pytest.raises(OptionError, match="matmulnbits has blocks"):
+        QuantizeWeights(form="matmulnbits", **options).call(digits())
+
+
+def test_small_weights_stay(digits):
+    assert not QuantizeWeights(least=10**6).call(digits()).modified
+
+
+def test_a_weight_with_two_readers_is_stored_for_those_that_are_meant(typed, run):
+    model = typed(
+        """(float[2,2] x) => (float[2,2] y) <float[2,2] w = {1, 2, 3, 4}>
+        { a = MatMul(x, w) y = Add(a, w) }"""
+    )
+    assert QuantizeWeights(least=1).call(model).modified
+    (y,) = run(model, {"x": np.eye(2, dtype=np.float32)})
+    np.testing.assert_allclose(y, [[2, 4], [6, 8]], atol=0.05)
