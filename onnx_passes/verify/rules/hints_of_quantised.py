@@ -73,6 +73,21 @@ _EQUAL = tuple(
     Hint({"x": data("a b"), "y": data("a b", "b"), "s": filled("", n), "t": filled("", n)})
     for n in (0.5, 3.0, -0.25)
 )
+_GRIDS = {
+    zeros: tuple(
+        Hint(
+            {
+                "q": (Spec("a b", dtype=kind), Spec("b", dtype=kind)),
+                **{name: filled("", scale) for name in "st"},
+                **{name: filled("", zero, dtype=kind) for name in "zu"},
+            }
+        )
+        for kind in (ir.DataType.UINT8, ir.DataType.INT8)
+        for scale in (0.5, 0.013, 3.0)
+        for zero in zeros
+    )
+    for zeros in ((0.0, 7.0), (0.0,))
+}
 _CONSTANT = (Spec("a b", mixed=(0.5, -0.25, 1.0, 3.0)),)
 
 HINTS: dict[str, Hint] = {
@@ -92,6 +107,8 @@ HINTS: dict[str, Hint] = {
         ),
         _THRESHOLDS,
     ),
+    "fold-qdq[0]": Hint({}, cases=_GRIDS[0.0, 7.0], types=_FLOAT, since=_OPSET),
+    "fold-qdq[1]": Hint({}, cases=_GRIDS[0.0,], types=_FLOAT, since=_OPSET),
     "absorb-layouts[0]": _LAYOUT,
     "absorb-layouts[1]": _LAYOUT,
     "factorize[2]": Hint(
