@@ -23,6 +23,7 @@ from onnx_passes.pipeline.collector import patient_collector
 COMMANDS = {
     "run": "run a pipeline of verified passes over a model (the default)",
     "report": "show a saved run, and judge it by other thresholds",
+    "tune": "choose the precision of each part of a model",
     "bisect": "find the first bad pass and rewrite",
     "reduce": "find the smallest model that still fails",
     "certify": "test and prove rewrite rules on their own",

@@ -26,6 +26,7 @@ from onnx_passes.config.sections import (
 )
 from onnx_passes.config.source import Span
 from onnx_passes.config.steps import Places, Step
+from onnx_passes.config.tune_section import TuneSection
 from onnx_passes.config.waivers import WaiverSection
 from onnx_passes.config.yaml_tree import Tree
 from onnx_passes.errors import ConfigError
@@ -236,6 +237,9 @@ class PipelineConfig(Section):
         "it, or it is ~/.cache/onnx-passes.",
     )
     save: Save = Field(default_factory=Save, description="How the result is written.")
+    tune: TuneSection = Field(
+        default_factory=TuneSection, description="What 'onnx-passes tune' looks for."
+    )
     extra: dict[str, Any] = Field(
         default={},
         description="Data for your own passes, each key a key of their 'self.config'.",

@@ -10,7 +10,7 @@ from onnx_passes.errors import UsageError
 EXTRAS = {
     "fsspec": ("data", "reads data sets from URLs"),
     "pyarrow": ("data", "reads Parquet files and Hugging Face data sets"),
-    "scipy": ("data", "computes confidence intervals"),
+    "scipy": ("data", "computes confidence intervals and integer programs"),
     "PIL": ("data", "decodes images"),
     "distributed": ("distributed", "runs data sets on a Dask cluster"),
 }

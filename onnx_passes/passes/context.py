@@ -100,6 +100,8 @@ class PassContext:
             grow by in earlier runs; None if there is no original.
         samples: The inputs that the user gives under ``reference``, by name; empty if they
             are generated.
+        ranges: Least and greatest element of values on the user's data, by name, where they
+            were recorded before the pass; empty for none.
     """
 
     rewrites: Rewrites = field(default_factory=Rewrites)
@@ -107,6 +109,7 @@ class PassContext:
     notes: list[str] = field(default_factory=list)
     file_bytes: int | None = None
     samples: Sequence[Mapping[str, Any]] = ()
+    ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
     def analysis(self, name: str) -> Any:
         """Return the result of an analysis that the pass requires.

@@ -117,6 +117,9 @@ class ConvertsToHalf(OnSomeNodes):
 
     def _misfits(self, model: ir.Model, nodes: Mapping[ir.Node, Signature]) -> dict[str, str]:
         """Return what is wrong with recorded values, by name."""
+        if self.context.ranges and not self.data:
+            found = self.context.ranges.items()
+            return self._reasons({name: max(-low, high) for name, (low, high) in found})
         feeds = read_feeds(self.data, self.name) if self.data else self.context.samples
         if not feeds:
             self.context.notes.append(
@@ -135,6 +138,9 @@ class ConvertsToHalf(OnSomeNodes):
                 if array.dtype == np.float32 and array.size:
                     finite = np.abs(array[np.isfinite(array)])
                     largest[name] = max(largest[name], float(finite.max(initial=0.0)))
+        return self._reasons(largest)
+
+    def _reasons(self, largest: Mapping[str, float]) -> dict[str, str]:
         reasons = {n: misfit(np.array([v]), self.half) for n, v in largest.items()}
         return {name: reason for name, reason in reasons.items() if reason is not None}
 

@@ -159,6 +159,9 @@ class Lowering:
             node = self._cast_node(value, WIDE)
             new = put_before_output(self.model, value, node, self.namer)
             new.type, new.shape = ir.TensorType(WIDE), _shape(value)
+            # Nodes in between may read it.
+            self.model.graph.remove(node)
+            insert_behind(self.model, node, value)
         elif others:
             new = self._cast(value, WIDE)
         value.type = ir.TensorType(self.half)

@@ -97,6 +97,10 @@ class QuantizeStatic(OnSomeNodes):
         return ir.passes.PassResult(model, modified=True)
 
     def _ranges(self, model: ir.Model, layers: list[Layer]) -> dict[str, Range]:
+        names = {str(layer.node.inputs[i].name) for layer in layers for i in layer.data}  # type: ignore[union-attr]
+        names |= {str(layer.end.name) for layer in layers if self.outputs}
+        if self.context.ranges and not self.data:
+            return {name: self.context.ranges.get(name, (0.0, 0.0)) for name in names}
         feeds = read_feeds(self.data, self.name) if self.data else self.context.samples
         if not feeds:
             raise PassError(
@@ -104,8 +108,6 @@ class QuantizeStatic(OnSomeNodes):
                 help="give reference.inputs in the pipeline, or data: [a.npz, ...]; ranges of "
                 "random inputs would not be those of yours",
             )
-        names = {str(layer.node.inputs[i].name) for layer in layers for i in layer.data}  # type: ignore[union-attr]
-        names |= {str(layer.end.name) for layer in layers if self.outputs}
         found = calibrate(
             record(model, feeds, names, self.name),
             self.calibration,

@@ -154,6 +154,13 @@ def test_an_output_that_is_read_inside_keeps_its_name_and_type(typed, run):
     run(model, {"x": np.ones(2, np.float32)})
 
 
+def test_an_output_that_nodes_in_float32_read_comes_before_them(typed, run):
+    model = typed("(float[2] x) => (float[2] a, float[2] y) { a = Exp(x) y = Neg(a) }")
+    ConvertFloat16(operators=["Exp"]).call(model)
+    assert operators(model) == ["Cast", "Exp", "Cast", "Neg"]
+    run(model, {"x": np.ones(2, np.float32)})
+
+
 def test_scales_of_a_resize_stay_in_float32(typed, run):
     model = typed(
         """(float[1,1,2,2] x) => (float[1,1,4,4] y) <float[4] s = {1, 1, 2, 2}>

@@ -1,0 +1,191 @@
+"""``onnx-passes tune``: choose the precision of each part of a model."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from onnx_passes.errors import UsageError
+
+if TYPE_CHECKING:
+    from onnx_passes.io.load import LoadedModel
+    from onnx_passes.tune.search import Result, Task
+
+HELP = """\
+Choose the precision of each part of MODEL: the least time, size or bit operations within a
+budget of what may be lost. PIPELINE holds the data (reference), the budget (verify.metrics,
+tune.flips), and the formats, groups and objective (tune).
+
+Parts are scored by runs of their own on values that were recorded once. A choice is written
+only after the whole model was run, kept the budget, and its file was read back. Without a
+better one, the original is written.
+
+\b
+Exit codes:
+  0    a model is written, or a question is answered
+  1    the file that was written does not hold the chosen formats
+  2    bad usage or config
+  3    the model cannot be read, or the engine does not run it
+  130  interrupted; the best model so far is written
+
+\b
+Examples:
+  onnx-passes tune model.onnx -c tune.yaml -o small.onnx --json found.json
+  onnx-passes tune model.onnx -c tune.yaml -o small.onnx --record search
+  onnx-passes tune model.onnx -c tune.yaml --record search --explain /encoder/MatMul
+  onnx-passes tune model.onnx -c tune.yaml --culprits
+"""
+_path = click.Path(path_type=Path)
+
+
+@click.command("tune", help=HELP, no_args_is_help=True)
+@click.argument("model", type=_path)
+@click.option("-c", "--config", required=True, metavar="PIPELINE", help="The pipeline file.")
+@click.option("-o", "--output", type=_path, metavar="FILE", help="Where to write the model.")
+@click.option(
+    "--set",
+    "overrides",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Change one key of the file.",
+)
+@click.option(
+    "--record",
+    type=_path,
+    metavar="DIR",
+    help="Folder for every score and decision, from which a search goes on.",
+)
+@click.option(
+    "--json", "json_file", type=_path, metavar="FILE", help="Write the result as JSON."
+)
+@click.option(
+    "--explain", metavar="NODE", help="Say why a node has its format, from --record."
+)
+@click.option(
+    "--culprits",
+    is_flag=True,
+    help="Name the fewest nodes that must stay in float32, all others in the first format.",
+)
+@click.option("-q", "--quiet", is_flag=True, help="Do not tell of each step.")
+@click.option("--debug", is_flag=True, hidden=True)
+def command(
+    model: Path,
+    config: str,
+    output: Path | None,
+    overrides: tuple[str, ...],
+    record: Path | None,
+    json_file: Path | None,
+    explain: str | None,
+    culprits: bool,
+    quiet: bool,
+    debug: bool,
+) -> None:
+    """Choose precisions."""
+    del debug  # read by the program itself
+    from onnx_passes.cli.destinations import check_destinations
+    from onnx_passes.config.load import load_config
+    from onnx_passes.io.load import load_model
+    from onnx_passes.tune.task import task_of
+
+    settings = load_config(config, overrides)
+    if output is None and explain is None and not culprits:
+        raise UsageError("there is no -o: where to write the model", help="-o small.onnx")
+    check_destinations(output, {"--json": json_file}, {"the model": [model]})
+    loaded = load_model(model)
+    task = task_of(loaded.model, settings)
+    if explain is not None:
+        _explain(task, record, explain)
+        return
+
+    def tell(text: str) -> None:
+        if not quiet:
+            click.echo(text, err=True)
+
+    if culprits:
+        _culprits(task, loaded, output, json_file, tell)
+        return
+    assert output is not None, "it was asked for above"
+    _search(task, loaded, output, record, json_file, tell)
+
+
+def _search(
+    task: Task,
+    loaded: LoadedModel,
+    output: Path,
+    record: Path | None,
+    json_file: Path | None,
+    tell: Any,
+) -> None:
+    from onnx_passes.cli.interrupts import received
+    from onnx_passes.tune.journal import Record
+    from onnx_passes.tune.result import lines, save, to_json
+    from onnx_passes.tune.search import Search
+
+    result: Result = Search(task, Record(record, task.key), tell).run()
+    with received.unhurried():
+        save(result, output, loaded)
+        data = to_json(result)
+        _write(json_file, data)
+        for line in lines(data):
+            click.echo(line)
+    if result.ended == "interrupted":
+        click.echo(f"interrupted: {output} holds the best model so far", err=True)
+        raise click.exceptions.Exit(received.exit_code)
+
+
+def _explain(task: Task, record: Path | None, node: str) -> None:
+    from onnx_passes.passes.naming import did_you_mean
+    from onnx_passes.tune.journal import read_record
+    from onnx_passes.tune.result import explain
+
+    if record is None:
+        raise UsageError("--explain reads a record", help="give --record DIR")
+    names = [str(n.name) for n in task.model.graph]
+    if node not in names:
+        raise UsageError(
+            f"the model has no node {node!r}", help=did_you_mean(node, names, "see inspect")
+        )
+    groups = {group.name: group.nodes for group in task.groups}
+    for line in explain(read_record(record), node, groups):
+        click.echo(line)
+
+
+def _culprits(
+    task: Task, loaded: LoadedModel, output: Path | None, json_file: Path | None, tell: Any
+) -> None:
+    from onnx_passes.io.save import save_model
+    from onnx_passes.tune.culprits import find_culprits
+    from onnx_passes.tune.formats import FLOAT32
+    from onnx_passes.tune.score import record
+    from onnx_passes.verify.read_back import ReadBack
+
+    item = next(item for name, item in task.formats.items() if name != FLOAT32)
+    task.ranges.update(record(task.model, task.engine, task.sketch, set()).ranges)
+    found = find_culprits(task, item, tell)
+    if output is not None:
+        save_model(found.model, output, source=loaded, inspect=ReadBack())
+    _write(
+        json_file,
+        {"format": found.format, "nodes": list(found.nodes), "runs": found.runs},
+    )
+    if not found.nodes:
+        click.echo(f"all nodes can be {found.format}: the budget is kept")
+        return
+    click.echo(
+        f"{len(found.nodes)} nodes must stay in float32, all others can be {item.name}:"
+    )
+    for name in found.nodes:
+        click.echo(f"  {name}")
+
+
+def _write(path: Path | None, data: Any) -> None:
+    from onnx_passes.io.atomic import pending
+
+    if path is None:
+        return
+    with pending(path) as file:
+        file.write(json.dumps(data, indent=1).encode() + b"\n")
+        file.publish(path)

@@ -1,0 +1,122 @@
+"""The fewest nodes that must stay in float32, so that a format of all others does no harm."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import onnx_ir as ir
+
+from onnx_passes.errors import EngineError
+from onnx_passes.tune.budget import Spent
+from onnx_passes.tune.formats import Format, convert
+from onnx_passes.tune.search import Task
+
+
+@dataclass(frozen=True)
+class Culprits:
+    """What was found.
+
+    Attributes:
+        format: The format of all other nodes.
+        nodes: The nodes that must stay in float32; none of them may be left out.
+        spent: What the model uses of the budget with these in float32.
+        without: What it uses with none in float32; None if it does not run.
+        runs: Number of models that were run.
+        model: The model with these in float32.
+    """
+
+    format: str
+    nodes: tuple[str, ...]
+    spent: Spent
+    without: Spent | None
+    runs: int
+    model: ir.Model
+
+
+def find_culprits(
+    task: Task, item: Format, tell: Callable[[str], object] = lambda text: None
+) -> Culprits:
+    """Find the fewest nodes that must stay in float32.
+
+    Halves are tried first, then nodes one by one (as QuickXplain; Junker, 2004), and in the
+    end no node of the result can be left out.
+
+    Args:
+        task: What is asked; its ranges are recorded.
+        item: The format.
+        tell: Called with a sentence on each step.
+
+    Raises:
+        ConfigError: The original does not keep the budget.
+        EngineError: The engine does not run the original.
+        PassError: The pass of the format refuses the model.
+    """
+    search = _Search(task, item)
+    task.budget.begin(search.original)
+    nodes = [name for group in task.groups for name in group.nodes]
+    without = search.measure(())
+    if without is not None and without.holds:
+        return Culprits(item.name, (), without, without, search.runs, search.model)
+    tell(f"{len(nodes)} nodes in {item.name} do harm; looking for the fewest that do")
+    found = search.needed([], nodes, known_bad=True)
+    # Harm is not always a sum: what was needed at first may not be in the end.
+    for name in list(found):
+        if search.holds([other for other in found if other != name]):
+            found.remove(name)
+    spent = search.measure(found)
+    assert spent is not None, "these nodes were seen to suffice"
+    tell(f"{len(found)} nodes found, {search.runs} models run")
+    order = {name: place for place, name in enumerate(nodes)}
+    kept = tuple(sorted(found, key=order.__getitem__))
+    return Culprits(item.name, kept, spent, without, search.runs, search.model)
+
+
+class _Search:
+    def __init__(self, task: Task, item: Format) -> None:
+        self.task, self.item, self.runs = task, item, 0
+        self.model = task.model
+        with task.engine.prepare(task.model) as session:
+            self.original = [session.run(feed) for feed in task.feeds]
+        self._known: dict[frozenset[str], Spent | None] = {}
+
+    def measure(self, kept: Sequence[str]) -> Spent | None:
+        """Return what the model uses of the budget if some nodes stay in float32."""
+        key = frozenset(kept)
+        if key in self._known and self._known[key] is None:
+            return None
+        task = self.task
+        chosen = [n for g in task.groups for n in g.nodes if n not in key]
+        try:
+            self.model = convert(
+                task.model, {self.item.name: chosen}, {self.item.name: self.item}, task.ranges
+            )
+            with task.engine.prepare(self.model) as session:
+                outputs = [session.run(feed) for feed in task.feeds]
+        except EngineError:
+            self._known[key] = None
+            return None
+        finally:
+            self.runs += 1
+        self._known[key] = task.budget.measure(outputs, self.original)
+        return self._known[key]
+
+    def holds(self, kept: Sequence[str]) -> bool:
+        """Whether the budget is kept if some nodes stay in float32."""
+        key = frozenset(kept)
+        if key not in self._known:
+            self.measure(kept)
+        spent = self._known[key]
+        return spent is not None and spent.holds
+
+    def needed(self, kept: list[str], nodes: list[str], *, known_bad: bool) -> list[str]:
+        """Return nodes that suffice beside those that are kept already; few of them."""
+        if not known_bad and self.holds(kept):
+            return []
+        if len(nodes) <= 1:
+            return list(nodes)
+        half = len(nodes) // 2
+        first, second = nodes[:half], nodes[half:]
+        right = self.needed([*kept, *first], second, known_bad=False)
+        left = self.needed([*kept, *right], first, known_bad=not right)
+        return [*left, *right]

@@ -1,0 +1,125 @@
+"""Parts of a model that get one format each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from itertools import pairwise
+
+import onnx_ir as ir
+
+from onnx_passes.errors import ConfigError
+from onnx_passes.graph.copy import copy_model
+from onnx_passes.ops import linear
+from onnx_passes.ops.base import operator_of
+from onnx_passes.passes.naming import did_you_mean
+from onnx_passes.passes.registry import lookup
+from onnx_passes.passes.replace import Namer
+from onnx_passes.verify.node_equality import constant_tensor
+from onnx_passes.verify.recording import inlined
+from onnx_passes.verify.region import is_constant_node
+
+
+@dataclass(frozen=True)
+class Group:
+    """Nodes that get one format.
+
+    Attributes:
+        name: What reports call it.
+        nodes: Names of its nodes, in order.
+        formats: Names of the formats that it may have; float32 is always among them.
+    """
+
+    name: str
+    nodes: tuple[str, ...]
+    formats: tuple[str, ...]
+
+
+def prepare(model: ir.Model) -> ir.Model:
+    """Return a copy without functions, whose nodes have names and whose values have types."""
+    copy = copy_model(inlined(model))
+    namer, seen = Namer(copy), set[str]()
+    for node in copy.graph:
+        if not node.name or node.name in seen:
+            node.name = namer.node(node.name or node.outputs[0].name or node.op_type)
+        seen.add(str(node.name))
+    (cls,) = lookup("shape-inference")
+    cls().call(copy)
+    return copy
+
+
+def partition(
+    model: ir.Model,
+    formats: Sequence[str],
+    wanted: Mapping[str, tuple[Sequence[str], Sequence[str]]],
+    most: int,
+) -> list[Group]:
+    """Divide a model.
+
+    Args:
+        model: As :func:`prepare` returns it.
+        formats: Formats that a group may have.
+        wanted: Patterns of node names, and formats (none for all), by name of a group. Nodes
+            that none of them matches stay in float32. Without any group, each layer with a
+            weight is one, with the nodes behind it up to the next layer.
+        most: Number of groups, if they are found by layers; neighbours are joined.
+
+    Raises:
+        ConfigError: A pattern matches no node that is left.
+    """
+    nodes = [node for node in model.graph if not is_constant_node(node)]
+    if not wanted:
+        return _by_layers(nodes, tuple(formats), most)
+    groups, taken = [], set[str]()
+    for name, (patterns, own) in wanted.items():
+        members: list[str] = []
+        for node in nodes:
+            known = str(node.name)
+            fits = any(known == p or fnmatchcase(known, p) for p in patterns)
+            if fits and known not in taken:
+                members.append(known)
+                taken.add(known)
+        if not members:
+            names = [str(node.name) for node in nodes]
+            raise ConfigError(
+                f"the group {name!r} has no nodes: nothing that is left matches",
+                help=did_you_mean(next(iter(patterns), ""), names, "see inspect"),
+            )
+        groups.append(Group(name, tuple(members), tuple(own or formats)))
+    return groups
+
+
+def _by_layers(nodes: Sequence[ir.Node], formats: tuple[str, ...], most: int) -> list[Group]:
+    runs: list[list[ir.Node]] = [[]]
+    for node in nodes:
+        if _has_weight(node) and any(map(_has_weight, runs[-1])):
+            runs.append([])
+        runs[-1].append(node)
+    while len(runs) > most:
+        sizes = [len(a) + len(b) for a, b in pairwise(runs)]
+        place = sizes.index(min(sizes))
+        runs[place : place + 2] = [runs[place] + runs[place + 1]]
+    found = []
+    for run in runs:
+        head = next((node for node in run if _has_weight(node)), run[0] if run else None)
+        if head is not None:
+            names = tuple(str(node.name) for node in run)
+            found.append(Group(str(head.name), names, formats))
+    return found
+
+
+def weight_of(node: ir.Node) -> int | None:
+    """Return the number of the constant matrix that a product reads; None if there is none."""
+    operator = operator_of(node)
+    if operator is None or type(operator).__module__ != linear.__name__:
+        return None
+    for index, value in enumerate(node.inputs):
+        tensor = constant_tensor(value) if value is not None else None
+        if tensor is not None and tensor.dtype is ir.DataType.FLOAT and len(tensor.shape) > 1:
+            return index
+    return None
+
+
+def _has_weight(node: ir.Node) -> bool:
+    return weight_of(node) is not None

@@ -1,0 +1,143 @@
+"""The record of a search: every score, every model that was tried, and why."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from onnx_passes.errors import UsageError
+from onnx_passes.tune.score import Score
+
+FORMAT = 1
+_NAME = "record.jsonl"
+
+
+class Record:
+    """Decisions in a folder, one a line, from which a search goes on.
+
+    Args:
+        folder: The folder; it is made if it is not there. None keeps all in memory.
+        key: What identifies model, data and settings.
+
+    Raises:
+        UsageError: The folder holds the record of another search.
+    """
+
+    def __init__(self, folder: Path | None, key: str) -> None:
+        self.folder, self.entries = folder, list[dict[str, Any]]()
+        if folder is None:
+            return
+        (folder / "effects").mkdir(parents=True, exist_ok=True)
+        path = folder / _NAME
+        if path.exists():
+            self.entries = list(_lines(path))
+            found = self.entries[0].get("key") if self.entries else None
+            if found != key:
+                raise UsageError(
+                    f"the record in {folder} is that of another model, data or settings",
+                    help="give another --record, or remove the folder",
+                )
+            # A line that was cut short would spoil the next one.
+            path.write_text("".join(_line(entry) for entry in self.entries))
+        else:
+            self.add("search", format=FORMAT, key=key)
+
+    def add(self, event: str, **data: Any) -> None:
+        """Write down a decision."""
+        entry = {"event": event, **data}
+        self.entries.append(entry)
+        if self.folder is not None:
+            with open(self.folder / _NAME, "a", encoding="utf-8") as file:
+                file.write(_line(entry))
+
+    def of(self, event: str) -> list[dict[str, Any]]:
+        """Return the decisions of a kind, in order."""
+        return [entry for entry in self.entries if entry["event"] == event]
+
+    def add_score(self, score: Score) -> None:
+        """Write down a score, and how it moves the outputs."""
+        if self.score(score.group, score.format) is not None:
+            return
+        number = len(self.of("score"))
+        if self.folder is not None:
+            arrays = {
+                f"{place} {name}": array
+                for place, sample in enumerate(score.effect)
+                for name, array in sample.items()
+            }
+            path = self.folder / "effects" / f"{number}.npz"
+            np.savez(path, **arrays)  # type: ignore[arg-type]  # numpy names no such type
+        self.add(
+            "score",
+            number=number,
+            group=score.group,
+            format=score.format,
+            refused=score.refused,
+            snr=plain(score.snr),
+            cost=score.cost,
+            samples=len(score.effect),
+        )
+
+    def score(self, group: str, name: str) -> Score | None:
+        """Return a score that was written down; None if there is none."""
+        for entry in self.of("score"):
+            if (entry["group"], entry["format"]) == (group, name):
+                return self._read(entry)
+        return None
+
+    def _read(self, entry: Mapping[str, Any]) -> Score | None:
+        if self.folder is None:
+            return None
+        effect: list[dict[str, Any]] = [{} for _ in range(entry["samples"])]
+        path = self.folder / "effects" / f"{entry['number']}.npz"
+        if not path.exists():
+            return None
+        with np.load(path, allow_pickle=False) as arrays:
+            for key in arrays.files:
+                place, _, name = key.partition(" ")
+                effect[int(place)][name] = arrays[key]
+        return Score(
+            entry["group"],
+            entry["format"],
+            entry["refused"],
+            float(entry["snr"]),
+            entry["cost"],
+            effect,
+        )
+
+
+def plain(number: float) -> float | str:
+    """Return a number as JSON has it: infinities and NaN as text."""
+    return number if np.isfinite(number) else str(number)
+
+
+def _line(entry: Mapping[str, Any]) -> str:
+    return json.dumps(entry, sort_keys=True) + "\n"
+
+
+def _lines(path: Path) -> Iterator[dict[str, Any]]:
+    for line in path.read_text("utf-8").splitlines():
+        try:
+            entry = json.loads(line)
+        except ValueError:
+            return
+        if isinstance(entry, dict):
+            yield entry
+
+
+def read_record(folder: Path) -> list[dict[str, Any]]:
+    """Return the decisions in a folder.
+
+    Raises:
+        UsageError: There are none.
+    """
+    path = folder / _NAME
+    if not path.is_file():
+        raise UsageError(
+            f"there is no record in {folder}", help="run tune with --record first"
+        )
+    return list(_lines(path))

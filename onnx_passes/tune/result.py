@@ -1,0 +1,200 @@
+"""What a search found, as JSON and as text, and the file that holds its model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import onnx_ir as ir
+
+from onnx_passes.errors import VerificationError
+from onnx_passes.io.load import LoadedModel
+from onnx_passes.io.save import save_model
+from onnx_passes.ops.bodies import CUSTOM, attach_to_model
+from onnx_passes.tune.audit import audit
+from onnx_passes.tune.formats import FLOAT32
+from onnx_passes.tune.journal import plain
+from onnx_passes.tune.objective import UNITS
+from onnx_passes.tune.search import Result
+from onnx_passes.verify.read_back import ReadBack
+
+
+def save(result: Result, path: Path, source: LoadedModel) -> None:
+    """Write the model; the file is read back before it is in its place.
+
+    Raises:
+        ModelError: The file cannot be written.
+        VerificationError: It does not hold the model that was measured, or a layer does not
+            have the format that was chosen.
+    """
+    same = ReadBack()
+
+    def inspect(model: ir.Model, load: Callable[[], ir.Model]) -> None:
+        same(model, load)
+        task = result.task
+        found = audit(
+            load(), task.model, task.groups, result.best.names, task.formats, task.ranges
+        )
+        if found:
+            more = f" and {len(found) - 3} more" if len(found) > 3 else ""
+            raise VerificationError(
+                f"the written file does not hold the chosen formats: "
+                f"{'; '.join(map(str, found[:3]))}{more}",
+                help="no file was replaced; report the model",
+            )
+
+    attach_to_model(result.model, (CUSTOM,))
+    save_model(result.model, path, source=source, inspect=inspect)
+
+
+def to_json(result: Result) -> dict[str, Any]:
+    """Return all of a result but the model."""
+    task, best = result.task, result.best
+    spent = best.spent
+    return {
+        "objective": task.objective,
+        "unit": UNITS[task.objective],
+        "engine": task.engine.name,
+        "ended": result.ended,
+        "cost": {"original": result.start, "chosen": best.cost, "bound": result.bound},
+        "gap": result.gap,
+        "budget": {n: list(limits) for n, limits in task.budget.limits.items()},
+        "values": {n: plain(v) for n, v in (spent.values if spent else {}).items()},
+        "shares": {n: plain(v) for n, v in (spent.shares if spent else {}).items()},
+        "flips": None
+        if spent is None or spent.flips is None
+        else {
+            "share": spent.flips.value,
+            "at most": spent.flips.high,
+            "confidence": task.budget.flips.confidence if task.budget.flips else None,
+            "kind": "statistical, by Clopper and Pearson",
+        },
+        "groups": [_group(result, name) for name in best.names],
+        "front": result.front,
+        "tried": [
+            {
+                "names": dict(tried.names),
+                "cost": tried.cost,
+                "predicted": plain(tried.predicted),
+                "measured": None if tried.spent is None else plain(tried.spent.total),
+                "accepted": tried.accepted,
+                "why": tried.why,
+            }
+            for tried in result.tried
+        ],
+        "work": result.work,
+        "seconds": result.seconds,
+    }
+
+
+def _group(result: Result, name: str) -> dict[str, Any]:
+    scores = {s.format: s for s in result.scores if s.group == name}
+    chosen = result.best.names[name]
+    group = next(g for g in result.task.groups if g.name == name)
+    start = scores[FLOAT32].cost if FLOAT32 in scores else 0.0
+    own = scores.get(chosen)
+    return {
+        "group": name,
+        "nodes": list(group.nodes),
+        "format": chosen,
+        "snr": plain(own.snr) if own else "inf",
+        "gain": start - own.cost if own else 0.0,
+        "refused": {n: s.refused for n, s in scores.items() if s.refused},
+        "others": {
+            n: {"snr": plain(s.snr), "gain": start - s.cost}
+            for n, s in scores.items()
+            if not s.refused and n not in (chosen, FLOAT32)
+        },
+    }
+
+
+def lines(data: Mapping[str, Any]) -> list[str]:
+    """Return a result as lines of text: a table of groups, then the front.
+
+    Args:
+        data: What :func:`to_json` returns.
+    """
+    unit, cost = data["unit"], data["cost"]
+    rows = [("group", "format", "SNR", f"gain [{unit}]", "why not the others")]
+    for group in data["groups"]:
+        why = "; ".join(f"{n}: {text}" for n, text in group["refused"].items())
+        noise = float(group["snr"])
+        rows.append(
+            (group["group"], group["format"], f"{noise:.1f}", f"{group['gain']:.4g}", why[:80])
+        )
+    text = _table(rows)
+    text += ["", *_table([("expected share of budget", f"cost [{unit}]"), *_front(data)])]
+    saved = 1 - cost["chosen"] / cost["original"] if cost["original"] else 0.0
+    text += [
+        "",
+        f"cost {cost['chosen']:.6g} {unit} of {cost['original']:.6g}: {saved:.1%} less; "
+        f"gap to the bound {data['gap']:.2%}; ended: {data['ended']}",
+    ]
+    for name, value in data["values"].items():
+        low, high = data["budget"][name]
+        text.append(f"measured {name} {float(value):.6g} in [{low:g}, {high:g}]")
+    if data["flips"] is not None:
+        flips = data["flips"]
+        text.append(
+            f"flips {flips['share']:.3%}, at most {flips['at most']:.3%} of all data with "
+            f"{flips['confidence']:.0%} confidence ({flips['kind']})"
+        )
+    return text
+
+
+def _front(data: Mapping[str, Any]) -> list[tuple[str, ...]]:
+    return [(f"{float(p['expected']):.4g}", f"{p['cost']:.6g}") for p in data["front"]]
+
+
+def _table(rows: Sequence[tuple[str, ...]]) -> list[str]:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    ]
+
+
+def explain(
+    entries: Sequence[Mapping[str, Any]], node: str, data: Mapping[str, Any]
+) -> list[str]:
+    """Return why a node has its format, from the record of a search.
+
+    Args:
+        entries: The record.
+        node: Name of the node.
+        data: The groups: names of nodes by group.
+    """
+    group = next((name for name, nodes in data.items() if node in nodes), None)
+    if group is None:
+        return [f"{node} is in no group, so it stays in float32"]
+    choices = [entry for entry in entries if entry["event"] == "choice"]
+    chosen = choices[-1]["names"].get(group, FLOAT32) if choices else FLOAT32
+    scores = [e for e in entries if e["event"] == "score" and e["group"] == group]
+    start = next((e["cost"] for e in scores if e["format"] == FLOAT32), 0.0)
+    text = [f"{node} is in the group {group}, which has the format {chosen}"]
+    for entry in scores:
+        if entry["format"] == FLOAT32:
+            continue
+        if entry["refused"]:
+            text.append(f"  {entry['format']}: refused, {entry['refused']}")
+            continue
+        gain = start - entry["cost"]
+        why = "chosen" if entry["format"] == chosen else _why(entry, gain, chosen, entries)
+        noise = float(entry["snr"])
+        text.append(f"  {entry['format']}: SNR {noise:.1f} dB, gain {gain:.4g}; {why}")
+    return text
+
+
+def _why(
+    entry: Mapping[str, Any], gain: float, chosen: str, entries: Sequence[Mapping[str, Any]]
+) -> str:
+    if gain <= 0:
+        return "not chosen, it costs as much as float32 or more"
+    for other in reversed(entries):
+        if other["event"] == "interaction" and entry["group"] in other["groups"]:
+            return "not chosen, it loses more beside other groups than alone"
+        rejected = other["event"] == "try" and not other["accepted"]
+        if rejected and other["names"].get(entry["group"]) == entry["format"]:
+            return f"not chosen, a model with it was rejected: {other['why']}"
+    return f"not chosen, {chosen} is as cheap within the budget, or leaves others more of it"

@@ -1,0 +1,314 @@
+"""Scores of each group in each format: by runs of its region on recorded values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from onnx_passes.contracts.scores import snr
+from onnx_passes.errors import EngineError, OnnxPassesError
+from onnx_passes.runtime.base import Array, Engine, Feeds, Outputs
+from onnx_passes.tune.audit import Finding, audit
+from onnx_passes.tune.formats import FLOAT32, Format, convert
+from onnx_passes.tune.groups import Group
+from onnx_passes.tune.objective import (
+    Objective,
+    bit_operations,
+    operations,
+    size_of,
+    time_runs,
+)
+from onnx_passes.tune.regions import Regions, needed_values
+from onnx_passes.verify.recording import Recording, exposed
+from onnx_passes.verify.snapshot import Change, Snapshot
+
+MEMORY = 1 << 30
+"""Bytes of recorded values that are kept in memory; the rest goes to disk."""
+
+
+@dataclass(frozen=True)
+class Score:
+    """A group in a format.
+
+    Attributes:
+        group: Name of the group.
+        format: Name of the format.
+        refused: Why the group cannot have it; empty if it can.
+        snr: Signal-to-noise ratio of what the group computes, in dB.
+        cost: In the unit of the objective.
+        effect: By sample, how far each output of the model moves if this group alone has the
+            format; outputs that do not move are left out.
+    """
+
+    group: str
+    format: str
+    refused: str = ""
+    snr: float = np.inf
+    cost: float = 0.0
+    effect: Sequence[Mapping[str, Array]] = ()
+
+
+@dataclass
+class Work:
+    """What was run.
+
+    Attributes:
+        whole: Runs of the whole model over the samples of the scores.
+        partial: Such runs of parts, each times its share of the operations.
+        regions: Number of regions that were run.
+    """
+
+    whole: float = 0.0
+    partial: float = 0.0
+    regions: int = 0
+
+
+@dataclass
+class Recorded:
+    """A run of the original on a few samples.
+
+    Attributes:
+        feeds: The inputs of each sample.
+        rows: Values that regions read, by sample and name.
+        outputs: The outputs of each sample.
+        ranges: Least and greatest finite element of each float value, over the samples.
+    """
+
+    feeds: Sequence[Feeds]
+    rows: list[Recording] = field(default_factory=list)
+    outputs: list[Outputs] = field(default_factory=list)
+    ranges: dict[str, tuple[float, float]] = field(default_factory=dict)
+
+
+def record(
+    model: ir.Model, engine: Engine, feeds: Sequence[Feeds], names: set[str]
+) -> Recorded:
+    """Run the original once on each sample, and keep what is needed of it.
+
+    Args:
+        model: The original.
+        engine: Runs it.
+        feeds: The samples.
+        names: The values that are kept.
+
+    Raises:
+        EngineError: The engine does not run it.
+    """
+    found = Recorded(feeds)
+    ends = [str(value.name) for value in model.graph.outputs]
+    defaults: dict[str, Array] = {
+        str(v.name): v.const_value.numpy() for v in model.graph.inputs if v.const_value
+    }
+    with engine.prepare(exposed(model)) as session:
+        for feed in feeds:
+            values = {**defaults, **feed, **session.run(feed)}
+            row = Recording(MEMORY // max(1, len(feeds)))
+            row.update({name: data for name, data in values.items() if name in names})
+            found.rows.append(row)
+            found.outputs.append({name: values[name] for name in ends})
+            for name, data in values.items():
+                if isinstance(data, np.ndarray) and data.dtype == np.float32:
+                    _widen(found.ranges, name, data)
+    return found
+
+
+def _widen(ranges: dict[str, tuple[float, float]], name: str, array: Array) -> None:
+    finite = array[np.isfinite(array)]
+    low, high = ranges.get(name, (0.0, 0.0))
+    if finite.size:
+        low, high = min(low, float(finite.min())), max(high, float(finite.max()))
+    ranges[name] = low, high
+
+
+class Scorer:
+    """Scores groups of one model.
+
+    Args:
+        model: As :func:`onnx_passes.tune.groups.prepare` returns it.
+        groups: Its groups.
+        formats: Formats by name.
+        engine: Runs the model and its parts.
+        objective: What counts.
+        feeds: The samples of the recorded run.
+    """
+
+    def __init__(
+        self,
+        model: ir.Model,
+        groups: Sequence[Group],
+        formats: Mapping[str, Format],
+        engine: Engine,
+        objective: Objective,
+        feeds: Sequence[Feeds],
+    ) -> None:
+        self.model, self.groups, self.formats = model, groups, formats
+        self.engine, self.objective, self.work = engine, objective, Work()
+        self._regions = Regions(model)
+        self._own = {group.name: self._regions.of(group) for group in groups}
+        self._behind = {group.name: self._regions.behind(group) for group in groups}
+        wanted = needed_values((*self._own.values(), *self._behind.values()))
+        self.recorded = record(model, engine, feeds, wanted)
+        self.work.whole += 1
+        self._times: dict[str, float] = {}
+        first = {n: v for n, v in feeds[0].items() if isinstance(v, np.ndarray)}
+        self._operations = operations(model, first)
+
+    def score(self, known: Callable[[str, str], Score | None]) -> list[Score]:
+        """Score each group in each of its formats.
+
+        Args:
+            known: Returns a score that an earlier run has found, or None.
+        """
+        found = []
+        for group in self.groups:
+            names = [FLOAT32, *(n for n in group.formats if n != FLOAT32)]
+            older = {name: known(group.name, name) for name in names}
+            if all(score is not None for score in older.values()):
+                found += [score for score in older.values() if score is not None]
+            else:
+                found += self._score(group, names)
+        return found
+
+    def _score(self, group: Group, names: Sequence[str]) -> list[Score]:
+        region, rows = self._own[group.name], self.recorded.rows
+        before = self._regions.build(region, rows)
+        models: dict[str, ir.Model] = {}
+        refused: dict[str, str] = {}
+        for name in names[1:]:
+            try:
+                after = convert(
+                    before, {name: group.nodes}, self.formats, self.recorded.ranges
+                )
+            except OnnxPassesError as error:
+                refused[name] = error.message
+                continue
+            if Snapshot(before).change(after) is Change.NONE:
+                refused[name] = f"{self.formats[name].pass_name} changes nothing in it"
+            elif faults := self._audit(after, before, group, name):
+                refused[name] = f"not all of it can have the format: {faults[0].problem}"
+            else:
+                models[name] = after
+        base = self._run(before)
+        self.work.partial += self._regions.share(region, self._operations)
+        found = [Score(group.name, FLOAT32, cost=self._cost(group, FLOAT32, before, before))]
+        for name in names[1:]:
+            if name in models:
+                try:
+                    found.append(self._judge(group, name, before, models[name], base))
+                    continue
+                except EngineError as error:  # what an engine cannot build is not for it
+                    refused[name] = f"the engine refuses it: {error.message}"[:300]
+            found.append(Score(group.name, name, refused[name]))
+        return found
+
+    def _audit(
+        self, after: ir.Model, before: ir.Model, group: Group, name: str
+    ) -> list[Finding]:
+        chosen, ranges = {group.name: name}, self.recorded.ranges
+        return audit(after, before, [group], chosen, self.formats, ranges)
+
+    def _judge(
+        self, group: Group, name: str, before: ir.Model, after: ir.Model, base: list[Outputs]
+    ) -> Score:
+        new = self._run(after)
+        share = self._regions.share(self._own[group.name], self._operations)
+        self.work.partial += share
+        noise = min(snr(_floats(n), _floats(o)) for n, o in zip(new, base, strict=True))
+        cost = self._cost(group, name, before, after)
+        return Score(group.name, name, "", noise, cost, self._effect(group, base, new))
+
+    def _run(self, model: ir.Model) -> list[Outputs]:
+        self.work.regions += 1
+        names = [str(value.name) for value in model.graph.inputs]
+        with self.engine.prepare(model) as session:
+            return [session.run({n: row[n] for n in names}) for row in self.recorded.rows]
+
+    def _cost(self, group: Group, name: str, before: ir.Model, after: ir.Model) -> float:
+        if self.objective == "size":
+            return size_of(after)
+        if self.objective == "bops":
+            return bit_operations(self.model, group, self.formats[name], self._operations)
+        names = [str(value.name) for value in before.graph.inputs]
+        feeds = {n: self.recorded.rows[0][n] for n in names}
+        old, new = time_runs(self.engine, [before, after], feeds)
+        # The machine is never quite the same: the ratio is, more or less.
+        self._times.setdefault(group.name, old)
+        return self._times[group.name] * (new / old if after is not before else 1.0)
+
+    def _effect(
+        self, group: Group, base: Sequence[Outputs], new: Sequence[Outputs]
+    ) -> list[dict[str, Array]]:
+        """Run what is behind a group on what it computes in the format."""
+        behind, recorded = self._behind[group.name], self.recorded
+        ends = {str(value.name) for value in self.model.graph.outputs}
+        moved: list[dict[str, Array]] = []
+        for old, after, row in zip(base, new, recorded.outputs, strict=True):
+            moved.append(_moved(old, after, row, ends))
+        if behind is None:
+            return moved
+        model = self._regions.build(behind, recorded.rows)
+        names = [str(value.name) for value in model.graph.inputs]
+        self.work.partial += self._regions.share(behind, self._operations)
+        with self.engine.prepare(model) as session:
+            for place, (old, after) in enumerate(zip(base, new, strict=True)):
+                known = recorded.rows[place]
+                feeds = {n: _shifted(known[n], old.get(n), after.get(n)) for n in names}
+                found = session.run(feeds)
+                moved[place] |= _moved(
+                    recorded.outputs[place], found, recorded.outputs[place], ends
+                )
+        return moved
+
+
+def _moved(old: Outputs, new: Outputs, like: Outputs, ends: set[str]) -> dict[str, Array]:
+    found = {}
+    for name in ends & new.keys() & old.keys() & like.keys():
+        ours, theirs = new[name], old[name]
+        if not isinstance(ours, np.ndarray) or not isinstance(theirs, np.ndarray):
+            continue
+        if theirs.dtype.kind == "f" and ours.shape == theirs.shape:
+            with np.errstate(invalid="ignore"):
+                found[name] = ours.astype(theirs.dtype) - theirs
+    return found
+
+
+def _shifted(value: Any, old: object, new: object) -> Array:
+    """Return a recorded value, moved as far as a region moves it."""
+    if not isinstance(old, np.ndarray) or not isinstance(new, np.ndarray):
+        return value
+    if value.dtype.kind != "f" or new.shape != value.shape:
+        return new
+    with np.errstate(invalid="ignore"):
+        moved: Array = np.asarray(value + (new.astype(value.dtype) - old), value.dtype)
+        return moved
+
+
+def _floats(outputs: Outputs) -> list[Array]:
+    return [
+        value.astype(np.float32) if value.dtype.kind == "f" else value
+        for value in outputs.values()
+        if isinstance(value, np.ndarray)
+    ]
+
+
+def predict(outputs: Sequence[Outputs], scores: Sequence[Score]) -> list[Outputs]:
+    """Return the outputs of a model some of whose groups have other formats.
+
+    To first order, each group moves them as far as it does alone.
+
+    Args:
+        outputs: Of the original, by sample.
+        scores: One for each group that has another format.
+    """
+    found: list[Outputs] = [dict(sample) for sample in outputs]
+    for score in scores:
+        for sample, effect in zip(found, score.effect, strict=True):
+            for name, shift in effect.items():
+                value = sample[name]
+                assert isinstance(value, np.ndarray), "only tensors move"
+                sample[name] = value + shift
+    return found

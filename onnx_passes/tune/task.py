@@ -1,0 +1,166 @@
+"""From a pipeline file to what is asked of the search."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from onnx_passes.config.engines import resolve_engines
+from onnx_passes.config.resolve import resolve
+from onnx_passes.config.schema import DEFAULT_ENGINES, PipelineConfig
+from onnx_passes.errors import ConfigError
+from onnx_passes.passes.naming import did_you_mean
+from onnx_passes.passes.registry import lookup
+from onnx_passes.runtime.base import Engine, Feeds
+from onnx_passes.runtime.ort import OnnxRuntimeEngine
+from onnx_passes.tune.budget import Budget, Flips
+from onnx_passes.tune.formats import BUILTIN, FLOAT32, Format
+from onnx_passes.tune.groups import partition, prepare
+from onnx_passes.tune.search import Task
+from onnx_passes.verify.reference import load_reference
+
+
+def task_of(model: ir.Model, config: PipelineConfig) -> Task:
+    """Return what a pipeline file asks.
+
+    Args:
+        model: The model; not changed.
+        config: The file: its sections ``tune``, ``reference``, ``engines`` and
+            ``verify.metrics`` count.
+
+    Raises:
+        ConfigError: The file is wrong, has no data, or no budget.
+        ReferenceDataError: The data does not fit the model.
+    """
+    if config.passes:
+        raise ConfigError(
+            "tune runs no passes but those of its formats",
+            where=config.where("passes"),
+            help="run the passes first, and tune what they give",
+        )
+    resolve(config)  # imports the modules that may register passes, metrics and engines
+    asked = config.tune
+    reference = load_reference(config.reference.model_dump(), model, config.folder)
+    if not reference.samples:
+        raise ConfigError(
+            "there is no data, and what a model loses on random inputs tells nothing",
+            where=config.where("reference"),
+            help="give reference.inputs",
+        )
+    if not config.verify.metrics and asked.flips is None:
+        raise ConfigError(
+            "there is no budget",
+            where=config.where("tune"),
+            help="give verify.metrics, such as {kl_divergence: [0, 0.01]}, or tune.flips",
+        )
+    formats = _formats(asked.formats, config)
+    for name, group in asked.groups.items():
+        for wanted in group.formats:
+            if wanted not in formats:
+                raise ConfigError(
+                    f"the group {name!r} has an unknown format {wanted!r}",
+                    where=config.where("tune", "groups", name),
+                    help=did_you_mean(wanted, formats, f"known are {', '.join(formats)}"),
+                )
+    prepared = prepare(model)
+    names = [name for name in formats if name != FLOAT32]
+    groups = {name: (g.nodes, g.formats) for name, g in asked.groups.items()}
+    flips = None
+    if asked.flips is not None:
+        section = asked.flips
+        flips = Flips(section.most, section.confidence, section.output, asked.evaluations)
+    labels = [
+        [np.asarray(value) for value in sample.values()] for sample in reference.expected or ()
+    ]
+    return Task(
+        prepared,
+        partition(prepared, names, groups, asked.most_groups),
+        formats,
+        _engine(config),
+        asked.objective,
+        Budget(dict(config.verify.metrics), flips, labels),
+        reference.samples,
+        few(prepared, reference.samples, asked.samples),
+        asked.evaluations,
+        asked.seconds or math.inf,
+    )
+
+
+def _formats(listed: Sequence[Any], config: PipelineConfig) -> dict[str, Format]:
+    found = {FLOAT32: BUILTIN[FLOAT32]}
+    for index, item in enumerate(listed):
+        if isinstance(item, str):
+            if item not in BUILTIN:
+                raise ConfigError(
+                    f"there is no format {item!r}",
+                    where=config.where("tune", "formats", index),
+                    help=did_you_mean(item, BUILTIN, f"known are {', '.join(BUILTIN)}"),
+                )
+            found[item] = BUILTIN[item]
+            continue
+        ((name, use),) = item.items()
+        found[name] = _own(str(name), use, config, index)
+    return found
+
+
+def _own(name: str, use: Mapping[str, Any], config: PipelineConfig, index: int) -> Format:
+    """Return a format that the user has made of a pass and its options."""
+    where = config.where("tune", "formats", index)
+    if len(use) != 1:
+        raise ConfigError(
+            f"the format {name!r} names {len(use)} passes, not one",
+            where=where,
+            help="write {name: {quantize-weights: {weights: int4, block: 64}}}",
+        )
+    ((pass_name, options),) = use.items()
+    (cls,) = lookup(pass_name, where=where)
+    given = dict(options or {})
+    made: Any = cls(**given, nodes=["*"])
+    kinds = [getattr(made, part, None) for part in ("weights", "activations")]
+    bits = [int("".join(c for c in kind if c.isdigit())) if kind else 0 for kind in kinds]
+    if cls.name.startswith("convert-"):
+        return Format(name, cls.name, given, 16, 16)
+    data = bits[1] or (8 if cls.name == "quantize-dynamic" else 32)
+    return Format(name, cls.name, given, bits[0] or 32, data)
+
+
+def _engine(config: PipelineConfig) -> Engine:
+    if config.engines == DEFAULT_ENGINES:
+        # What users run: all its optimisations.
+        return OnnxRuntimeEngine(optimization="all")
+    return resolve_engines(config)[0].engine
+
+
+def few(model: ir.Model, feeds: Sequence[Feeds], count: int) -> list[Feeds]:
+    """Return the first samples of some feeds.
+
+    A batch is cut where the model says that its inputs share a first dimension of any size;
+    else whole feeds are taken.
+
+    Args:
+        model: The model.
+        feeds: All feeds.
+        count: Number of samples wanted.
+    """
+    dims = {_first(value) for value in model.graph.inputs if str(value.name) in feeds[0]}
+    if len(dims) != 1 or None in dims:
+        return list(feeds[: max(1, count)])
+    found: list[Feeds] = []
+    for feed in feeds:
+        sizes = {np.shape(value)[0] for value in feed.values()}  # type: ignore[arg-type]
+        size = min(sizes)
+        taken = min(count, size)
+        found.append({name: np.asarray(value)[:taken] for name, value in feed.items()})
+        count -= taken
+        if count <= 0:
+            break
+    return found
+
+
+def _first(value: ir.Value) -> str | None:
+    dim = value.shape[0] if value.shape is not None and len(value.shape) else None
+    return dim.value if isinstance(dim, ir.SymbolicDim) else None
