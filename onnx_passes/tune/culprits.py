@@ -9,6 +9,7 @@ import onnx_ir as ir
 
 from onnx_passes.errors import EngineError
 from onnx_passes.tune.budget import Spent
+from onnx_passes.tune.fewest import fewest
 from onnx_passes.tune.formats import Format, convert
 from onnx_passes.tune.search import Task
 
@@ -39,8 +40,7 @@ def find_culprits(
 ) -> Culprits:
     """Find the fewest nodes that must stay in float32.
 
-    Halves are tried first, then nodes one by one (as QuickXplain; Junker, 2004), and in the
-    end no node of the result can be left out.
+    No node of the result can be left out.
 
     Args:
         task: What is asked; its ranges are recorded.
@@ -59,11 +59,7 @@ def find_culprits(
     if without is not None and without.holds:
         return Culprits(item.name, (), without, without, search.runs, search.model)
     tell(f"{len(nodes)} nodes in {item.name} do harm; looking for the fewest that do")
-    found = search.needed([], nodes, known_bad=True)
-    # Harm is not always a sum: what was needed at first may not be in the end.
-    for name in list(found):
-        if search.holds([other for other in found if other != name]):
-            found.remove(name)
+    found = fewest(nodes, search.holds)
     spent = search.measure(found)
     assert spent is not None, "these nodes were seen to suffice"
     tell(f"{len(found)} nodes found, {search.runs} models run")
@@ -108,15 +104,3 @@ class _Search:
             self.measure(kept)
         spent = self._known[key]
         return spent is not None and spent.holds
-
-    def needed(self, kept: list[str], nodes: list[str], *, known_bad: bool) -> list[str]:
-        """Return nodes that suffice beside those that are kept already; few of them."""
-        if not known_bad and self.holds(kept):
-            return []
-        if len(nodes) <= 1:
-            return list(nodes)
-        half = len(nodes) // 2
-        first, second = nodes[:half], nodes[half:]
-        right = self.needed([*kept, *first], second, known_bad=False)
-        left = self.needed([*kept, *right], first, known_bad=not right)
-        return [*left, *right]

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.contracts.scores import snr
 from onnx_passes.errors import EngineError, OnnxPassesError
-from onnx_passes.runtime.base import Array, Engine, Feeds, Outputs
+from onnx_passes.runtime.base import Array, Data, Engine, Feeds, Outputs
 from onnx_passes.tune.audit import Finding, audit
 from onnx_passes.tune.formats import FLOAT32, Format, convert
 from onnx_passes.tune.groups import Group
@@ -276,15 +275,16 @@ def _moved(old: Outputs, new: Outputs, like: Outputs, ends: set[str]) -> dict[st
     return found
 
 
-def _shifted(value: Any, old: object, new: object) -> Array:
+def _shifted(value: Data, old: object, new: object) -> Array:
     """Return a recorded value, moved as far as a region moves it."""
+    assert isinstance(value, np.ndarray), "only tensors are recorded"
     if not isinstance(old, np.ndarray) or not isinstance(new, np.ndarray):
         return value
     if value.dtype.kind != "f" or new.shape != value.shape:
         return new
     with np.errstate(invalid="ignore"):
         moved: Array = np.asarray(value + (new.astype(value.dtype) - old), value.dtype)
-        return moved
+    return moved
 
 
 def _floats(outputs: Outputs) -> list[Array]:

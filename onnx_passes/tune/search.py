@@ -7,16 +7,18 @@ import json
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.data.statistics import Interval
 from onnx_passes.errors import OnnxPassesError
 from onnx_passes.runtime.base import Engine, Feeds, Outputs
 from onnx_passes.tune.budget import Budget, Spent
 from onnx_passes.tune.choice import Choice, Table, by_format, front
+from onnx_passes.tune.fewest import fewest
 from onnx_passes.tune.formats import Format, convert
 from onnx_passes.tune.groups import Group
 from onnx_passes.tune.journal import Record, plain
@@ -267,6 +269,7 @@ class Search:
         try:
             model = self.task.build(names)
             if known is not None:
+                self._learn(table, choice, known.spent)
                 return known, model
             few = self._sketch(table, choice)
             if few > 1.0 and not self.task.budget.flips:
@@ -318,17 +321,14 @@ class Search:
     def _bisect(self, table: Table, choice: Choice) -> list[str]:
         """Return the fewest groups of a choice that lose more than expected together."""
         members = [i for i, pick in enumerate(choice) if pick]
-        while len(members) > 1:
-            half = len(members) // 2
-            for part in (members[:half], members[half:]):
-                some = tuple(pick if i in part else 0 for i, pick in enumerate(choice))
-                expected = table.predict(some).total
-                if self._measure_few(table, some) > _DISAGREES * max(expected, 1e-9):
-                    members = part
-                    break
-            else:
-                break  # only both halves together do
-        return [table.rows[i][choice[i]].group for i in members]
+
+        def harms(part: Sequence[int]) -> bool:
+            some = tuple(pick if i in part else 0 for i, pick in enumerate(choice))
+            expected = table.predict(some).total
+            return self._measure_few(table, some) > _DISAGREES * max(expected, 1e-9)
+
+        found = fewest(members, harms)
+        return [table.rows[i][choice[i]].group for i in sorted(found)]
 
     def _measure_few(self, table: Table, choice: Choice) -> float:
         model = self.task.build(table.names(choice))
@@ -351,6 +351,7 @@ class Search:
             why=tried.why,
             shares=None if spent is None else {n: plain(v) for n, v in spent.shares.items()},
             values=None if spent is None else {n: plain(v) for n, v in spent.values.items()},
+            flips=None if spent is None or spent.flips is None else asdict(spent.flips),
         )
 
     def _known(self, names: Mapping[str, str]) -> Tried | None:
@@ -363,6 +364,7 @@ class Search:
                     spent = Spent(
                         {n: float(v) for n, v in shares.items()},
                         {n: float(v) for n, v in values.items()},
+                        None if entry["flips"] is None else Interval(**entry["flips"]),
                     )
                 return Tried(
                     names,

@@ -1,0 +1,162 @@
+"""``onnx-passes tune``, through the program."""
+
+import json
+import signal
+
+import numpy as np
+import onnx
+import pytest
+
+from onnx_passes.cli import interrupts
+from onnx_passes.tune.search import Search
+
+from .conftest import ROOT
+
+DIGITS = ROOT / "examples" / "digits"
+MODEL = DIGITS / "model.onnx"
+TASK = f"""
+reference:
+  inputs: {{image: {DIGITS}/images.npy}}
+  outputs: {{scores: {DIGITS}/labels.npy}}
+verify:
+  metrics: {{kl_divergence: [0, 0.001], accuracy: [0.98, 1]}}
+tune:
+  formats: [float16, int8-dynamic, int8-weights]
+  objective: size
+  flips: {{most: 5 %}}
+"""
+
+
+@pytest.fixture
+def config(write):
+    return write("tune.yaml", TASK)
+
+
+def test_a_model_is_written_that_is_smaller_and_says_why(cli, config):
+    found = cli("tune", MODEL, "-c", config, "-o", "out.onnx", "--json", "out.json")
+    assert found.code == 0, found.err
+    onnx.checker.check_model("out.onnx", full_check=True)
+    with open("out.json") as file:
+        data = json.load(file)
+    assert data["cost"]["chosen"] < 0.3 * data["cost"]["original"]
+    assert data["gap"] == 0.0
+    assert {group["format"] for group in data["groups"]} <= {
+        *("float32", "float16", "int8-dynamic", "int8-weights"),
+    }
+    assert data["flips"]["at most"] <= 0.05
+    assert data["flips"]["kind"].startswith("statistical")
+    assert "gap to the bound" in found.out
+    assert "measured accuracy" in found.out
+    assert "recording the original" in found.err
+
+
+def test_a_record_explains_nodes_and_is_gone_on_from(cli, config):
+    words = ("tune", MODEL, "-c", config, "-o", "out.onnx", "--record", "search", "-q")
+    first = cli(*words)
+    again = cli(*words)
+    assert (first.code, again.code) == (0, 0)
+    assert first.out == again.out
+    told = cli("tune", MODEL, "-c", config, "--record", "search", "--explain", "/conv1/Conv")
+    assert told.code == 0
+    assert "int8-dynamic: refused, quantize-dynamic changes nothing in it" in told.out
+    assert "chosen" in told.out
+
+
+def test_a_record_of_another_search_is_refused(cli, config):
+    cli("tune", MODEL, "-c", config, "-o", "out.onnx", "--record", "search", "-q")
+    found = cli(
+        *("tune", MODEL, "-c", config, "-o", "out.onnx", "--record", "search"),
+        *("--set", "tune.objective=bops"),
+    )
+    assert found.code == 2
+    assert "another model, data or settings" in found.err
+
+
+def test_culprits_of_a_format(cli, config):
+    found = cli(
+        *("tune", MODEL, "-c", config, "--culprits", "--set", "tune.formats=[int8-static]"),
+        *("--set", "verify.metrics={snr: [38, .inf]}", "--json", "found.json"),
+    )
+    assert found.code == 0, found.err
+    with open("found.json") as file:
+        nodes = json.load(file)["nodes"]
+    assert "must stay in float32" in found.out
+    assert nodes
+    assert all(name in found.out for name in nodes)
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ("tune.formats=[float15]", "there is no format 'float15'"),
+        ("tune.formats=[{mine: {quantize-weight: {}}}]", "quantize-weight"),
+        ("tune.groups={a: {nodes: [absent]}}", "the group 'a' has no nodes"),
+        ("tune.groups={a: {nodes: ['*'], formats: [int3]}}", "unknown format 'int3'"),
+        ("tune.objective=speed", "objective"),
+        ("tune.flips={most: 0.01 %}", "cannot show that at most"),
+        ("verify.metrics={accuracy: [0.999, 1]}", "the original itself has accuracy"),
+        ("passes=[fuse-all]", "tune runs no passes"),
+        ("tune.sample=3", "unknown key 'sample'"),
+    ],
+)
+def test_what_is_wrong_in_the_file_is_told(cli, config, setting, message):
+    found = cli("tune", MODEL, "-c", config, "-o", "out.onnx", "--set", setting)
+    assert found.code == 2
+    assert message in found.err
+
+
+def test_there_has_to_be_data_and_a_budget(cli, write):
+    config = write("t.yaml", "tune: {objective: size}\n")
+    assert "there is no data" in cli("tune", MODEL, "-c", config, "-o", "o.onnx").err
+    config = write("u.yaml", f"reference: {{inputs: {{image: {DIGITS}/images.npy}}}}\n")
+    assert "there is no budget" in cli("tune", MODEL, "-c", config, "-o", "o.onnx").err
+
+
+def test_formats_and_groups_of_ones_own(cli, config):
+    found = cli(
+        *("tune", MODEL, "-c", config, "-o", "out.onnx", "--json", "out.json"),
+        *("--set", "tune.formats=[{mine: {quantize-weights: {weights: uint8, least: 1}}}]"),
+        *("--set", "tune.groups={head: {nodes: ['/fc*']}}"),
+    )
+    assert found.code == 0, found.err
+    with open("out.json") as file:
+        (group,) = json.load(file)["groups"]
+    assert (group["group"], group["format"]) == ("head", "mine")
+    kinds = {t.name: t.data_type for t in onnx.load("out.onnx").graph.initializer}
+    assert kinds["fc1.weight_uint8"] == onnx.TensorProto.UINT8
+    assert kinds["conv2.weight"] == onnx.TensorProto.FLOAT
+
+
+def test_an_interrupt_writes_the_best_model_so_far(cli, config, monkeypatch):
+    run = Search._run
+
+    def interrupted(self, model, feeds):
+        if model is not self.task.model:
+            interrupts.received.number = signal.SIGINT
+            raise KeyboardInterrupt
+        return run(self, model, feeds)
+
+    monkeypatch.setattr(Search, "_run", interrupted)
+    found = cli("tune", MODEL, "-c", config, "-o", "out.onnx")
+    assert found.code == 130
+    assert "out.onnx holds the best model so far" in found.err
+    onnx.checker.check_model("out.onnx", full_check=True)
+
+
+def test_what_is_written_is_held_against_what_was_chosen(cli, config, monkeypatch):
+    from onnx_passes.tune import result
+
+    save = result.save
+
+    def faulty(found, path, source):
+        for value in found.model.graph.initializers.values():
+            if value.name == "fc1.weight_scale":
+                value.const_value = type(value.const_value)(value.const_value.numpy() * 2)
+        save(found, path, source)
+
+    monkeypatch.setattr(result, "save", faulty)
+    found = cli("tune", MODEL, "-c", config, "-o", "out.onnx")
+    assert found.code == 1
+    assert "does not hold the chosen formats: /fc1/Gemm" in found.err
+    with pytest.raises(FileNotFoundError):
+        np.fromfile("out.onnx")

@@ -1,0 +1,85 @@
+import math
+
+import numpy as np
+import pytest
+
+from onnx_passes.tune import choice as choices
+from onnx_passes.tune.budget import Budget
+from onnx_passes.tune.choice import Table, by_format, front
+from onnx_passes.tune.score import Score
+
+
+@pytest.fixture
+def table():
+    """Groups that move one output by 1, 2, 4 ... and cost 10 less the more they move it."""
+
+    def make(count=4, limit=5.0):
+        outputs = [{"y": np.zeros(4, np.float32)}]
+        rows = []
+        for i in range(count):
+            effect = [{"y": np.full(4, 2.0**i, np.float32)}]
+            rows.append(
+                [
+                    Score(f"g{i}", "float32", cost=10.0 + i),
+                    Score(f"g{i}", "low", "", 20.0, 0.0, effect),
+                ]
+            )
+        budget = Budget({"max_abs_error": (0.0, limit)})
+        budget.begin(outputs)
+        return Table(rows, outputs, budget)
+
+    return make
+
+
+def test_effects_add_up_with_their_signs(table):
+    made = table(2, 10.0)
+    made.rows[1][1].effect[0]["y"][:] = -1.0
+    assert made.predict((1, 0)).total == pytest.approx(0.1)
+    assert made.predict((1, 1)).total == 0.0
+
+
+def test_the_cheapest_choice_within_the_budget(table):
+    found, bound = table().best(1.0, math.inf, set())
+    assert found == (1, 0, 1, 0)  # 1 + 4 = 5; the groups behind cost more in float32
+    assert bound == table().cost(found)
+
+
+def test_the_program_finds_what_looking_at_all_does(table, monkeypatch):
+    exactly, _ = table(6, 21.0).best(1.0, math.inf, set())
+    monkeypatch.setattr(choices, "_ALL", 1)
+    by_program, bound = table(6, 21.0).best(1.0, math.inf, set())
+    made = table(6, 21.0)
+    assert made.cost(by_program) == made.cost(exactly)
+    assert bound <= made.cost(exactly)
+
+
+def test_choices_that_were_rejected_are_not_proposed_again(table):
+    made = table()
+    first, _ = made.best(1.0, math.inf, set())
+    second, _ = made.best(1.0, math.inf, {first})
+    assert second not in (None, first)
+
+
+def test_nothing_is_proposed_that_is_not_cheaper(table):
+    made = table(2, 0.5)
+    assert made.best(1.0, made.cost(made.start), set())[0] is None
+
+
+def test_corrections_count(table):
+    made = table(1, 1.0)
+    assert made.expected((1,)) == 1.0
+    made.factor, made.weights["g0"] = 2.0, 3.0
+    assert made.expected((1,)) == 6.0
+
+
+def test_the_front_starts_in_float32(table):
+    points = front(table(), (0.2, 0.6, 1.0))
+    assert points[0][0] == (0, 0, 0, 0)
+    losses, costs = [p[1] for p in points], [p[2] for p in points]
+    assert losses == sorted(losses)
+    assert costs == sorted(costs, reverse=True)
+
+
+def test_nodes_by_format():
+    groups = {"a": ["x", "y"], "b": ["z"]}
+    assert by_format(groups, {"a": "low", "b": "low"}) == {"low": ["x", "y", "z"]}

@@ -1,0 +1,210 @@
+"""The clauses of a search: each of them by what happens, not by what is said."""
+
+import dataclasses
+import itertools
+import math
+from pathlib import Path
+
+import numpy as np
+import onnx_ir as ir
+import pytest
+
+from onnx_passes.errors import ConfigError, EngineBuildError
+from onnx_passes.runtime.ort import OnnxRuntimeEngine
+from onnx_passes.tune.budget import Budget, Flips
+from onnx_passes.tune.journal import Record
+from onnx_passes.tune.search import Search
+
+DIGITS = Path(__file__).parents[2] / "examples" / "digits"
+
+
+class Counting:
+    """An engine that counts runs of whole models, and refuses or interrupts at will."""
+
+    def __init__(self, whole, refuse=lambda model: False, stop_at=None):
+        self.engine, self.whole = OnnxRuntimeEngine(optimization="all"), whole
+        self.refuse, self.stop_at, self.runs, self.name = refuse, stop_at, 0, "counting"
+
+    def describe(self):
+        return self.engine.describe()
+
+    def prepare(self, model):
+        if self.refuse(model):
+            raise EngineBuildError("no kernel for it")
+        ends = [v.name for v in model.graph.outputs]
+        if ends == self.whole and model.graph.inputs[0].name == "image":
+            self.runs += 1
+            if self.stop_at is not None and self.runs >= self.stop_at:
+                raise KeyboardInterrupt
+        return self.engine.prepare(model)
+
+
+def run(task, record=None):
+    return Search(task, record or Record(None, "")).run()
+
+
+def measured(task, model):
+    with task.engine.prepare(task.model) as old, task.engine.prepare(model) as new:
+        expected = [old.run(feed) for feed in task.feeds]
+        found = [new.run(feed) for feed in task.feeds]
+    return task.budget.measure(found, expected)
+
+
+def test_a_choice_is_smaller_and_keeps_the_budget(task):
+    result = run(task())
+    assert result.best.cost < 0.3 * result.start
+    assert result.best.accepted
+    assert measured(result.task, result.model).holds
+
+
+@pytest.mark.parametrize(
+    "limits",
+    [{"rmse": (0.0, 0.0)}, {"snr": (400.0, math.inf)}, {"max_abs_error": (0.0, 1e-12)}],
+    ids=str,
+)
+def test_an_impossible_budget_leaves_the_original(task, limits):
+    result = run(task(limits=limits))
+    assert set(result.best.names.values()) == {"float32"}
+    assert result.best.cost == result.start
+    assert measured(result.task, result.model).holds
+
+
+def test_a_budget_that_the_original_breaks_is_told(task):
+    with pytest.raises(ConfigError, match="the original itself has cosine"):
+        run(task(limits={"cosine": (0.0, 0.5)}))
+
+
+def test_groups_are_scored_without_the_whole_model(task):
+    asked = task()
+    asked = dataclasses.replace(asked, engine=Counting(["scores"]))
+    result = run(asked)
+    scored = [score for score in result.scores if not score.refused and score.effect]
+    assert len(scored) == 12
+    # The original, and the one model that was tried, on few samples and on all.
+    assert asked.engine.runs <= 3
+    assert result.work["whole model"] == 2.0
+
+
+@pytest.mark.parametrize("limit", [28.0, 36.0])
+def test_the_choice_is_the_best_of_all_that_really_run(task, limit):
+    asked = task(limits={"snr": (limit, math.inf)})
+    result = run(asked)
+    costs = {(s.group, s.format): s.cost for s in result.scores if not s.refused}
+    best = math.inf
+    options = [[f for f in asked.formats if (g.name, f) in costs] for g in asked.groups]
+    for picks in itertools.product(*options):
+        names = dict(zip([g.name for g in asked.groups], picks, strict=True))
+        cost = sum(costs[pair] for pair in names.items())
+        if cost < best and measured(asked, asked.build(names)).holds:
+            best = cost
+    assert result.best.cost <= 1.02 * best
+    assert result.bound <= best * 1.0001 or result.best.cost <= best
+
+
+def test_what_an_engine_cannot_build_is_not_chosen(task):
+    def has_half(model):
+        return any(v.dtype is ir.DataType.FLOAT16 for n in model.graph for v in n.outputs)
+
+    asked = dataclasses.replace(
+        task(formats=("float16",)), engine=Counting(["scores"], refuse=has_half)
+    )
+    result = run(asked)
+    assert set(result.best.names.values()) == {"float32"}
+    refused = {s.refused for s in result.scores if s.format == "float16"}
+    assert refused == {"the engine refuses it: no kernel for it"}
+
+
+@pytest.mark.parametrize("stop_at", [2, 3])
+def test_an_interrupt_leaves_the_best_model_so_far(task, stop_at):
+    asked = task()
+    asked = dataclasses.replace(asked, engine=Counting(["scores"], stop_at=stop_at))
+    result = run(asked)
+    assert result.ended == "interrupted"
+    asked.engine.stop_at = None
+    assert measured(asked, result.model).holds
+
+
+def test_a_search_goes_on_from_its_record(task, tmp_path):
+    asked = task()
+    engine = Counting(["scores"], stop_at=3)
+    first = run(dataclasses.replace(asked, engine=engine), Record(tmp_path / "r", asked.key))
+    assert first.ended == "interrupted"
+    again = Counting(["scores"])
+    second = run(dataclasses.replace(asked, engine=again), Record(tmp_path / "r", asked.key))
+    assert second.ended == "optimal"
+    assert second.work["regions"] == 0.0, "every score was known"
+    alone = run(asked)
+    assert second.best.names == alone.best.names
+
+
+def test_interactions_are_found_by_bisection(task, monkeypatch):
+    asked = task(formats=("int8-static",), limits={"snr": (30.0, math.inf)}, evaluations=4)
+    names = [group.name for group in asked.groups]
+
+    class Harmed(Search):
+        """Two groups destroy the outputs, if both have another format."""
+
+        def _run(self, model, feeds):
+            outputs = super()._run(model, feeds)
+            both = {
+                node.name
+                for node in model.graph
+                if node.name in names[1:3]
+                and node.inputs[0].producer() is not None
+                and "DequantizeLinear" in node.inputs[0].producer().op_type
+            }
+            if both == set(names[1:3]):
+                return [{n: np.zeros_like(v) for n, v in o.items()} for o in outputs]
+            return outputs
+
+    record = Record(None, "")
+    result = Harmed(asked, record).run()
+    (found, *_) = record.of("interaction")
+    assert set(found["groups"]) == set(names[1:3])
+    assert found["measured"] > found["predicted"]
+    chosen = {n for n in names if result.best.names[n] != "float32"}
+    assert not set(names[1:3]) <= chosen
+    assert chosen, "the others, and one of the two, can still have it"
+
+
+def test_the_bound_of_flips_counts_all_models_that_are_tried(task):
+    flips = Flips(0.05, 0.95, None, 6)
+    result = run(task(limits={"snr": (20.0, math.inf)}, flips=flips))
+    found = result.best.spent.flips
+    assert found.value <= found.high <= 0.05
+    assert found.confidence == pytest.approx(1 - 0.05 / 6)
+
+
+def test_too_few_decisions_for_a_bound_are_told(task):
+    with pytest.raises(ConfigError, match="400 decisions cannot show"):
+        run(task(limits={"snr": (20.0, math.inf)}, flips=Flips(0.001, 0.95)))
+
+
+def test_time_is_measured_by_region(task):
+    result = run(task(objective="time", formats=("int8-static",)))
+    assert all(score.cost > 0 for score in result.scores if not score.refused)
+    assert result.best.cost <= result.start
+
+
+def test_the_front_has_no_point_that_another_beats(task):
+    points = [(float(p["expected"]), p["cost"]) for p in run(task()).front]
+    assert len(points) >= 3
+    assert all(not (a < c and b < d) for a, b in points for c, d in points)
+
+
+def test_the_record_tells_every_decision(task):
+    record = Record(None, "")
+    result = run(task(), record)
+    assert len(record.of("score")) == len(result.scores)
+    assert [e["accepted"] for e in record.of("try")] == [t.accepted for t in result.tried]
+    (choice,) = record.of("choice")
+    assert choice["names"] == dict(result.best.names)
+
+
+def test_labels_are_for_all_samples_only(task, images):
+    labels = np.load(
+        __import__("pathlib").Path(__file__).parents[2] / "examples/digits/labels.npy"
+    )
+    budget = Budget({"accuracy": (0.97, 1.0), "snr": (25.0, math.inf)}, None, [[labels]])
+    result = run(dataclasses.replace(task(), budget=budget))
+    assert result.best.spent.values["accuracy"] >= 0.97
