@@ -12,7 +12,7 @@ from onnx_passes.errors import UsageError
 
 if TYPE_CHECKING:
     from onnx_passes.io.load import LoadedModel
-    from onnx_passes.tune.search import Result, Task
+    from onnx_passes.tune.asked import Result, Task
 
 HELP = """\
 Choose the precision of each part of MODEL: the least time, size or bit operations within a
@@ -159,7 +159,7 @@ def _culprits(
     from onnx_passes.io.save import save_model
     from onnx_passes.tune.culprits import find_culprits
     from onnx_passes.tune.formats import FLOAT32
-    from onnx_passes.tune.score import record
+    from onnx_passes.tune.recorded import record
     from onnx_passes.verify.read_back import ReadBack
 
     item = next(item for name, item in task.formats.items() if name != FLOAT32)

@@ -99,7 +99,7 @@ def audit(
 
 
 def _layer(node: ir.Node, weight: int, place: ir.Value | None, item: Format) -> Iterator[str]:
-    layer = _find_layer(place, node)
+    layer = find_layer(place, node)
     if layer is None:
         yield "its result is not in the model any more"
         return
@@ -118,8 +118,13 @@ def _layer(node: ir.Node, weight: int, place: ir.Value | None, item: Format) -> 
             yield f"it is to be {item.name}, and reads values that are not rounded"
 
 
-def _find_layer(place: ir.Value | None, node: ir.Node) -> ir.Node | None:
-    """Return the node that computes the product of a layer, from its result backwards."""
+def find_layer(place: ir.Value | None, node: ir.Node) -> ir.Node | None:
+    """Return the node that computes the product of a layer, from its result backwards.
+
+    Args:
+        place: The value that is named as the result was.
+        node: The node of the original.
+    """
     kinds = (node.op_type, MatMulInteger.op_type, ConvInteger.op_type, PACKED)
     pending = [place.producer() if place is not None else None]
     for _ in range(12):

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import onnx_ir as ir
 
 from onnx_passes.errors import EngineError
+from onnx_passes.tune.asked import Task
 from onnx_passes.tune.budget import Spent
 from onnx_passes.tune.fewest import fewest
 from onnx_passes.tune.formats import Format, convert
-from onnx_passes.tune.search import Task
 
 
 @dataclass(frozen=True)

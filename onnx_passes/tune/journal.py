@@ -80,6 +80,7 @@ class Record:
             snr=plain(score.snr),
             cost=score.cost,
             samples=len(score.effect),
+            bounds={name: plain(bound) for name, bound in score.bounds.items()},
         )
 
     def score(self, group: str, name: str) -> Score | None:
@@ -107,6 +108,7 @@ class Record:
             float(entry["snr"]),
             entry["cost"],
             effect,
+            {name: float(bound) for name, bound in entry["bounds"].items()},
         )
 
 

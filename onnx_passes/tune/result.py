@@ -12,11 +12,11 @@ from onnx_passes.errors import VerificationError
 from onnx_passes.io.load import LoadedModel
 from onnx_passes.io.save import save_model
 from onnx_passes.ops.bodies import CUSTOM, attach_to_model
+from onnx_passes.tune.asked import Result
 from onnx_passes.tune.audit import audit
 from onnx_passes.tune.formats import FLOAT32
 from onnx_passes.tune.journal import plain
 from onnx_passes.tune.objective import UNITS
-from onnx_passes.tune.search import Result
 from onnx_passes.verify.read_back import ReadBack
 
 
@@ -100,6 +100,10 @@ def _group(result: Result, name: str) -> dict[str, Any]:
         "format": chosen,
         "snr": plain(own.snr) if own else "inf",
         "gain": start - own.cost if own else 0.0,
+        "bounds": {
+            "kind": "sound, for each element of a product, for inputs in the recorded ranges",
+            "nodes": {n: plain(b) for n, b in own.bounds.items()} if own else {},
+        },
         "refused": {n: s.refused for n, s in scores.items() if s.refused},
         "others": {
             n: {"snr": plain(s.snr), "gain": start - s.cost}
@@ -131,7 +135,7 @@ def lines(data: Mapping[str, Any]) -> list[str]:
         f"cost {cost['chosen']:.6g} {unit} of {cost['original']:.6g}: {saved:.1%} less; "
         f"gap to the bound {data['gap']:.2%}; ended: {data['ended']}",
     ]
-    for name, value in data["values"].items():
+    for name, value in sorted(data["values"].items()):
         low, high = data["budget"][name]
         text.append(f"measured {name} {float(value):.6g} in [{low:g}, {high:g}]")
     if data["flips"] is not None:
@@ -183,6 +187,12 @@ def explain(
         why = "chosen" if entry["format"] == chosen else _why(entry, gain, chosen, entries)
         noise = float(entry["snr"])
         text.append(f"  {entry['format']}: SNR {noise:.1f} dB, gain {gain:.4g}; {why}")
+        if node in entry["bounds"]:
+            bound = float(entry["bounds"][node])
+            text.append(
+                f"    each element of its product is off by at most {bound:.4g} "
+                "(sound bound, for inputs in the recorded ranges)"
+            )
     return text
 
 

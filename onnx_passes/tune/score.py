@@ -12,6 +12,7 @@ from onnx_passes.contracts.scores import snr
 from onnx_passes.errors import EngineError, OnnxPassesError
 from onnx_passes.runtime.base import Array, Data, Engine, Feeds, Outputs
 from onnx_passes.tune.audit import Finding, audit
+from onnx_passes.tune.bounds import product_bound
 from onnx_passes.tune.formats import FLOAT32, Format, convert
 from onnx_passes.tune.groups import Group
 from onnx_passes.tune.objective import (
@@ -21,12 +22,9 @@ from onnx_passes.tune.objective import (
     size_of,
     time_runs,
 )
+from onnx_passes.tune.recorded import record
 from onnx_passes.tune.regions import Regions, needed_values
-from onnx_passes.verify.recording import Recording, exposed
 from onnx_passes.verify.snapshot import Change, Snapshot
-
-MEMORY = 1 << 30
-"""Bytes of recorded values that are kept in memory; the rest goes to disk."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +39,8 @@ class Score:
         cost: In the unit of the objective.
         effect: By sample, how far each output of the model moves if this group alone has the
             format; outputs that do not move are left out.
+        bounds: By node, the largest error that an element of its product can have, for any
+            input within the recorded ranges; only for products in integers.
     """
 
     group: str
@@ -49,6 +49,7 @@ class Score:
     snr: float = np.inf
     cost: float = 0.0
     effect: Sequence[Mapping[str, Array]] = ()
+    bounds: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass
@@ -64,63 +65,6 @@ class Work:
     whole: float = 0.0
     partial: float = 0.0
     regions: int = 0
-
-
-@dataclass
-class Recorded:
-    """A run of the original on a few samples.
-
-    Attributes:
-        feeds: The inputs of each sample.
-        rows: Values that regions read, by sample and name.
-        outputs: The outputs of each sample.
-        ranges: Least and greatest finite element of each float value, over the samples.
-    """
-
-    feeds: Sequence[Feeds]
-    rows: list[Recording] = field(default_factory=list)
-    outputs: list[Outputs] = field(default_factory=list)
-    ranges: dict[str, tuple[float, float]] = field(default_factory=dict)
-
-
-def record(
-    model: ir.Model, engine: Engine, feeds: Sequence[Feeds], names: set[str]
-) -> Recorded:
-    """Run the original once on each sample, and keep what is needed of it.
-
-    Args:
-        model: The original.
-        engine: Runs it.
-        feeds: The samples.
-        names: The values that are kept.
-
-    Raises:
-        EngineError: The engine does not run it.
-    """
-    found = Recorded(feeds)
-    ends = [str(value.name) for value in model.graph.outputs]
-    defaults: dict[str, Array] = {
-        str(v.name): v.const_value.numpy() for v in model.graph.inputs if v.const_value
-    }
-    with engine.prepare(exposed(model)) as session:
-        for feed in feeds:
-            values = {**defaults, **feed, **session.run(feed)}
-            row = Recording(MEMORY // max(1, len(feeds)))
-            row.update({name: data for name, data in values.items() if name in names})
-            found.rows.append(row)
-            found.outputs.append({name: values[name] for name in ends})
-            for name, data in values.items():
-                if isinstance(data, np.ndarray) and data.dtype == np.float32:
-                    _widen(found.ranges, name, data)
-    return found
-
-
-def _widen(ranges: dict[str, tuple[float, float]], name: str, array: Array) -> None:
-    finite = array[np.isfinite(array)]
-    low, high = ranges.get(name, (0.0, 0.0))
-    if finite.size:
-        low, high = min(low, float(finite.min())), max(high, float(finite.max()))
-    ranges[name] = low, high
 
 
 class Scorer:
@@ -218,7 +162,16 @@ class Scorer:
         self.work.partial += share
         noise = min(snr(_floats(n), _floats(o)) for n, o in zip(new, base, strict=True))
         cost = self._cost(group, name, before, after)
-        return Score(group.name, name, "", noise, cost, self._effect(group, base, new))
+        effect = self._effect(group, base, new)
+        return Score(group.name, name, "", noise, cost, effect, self._bounds(group, after))
+
+    def _bounds(self, group: Group, after: ir.Model) -> dict[str, float]:
+        nodes = {str(node.name): node for node in self._own[group.name].nodes}
+        found = {
+            name: product_bound(after, node, self.recorded.ranges)
+            for name, node in nodes.items()
+        }
+        return {name: bound for name, bound in found.items() if bound is not None}
 
     def _run(self, model: ir.Model) -> list[Outputs]:
         self.work.regions += 1

@@ -2,156 +2,26 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from dataclasses import asdict
 
-import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.data.statistics import Interval
 from onnx_passes.errors import OnnxPassesError
-from onnx_passes.runtime.base import Engine, Feeds, Outputs
-from onnx_passes.tune.budget import Budget, Spent
-from onnx_passes.tune.choice import Choice, Table, by_format, front
+from onnx_passes.runtime.base import Feeds, Outputs
+from onnx_passes.tune.asked import Result, Task, Tried
+from onnx_passes.tune.budget import Spent
+from onnx_passes.tune.choice import Choice, Table, front
 from onnx_passes.tune.fewest import fewest
-from onnx_passes.tune.formats import Format, convert
-from onnx_passes.tune.groups import Group
 from onnx_passes.tune.journal import Record, plain
-from onnx_passes.tune.objective import Objective
-from onnx_passes.tune.score import Score, Scorer
+from onnx_passes.tune.score import Scorer
 
 _DISAGREES = 1.5
 """Ratio of measured and predicted loss from which on decisions are bisected."""
 _FRONT = (0.01, 0.03, 0.1, 0.2, 0.4, 0.7, 1.0, 1.5, 2.5, 5.0)
-
-
-@dataclass(frozen=True)
-class Task:
-    """What is asked.
-
-    Attributes:
-        model: As :func:`onnx_passes.tune.groups.prepare` returns it.
-        groups: Its groups.
-        formats: Formats by name.
-        engine: Runs models, and is what they are measured on.
-        objective: What has to be small.
-        budget: What may be lost.
-        feeds: The samples that the budget is about.
-        sketch: The samples that groups are scored on.
-        evaluations: Number of whole models that may be run on all samples.
-        seconds: After which no other model is tried.
-        ranges: Recorded ranges of values; filled by the search.
-    """
-
-    model: ir.Model
-    groups: Sequence[Group]
-    formats: Mapping[str, Format]
-    engine: Engine
-    objective: Objective
-    budget: Budget
-    feeds: Sequence[Feeds]
-    sketch: Sequence[Feeds]
-    evaluations: int = 8
-    seconds: float = math.inf
-    ranges: dict[str, tuple[float, float]] = field(default_factory=dict)
-
-    def build(self, names: Mapping[str, str]) -> ir.Model:
-        """Return the model in which groups have certain formats.
-
-        Args:
-            names: Format by group.
-
-        Raises:
-            PassError: A pass refuses it.
-        """
-        nodes = {group.name: group.nodes for group in self.groups}
-        return convert(self.model, by_format(nodes, names), self.formats, self.ranges)
-
-    @property
-    def share(self) -> float:
-        """How large the samples of the scores are, as a share of all."""
-        return _bytes(self.sketch) / max(1, _bytes(self.feeds))
-
-    @property
-    def key(self) -> str:
-        """What identifies the task: a hash of model, data and settings."""
-        settings = {
-            "groups": [[g.name, g.nodes, g.formats] for g in self.groups],
-            "formats": sorted(repr(item) for item in self.formats.values()),
-            "engine": self.engine.name,
-            "objective": self.objective,
-            "budget": [dict(self.budget.limits), repr(self.budget.flips)],
-        }
-        digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode())
-        digest.update(ir.to_proto(self.model).SerializeToString(deterministic=True))
-        for sample in (*self.feeds, *self.sketch):
-            for name, value in sorted(sample.items()):
-                digest.update(name.encode())
-                digest.update(np.ascontiguousarray(value).tobytes())
-        return digest.hexdigest()
-
-
-@dataclass(frozen=True)
-class Tried:
-    """A model that was run.
-
-    Attributes:
-        names: Format by group.
-        cost: Sum of the costs of its groups.
-        predicted: Share of the budget that it was expected to use.
-        spent: What it uses; None if it did not run.
-        accepted: Whether it keeps the budget.
-        why: Why it was rejected, in one clause.
-    """
-
-    names: Mapping[str, str]
-    cost: float
-    predicted: float
-    spent: Spent | None
-    accepted: bool
-    why: str = ""
-
-
-@dataclass
-class Result:
-    """How a search ended.
-
-    Attributes:
-        task: What was asked.
-        model: The best model that keeps the budget; never missing.
-        best: What is known of it.
-        bound: No choice that is expected to keep the budget costs less.
-        start: Cost of the original.
-        tried: All models that were run, in order.
-        scores: All scores.
-        front: Expected loss and cost of choices that no other beats in both.
-        ended: Why the search ended.
-        work: Runs of whole models and of parts, in passes over all samples.
-        seconds: What it took.
-    """
-
-    task: Task
-    model: ir.Model
-    best: Tried
-    bound: float
-    start: float
-    tried: list[Tried] = field(default_factory=list)
-    scores: list[Score] = field(default_factory=list)
-    front: list[dict[str, Any]] = field(default_factory=list)
-    ended: Literal["optimal", "evaluations", "time", "interrupted"] = "optimal"
-    work: dict[str, float] = field(default_factory=dict)
-    seconds: float = 0.0
-
-    @property
-    def gap(self) -> float:
-        """How far the cost is above the bound, as a share of it."""
-        cost = self.best.cost
-        return max(0.0, (cost - self.bound) / cost) if cost else 0.0
 
 
 class Search:
@@ -276,6 +146,7 @@ class Search:
                 why = f"uses {few:.3g} of the budget on {len(self.task.sketch)} samples"
                 tried = Tried(names, cost, predicted, None, accepted=False, why=why)
                 self._note(tried)
+                self._correct(table, choice, few)
                 return tried, None
             outputs = self._run(model, self.task.feeds)
             self._whole += 1
@@ -291,11 +162,13 @@ class Search:
         return tried, model
 
     def _learn(self, table: Table, choice: Choice, spent: Spent | None) -> None:
+        if spent is not None:
+            self._correct(table, choice, spent.total)
+
+    def _correct(self, table: Table, choice: Choice, measured: float) -> None:
         """Correct predictions by what was measured."""
         before = table.expected(choice)
-        if spent is None or not math.isfinite(spent.total) or not before:
-            return
-        ratio = spent.total / before
+        ratio = measured / before if before else math.nan
         if math.isfinite(ratio) and ratio > 0:
             table.factor *= min(4.0, max(0.25, ratio))
 
@@ -375,7 +248,3 @@ class Search:
                     entry["why"],
                 )
         return None
-
-
-def _bytes(feeds: Sequence[Feeds]) -> int:
-    return sum(v.nbytes for f in feeds for v in f.values() if isinstance(v, np.ndarray))

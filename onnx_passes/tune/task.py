@@ -17,10 +17,10 @@ from onnx_passes.passes.naming import did_you_mean
 from onnx_passes.passes.registry import lookup
 from onnx_passes.runtime.base import Engine, Feeds
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
+from onnx_passes.tune.asked import Task
 from onnx_passes.tune.budget import Budget, Flips
 from onnx_passes.tune.formats import BUILTIN, FLOAT32, Format
 from onnx_passes.tune.groups import partition, prepare
-from onnx_passes.tune.search import Task
 from onnx_passes.verify.reference import load_reference
 
 

@@ -1,4 +1,4 @@
-"""``python -m benchmarks.tune_random``: searches over random models and budgets.
+"""``python -m benchmarks.tune.random_models``: searches over random models and budgets.
 
 Each has to end with a model that onnx's checker accepts, runs, and keeps the budget; the
 original does where nothing else can. Prints how they ended, and each that did not.
@@ -21,12 +21,13 @@ from onnx_passes.errors import OnnxPassesError
 from onnx_passes.io.load import load_model
 from onnx_passes.runtime.inputs import generate
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
+from onnx_passes.tune.asked import Task
 from onnx_passes.tune.budget import Budget
 from onnx_passes.tune.formats import BUILTIN
 from onnx_passes.tune.groups import partition, prepare
 from onnx_passes.tune.journal import Record
 from onnx_passes.tune.result import save
-from onnx_passes.tune.search import Search, Task
+from onnx_passes.tune.search import Search
 from onnx_passes.verify.models import recipes
 
 FORMATS = [name for name in BUILTIN if name != "float32"]

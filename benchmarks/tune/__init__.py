@@ -1,0 +1,1 @@
+"""Measurements of ``onnx-passes tune``."""

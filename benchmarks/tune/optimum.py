@@ -1,0 +1,223 @@
+"""``python -m benchmarks.tune.optimum``: the search against all choices, and against others.
+
+All choices of each small network are really run. The other tools are the greedy search by
+signal-to-noise ratio, and ``auto_convert_mixed_precision`` of onnxconverter-common where that
+is installed, which knows float16 only and is held against a search with that format alone.
+"""
+
+from __future__ import annotations
+
+import importlib
+import io
+import itertools
+import math
+import time
+from contextlib import redirect_stdout
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+import onnx
+import onnx_ir as ir
+
+from onnx_passes.contracts.scores import snr
+from onnx_passes.passes.convert.convert_opset import ConvertOpset
+from onnx_passes.runtime.ort import OnnxRuntimeEngine
+from onnx_passes.tune.asked import Task
+from onnx_passes.tune.budget import Budget
+from onnx_passes.tune.formats import BUILTIN
+from onnx_passes.tune.groups import partition, prepare
+from onnx_passes.tune.journal import Record
+from onnx_passes.tune.search import Search
+
+HERE = Path(__file__).parent
+EXAMPLE = HERE.parents[1] / "examples" / "digits"
+NETWORKS = {
+    "CNN, 4 groups": (EXAMPLE / "model.onnx", ("int8-static", "int8-weights", "int4-weights")),
+    "MLP, 7 groups": (HERE / "digits-7.onnx", ("float16", "int8-weights")),
+    "MLP, 11 groups": (HERE / "digits-11.onnx", ("int4-weights",)),
+}
+BUDGETS: tuple[tuple[str, tuple[float, float]], ...] = (
+    ("snr", (12.0, math.inf)),
+    ("snr", (25.0, math.inf)),
+    ("snr", (40.0, math.inf)),
+    ("kl_divergence", (0.0, 1e-2)),
+    ("kl_divergence", (0.0, 1e-3)),
+    ("kl_divergence", (0.0, 1e-5)),
+)
+
+
+@dataclass
+class Row:
+    """What one tool reached: cost, inferences of the whole model on all samples, seconds."""
+
+    cost: float
+    inferences: float
+    seconds: float
+    parts: float = 0.0
+
+
+def ask(path: Path, formats: tuple[str, ...], budget: tuple[str, tuple[float, float]]) -> Task:
+    """Return the search for the smallest network."""
+    model = ir.load(path)
+    ConvertOpset(version=21).call(model)
+    model = prepare(model)
+    images = np.load(EXAMPLE / "images.npy")
+    return Task(
+        model,
+        partition(model, list(formats), {}, 24),
+        {name: BUILTIN[name] for name in ("float32", *formats)},
+        OnnxRuntimeEngine(optimization="all"),
+        "size",
+        Budget(dict([budget])),
+        [{"image": images}],
+        [{"image": images[:40]}],
+        evaluations=4,
+    )
+
+
+def ours(task: Task) -> tuple[Row, Any]:
+    """Search."""
+    start = time.perf_counter()
+    result = Search(task, Record(None, "")).run()
+    work = result.work
+    whole = work["whole model"] + work["whole model, few samples"]
+    seconds = time.perf_counter() - start
+    return Row(result.best.cost, whole, seconds, work["parts"]), result
+
+
+class Runs:
+    """Runs choices on all samples, and counts."""
+
+    def __init__(self, task: Task) -> None:
+        self.task, self.count = task, 0
+        self.original = self.outputs(task.model)
+        self.count = 0
+
+    def outputs(self, model: ir.Model) -> list[Any]:
+        """Run a model."""
+        self.count += 1
+        with self.task.engine.prepare(model) as session:
+            return [session.run(feed) for feed in self.task.feeds]
+
+    def of(self, names: dict[str, str]) -> list[Any]:
+        """Run a choice."""
+        return self.outputs(self.task.build(names))
+
+    def holds(self, outputs: list[Any], budget: Budget) -> bool:
+        """Whether outputs keep a budget."""
+        return budget.measure(outputs, self.original).holds
+
+
+def greedy(task: Task, runs: Runs, costs: dict[tuple[str, str], float]) -> Row:
+    """Lower one group after the other, those with the best signal-to-noise ratio first."""
+    start, before = time.perf_counter(), runs.count
+    none = {group.name: "float32" for group in task.groups}
+    scored = []
+    for group, name in costs:
+        if name != "float32":
+            found = runs.of(none | {group: name})
+            noise = snr([*found[0].values()], [*runs.original[0].values()])
+            scored.append((noise, group, name))
+    names = dict(none)
+    for _, group, name in sorted(scored, reverse=True):
+        if costs[group, name] >= costs[group, names[group]]:
+            continue
+        tried = names | {group: name}
+        if runs.holds(runs.of(tried), task.budget):
+            names = tried
+    cost = sum(costs[pair] for pair in names.items())
+    return Row(cost, runs.count - before, time.perf_counter() - start)
+
+
+def auto_mixed(task: Task, runs: Runs) -> Row | None:
+    """Run auto_convert_mixed_precision; None where it is not installed or gives no model."""
+    try:
+        module = importlib.import_module("onnxconverter_common.auto_mixed_precision")
+    except ImportError:
+        return None
+    count, start = 0, time.perf_counter()
+
+    def validate(expected: list[Any], found: list[Any]) -> bool:
+        nonlocal count
+        count += 1
+        name = task.model.graph.outputs[0].name
+        return runs.holds([{str(name): np.asarray(found[0], np.float32)}], task.budget)
+
+    proto = ir.to_proto(task.model)
+    for node in proto.graph.node:
+        node.name = node.name or node.output[0]
+    try:
+        # It prints each attempt.
+        with redirect_stdout(io.StringIO()):
+            made = module.auto_convert_mixed_precision(
+                proto, dict(task.feeds[0]), validate, keep_io_types=True
+            )
+    except Exception as error:
+        click.echo(f"    auto_mixed_precision: {type(error).__name__}: {str(error)[:80]}")
+        return Row(math.inf, count, time.perf_counter() - start)
+    size = sum(onnx.numpy_helper.to_array(t).nbytes for t in made.graph.initializer)
+    return Row(float(size), count, time.perf_counter() - start)
+
+
+@click.command()
+@click.option("--network", "only", default="", help="Part of the name of a network.")
+def main(only: str) -> None:
+    """Print a table."""
+    click.echo(f"{'network':16}{'budget':26}{'optimum':>9}  tool: cost/optimum, runs, seconds")
+    for title, (path, formats) in NETWORKS.items():
+        if only not in title:
+            continue
+        task = ask(path, formats, BUDGETS[0])
+        runs = Runs(task)
+        task.budget.begin(runs.original)
+        _, result = ours(task)
+        costs = {(s.group, s.format): s.cost for s in result.scores if not s.refused}
+        options = [[f for f in task.formats if (g.name, f) in costs] for g in task.groups]
+        start, every = time.perf_counter(), []
+        for picks in itertools.product(*options):
+            names = dict(zip([g.name for g in task.groups], picks, strict=True))
+            every.append((sum(costs[pair] for pair in names.items()), runs.of(names)))
+        click.echo(f"{title}: {len(every)} choices run in {time.perf_counter() - start:.0f} s")
+        for budget in BUDGETS:
+            compare(title, path, formats, budget, runs, every, costs)
+
+
+def compare(
+    title: str,
+    path: Path,
+    formats: tuple[str, ...],
+    budget: tuple[str, tuple[float, float]],
+    runs: Runs,
+    every: list[tuple[float, list[Any]]],
+    costs: dict[tuple[str, str], float],
+) -> None:
+    """Print a line for each tool."""
+    task = ask(path, formats, budget)
+    task.budget.begin(runs.original)
+    best = min(c for c, outputs in every if runs.holds(outputs, task.budget))
+    rows = {"tune": ours(task)[0], "greedy": greedy(task, runs, costs)}
+    text = f"{budget[0]} {budget[1][0]:g}..{budget[1][1]:g}"
+    told = "  ".join(
+        f"{name} {row.cost / best:.3f}, {row.inferences:.2f}"
+        + (f" (+{row.parts:.2f} of parts)" if row.parts else "")
+        + f", {row.seconds:.2f} s"
+        for name, row in rows.items()
+    )
+    click.echo(f"{title:16}{text:26}{best:9.0f}  {told}")
+    half = ask(path, ("float16",), budget)
+    half.budget.begin(runs.original)
+    peer = auto_mixed(half, runs)
+    if peer is not None:
+        own = ours(half)[0]
+        click.echo(
+            f"{'':42}{'':9}  float16 only: tune {own.cost:.0f} B, {own.inferences:.2f}, "
+            f"{own.seconds:.2f} s  auto_mixed_precision {peer.cost:.0f} B, "
+            f"{peer.inferences:.0f}, {peer.seconds:.2f} s"
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,95 @@
+"""Sound bounds: never exceeded by inputs in the range, and not much larger than need be."""
+
+import numpy as np
+import onnx_ir as ir
+import pytest
+
+from onnx_passes.runtime.ort import OnnxRuntimeEngine
+from onnx_passes.tune.bounds import product_bound
+from onnx_passes.tune.formats import BUILTIN, convert
+from onnx_passes.tune.groups import prepare
+
+FORMATS = ["int8-static", "int8-dynamic", "int8-weights", "int4-weights", "int8-nbits"]
+
+
+def product(kind, rng):
+    """Return a model of one product of [64, 40] by a weight of [40, 24], or a Conv."""
+    weight = rng.standard_normal((40, 24)).astype(np.float32)
+    if kind == "Conv":
+        weight = rng.standard_normal((6, 4, 3, 3)).astype(np.float32)
+    shape = (2, 4, 8, 8) if kind == "Conv" else (64, 40)
+    x = ir.Value(name="x", type=ir.TensorType(ir.DataType.FLOAT), shape=ir.Shape(shape))
+    bias = weight.reshape(-1)[: 6 if kind == "Conv" else 24]
+    w, b = (
+        ir.Value(
+            name=name,
+            type=ir.TensorType(ir.DataType.FLOAT),
+            shape=ir.Shape(array.shape),
+            const_value=ir.tensor(array, name=name),
+        )
+        for name, array in (("w", weight), ("b", bias))
+    )
+    attributes = {"kernel_shape": [3, 3]} if kind == "Conv" else {}
+    inputs = [x, w] if kind == "MatMul" else [x, w, b]
+    node = ir.node(kind, inputs, attributes, name="product")
+    node.outputs[0].name = "y"
+    node.outputs[0].type = ir.TensorType(ir.DataType.FLOAT)
+    constants = [w] if kind == "MatMul" else [w, b]
+    graph = ir.Graph(
+        [x], [node.outputs[0]], nodes=[node], initializers=constants, opset_imports={"": 21}
+    )
+    return prepare(ir.Model(graph, ir_version=10)), shape
+
+
+@pytest.mark.parametrize("kind", ["MatMul", "Gemm", "Conv"])
+@pytest.mark.parametrize("name", FORMATS)
+def test_no_input_in_the_range_exceeds_the_bound(kind, name):
+    rng = np.random.default_rng(0)
+    model, shape = product(kind, rng)
+    # Results are not rounded to a grid here: the bound is that of the product.
+    formats = BUILTIN | {}
+    if name == "int8-static":
+        formats[name] = type(BUILTIN[name])(name, "quantize-static", {"outputs": False}, 8, 8)
+    low, high = -1.5, 2.5
+    ranges = {"x": (low, high), "y": (-100.0, 100.0)}
+    after = convert(model, {name: ["product"]}, formats, ranges)
+    (node,) = model.graph
+    bound = product_bound(after, node, ranges)
+    changed = [n.op_type for n in after.graph] != [kind]
+    possible = kind == "MatMul" or name != "int8-nbits"
+    assert changed == (possible and (kind, name) != ("Conv", "int8-dynamic"))
+    if not changed:
+        assert bound is None
+        return
+    assert np.isfinite(bound)
+    engine, worst = OnnxRuntimeEngine(), 0.0
+    with engine.prepare(model) as old, engine.prepare(after) as new:
+        for number in range(60):
+            x = rng.uniform(low, high, shape).astype(np.float32)
+            if number % 3 == 1:  # the ends, where errors are largest
+                x = rng.choice([low, high], shape).astype(np.float32)
+            elif number % 3 == 2:
+                x = (rng.integers(0, 256, shape) * (4 / 255) + low + 4 / 510).astype(
+                    np.float32
+                )
+                x = np.clip(x, low, high)
+            found = [session.run({"x": x})["y"] for session in (old, new)]
+            worst = max(worst, float(np.abs(found[0] - found[1]).max()))
+    assert worst <= bound
+    assert bound <= 100 * worst, f"{bound} for a measured {worst}"
+
+
+def test_halves_have_no_bound():
+    model, _ = product("MatMul", np.random.default_rng(0))
+    ranges = {"x": (-1.0, 1.0), "y": (-9.0, 9.0)}
+    after = convert(model, {"float16": ["product"]}, BUILTIN, ranges)
+    (node,) = model.graph
+    assert product_bound(after, node, ranges) is None
+
+
+def test_values_beyond_the_grid_count():
+    model, _ = product("MatMul", np.random.default_rng(0))
+    narrow, wide = {"x": (-1.0, 1.0), "y": (-9.0, 9.0)}, {"x": (-3.0, 3.0)}
+    after = convert(model, {"int8-static": ["product"]}, BUILTIN, narrow)
+    (node,) = model.graph
+    assert product_bound(after, node, wide) > 50 * product_bound(after, node, narrow)
