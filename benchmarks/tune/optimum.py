@@ -73,8 +73,8 @@ def ask(path: Path, formats: tuple[str, ...], budget: tuple[str, tuple[float, fl
         "size",
         Budget(dict([budget])),
         [{"image": images}],
-        [{"image": images[:40]}],
-        evaluations=4,
+        [{"image": images[:80]}],
+        evaluations=6,
     )
 
 

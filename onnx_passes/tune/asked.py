@@ -116,7 +116,8 @@ class Result:
         task: What was asked.
         model: The best model that keeps the budget; never missing.
         best: What is known of it.
-        bound: No choice that is expected to keep the budget costs less.
+        bound: No choice that may be expected to keep the budget costs less, unless it was run
+            and rejected.
         start: Cost of the original.
         tried: All models that were run, in order.
         scores: All scores.

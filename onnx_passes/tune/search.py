@@ -21,6 +21,9 @@ from onnx_passes.tune.score import Scorer
 
 _DISAGREES = 1.5
 """Ratio of measured and predicted loss from which on decisions are bisected."""
+_DOUBT = 1.5
+"""Few samples may tell too much: cheaper choices that are expected to use up to this share of
+the budget are tried as well, once no other is left."""
 _FRONT = (0.01, 0.03, 0.1, 0.2, 0.4, 0.7, 1.0, 1.5, 2.5, 5.0)
 
 
@@ -100,10 +103,13 @@ class Search:
         ]
 
     def _improve(self, result: Result, table: Table, original: list[Outputs]) -> None:
-        task, count = self.task, 0
+        task, count, limit = self.task, 0, 1.0
         while True:
-            choice, bound = table.best(1.0, result.best.cost, self._rejected)
+            choice, bound = table.best(limit, result.best.cost, self._rejected)
             result.bound = bound
+            if choice is None and limit < _DOUBT:
+                limit = _DOUBT
+                continue
             if choice is None:
                 return
             if count >= task.evaluations:
@@ -112,7 +118,7 @@ class Search:
             if time.monotonic() - self._start > task.seconds:
                 result.ended = "time"
                 return
-            tried, model = self._try(choice, table, original)
+            tried, model = self._try(choice, table, original, limit)
             count += tried.spent is not None
             result.tried.append(tried)
             if tried.accepted and model is not None:
@@ -123,7 +129,7 @@ class Search:
                 self.tell(f"rejected: {tried.why}")
 
     def _try(
-        self, choice: Choice, table: Table, original: list[Outputs]
+        self, choice: Choice, table: Table, original: list[Outputs], limit: float
     ) -> tuple[Tried, ir.Model | None]:
         """Run a choice on the few samples of the scores, and then on all."""
         names, cost, predicted = (
@@ -142,7 +148,7 @@ class Search:
                 self._learn(table, choice, known.spent)
                 return known, model
             few = self._sketch(table, choice)
-            if few > 1.0 and not self.task.budget.flips:
+            if few > limit and not self.task.budget.flips:
                 why = f"uses {few:.3g} of the budget on {len(self.task.sketch)} samples"
                 tried = Tried(names, cost, predicted, None, accepted=False, why=why)
                 self._note(tried)

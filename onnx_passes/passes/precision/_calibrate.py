@@ -16,7 +16,7 @@ from onnx_passes.passes.precision._record import Array
 Method = Literal["minmax", "percentile", "entropy", "mse"]
 Range: TypeAlias = tuple[float, float]
 
-_BINS = 2048
+_BINS = 1024
 _STEPS = 80
 """Thresholds that "mse" tries, evenly from the whole range down to a twentieth."""
 
