@@ -48,6 +48,9 @@ class Seconds(click.ParamType[float]):
         return float(match[1]) * {"ms": 0.001, "m": 60.0}.get(match[2], 1.0)
 
 
+_BY_METRICS = "promises metrics, which a pipeline measures on its data; no certificate"
+
+
 @dataclass(frozen=True)
 class Target:
     """One thing to certify.
@@ -66,8 +69,18 @@ class Target:
     cls: type[Pass] | None = None
     problem: str = ""
 
+    @property
+    def by_metrics(self) -> bool:
+        """Whether the pass promises metrics alone, which need a user's data."""
+        from onnx_passes.contracts import Metric
+
+        promised = () if self.cls is None else self.cls.contracts()
+        return bool(promised) and all(isinstance(one, Metric) for one in promised)
+
     def indices(self, level: str) -> Sequence[int | None]:
         """Return what a child is started for: each rule, or the pass as a whole."""
+        if self.by_metrics:
+            return ()
         if self.rules is not None:
             return range(self.rules)
         return [] if level == "prove" else [None]
@@ -243,6 +256,8 @@ def _show(target: Target, results: Sequence[dict[str, Any]]) -> dict[str, Any]:
     click.secho(target.name, bold=True)
     if target.problem:
         click.echo(f"  not run: {target.problem}")
+    elif target.by_metrics:
+        click.echo(f"  {_BY_METRICS}")
     elif target.rules is None and not results:
         click.echo("  not a rewrite rule: there is nothing to prove")
     for result in results:
@@ -254,7 +269,9 @@ def _show(target: Target, results: Sequence[dict[str, Any]]) -> dict[str, Any]:
         if "test" in result:
             click.echo(f"    pytest {result['test']}")
     reason = target.problem
-    if target.rules is None and not results:
+    if target.by_metrics:
+        reason = _BY_METRICS
+    elif target.rules is None and not results:
         reason = "not a rewrite rule"
     return {"name": target.name, "not_run": reason, "rules": list(results)}
 
@@ -301,6 +318,9 @@ def _check(targets: Sequence[Target], folder: Path) -> None:
     for target in targets:
         if target.cls is None:
             raise UsageError("--check is for passes; rules from outside have no certificate")
+        if target.by_metrics:
+            click.echo(f"{target.name}: {_BY_METRICS}")
+            continue
         try:
             check_certificate(target.cls, target.name, folder)
             click.echo(f"{target.name}: fresh")

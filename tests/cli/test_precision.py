@@ -62,3 +62,10 @@ def test_a_wrong_option_is_told(cli):
     found = cli("-o", "out.onnx", DIGITS / "model.onnx", "quantize-weights{weights=int5}")
     assert found.code == 2
     assert "int5" in found.err or "weights" in found.err
+
+
+@pytest.mark.parametrize("words", [("--check",), ("--time", "1s")])
+def test_nothing_is_certified_where_a_metric_is_promised(cli, words):
+    found = cli("certify", "convert-float16", *words)
+    assert found.code == 0
+    assert "promises metrics" in found.out
