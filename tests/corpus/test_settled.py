@@ -39,14 +39,8 @@ def may_depend_on_order(preset, fault):
     return preset == "tensorrt" and fault.startswith("real/test_squeezenet: the order")
 
 
-def settling(preset):
-    """Scales that ``streamline`` moves are moved farther by a second run, in attention."""
-    mark = pytest.mark.xfail(strict=True, reason="streamline does not settle on attention")
-    return pytest.param(preset, marks=mark) if preset == "streamline" else preset
-
-
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("preset", [settling(preset) for preset in shipped_configs()])
+@pytest.mark.parametrize("preset", shipped_configs())
 def test_a_second_run_changes_nothing(preset):
     assert not faults(preset, backend(SAMPLE))
     assert not faults(preset, made_up(recipes(20, seed=13)))
