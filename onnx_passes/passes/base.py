@@ -65,6 +65,8 @@ class Pass(ir.passes.PassBase, abc.ABC):
             that a pipeline need not run it again on a model that it left alone. So it is with
             the library's passes; one of yours may share state, unless it says so.
         example: Options for tests of the pass by itself; needed where one has no default.
+        tested_after: Names of passes that make of quantised networks what this one looks for;
+            tests of the pass by itself then run on such networks, after these passes.
         config: The whole pipeline file as plain data, shared by all passes.
         state_dict: Free for passes to share things in, one per run.
         context: What the pipeline tells the pass, and the pass the pipeline.
@@ -77,6 +79,7 @@ class Pass(ir.passes.PassBase, abc.ABC):
     interface_changes: ClassVar[frozenset[str]] = frozenset()
     repeats_itself: ClassVar[bool] = False
     example: ClassVar[Mapping[str, Any]] = MappingProxyType({})
+    tested_after: ClassVar[Sequence[str]] = ()
     required_passes: ClassVar[tuple[str, ...]] = ()
     if TYPE_CHECKING:
         requires: ClassVar[Any]  # a tuple of names, or onnx-ir's pre-condition method

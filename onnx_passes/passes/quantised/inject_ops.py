@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any, ClassVar
+
 import onnx_ir as ir
 
 from onnx_passes import passes
@@ -21,6 +23,8 @@ class InjectOps(Annotation):
 
     Leaves alone: nodes whose function the model has.
     """
+
+    tested_after: ClassVar[Any] = ("import-qonnx",)
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
         """Add the functions."""

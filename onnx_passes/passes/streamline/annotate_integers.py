@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any, ClassVar
+
 import onnx_ir as ir
 
 from onnx_passes import passes
@@ -23,6 +25,8 @@ class AnnotateIntegers(Annotation):
 
     Leaves alone: values with such an annotation; values that float32 may round.
     """
+
+    tested_after: ClassVar[Any] = ("infer-thresholds", "extract-weight-scales", "sink-scales")
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
         """Annotate the main graph."""

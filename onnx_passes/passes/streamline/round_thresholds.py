@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any, ClassVar
+
 import numpy as np
 import onnx_ir as ir
 
@@ -30,6 +32,11 @@ class RoundThresholds(Transformation):
 
     Leaves alone: thresholds that are computed, shared or integers in that range already.
     """
+
+    tested_after: ClassVar[Any] = (
+        *("infer-thresholds", "extract-weight-scales", "sink-scales", "shape-inference"),
+        *("sink-past-movement", "fold-constants", "infer-thresholds"),
+    )
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
         """Round the thresholds of the main graph."""

@@ -11,7 +11,7 @@ from onnx_passes.contracts import Equality, Tolerance, contracts_of
 from onnx_passes.passes.base import Analysis, Pass
 from onnx_passes.passes.context import PassContext
 from onnx_passes.passes.registry import collect
-from onnx_passes.verify.models.recipe import Recipe, recipes
+from onnx_passes.verify.models.recipe import Recipe, network_recipes, recipes
 from onnx_passes.verify.models.trial import Trial, attempt
 
 MODELS = 100
@@ -71,7 +71,8 @@ def fuzz_pass(
     reads = issubclass(cls, Analysis)
     end = time.monotonic() + seconds
     judged = changed = refused = 0
-    for recipe in recipes(models, seed=seed):
+    make = network_recipes if cls.tested_after else recipes
+    for recipe in make(models, seed=seed):
         if time.monotonic() > end:
             return TestedPass(judged, changed, None, None, True, seed, refused, reads)
         trial = examine(cls, recipe)
@@ -108,7 +109,7 @@ def _made(cls: type[Pass], model: ir.Model) -> Pass:
 
 
 def _prepared(cls: type[Pass], model: ir.Model) -> ir.Model:
-    for step in collect(cls.required_passes):
+    for step in collect((*cls.tested_after, *cls.required_passes)):
         model = _applied(step(), model)
     return model
 

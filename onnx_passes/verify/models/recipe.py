@@ -10,6 +10,7 @@ import onnx
 import onnx_ir as ir
 
 from onnx_passes.verify.models import elementwise, planted, reducing, shaping, structure
+from onnx_passes.verify.models.networks import network
 from onnx_passes.verify.models.precision import FULL, PRECISIONS
 from onnx_passes.verify.models.scope import IR_VERSION, Scope, UnfitError
 from onnx_passes.verify.models.values import Known
@@ -20,6 +21,8 @@ PLANTED = 0.4
 """Share of the steps that plant what passes look for, or a near miss of it."""
 LOWERED = 0.35
 """Share of the steps of low precision, in models that have such."""
+NETWORK = "qonnx"
+"""Kind of the recipes whose models are quantised networks with operators of QONNX."""
 ANNOTATED = 0.3
 """Share of the models that tell the types of inner values, and of those with descriptions."""
 
@@ -40,7 +43,8 @@ class Recipe:
         seed: Of all choices.
         steps: Numbers of the steps taken, each of which adds a few nodes.
         precision: Kind of its parts below float32, a name in ``PRECISIONS``; None for a model
-            without steps of low precision.
+            without steps of low precision; ``NETWORK`` for a quantised network, whose steps
+            are layers.
     """
 
     seed: int
@@ -53,6 +57,8 @@ class Recipe:
 
     def proto(self) -> onnx.ModelProto:
         """Build the model as onnx has it."""
+        if self.precision == NETWORK:
+            return network(self.seed, self.steps)
         rng = np.random.default_rng([self.seed, 2**20])
         kind = FULL if self.precision is None else PRECISIONS[self.precision]
         opset = int(rng.choice(kind.opsets or OPSETS))
@@ -116,6 +122,18 @@ def recipes(count: int, *, seed: int = 0, steps: int = 12) -> Iterator[Recipe]:
     for _ in range(count):
         number = int(rng.integers(2**31))
         yield Recipe(number, tuple(range(int(rng.integers(2, steps + 1)))))
+
+
+def network_recipes(count: int, *, seed: int = 0, steps: int = 5) -> Iterator[Recipe]:
+    """Yield recipes of quantised networks.
+
+    Args:
+        count: How many.
+        seed: The same seed gives the same recipes.
+        steps: Layers at most.
+    """
+    for recipe in recipes(count, seed=seed, steps=steps):
+        yield replace(recipe, precision=NETWORK)
 
 
 def mixed_recipes(count: int, *, seed: int = 0, steps: int = 12) -> Iterator[Recipe]:
