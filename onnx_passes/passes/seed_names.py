@@ -54,6 +54,7 @@ _NAMES: dict[str, tuple[Use, ...]] = {
 _MEANT_OTHERWISE: dict[str, tuple[Use, ...]] = {
     "eliminate-identity": _uses("eliminate-noop-arithmetic", "eliminate-identity"),
     "lower-conv": (Use("lower-conv", {"to": "im2col"}),),
+    "fuse-silu": (Use("fuse-silu", {"custom": True}),),
 }
 """Names that mean something else in the seed system than here."""
 

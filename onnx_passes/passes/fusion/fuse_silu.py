@@ -3,6 +3,7 @@
 from typing import Any, ClassVar
 
 from onnx_passes import passes
+from onnx_passes.ops.bodies.domains import CUSTOM
 from onnx_passes.passes._support.activations import attribute_of
 from onnx_passes.passes._support.matches import opset_at
 from onnx_passes.passes.base import Op, RewriteRuleSetPass, Transformation, Value, Var
@@ -22,13 +23,18 @@ class FuseSilu(Transformation, RewriteRuleSetPass):
     It is in no group, to be named where it is wanted: ONNX Runtime 1.31 has a kernel for
     Sigmoid and Mul together, and computes Swish from its parts, in three times the time.
 
-    Leaves alone: opsets before 24; a factor that is computed, that callers may override, that
+    Leaves alone: opsets before 24, unless ``custom`` is set; a factor that is computed, that callers may override, that
     makes the tensor bigger or that 32 bits do not hold; a Sigmoid that something else reads.
+
+    Attributes:
+        custom: Make Silu and Swish of the domain ``onnx_passes.ops`` instead, at any opset.
     """
 
     requires: ClassVar[Any] = ("shape-inference",)
     exclusive = True
     commute = True
+
+    custom: bool = False
 
     def pattern(self) -> list[Any]:
         def plain(op: Op, x: Var) -> Var:
@@ -41,18 +47,19 @@ class FuseSilu(Transformation, RewriteRuleSetPass):
 
     def check(self) -> list[Any]:
         def known(context: Any, x: Value) -> bool:
-            return opset_at(context) >= 24
+            return self.custom or opset_at(context) >= 24
 
         def with_factor(context: Any, x: Value, a: Value) -> bool:
-            return opset_at(context) >= 24 and attribute_of(x, a) is not None
+            return known(context, x) and attribute_of(x, a) is not None
 
         return [known, with_factor]
 
     def rewrite(self) -> list[Any]:
         def plain(op: Op, x: Value) -> Any:
-            return op.Swish(x)
+            return op.Silu(x, _domain=CUSTOM) if self.custom else op.Swish(x)
 
         def scaled(op: Op, x: Value, a: Value) -> Any:
-            return op.Swish(x, alpha=attribute_of(x, a))
+            domain = {"_domain": CUSTOM} if self.custom else {}
+            return op.Swish(x, alpha=attribute_of(x, a), **domain)
 
         return [plain, scaled]

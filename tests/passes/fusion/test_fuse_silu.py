@@ -43,3 +43,16 @@ def test_a_function_has_its_own_opset(leaves_alone):
       <domain: "f", opset_import: ["" : 23]> silu (x) => (y)
       { s = Sigmoid(x) y = Mul(x, s) }"""
     leaves_alone(FuseSilu(), text)
+
+
+@pytest.mark.parametrize(
+    ("body", "after"),
+    [
+        ("s = Sigmoid(x) y = Mul(x, s)", "Silu(x)"),
+        ("t = Mul(c, x) s = Sigmoid(t) y = Mul(x, s)", "Swish<alpha = 1.702>(x)"),
+    ],
+)
+def test_makes_an_operator_of_our_own_at_any_opset(body, after, rewrites):
+    head = HEAD.replace(": 24", ": 18").replace("]>", ', "onnx_passes.ops" : 1]>')
+    before = f"{head} <float c = {{1.702}}> {{ {body} }}"
+    rewrites(FuseSilu(custom=True), before, f"{head} {{ y = onnx_passes.ops.{after} }}")
