@@ -56,8 +56,9 @@ def find_table(steps: Steps, level: Any, most: int) -> Table | None:
     if not (np.array_equal(first, np.rint(first)) and np.array_equal(last, np.rint(last))):
         return None
     count = int(np.abs(last - first).max())
-    if not 0 < count <= most:
+    if count > most:
         return None
+    count = max(count, 1)  # a quantiser that always gives the same has one that is not there
     sign = np.where(last >= first, 1.0, -1.0)
     index = np.arange(1, count + 1, dtype=np.float64).reshape(-1, *[1] * first.ndim)
     wanted = first + sign * index

@@ -12,6 +12,7 @@ from onnx_passes.ops.bodies.domains import CUSTOM
 from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.base import Transformation
 from onnx_passes.passes.streamline._moves import Mover
+from onnx_passes.passes.streamline._rows import moved_row
 from onnx_passes.passes.streamline._terms import floats, is_single, rank_of, scalar
 
 _ARITHMETIC = ("Mul", "Add")
@@ -41,9 +42,10 @@ class SinkPastMovement(Transformation):
     After:  ``Mul(Reshape(x, shape), s)``, ``Add(Transpose(x), a)``, ``Mul(MaxPool(x), s)``,
             ``Mul(Concat(x, y), s)``
 
-    Constants are single numbers. Operators are those of which each element is one of the first
-    operand, and Concat. Past MaxPool, GlobalMaxPool and Relu go positive factors, past the
-    first two terms as well.
+    Constants are single numbers; behind Transpose, changes of shape, pooling and Relu also
+    arrays, which are transposed and reshaped alike. Operators are those of which each element
+    is one of the first operand, and Concat. Past MaxPool, GlobalMaxPool and Relu go positive
+    factors, past the first two terms as well.
 
     Sound because each element of the result is one of the operand, on which the same operation
     rounds the same way; rounding keeps the order of numbers, so that the largest stays the
@@ -51,7 +53,8 @@ class SinkPastMovement(Transformation):
 
     Leaves alone: constants that are computed, that are not finite, or that callers may
     override; a factor 0; a Relu behind a factor that is not positive; operators whose second
-    output is read; ranks that are not known.
+    output is read; ranks that are not known; arrays that differ along the first axis or along
+    one that is pooled; shapes of which more than the first dimension is dynamic.
 
     Attributes:
         past_transposes: Also move behind a Transpose of what is computed. Where Transposes
@@ -59,6 +62,8 @@ class SinkPastMovement(Transformation):
     """
 
     requires: ClassVar[Any] = ("shape-inference",)
+
+    tested_after: ClassVar[Any] = ("infer-thresholds", "extract-weight-scales")
 
     past_transposes: bool = False
 
@@ -86,17 +91,24 @@ def _move(node: ir.Node, mover: Mover) -> bool:
     first = found[0]
     if first is None or any(other is None or not _is_same(first, other) for other in found):
         return False
-    number = scalar(first.inputs[1])
-    if number is None or first.op_type not in _CHOOSING.get(node.op_type, _ARITHMETIC):
+    array = floats(first.inputs[1])
+    if array is None or first.op_type not in _CHOOSING.get(node.op_type, _ARITHMETIC):
         return False
-    if first.op_type == "Mul" and not (number > 0 if node.op_type in _CHOOSING else number):
+    positive = node.op_type in _CHOOSING
+    if first.op_type == "Mul" and not ((array > 0).all() if positive else array.all()):
         return False
+    behind = first.inputs[1]
+    if not is_single(behind):
+        row = moved_row(node, array)
+        if row is None or node.graph is None:
+            return False
+        behind = mover.constant(node.graph, ir.tensor(row))
     inputs = list(node.inputs)
     for index, operation in zip(moved, found, strict=True):
         assert operation is not None, "looked at above"
         inputs[index] = operation.inputs[0]
     inner = mover.node(node, inputs, node.outputs[0].shape)
-    outer = mover.node(first, [inner.outputs[0], first.inputs[1]], node.outputs[0].shape)
+    outer = mover.node(first, [inner.outputs[0], behind], node.outputs[0].shape)
     mover.swap(node, inner, outer)
     return True
 
@@ -113,21 +125,25 @@ def _moved_operands(node: ir.Node) -> list[int]:
 
 
 def _operation(value: ir.Value | None) -> ir.Node | None:
-    """Return the product or sum with one number that makes a value."""
+    """Return the product or sum with a constant that makes a value, and does not widen it."""
     node = None if value is None else value.producer()
     if node is None or node.domain != "" or node.op_type not in _ARITHMETIC:
         return None
     rank, array = rank_of(node.inputs[0]), floats(node.inputs[1])
-    if (
-        rank is None
-        or array is None
-        or not is_single(node.inputs[1])
-        or array.ndim > min(rank, 1)
-    ):
+    if rank is None or array is None or array.size == 0:
         return None
-    return node
+    if is_single(node.inputs[1]):
+        return node if array.ndim <= min(rank, 1) else None
+    source = node.inputs[0]
+    shape = None if source is None or source.shape is None else list(source.shape)
+    if shape is None or array.ndim > rank:
+        return None
+    pairs = zip(reversed(array.shape), reversed(shape), strict=False)
+    return node if all(size in (1, dim) for size, dim in pairs) else None
 
 
 def _is_same(first: ir.Node, other: ir.Node) -> bool:
-    same = first.op_type == other.op_type
+    if first is other:
+        return True
+    same = first.op_type == other.op_type and scalar(first.inputs[1]) is not None
     return same and scalar(first.inputs[1]) == scalar(other.inputs[1])

@@ -10,6 +10,7 @@ import numpy as np
 
 from onnx_passes import passes
 from onnx_passes.passes._support.matches import node_of
+from onnx_passes.passes._support.shapes import dims_of
 from onnx_passes.passes.base import Op, RewriteRuleSetPass, Transformation, Value, Var
 from onnx_passes.passes.streamline._terms import (
     Array,
@@ -36,8 +37,9 @@ class SinkScales(Transformation, RewriteRuleSetPass):
     After:  ``Mul(MatMul(x, w), s)``, ``Mul(Conv(x, w), s)``, ``Add(MatMul(x, w), a @ w)``,
             ``Mul(Add(x, y), s)``, ``Add(Add(x, y), a)``, ``Mul(AveragePool(x), s)``
 
-    Factors are single numbers, or numbers for each output channel of weights; terms in front
-    of a MatMul go along its rows. The bias of a Conv is added behind the factor.
+    Factors are single numbers, or numbers for each output channel of weights, or for each
+    channel that is averaged; terms in front of a MatMul go along its rows. The bias of a Conv
+    is added behind the factor.
 
     Sound because these operators are linear over the reals. The contract is a tolerance: sums
     of floats round at other places.
@@ -183,11 +185,23 @@ def _mean(kind: str) -> _Rule:
         return getattr(op, kind)(op.Mul(x, s), _outputs=["y"])
 
     def check(context: Any, x: Value, s: Value, **_: Any) -> bool:
-        return _factor(s, x) and rank_of(x) is not None
+        return row(x, s) is not None
+
+    def row(x: Value, s: Value) -> Array | None:
+        array, rank = floats(s), rank_of(x)
+        if array is None or rank is None or not array.all() or array.ndim > rank:
+            return None
+        if array.size == 1:
+            return array.reshape(())
+        found, dims = along(array, 1, rank), dims_of(x)
+        known = found is not None and dims is not None and dims[1] == found.size
+        return at_axis(found, 1, rank)[0] if found is not None and known else None
 
     def rewrite(op: Op, x: Value, s: Value, y: Value) -> Value:
+        found = row(x, s)
+        assert found is not None, "check has seen to it"
         inner = getattr(op, kind)(x, **node_of(y).attributes)
-        made: Value = op.Mul(inner, constant(op, _scalar(s)))
+        made: Value = op.Mul(inner, constant(op, found))
         return made
 
     return _Rule(pattern, check, rewrite)
