@@ -19,6 +19,7 @@ from onnx_passes.graph.walk import (
     weight_bytes,
 )
 from onnx_passes.io.load import load_model
+from onnx_passes.passes.analysis._between import floats_between, steps_of
 from onnx_passes.passes.analysis._sized import (
     GIVE_SIZES,
     label_of,
@@ -57,7 +58,8 @@ class Finding:
 
 def findings(asked: AssertModel, model: ir.Model) -> Iterator[Finding]:
     """Yield whether each demand holds, in the order of the options."""
-    for demand in (_counts, _runs, _operators, _shapes, _opsets, _form, _ranges):
+    demands = (_counts, _runs, _operators, _shapes, _opsets, _form, _ranges, _integers)
+    for demand in demands:
         yield from demand(asked, model)
 
 
@@ -279,3 +281,17 @@ def _ranges(asked: AssertModel, model: ir.Model) -> Iterator[Finding]:
         )
         help_ = "bounds of inputs make it narrower: inputs: {image: [0, 1]}"
         yield Finding(least <= low and high <= most, text, help_)
+
+
+def _integers(asked: AssertModel, model: ir.Model) -> Iterator[Finding]:
+    if not asked.integers_between_thresholds:
+        return
+    thresholds, quantisers = steps_of(model.graph)
+    left = [*quantisers, *floats_between(model.graph, asked.floats)]
+    if left or not thresholds:
+        told = listed([label_of(node) for node in left]) or "there are no thresholds"
+        text = f"integers between thresholds: not so of {len(left):,} nodes: {told}"
+        help_ = "'-c streamline' makes integers; 'explain' tells what a pass leaves alone"
+        yield Finding(False, text, help_)
+    else:
+        yield Finding(True, f"integers between {len(thresholds):,} thresholds")

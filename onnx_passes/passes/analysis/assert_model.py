@@ -85,6 +85,10 @@ class AssertModel(Analysis):
             by name, as bounded by `value-ranges`: ``{probability: [0, 1]}``.
         inputs: The least and the greatest number of inputs, for ``ranges``.
         dims: Sizes of dynamic dimensions, for what depends on them.
+        integers_between_thresholds: Whether all that is computed between thresholds must be
+            known to be integers, means aside, and no quantiser be left.
+        floats: Operators that may compute in floating point there, with what lies between them
+            and the thresholds in front of them; such as ``Softmax``.
     """
 
     example: ClassVar[Mapping[str, Any]] = MappingProxyType({"max_nodes": 1_000_000})
@@ -109,6 +113,8 @@ class AssertModel(Analysis):
     ranges: dict[str, Range] = {}  # noqa: RUF012 - a default, never changed
     inputs: dict[str, Range] = {}  # noqa: RUF012 - a default, never changed
     dims: dict[str, int] = {}  # noqa: RUF012 - a default, never changed
+    integers_between_thresholds: bool = False
+    floats: tuple[Operator, ...] = ()
 
     def analyse(self, model: ir.Model) -> list[str]:
         """Return what holds, a sentence each, and note it for the report.

@@ -212,3 +212,49 @@ def test_a_run_in_which_it_holds(run):
     assert code == 0
     assert out.exists()
     assert "assert-model" in junit.read_text()
+
+
+NETWORK = """<ir_version: 10, opset_import: ["" : 20, "onnx_passes.ops" : 1]> main
+(float[N,4] x) => (float[N,4] y) <float[2] t = {0, 1}, float w = {1}, float[4,4] m = {
+1, 2, 3, 4, 5, 6, 7, 8, 1, 2, 3, 4, 5, 6, 7, 8}, float s = {0.3}>
+{ a = onnx_passes.ops.MultiThreshold(x, t, w) BODY
+  z = onnx_passes.ops.MultiThreshold(q, t, w) y = Mul(z, s) }"""
+
+
+@pytest.mark.parametrize(
+    ("body", "options"),
+    [
+        ("q = MatMul(a, m)", {}),
+        ("p = MatMul(a, m) q = Relu(p)", {}),
+        ("p = MatMul(a, m) n = Mul(p, s) q = Softmax(n)", {"floats": ["Softmax"]}),
+        ("p = Unsqueeze(a, w1) n = GlobalAveragePool(p) q = Reshape(n, r)", {}),
+    ],
+)
+def test_integers_between_thresholds(body, options):
+    model = parse(
+        NETWORK.replace("BODY", body).replace(
+            "float s =", "int64[1] w1 = {2}, int64[2] r = {0, 4}, float s ="
+        )
+    )
+    found = AssertModel(integers_between_thresholds=True, **options).analyse(model)
+    assert found == ["integers between 2 thresholds"]
+
+
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        ("p = Mul(a, s) q = MatMul(p, m)", "not so of 2 nodes"),
+        ("p = MatMul(a, m) q = Softmax(p)", "not so of 1 node"),
+        ("p = MatMul(x, m) q = Mul(p, s)", ""),
+    ],
+)
+def test_floats_between_thresholds(body, told):
+    model = parse(NETWORK.replace("BODY", body))
+    if told:
+        assert told in complaint(model, integers_between_thresholds=True)
+    else:  # nothing that a threshold makes reaches the second one
+        AssertModel(integers_between_thresholds=True).analyse(model)
+
+
+def test_a_model_without_thresholds_has_none_to_be_between():
+    assert "there are no thresholds" in complaint(integers_between_thresholds=True)
