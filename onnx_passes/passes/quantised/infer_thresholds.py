@@ -85,10 +85,11 @@ class InferThresholds(Transformation, RewriteRuleSetPass):
         # The driver asks `check` about the same node right before.
         assert self._found is not None, "check has seen to it"
         chain, table = self._found
+        thresholds, weights = _merged(table.thresholds, table.weights)
         result: Value = op.MultiThreshold(
             chain.source,
-            _constant(op, _narrow(table.thresholds, keep_last=True)),
-            _constant(op, _narrow(table.weights, keep_last=False)),
+            _constant(op, _narrow(thresholds, keep_last=True)),
+            _constant(op, _narrow(weights, keep_last=False)),
             _domain=CUSTOM,
         )
         quantiser = quantiser_of(chain.nodes[-1])
@@ -143,6 +144,13 @@ def _shifted(op: Op, x: Value, offset: Array) -> Value:
         return x
     made: Value = op.Add(x, _constant(op, _narrow(offset, keep_last=False)))
     return made
+
+
+def _merged(thresholds: Array, weights: Array) -> tuple[Array, Array]:
+    """Let one threshold of more weight stand for several that are at one place everywhere."""
+    differ = thresholds[..., 1:] != thresholds[..., :-1]
+    first = np.flatnonzero([True, *differ.any(tuple(range(differ.ndim - 1)))])
+    return thresholds[..., first], np.add.reduceat(weights, first, axis=-1)
 
 
 def _narrow(array: Array, *, keep_last: bool) -> Array:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from math import gcd
+from typing import Any, TypeAlias
 
 import numpy as np
 import onnx_ir as ir
@@ -23,6 +25,8 @@ _KEPT = frozenset(
         "Expand",
         "Flatten",
         "Gather",
+        "GatherElements",
+        "GatherND",
         "GlobalMaxPool",
         "Identity",
         "MaxPool",
@@ -45,28 +49,36 @@ class Range:
     Attributes:
         low: The least element that is possible.
         high: The greatest.
-        partial: The largest size of a sum on the way to it, 0 for what is no sum.
+        step: What the distance of every element to ``low`` is a multiple of.
+        least: The least sum that is possible on the way to an element, in any order.
+        most: The greatest.
     """
 
     low: float
     high: float
-    partial: float = 0.0
+    step: int = 1
+    least: float = 0.0
+    most: float = 0.0
 
     @property
     def name(self) -> str:
-        """The smallest datatype of QONNX that holds it."""
-        if (self.low, self.high) == (-1, 1) and self.partial == 0:
-            return "TERNARY"
-        if self.low >= 0:
-            bits = max(int(self.high).bit_length(), 1)
+        """The smallest datatype of QONNX that holds it, and every sum on the way."""
+        low, high = min(self.low, self.least), max(self.high, self.most)
+        if (low, high) == (-1, 1):
+            return "BIPOLAR" if self.step == 2 else "TERNARY"
+        if low >= 0:
+            bits = max(int(high).bit_length(), 1)
             return "BINARY" if bits == 1 else f"UINT{bits}"
-        bits = max(int(-self.low - 1).bit_length(), int(self.high).bit_length()) + 1
+        bits = max(int(-low - 1).bit_length(), int(high).bit_length()) + 1
         return f"INT{bits}"
 
     @property
     def exact(self) -> bool:
         """Whether float32 computes it without rounding, in any order of additions."""
-        return max(abs(self.low), abs(self.high), self.partial) <= _EXACT
+        return max(map(abs, (self.low, self.high, self.least, self.most))) <= _EXACT
+
+
+_Lookup: TypeAlias = Callable[[ir.Value | None], Range | None]
 
 
 def integer_ranges(graph: ir.Graph) -> dict[ir.Value, Range]:
@@ -103,10 +115,11 @@ def _of_constant(value: ir.Value) -> Range | None:
     array = tensor.numpy()
     if not np.isfinite(array).all() or not np.array_equal(array, np.rint(array)):
         return None
-    return Range(float(array.min()), float(array.max()))
+    low, high = float(array.min()), float(array.max())
+    return Range(low, high, 2 if (np.abs(array) == 1).all() else 1)
 
 
-def _of_node(node: ir.Node, of: Any) -> Range | None:
+def _of_node(node: ir.Node, of: _Lookup) -> Range | None:
     if (node.domain, node.op_type) == (CUSTOM, "MultiThreshold"):
         return _of_thresholds(node)
     if node.domain == CUSTOM and node.op_type in ("Im2Col", "LayoutConverter"):
@@ -129,24 +142,32 @@ def _of_node(node: ir.Node, of: Any) -> Range | None:
 
 
 def _moved(found: Range | None) -> Range | None:
-    return None if found is None else Range(found.low, found.high)
+    return None if found is None else replace(found, least=0.0, most=0.0)
 
 
 def _of_arithmetic(kind: str, ranges: list[Range]) -> Range | None:
     first, second = ranges[0], ranges[-1]
     match kind:
         case "Add":
-            return Range(first.low + second.low, first.high + second.high)
+            step = _shared(first, second)
+            return Range(first.low + second.low, first.high + second.high, step)
         case "Sub":
-            return Range(first.low - second.high, first.high - second.low)
+            step = _shared(first, second)
+            return Range(first.low - second.high, first.high - second.low, step)
         case "Mul":
             ends = [a * b for a in (first.low, first.high) for b in (second.low, second.high)]
             return Range(min(ends), max(ends))
         case "Relu":
             return Range(max(first.low, 0.0), max(first.high, 0.0))
         case "Neg":
-            return Range(-first.high, -first.low)
+            return Range(-first.high, -first.low, first.step)
     return None
+
+
+def _shared(first: Range, second: Range) -> int:
+    """Return the step of a sum; a single number has any step."""
+    steps = [r.step for r in (first, second) if r.low != r.high]
+    return gcd(*steps) if steps else 1
 
 
 def _of_thresholds(node: ir.Node) -> Range | None:
@@ -158,15 +179,20 @@ def _of_thresholds(node: ir.Node) -> Range | None:
         return None
     # Thresholds are reached from the lowest on, so that only sums from there occur.
     order = np.argsort(found[0], axis=-1, kind="stable")
-    sums = np.cumsum(np.take_along_axis(found[1], order, -1).astype(np.float64), -1)
-    return Range(float(sums.min(initial=0)), float(sums.max(initial=0)))
+    steps = np.take_along_axis(found[1], order, -1).astype(np.float64)
+    sums = np.cumsum(steps, -1)
+    step = int(np.gcd.reduce(np.abs(steps).astype(np.int64), axis=None)) or 1
+    return Range(float(sums.min(initial=0)), float(sums.max(initial=0)), step)
 
 
 def _of_product(node: ir.Node, ranges: list[Range | None]) -> Range | None:
-    """Bound dot products by their weights, row by row; padding adds zeros."""
-    data, weights = ranges[0], constant_of(node.inputs[1])
-    if data is None or ranges[1] is None or weights is None or len(node.inputs) > 2:
+    """Bound sums of products, and what is summed up on the way in any order."""
+    data, other = ranges[0], ranges[1]
+    if data is None or other is None or any(r is None for r in ranges[2:]):
         return None
+    weights = constant_of(node.inputs[1])
+    if weights is None:
+        return _of_computed(node, data, other) if node.op_type == "MatMul" else None
     matrix = weights.numpy().astype(np.float64)
     if node.op_type == "MatMul":
         if matrix.ndim < 2:
@@ -180,11 +206,43 @@ def _of_product(node: ir.Node, ranges: list[Range | None]) -> Range | None:
         )
         low = min(data.low, 0.0) if padded else data.low
         high = max(data.high, 0.0) if padded else data.high
-    above, below = np.maximum(matrix, 0).sum(axes), np.minimum(matrix, 0).sum(axes)
-    most = above * high + below * low
-    least = above * low + below * high
-    partial = (above - below).max() * max(abs(low), abs(high))
-    return Range(float(least.min()), float(most.max()), float(partial))
+    least, most = (
+        np.minimum(matrix * low, matrix * high),
+        np.maximum(matrix * low, matrix * high),
+    )
+    found = _summed(least.sum(axes), most.sum(axes))
+    partial = _summed(np.minimum(least, 0).sum(axes), np.maximum(most, 0).sum(axes))
+    bias = ranges[2] if len(ranges) > 2 else None
+    start = (0.0, 0.0) if bias is None else (bias.low, bias.high)
+    return Range(
+        found.low + start[0],
+        found.high + start[1],
+        least=partial.low + min(start[0], 0),
+        most=partial.high + max(start[1], 0),
+    )
+
+
+def _of_computed(node: ir.Node, data: Range, other: Range) -> Range | None:
+    """Bound a product of two computed matrices by how many products are summed up."""
+    sizes = (_size(node.inputs[0], -1), _size(node.inputs[1], -2))
+    depth = next((size for size in sizes if size is not None), None)
+    if depth is None:
+        return None
+    ends = [a * b for a in (data.low, data.high) for b in (other.low, other.high)]
+    low, high = depth * min(ends), depth * max(ends)
+    return Range(low, high, least=min(low, 0.0), most=max(high, 0.0))
+
+
+def _size(value: ir.Value | None, axis: int) -> int | None:
+    shape = None if value is None else value.shape
+    if shape is None or len(shape) < -axis:
+        return None
+    size = shape[axis]
+    return size if isinstance(size, int) else None
+
+
+def _summed(low: Array, high: Array) -> Range:
+    return Range(float(low.min()), float(high.max()))
 
 
 __all__ = ["Range", "integer_ranges"]

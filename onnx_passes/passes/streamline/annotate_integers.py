@@ -26,6 +26,7 @@ class AnnotateIntegers(Annotation):
     Leaves alone: values with such an annotation; values that float32 may round.
     """
 
+    requires: ClassVar[Any] = ("shape-inference",)
     tested_after: ClassVar[Any] = ("infer-thresholds", "extract-weight-scales", "sink-scales")
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:

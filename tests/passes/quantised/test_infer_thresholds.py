@@ -105,6 +105,20 @@ def test_leaves_alone(graph, leaves_alone, text):
     leaves_alone(InferThresholds(), text(graph))
 
 
+def test_a_quantiser_that_always_gives_one_level(rewrites, text):
+    graph = """(float[N] x) => (float[N] y) <float[N] t, float s = {0.1}>
+    { t = Relu(x) y = q.BipolarQuant(t, s) }"""
+    assert "MultiThreshold" in kinds(rewrites(InferThresholds(), text(graph)))
+
+
+def test_a_step_of_two_is_one_threshold(rewrites, text):
+    graph = "(float[N] x) => (float[N] y) <float s = {1}> { y = q.BipolarQuant(x, s) }"
+    model = rewrites(InferThresholds(), text(graph))
+    node = next(n for n in model.graph if n.op_type == "MultiThreshold")
+    numbers = [v.producer().attributes["value"].as_tensor().numpy() for v in node.inputs[1:]]
+    assert [number.tolist() for number in numbers] == [[0.0], 2.0]
+
+
 def test_no_threshold_is_misplaced(text):
     """40 quantisers of 4 bits on 32 channels each: 19,200 thresholds, on all floats beside."""
     draw = np.random.default_rng(0)
