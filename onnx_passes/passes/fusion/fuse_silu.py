@@ -23,8 +23,9 @@ class FuseSilu(Transformation, RewriteRuleSetPass):
     It is in no group, to be named where it is wanted: ONNX Runtime 1.31 has a kernel for
     Sigmoid and Mul together, and computes Swish from its parts, in three times the time.
 
-    Leaves alone: opsets before 24, unless ``custom`` is set; a factor that is computed, that callers may override, that
-    makes the tensor bigger or that 32 bits do not hold; a Sigmoid that something else reads.
+    Leaves alone: opsets before 24, unless ``custom`` is set; a factor that is computed,
+    that callers may override, that makes the tensor bigger or that 32 bits do not hold; a
+    Sigmoid that something else reads.
 
     Attributes:
         custom: Make Silu and Swish of the domain ``onnx_passes.ops`` instead, at any opset.

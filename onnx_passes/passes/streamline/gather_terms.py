@@ -18,11 +18,11 @@ class GatherTerms(Transformation, RewriteRuleSetPass):
     """Bring factors and terms together, factors first.
 
     Before: ``Mul(Add(x, a), b)``, ``Add(Add(x, a), b)``, ``Mul(Mul(x, a), b)``,
-            ``Mul(Div(x, a), b)``, ``Div(Add(x, a), b)``, ``Sub(x, a)``, ``Add(a, x)``,
-            ``Mul(a, x)``; ``Div(x, a)`` by a power of two
+            ``Mul(Div(x, a), b)``, ``Div(Add(x, a), b)``, ``Div(Mul(x, a), b)``,
+            ``Sub(x, a)``, ``Add(a, x)``, ``Mul(a, x)``; ``Div(x, a)`` by a power of two
     After:  ``Add(Mul(x, b), a * b)``, ``Add(x, a + b)``, ``Mul(x, a * b)``,
-            ``Mul(x, b / a)``, ``Add(Mul(x, 1 / b), a / b)``, ``Add(x, -a)``, ``Add(x, a)``,
-            ``Mul(x, a)``; ``Mul(x, 1 / a)``
+            ``Mul(x, b / a)``, ``Add(Mul(x, 1 / b), a / b)``, ``Mul(x, a / b)``,
+            ``Add(x, -a)``, ``Add(x, a)``, ``Mul(x, a)``; ``Mul(x, 1 / a)``
 
     Sound because the laws of fields hold over the reals. The contract is a tolerance: sums
     and products of floats round at other places.
@@ -155,4 +155,5 @@ _RULES = [
     _single("Div"),
     _swapped("Add"),
     _swapped("Mul"),
+    _pair("Mul", "Div"),
 ]

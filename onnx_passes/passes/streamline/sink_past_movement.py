@@ -53,8 +53,8 @@ class SinkPastMovement(Transformation):
 
     Leaves alone: constants that are computed, that are not finite, or that callers may
     override; a factor 0; a Relu behind a factor that is not positive; operators whose second
-    output is read; ranks that are not known; arrays that differ along the first axis or along
-    one that is pooled; shapes of which more than the first dimension is dynamic.
+    output is read; ranks that are not known; arrays that differ along an
+    axis that is dynamic or pooled; shapes of which more than the first dimension is dynamic.
 
     Attributes:
         past_transposes: Also move behind a Transpose of what is computed. Where Transposes

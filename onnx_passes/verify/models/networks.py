@@ -1,8 +1,8 @@
 """Random quantised networks: layers as quantisation-aware training exports them to QONNX.
 
-A network is a chain of layers with residual sums, joins and attention. A layer is a linear operator
-over quantised weights, then what a float network has there (bias, normalisation, activation),
-then a quantiser.
+A network is a chain of layers with residual sums, joins and attention. A layer is a linear
+operator over quantised weights, then what a float network has there (bias, normalisation,
+activation), then a quantiser.
 """
 
 from __future__ import annotations
@@ -24,7 +24,10 @@ Draw = np.random.Generator
 
 IR_VERSION = 8
 OPSETS = (11, 13, 14, 16, 18, 20)
-MODES = ("ROUND", "ROUND", "ROUND", "FLOOR", "CEIL", "HALF_UP", "DOWN")
+MODES = (*["ROUND"] * 12, "HALF_UP", "HALF_DOWN", "FLOOR", "CEIL", "DOWN")
+"""Rounding modes, those less often whose steps are at integers, where sums of integers are."""
+
+_TO_NEAREST = ("ROUND", "HALF_UP", "HALF_DOWN")
 LARGEST = 512
 """Elements of one sample above which a layer makes no more channels."""
 
@@ -91,20 +94,27 @@ class Net:
 
     def scale(self) -> Array:
         """Draw a scale: any number, or a power of two, with which ties occur."""
-        if self.chance(0.3):
-            return np.float32(2.0 ** -int(self.draw.integers(0, 5)))
-        return np.float32(self.draw.uniform(0.02, 0.6))
+        if self.chance(0.2):
+            return np.asarray(2.0 ** -int(self.draw.integers(0, 5)), np.float32)
+        return np.asarray(self.draw.uniform(0.02, 0.6), np.float32)
 
     def quantise(self, value: str) -> str:
-        """Quantise an activation."""
+        """Quantise an activation.
+
+        Kernels of Sigmoid and Tanh waver where the function is flat, next to integers at which
+        some rounding modes have steps: thresholds there are not found.
+        """
         scale = self.constant(self.scale())
-        if self.chance(0.15):
+        # Sums of integers are often 0, where its step is, but for a term in front.
+        if self.chance(0.3 if value.startswith(("Add", "BatchNorm", "image")) else 0.03):
             return self.add("BipolarQuant", value, scale, domain=QONNX)
         signed = int(self.chance(0.6))
         bits = float(self.draw.integers(2, 6))
         zero = float(self.draw.integers(0, 4)) if not signed and self.chance(0.2) else 0.0
         narrow = int(self.chance(0.2))
         mode = str(self.draw.choice(MODES))
+        if value.startswith(("Sigmoid", "Tanh")) and mode not in _TO_NEAREST:
+            self.regular = False
         return self.add(
             str(self.draw.choice(["Quant", "Quant", "IntQuant"])),
             *(value, scale, self.constant(zero), self.constant(bits)),

@@ -13,6 +13,7 @@ from onnx_passes.errors import EngineError
 from onnx_passes.graph.barriers import LOW, types_of
 from onnx_passes.graph.copy import copy_model
 from onnx_passes.graph.walk import all_nodes
+from onnx_passes.ops.bodies.domains import is_quantiser
 from onnx_passes.runtime.barriers import with_barriers
 from onnx_passes.runtime.base import Feeds, Outputs
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
@@ -47,7 +48,7 @@ def agree_between_steps(
         contract: What was promised.
         low: Tolerances of outputs that depend on values below float32.
     """
-    if not any(node.op_type in _QUANTIZERS for node in all_nodes(original)):
+    if not any(map(_quantizes, all_nodes(original))):
         return set()
     runs = [_run(_moved(original, operator), feeds) for operator in _SIGNS]
     agreeing: set[str] = set()
@@ -67,6 +68,10 @@ def agree_between_steps(
     return agreeing
 
 
+def _quantizes(node: ir.Node) -> bool:
+    return node.op_type in _QUANTIZERS or is_quantiser(node.domain, node.op_type)
+
+
 def _nearest(between: Sequence[Array], actual: Array) -> Array:
     """Return what is nearest to an array between the least and greatest of others."""
     wide = [widen(array) for array in between]
@@ -80,8 +85,10 @@ def _moved(model: ir.Model, operator: str) -> ir.Model:
     types, coarsest = inferred_types(copy), coarsest_types(copy)
     for number, node in enumerate(list(all_nodes(copy))):
         value = node.inputs[0] if node.inputs else None
-        if node.op_type not in _QUANTIZERS or value is None or node.graph is None:
+        if not _quantizes(node) or value is None or node.graph is None:
             continue
+        if value.const_value is not None:
+            continue  # weights are what they are
         dtype = next(iter(types_of(value, types)))
         if dtype is not None and dtype.is_floating_point():
             share = _share(coarsest.get(value, dtype))

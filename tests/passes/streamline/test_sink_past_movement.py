@@ -6,7 +6,9 @@ from onnx_passes.passes.streamline.sink_past_movement import SinkPastMovement
 
 HEAD = """(float[2,3,4] x, float[2,3,4] u, float[2,3,4,4] i) => (float[A,B] y)
 <float s = {0.3}, float n = {-0.3}, float z = {0}, float[3,1] c = {1, 2, 3},
-int64[2] f = {6, 4}, int64[1] e = {1}, float[2,2] w = {1, 2, 3, 4}> """
+int64[2] f = {6, 4}, int64[1] e = {1}, float[2,2] w = {1, 2, 3, 4},
+float[3,1,1] r = {0.3, 1, 2}, float[2,1] v = {0.3, 3}, float[3,1] q = {1, -1, 2},
+float[4] g = {1, 2, 3, 4}> """
 
 
 def typed(body):
@@ -28,6 +30,12 @@ def typed(body):
         ("m = Mul(x, s) y = Relu(m)", ["Relu", "Mul"]),
         ("m = Mul(x, s) k = Mul(u, s) y = Concat<axis = 1>(m, k)", ["Concat", "Mul"]),
         ("m = Mul(w, s) y = Transpose(m)", ["Transpose", "Mul"]),
+        ("m = Mul(x, c) t = Flatten(m) y = Exp(t)", ["Flatten", "Mul", "Exp"]),
+        ("m = Add(i, r) y = MaxPool<kernel_shape = [2, 2]>(m)", ["MaxPool", "Add"]),
+        ("m = Mul(i, r) y = MaxPool<kernel_shape = [2, 2]>(m)", ["MaxPool", "Mul"]),
+        ("m = Mul(x, c) y = Relu(m)", ["Relu", "Mul"]),
+        ("m = Mul(w, v) y = Transpose(m)", ["Transpose", "Mul"]),
+        ("m = Mul(x, c) t = Unsqueeze(m, e) y = Exp(t)", ["Unsqueeze", "Mul", "Exp"]),
     ],
 )
 def test_fires(body, kinds):
@@ -35,7 +43,7 @@ def test_fires(body, kinds):
     before = testing.Snapshot(model)
     assert SinkPastMovement()(model).modified
     testing.assert_verified(SinkPastMovement(), before, model)
-    assert [node.op_type for node in model.graph] == kinds
+    assert [n.op_type for n in model.graph if n.op_type != "Constant"] == kinds
     assert [value.name for value in model.graph.outputs] == ["y"]
 
 
@@ -43,7 +51,10 @@ def test_fires(body, kinds):
     "body",
     [
         "m = Mul(x, z) y = Flatten(m)",
-        "m = Mul(x, c) y = Flatten(m)",
+        "m = Mul(x, q) y = Relu(m)",
+        "m = Mul(i, q) y = MaxPool<kernel_shape = [2, 2]>(m)",
+        "m = Add(i, g) y = MaxPool<kernel_shape = [2, 2]>(m)",
+        "m = Mul(x, c) y = Concat<axis = 1>(m, m)",
         "m = Mul(x, n) y = Relu(m)",
         "m = Add(x, s) y = Relu(m)",
         "m = Mul(i, n) y = MaxPool<kernel_shape = [2, 2]>(m)",
@@ -59,3 +70,12 @@ def test_past_transposes_where_asked():
     model = typed("m = Mul(x, s) y = Transpose(m)")
     assert SinkPastMovement(past_transposes=True)(model).modified
     assert [node.op_type for node in model.graph] == ["Transpose", "Mul"]
+
+
+def test_an_array_is_transposed_alike():
+    model = typed("m = Mul(x, c) y = Transpose<perm = [0, 2, 1]>(m)")
+    before = testing.Snapshot(model)
+    assert SinkPastMovement(past_transposes=True)(model).modified
+    testing.assert_verified(SinkPastMovement(), before, model)
+    factor = list(model.graph)[-1].inputs[1].producer().attributes["value"].as_tensor()
+    assert factor.numpy().tolist() == [1, 2, 3]
