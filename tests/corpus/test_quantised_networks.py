@@ -1,0 +1,54 @@
+"""Random quantised networks become integers between thresholds, and compute what they did."""
+
+import logging
+from itertools import islice
+
+import pytest
+
+from onnx_passes.passes.streamline.annotate_integers import KEY
+from onnx_passes.verify.models import network_recipes
+from tests.corpus.quantised_networks import outcome
+from tests.corpus.settled import quiet
+
+NIGHTLY, PARTS = 400, 8
+PRODUCTS = ("MatMul", "Conv")
+
+
+@pytest.fixture(autouse=True)
+def quiet_loggers():
+    logging.getLogger("onnx_ir").setLevel(logging.ERROR)
+
+
+def annotation(value):
+    return (value.meta.get("quant_parameter_tensor_names") or {}).get(KEY)
+
+
+def check(recipes, at_least):
+    config = quiet("streamline")
+    elements = undecided = regular = 0
+    for recipe in recipes:
+        found = outcome(recipe, config)
+        assert not found.changed, f"{recipe}: {found.changed} of {found.elements} elements"
+        elements += found.elements
+        undecided += found.undecided
+        if found.is_regular:
+            regular += 1
+            assert not found.quantisers, recipe
+            assert not found.floats, f"{recipe}: {[str(node) for node in found.floats]}"
+            for node in found.model.graph:
+                if node.op_type in PRODUCTS:
+                    assert all(map(annotation, [*node.inputs, *node.outputs])), (recipe, node)
+    print(f"{elements} elements, {undecided} undecided, {regular} networks of integers alone")
+    assert regular >= at_least
+    assert undecided < elements / 5
+
+
+def test_networks_become_integers_and_compute_the_same():
+    check(network_recipes(12, seed=3), at_least=6)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("part", range(PARTS))
+def test_many_networks_become_integers_and_compute_the_same(part):
+    check(islice(network_recipes(NIGHTLY, seed=4), part, None, PARTS), at_least=20)
