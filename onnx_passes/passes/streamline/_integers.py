@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.ops.bodies.domains import CUSTOM
+from onnx_passes.ops.bodies.domains import CUSTOM, QONNX_ALIASES
 from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.quantised._tables import table_of
 
@@ -122,6 +122,9 @@ def _of_constant(value: ir.Value) -> Range | None:
 def _of_node(node: ir.Node, of: _Lookup) -> Range | None:
     if (node.domain, node.op_type) == (CUSTOM, "MultiThreshold"):
         return _of_thresholds(node)
+    if node.domain in QONNX_ALIASES and node.op_type == "XnorPopcountMatMul":
+        depth = _size(node.inputs[1], -2)
+        return None if depth is None else Range(0.0, float(depth))
     if node.domain == CUSTOM and node.op_type in ("Im2Col", "LayoutConverter"):
         return _moved(of(node.inputs[0]))
     if node.domain != "":

@@ -1,0 +1,170 @@
+"""Count multiplications by the datatypes of their factors, and the bits that are kept."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import onnx_ir as ir
+
+from onnx_passes import passes
+from onnx_passes.passes._support.shapes import sizes_of
+from onnx_passes.passes._support.tensors import constant_of
+from onnx_passes.passes.analysis._sized import label_of, sized
+from onnx_passes.passes.base import Analysis
+from onnx_passes.passes.streamline._integers import integer_ranges
+
+_KEY = "finn_datatype"
+_NOTED = "quant_parameter_tensor_names"
+_BITS = re.compile(r"(?:U?INT|SCALEDINT<)(\d+)>?")
+_NAMED = {"BINARY": 1, "BIPOLAR": 1, "TERNARY": 2}
+_WIDTH = 32
+"""Bits of a number of which no datatype is known."""
+
+
+@dataclass(frozen=True)
+class DatatypeCost:
+    """What the products of a model cost in hardware.
+
+    Attributes:
+        macs: Multiplications with an addition, by the datatypes of data and weights.
+        weights: Elements of weights, by datatype.
+        activations: Elements that products read and write, by datatype.
+        unknown: Products of which a size is missing.
+    """
+
+    macs: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    weights: Mapping[str, int] = field(default_factory=dict)
+    activations: Mapping[str, int] = field(default_factory=dict)
+    unknown: tuple[str, ...] = ()
+
+    @property
+    def bops(self) -> int:
+        """Bit operations: for each multiplication the product of the widths of its factors."""
+        return sum(n * bits_of(a) * bits_of(b) for (a, b), n in self.macs.items())
+
+    @property
+    def weight_bits(self) -> int:
+        """Bits of all weights."""
+        return sum(count * bits_of(name) for name, count in self.weights.items())
+
+    @property
+    def activation_bits(self) -> int:
+        """Bits of what products read and write."""
+        return sum(count * bits_of(name) for name, count in self.activations.items())
+
+
+@passes.register()
+class IntegerCost(Analysis):
+    """Count multiplications by the datatypes of their factors, and the bits that are kept.
+
+    Finds: of each MatMul, Gemm and Conv of the main graph the multiplications of one run, by
+    the datatypes of data and weights; bit operations (for each multiplication the product of
+    both widths); the bits of weights and of what these operators read and write. Datatypes are
+    those that are noted in the model (``finn_datatype``), and those that integers have by
+    their bounds; a number of which none is known has 32 bits.
+
+    Attributes:
+        dims: Sizes of dynamic dimensions, by name.
+    """
+
+    dims: dict[str, int] = {}  # noqa: RUF012 - the default of an option, never changed
+
+    def analyse(self, model: ir.Model) -> DatatypeCost:
+        """Return the counts, and note them for the report.
+
+        Raises:
+            OptionError: No input has a dimension that ``dims`` names.
+        """
+        found = datatype_cost(model, self.dims, name=self.name)
+        for (data, weights), count in sorted(found.macs.items(), key=lambda item: -item[1]):
+            self.context.notes.append(f"{count:,} MACs of {data} and {weights}")
+        at_least = "at least " if found.unknown else ""
+        self.context.notes.append(
+            f"{at_least}{found.bops:,} bit operations, {found.weight_bits:,} bits of weights, "
+            f"{found.activation_bits:,} bits of activations"
+        )
+        if found.unknown:
+            self.context.notes.append(f"sizes are missing of: {', '.join(found.unknown)}")
+        return found
+
+
+def datatype_cost(
+    model: ir.Model, dims: Mapping[str, int], *, name: str = "integer-cost"
+) -> DatatypeCost:
+    """Count the products of a model by datatypes.
+
+    Args:
+        model: It is not changed.
+        dims: Sizes of dynamic dimensions, by name.
+        name: The pass that asks, for errors.
+
+    Raises:
+        OptionError: No input has a dimension that ``dims`` names.
+    """
+    graph = sized(model, dims, name).graph
+    ranges = integer_ranges(graph)
+
+    def datatype(value: ir.Value) -> str:
+        noted = (value.meta.get(_NOTED) or {}).get(_KEY)
+        if noted is not None:
+            return str(noted)
+        return ranges[value].name if value in ranges else "FLOAT32"
+
+    macs: Counter[tuple[str, str]] = Counter()
+    weights: Counter[str] = Counter()
+    activations: Counter[str] = Counter()
+    seen: set[ir.Value] = set()
+    unknown: list[str] = []
+    for node in graph:
+        depth = _depth(node)
+        if depth is None:
+            continue
+        size = sizes_of(node.outputs[0])
+        data, factor = node.inputs[0], node.inputs[1]
+        if size is None or depth < 0 or data is None or factor is None:
+            unknown.append(label_of(node))
+            continue
+        macs[datatype(data), datatype(factor)] += int(np.prod(size)) * depth
+        for value in (data, factor, node.outputs[0]):
+            if value in seen:
+                continue
+            seen.add(value)
+            tensor, shape = constant_of(value), sizes_of(value)
+            if tensor is not None:
+                weights[datatype(value)] += tensor.size
+            elif shape is not None:
+                activations[datatype(value)] += int(np.prod(shape))
+    return DatatypeCost(dict(macs), dict(weights), dict(activations), tuple(unknown))
+
+
+def _depth(node: ir.Node) -> int | None:
+    """Return how many products an element of the result is the sum of.
+
+    Returns:
+        None for a node that is no product, -1 where it is not known.
+    """
+    if node.domain != "" or node.op_type not in ("MatMul", "Gemm", "Conv"):
+        return None
+    shape = sizes_of(node.inputs[1])
+    tensor = constant_of(node.inputs[1])
+    if shape is None and tensor is not None:
+        shape = [int(size) for size in tensor.shape.numpy()]
+    if shape is None or not shape:
+        return -1
+    if node.op_type == "Conv":
+        return int(np.prod(shape[1:]))
+    if node.op_type == "Gemm" and node.attributes.get_int("transB", None):
+        return shape[1]
+    return shape[-2] if len(shape) > 1 else shape[0]
+
+
+def bits_of(datatype: str) -> int:
+    """Return the width of a datatype of QONNX."""
+    if datatype in _NAMED:
+        return _NAMED[datatype]
+    found = _BITS.fullmatch(datatype)
+    return int(found[1]) if found else _WIDTH

@@ -1,0 +1,157 @@
+"""Write quantisers of QONNX as QuantizeLinear, Clip and DequantizeLinear."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import onnx_ir as ir
+
+from onnx_passes import passes
+from onnx_passes.passes._support.matches import node_of, opset_at
+from onnx_passes.passes._support.tensors import constant_of
+from onnx_passes.passes.base import Op, RewriteRuleSetPass, Transformation, Value, Var
+from onnx_passes.passes.quantised._attributes import CALLS, Quantiser, quantiser_of
+from onnx_passes.passes.quantised._grids import PER_CHANNEL, Array, Levels, axis_of, range_of
+
+_CLIPS_INTEGERS = 12
+_PLACES = [(kind, domain) for kind, domain in CALLS if kind != "BipolarQuant"]
+
+
+@passes.verify.tolerance
+@passes.register()
+class ConvertToQcdq(Transformation, RewriteRuleSetPass):
+    """Write quantisers of QONNX as QuantizeLinear, Clip and DequantizeLinear.
+
+    Before: ``Quant(x, scale, zero, bits)``
+    After:  ``DequantizeLinear(Clip(QuantizeLinear(x, scale, zero), low, high), scale, zero)``
+            over 8 bits, without the Clip if they are what is wanted; for constants
+            ``DequantizeLinear(integers, scale, zero)``
+
+    Scales may differ along one axis. With ``narrow_types``, 4 bits are int4 from opset 21 on,
+    and 2 bits int2 from opset 25 on.
+
+    Sound because both round the quotient to the nearest integer, ties to the even one, and
+    saturate. Where the zero point is not 0, QONNX adds it before it rounds: a number within a
+    rounding of a tie may come out one level off. Of NaN, QuantizeLinear makes some integer:
+    the pass speaks of finite numbers.
+
+    Leaves alone: quantisers of 1 bit, of more than 8 and of bits that are no integer; other
+    rounding modes; zero points that are odd, whose ties go the other way, or that differ along
+    an axis; scales that are not positive, are computed or differ along several axes; opsets
+    before 10, before 12 for a Clip, and before 13 for scales along an axis.
+
+    Attributes:
+        narrow_types: Make integers of 4 and 2 bits where the opset has them.
+    """
+
+    finite_only = True
+    requires: ClassVar[Any] = ("shape-inference",)
+
+    narrow_types: bool = False
+
+    def pattern(self) -> list[Any]:
+        return [_Call(*place) for place in _PLACES]
+
+    def check(self) -> list[Any]:
+        def fits(context: Any, x: Value, y: Value, **_: Any) -> bool:
+            found = self._plan(x, y, opset_at(context))
+            self._found = found
+            return found is not None
+
+        return [fits for _ in _PLACES]
+
+    def rewrite(self) -> list[Any]:
+        return [self._converted for _ in _PLACES]
+
+    def _plan(self, x: Value, y: Value, opset: int) -> _Plan | None:
+        quantiser = quantiser_of(node_of(y))
+        if quantiser is None or quantiser.bipolar or not _is_nearest(quantiser):
+            return None
+        low, high = float(quantiser.low), float(quantiser.high)
+        if not (low.is_integer() and high.is_integer() and high - low >= 1):
+            return None
+        levels = Levels(int(low), int(high))
+        dtype = levels.dtype(opset, narrow=self.narrow_types)
+        zero = _even(quantiser.zero)
+        if dtype is None or zero is None or not levels.low <= zero <= levels.high:
+            return None
+        if range_of(dtype) != levels and opset < _CLIPS_INTEGERS:
+            return None
+        axis = None
+        if quantiser.scale.size > 1:
+            rank = None if x.shape is None else len(x.shape)
+            axis = axis_of(quantiser.scale, rank)
+            if axis is None or opset < PER_CHANNEL or not _has_size(x, axis, quantiser.scale):
+                return None
+        return _Plan(quantiser, levels, dtype, zero, axis)
+
+    def _converted(self, op: Op, x: Value, **_: Any) -> Value:
+        # The driver asks `check` about the same node right before.
+        plan = self._found
+        assert plan is not None, "check has seen to it"
+        scale = plan.quantiser.scale.reshape(-1)
+        single = plan.axis is None
+        scales = op.Constant(value=ir.tensor(scale[0] if single else scale))
+        zero = np.full(() if single else scale.shape, plan.zero)
+        zeros = op.Constant(value=_integers(zero, plan))
+        axis = {} if single else {"axis": plan.axis}
+        tensor = constant_of(x)
+        if tensor is not None:
+            levels = op.Constant(value=_integers(plan.of(tensor.numpy()), plan))
+            made: Value = op.DequantizeLinear(levels, scales, zeros, **axis)
+            return made
+        levels = op.QuantizeLinear(x, scales, zeros, **axis)
+        if range_of(plan.dtype) != plan.levels:
+            ends = [np.array(end) for end in (plan.levels.low, plan.levels.high)]
+            bounds = [op.Constant(value=_integers(end, plan)) for end in ends]
+            levels = op.Clip(levels, *bounds)
+        result: Value = op.DequantizeLinear(levels, scales, zeros, **axis)
+        return result
+
+
+@dataclass(frozen=True)
+class _Plan:
+    quantiser: Quantiser
+    levels: Levels
+    dtype: ir.DataType
+    zero: int
+    axis: int | None
+
+    def of(self, array: Array) -> Array:
+        """Return the levels of constants, in float32 as QONNX computes them."""
+        with np.errstate(over="ignore"):
+            shifted = array / self.quantiser.scale + np.float32(self.zero)
+        levels: Array = np.rint(np.clip(shifted, self.levels.low, self.levels.high))
+        return levels
+
+
+class _Call:
+    def __init__(self, kind: str, domain: str) -> None:
+        self.kind, self.domain = kind, domain
+
+    def __call__(self, op: Op, x: Var, s: Var, z: Var, b: Var) -> Var:
+        return getattr(op, self.kind)(x, s, z, b, _domain=self.domain, _outputs=["y"])
+
+
+def _is_nearest(quantiser: Quantiser) -> bool:
+    scale = quantiser.scale
+    positive = scale.size > 0 and (np.isfinite(scale) & (scale > 0)).all()
+    return bool(quantiser.mode in ("ROUND", "HALF_EVEN") and positive)
+
+
+def _even(zero: Array) -> int | None:
+    """Return a zero point that keeps the parity of what it is added to."""
+    same = zero.size > 0 and (zero == zero.flat[0]).all() and np.isfinite(zero).all()
+    number = float(zero.flat[0]) if same else 1.0
+    return int(number) if number % 2 == 0 else None
+
+
+def _has_size(x: Value, axis: int, scale: Array) -> bool:
+    shape = x.shape
+    return shape is not None and shape[axis] == scale.size
+
+
+def _integers(array: Array, plan: _Plan) -> ir.TensorProtocol:
+    return ir.tensor(np.asarray(array, np.int64).astype(plan.dtype.numpy()), dtype=plan.dtype)

@@ -1,0 +1,64 @@
+import pytest
+
+from onnx_passes.errors import OptionError
+from onnx_passes.passes.analysis.integer_cost import IntegerCost, bits_of
+from onnx_passes.testing import assert_leaves_alone, parse
+
+MODEL = """<ir_version: 10, opset_import: ["" : 20, "onnx_passes.ops" : 1]> main
+(float[N,1,4,4] x) => (float[N,8] y) <float[3] t = {0, 1, 2}, float w = {1},
+float[2,1,3,3] k = {1, -1, 1, 1, 1, -1, 1, 1, 1, 1, 1, 1, -1, 1, 1, 1, -1, 1},
+float[1,8] m = {0.5, 1, 2, 3, 4, 5, 6, 7}>
+{ a = onnx_passes.ops.MultiThreshold(x, t, w) c = Conv(a, k) r = Reshape(c, s)
+  p = MatMul(r, m) y = Relu(p) }"""
+
+
+def model():
+    text = MODEL.replace("float w =", "int64[2] s = {-1, 1}, float w =")
+    return parse(text.replace("float[N,8] y", "float[M,8] y"))
+
+
+def test_products_are_counted_by_datatypes():
+    found = IntegerCost(dims={"N": 2}).analyse(model())
+    # A Conv of 2 * 2 * 2 * 2 results and 9 products each; a MatMul of 16 rows and depth 1.
+    assert found.macs == {("UINT2", "BIPOLAR"): 144, ("INT6", "FLOAT32"): 128}
+    assert found.bops == 144 * 2 * 1 + 128 * 6 * 32
+    assert found.weight_bits == 18 * 1 + 8 * 32
+    assert found.activations["UINT2"] == 32
+    assert not found.unknown
+
+
+def test_notes_are_for_the_report():
+    pass_ = IntegerCost(dims={"N": 2})
+    pass_.analyse(model())
+    assert pass_.context.notes[0] == "144 MACs of UINT2 and BIPOLAR"
+    assert "bit operations" in pass_.context.notes[-1]
+
+
+def test_products_without_sizes_are_named():
+    found = IntegerCost().analyse(model())
+    assert len(found.unknown) == 2
+    assert not found.macs
+
+
+def test_a_dimension_that_is_not_there_is_an_error():
+    with pytest.raises(OptionError):
+        IntegerCost(dims={"Z": 2}).analyse(model())
+
+
+def test_it_changes_nothing():
+    assert_leaves_alone(IntegerCost(), model())
+
+
+@pytest.mark.parametrize(
+    ("name", "bits"),
+    [
+        ("INT7", 7),
+        ("UINT3", 3),
+        ("BIPOLAR", 1),
+        ("TERNARY", 2),
+        ("SCALEDINT<9>", 9),
+        ("FLOAT32", 32),
+    ],
+)
+def test_widths(name, bits):
+    assert bits_of(name) == bits

@@ -1,0 +1,39 @@
+import pytest
+
+from onnx_passes import testing
+from onnx_passes.passes.quantised.convert_to_xnor_popcount import ConvertToXnorPopcount
+
+GRAPH = """(float[N,3] x) => (float[N,2] y) <float[{steps}] t = {{{thresholds}}},
+float v = {{{weight}}}, float a = {{{term}}}, float[3,2] w = {{{matrix}}}>
+{{ b = o.MultiThreshold(x, t, v) c = Add(b, a) y = MatMul(c, w) }}"""
+GIVEN = {
+    "steps": 1,
+    "thresholds": "0.5",
+    "weight": 2,
+    "term": -1,
+    "matrix": "1, -1, -1, -1, 1, 1",
+}
+
+
+def kinds(model):
+    return [node.op_type for node in model.graph if node.op_type != "Constant"]
+
+
+def test_fires(rewrites, text):
+    # A product of 3 factors: 0 to 3 of them are equal.
+    model = rewrites(ConvertToXnorPopcount(), text(GRAPH.format(**GIVEN)))
+    assert kinds(model) == ["MultiThreshold", "XnorPopcountMatMul", "Mul", "Add"]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"steps": 2, "thresholds": "0.5, 1"},
+        {"weight": 1},
+        {"term": 1},
+        {"matrix": "1, -1, -1, -1, 1, 2"},
+    ],
+)
+def test_leaves_alone(other, text):
+    model = testing.parse(text(GRAPH.format(**{**GIVEN, **other})))
+    testing.assert_leaves_alone(ConvertToXnorPopcount(), model)
