@@ -157,7 +157,7 @@ def _depth(node: ir.Node) -> int | None:
         return -1
     if node.op_type == "Conv":
         return int(np.prod(shape[1:]))
-    if node.op_type == "Gemm" and node.attributes.get_int("transB", None):
+    if node.op_type == "Gemm" and node.attributes.get_int("transB", False):
         return shape[1]
     return shape[-2] if len(shape) > 1 else shape[0]
 

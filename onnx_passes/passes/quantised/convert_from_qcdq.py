@@ -85,7 +85,7 @@ def _parameters(y: Value, x: Value, **parts: Value) -> _Parameters | None:
     scale, zero = constant_of(parts["t"]), constant_of(parts["w"])
     if scale is None or zero is None or scale.dtype != ir.DataType.FLOAT:
         return None
-    if not is_integer_type(zero.dtype) or node_of(y).attributes.get_int("block_size", None):
+    if not is_integer_type(zero.dtype) or node_of(y).attributes.get_int("block_size", False):
         return None
     scales, zeros = scale.numpy(), zero.numpy().astype(np.int64)
     if not (scales.size and (np.isfinite(scales) & (scales > 0)).all() and zeros.size):

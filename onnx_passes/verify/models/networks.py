@@ -8,6 +8,7 @@ activation), then a quantiser.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,9 @@ MODES = (*["ROUND"] * 12, "HALF_UP", "HALF_DOWN", "FLOOR", "CEIL", "DOWN")
 """Rounding modes, those less often whose steps are at integers, where sums of integers are."""
 
 _TO_NEAREST = ("ROUND", "HALF_UP", "HALF_DOWN")
+_FLAT = (5, 6)
+"""Places of Tanh and Sigmoid among the activations."""
+
 LARGEST = 512
 """Elements of one sample above which a layer makes no more channels."""
 
@@ -40,6 +44,7 @@ class Net:
         shape: Its shape without the batch: ``[D]``, ``[T, D]`` or ``[C, H, W]``.
         regular: Whether integers suffice for all between its quantisers: what is multiplied
             was quantised, and what is added or joined has one scale.
+        flat: Names of what functions make that are flat far from 0.
     """
 
     def __init__(self, seed: int) -> None:
@@ -52,6 +57,7 @@ class Net:
         self.shape: tuple[int, ...] = shapes[int(self.draw.integers(len(shapes)))]
         self.batch: int | str = "N" if self.draw.random() < 0.5 else 2
         self.value, self.regular = "image", True
+        self.flat: set[str] = set()
         self.input = helper.make_tensor_value_info(
             "image", TensorProto.FLOAT, [self.batch, *self.shape]
         )
@@ -73,6 +79,12 @@ class Net:
             helper.make_node(kind, inputs, [name], name=name, domain=domain, **attributes)
         )
         return name
+
+    def __getattr__(self, kind: str) -> Callable[..., str]:
+        """Return what adds a node of an operator, as in ``net.Relu(x)``."""
+        if not kind[0].isupper():
+            raise AttributeError(kind)
+        return partial(self.add, kind)
 
     def constant(self, array: Any) -> str:
         """Add an initializer of float32, or of int64 if it holds integers."""
@@ -107,13 +119,13 @@ class Net:
         scale = self.constant(self.scale())
         # Sums of integers are often 0, where its step is, but for a term in front.
         if self.chance(0.3 if value.startswith(("Add", "BatchNorm", "image")) else 0.03):
-            return self.add("BipolarQuant", value, scale, domain=QONNX)
+            return self.BipolarQuant(value, scale, domain=QONNX)
         signed = int(self.chance(0.6))
         bits = float(self.draw.integers(2, 6))
         zero = float(self.draw.integers(0, 4)) if not signed and self.chance(0.2) else 0.0
         narrow = int(self.chance(0.2))
         mode = str(self.draw.choice(MODES))
-        if value.startswith(("Sigmoid", "Tanh")) and mode not in _TO_NEAREST:
+        if value in self.flat and mode not in _TO_NEAREST:
             self.regular = False
         return self.add(
             str(self.draw.choice(["Quant", "Quant", "IntQuant"])),
@@ -128,7 +140,7 @@ class Net:
         """Quantise values alike."""
         parameters = tuple(map(self.constant, (self.scale(), 0.0, 4.0)))
         flags = {"signed": 1, "narrow": 0, "rounding_mode": "ROUND"}
-        return [self.add("Quant", v, *parameters, domain=QONNX, **flags) for v in values]
+        return [self.Quant(v, *parameters, domain=QONNX, **flags) for v in values]
 
     def weights(self, shape: Sequence[int], axis: int) -> str:
         """Make quantised weights, with a scale for all or for each place along an axis."""
@@ -139,16 +151,16 @@ class Net:
             size[axis] = shape[axis]
             scale = self.draw.uniform(0.05, 0.5, size).astype(np.float32)
         if self.chance(0.2):
-            return self.add("BipolarQuant", array, self.constant(scale), domain=QONNX)
+            return self.BipolarQuant(array, self.constant(scale), domain=QONNX)
         bits = float(self.draw.integers(2, 7))
         parameters = (self.constant(scale), self.constant(0.0), self.constant(bits))
         flags = {"signed": 1, "narrow": int(self.chance(0.7)), "rounding_mode": "ROUND"}
-        return self.add("Quant", array, *parameters, domain=QONNX, **flags)
+        return self.Quant(array, *parameters, domain=QONNX, **flags)
 
     def proto(self) -> onnx.ModelProto:
         """Return the model; its output is the value of the last layer."""
         if not self.nodes:
-            self.value = self.add("Relu", self.value)
+            self.value = self.Relu(self.value)
         output = helper.make_tensor_value_info(
             self.value, TensorProto.FLOAT, [self.batch, *self.shape]
         )
@@ -196,12 +208,12 @@ def _product(net: Net, value: str, *, keep: bool = False) -> str:
         operands = [value, net.weights([size, depth], 0)]
         if net.chance(0.5):
             operands.append(net.constant(net.draw.normal(0, 0.5, size)))
-        made = net.add("Gemm", *operands, transB=1)
+        made = net.Gemm(*operands, transB=1)
     elif form < 0.6:
-        turned = net.add("Transpose", net.weights([size, depth], 0), perm=[1, 0])
-        made = net.add("MatMul", value, turned)
+        turned = net.Transpose(net.weights([size, depth], 0), perm=[1, 0])
+        made = net.MatMul(value, turned)
     else:
-        made = net.add("MatMul", value, net.weights([depth, size], 1))
+        made = net.MatMul(value, net.weights([depth, size], 1))
     net.shape = (*net.shape[:-1], size)
     return made
 
@@ -218,8 +230,7 @@ def _convolution(net: Net, value: str, keep: bool) -> str:
     if net.chance(0.3):
         operands.append(net.constant(net.draw.normal(0, 0.5, wanted)))
     pad = kernel // 2 if padded else 0
-    made = net.add(
-        "Conv",
+    made = net.Conv(
         *operands,
         kernel_shape=[kernel, kernel],
         pads=[pad] * 4,
@@ -236,21 +247,27 @@ def _between(net: Net, value: str) -> str:
     count = net.channels
     if net.chance(0.3):
         bias = net.draw.normal(0, 0.5, count)
-        value = net.add("Add", value, net.constant(net.along_channels(bias)))
+        value = net.Add(value, net.constant(net.along_channels(bias)))
     if net.chance(0.5) and len(net.shape) != 2:
         gamma = net.draw.normal(0.8, 0.6, count)
         beta, mean = net.draw.normal(0, 0.5, (2, count))
         parts = (gamma, beta, mean, net.draw.uniform(0.3, 3, count))
-        value = net.add("BatchNormalization", value, *map(net.constant, parts))
+        value = net.BatchNormalization(value, *map(net.constant, parts))
     elif net.chance(0.3):
         factor = net.draw.normal(0.5, 0.4, count)
         factor = np.where(factor == 0, 1, factor)
-        value = net.add("Mul", value, net.constant(net.along_channels(factor)))
-    kinds = ("Relu", "Relu", "Relu", "", "", "Tanh", "Sigmoid", "HardTanh", "LeakyRelu")
-    kind = str(net.draw.choice(kinds))
-    if kind == "HardTanh":
-        return net.add("Clip", value, net.constant(-1.0), net.constant(1.0))
-    return net.add(kind, value) if kind else value
+        value = net.Mul(value, net.constant(net.along_channels(factor)))
+    add = (net.Relu, net.Relu, net.Relu, None, None, net.Tanh, net.Sigmoid, net.LeakyRelu)
+    choice = int(net.draw.integers(len(add) + 1))
+    if choice == len(add):
+        return net.Clip(value, net.constant(-1.0), net.constant(1.0))
+    activation = add[choice]
+    if activation is None:
+        return value
+    value = activation(value)
+    if choice in _FLAT:
+        net.flat.add(value)
+    return value
 
 
 def _residual(net: Net) -> None:
@@ -263,7 +280,7 @@ def _residual(net: Net) -> None:
     else:
         net.regular = False
     pair = (inner, start) if net.chance(0.5) else (start, inner)
-    net.value = net.quantise(_between(net, net.add("Add", *pair)))
+    net.value = net.quantise(_between(net, net.Add(*pair)))
 
 
 def _join(net: Net) -> None:
@@ -277,7 +294,7 @@ def _join(net: Net) -> None:
     else:
         net.regular, branches = False, [net.quantise(branch) for branch in branches]
     axis = 1 if len(shape) == 3 else len(shape)
-    net.value = net.add("Concat", *branches, axis=axis)
+    net.value = net.Concat(*branches, axis=axis)
     sizes = list(shape)
     sizes[axis - 1] *= 2
     net.shape = tuple(sizes)
@@ -287,27 +304,28 @@ def _pool(net: Net) -> None:
     """A pooling of images; a mean is quantised again."""
     if len(net.shape) != 3 or min(net.shape[1:]) < 2:
         return _move(net)
-    kind = str(net.draw.choice(["MaxPool", "AveragePool", "GlobalAveragePool"]))
-    if kind == "GlobalAveragePool":
-        pooled, sizes = net.add(kind, net.value), (1, 1)
+    choice = int(net.draw.integers(3))
+    if choice == 0:
+        pooled, sizes = net.GlobalAveragePool(net.value), (1, 1)
     else:
-        pooled = net.add(kind, net.value, kernel_shape=[2, 2], strides=[2, 2])
+        add = net.MaxPool if choice == 1 else net.AveragePool
+        pooled = add(net.value, kernel_shape=[2, 2], strides=[2, 2])
         sizes = (net.shape[1] // 2, net.shape[2] // 2)
     net.shape = (net.shape[0], *sizes)
-    net.value = pooled if kind == "MaxPool" else net.quantise(pooled)
+    net.value = pooled if choice == 1 else net.quantise(pooled)
 
 
 def _move(net: Net) -> None:
     """Another order of elements, or another shape."""
     if len(net.shape) == 3 and net.chance(0.5):
-        net.value = net.add("Flatten", net.value, axis=1)
+        net.value = net.Flatten(net.value, axis=1)
         net.shape = (int(np.prod(net.shape)),)
     elif len(net.shape) == 2:
-        net.value = net.add("Transpose", net.value, perm=[0, 2, 1])
+        net.value = net.Transpose(net.value, perm=[0, 2, 1])
         net.shape = net.shape[::-1]
     elif len(net.shape) == 1 and net.shape[0] % 4 == 0:
         target = net.constant(np.array([0, 4, net.shape[0] // 4]))
-        net.value = net.add("Reshape", net.value, target)
+        net.value = net.Reshape(net.value, target)
         net.shape = (4, net.shape[0] // 4)
 
 
@@ -316,13 +334,13 @@ def _attention(net: Net) -> None:
     if len(net.shape) != 2:
         return _linear(net)
     parts = [net.quantise(_product(net, net.value, keep=True)) for _ in range(3)]
-    turned = net.add("Transpose", parts[1], perm=[0, 2, 1])
-    likeness = net.add("MatMul", parts[0], turned)
+    turned = net.Transpose(parts[1], perm=[0, 2, 1])
+    likeness = net.MatMul(parts[0], turned)
     if net.chance(0.6):
         root = net.constant(float(np.sqrt(net.shape[-1])))
-        likeness = net.add("Softmax", net.add("Div", likeness, root), axis=-1)
+        likeness = net.Softmax(net.Div(likeness, root), axis=-1)
         net.regular = False
-    net.value = net.quantise(net.add("MatMul", net.quantise(likeness), parts[2]))
+    net.value = net.quantise(net.MatMul(net.quantise(likeness), parts[2]))
 
 
 _LAYERS: tuple[Callable[[Net], None], ...] = (
