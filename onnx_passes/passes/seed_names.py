@@ -31,6 +31,8 @@ def _uses(*names: str) -> tuple[Use, ...]:
 
 _NAMES: dict[str, tuple[Use, ...]] = {
     "checker": _uses("model-checker"),
+    # A pipeline compares with the original there; a bare pass manager has nothing to ask.
+    "verify": (),
     "range-annotation": _uses("value-ranges"),
     "eliminate-where": _uses("eliminate-constant-where"),
     "eliminate-common-subexpression": _uses("eliminate-common-subexpressions"),

@@ -9,6 +9,7 @@ from onnx_passes.passes.lowering._base import LoweringPass, Site
 from onnx_passes.passes.lowering._channels_last import channels_last
 from onnx_passes.passes.lowering._primitives import Primitives
 from onnx_passes.passes.lowering._windows import Window, gathered, padded, windows_of
+from onnx_passes.passes.seed_names import is_for_seed
 
 
 @passes.verify.tolerance
@@ -39,11 +40,12 @@ class LowerConv(LoweringPass):
 
     Attributes:
         to: ``gather`` for standard operators alone, ``im2col`` for one operator of our own.
+            None for the first, except where the pipeline has keys of the seed system.
     """
 
     since = 9
 
-    to: Literal["gather", "im2col"] = "gather"
+    to: Literal["gather", "im2col"] | None = None
 
     def pattern(self, op: Op, x: Var, w: Var) -> Var:
         return op.Conv(x, w, _allow_other_inputs=True, _outputs=["y"])
@@ -66,7 +68,7 @@ class LowerConv(LoweringPass):
         assert weights is not None, "an obstacle otherwise"
         windows = windows_of(site, weights[2:])
         assert not isinstance(windows, str), "an obstacle otherwise"
-        if self.to == "im2col":
+        if self.to == "im2col" or (self.to is None and is_for_seed(self.config)):
             return channels_last(to, site, weights, windows)
         counts = [window.count for window in windows]
         rows, depth = weights[0] // group, math.prod(weights[1:])

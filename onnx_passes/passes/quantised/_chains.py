@@ -21,6 +21,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 _ROUNDINGS = frozenset({"Round", "Ceil", "Floor"})
 _ENDS = frozenset({*_ROUNDINGS, "Sign"})
+_COMPARES = frozenset({"GreaterOrEqual", "Greater", "Less", "LessOrEqual"})
 _BY_SIGN = frozenset({"Mul", "Div"})
 _NEGATIVE = ("alpha", "beta", "gamma")
 _RISING = frozenset({"Celu", "Elu", "HardSigmoid", "LeakyRelu", "Selu"})
@@ -29,6 +30,7 @@ _CORRECTLY_ROUNDED = frozenset(
     {
         *("Abs", "Add", "BatchNormalization", "Ceil", "Clip", "Div", "Floor", "Identity"),
         *("LeakyRelu", "Max", "Min", "Mul", "Neg", "Relu", "Round", "Sign", "Sqrt", "Sub"),
+        *("Where", *_COMPARES),
     }
 )
 """Operators whose kernels are IEEE operations, or a few of them in a row."""
@@ -154,10 +156,19 @@ def _chain(nodes: list[ir.Node], opset: int) -> Chain | None:
 
 def _is_end(node: ir.Node) -> bool:
     if node.domain == "":
-        return node.op_type in _ENDS
+        return node.op_type in _ENDS or _is_choice(node)
     if node.op_type == "MultiThreshold" and node.domain == CUSTOM:
         return all(constant_of(value) is not None for value in node.inputs[1:])
     return quantiser_of(node) is not None
+
+
+def _is_choice(node: ir.Node) -> bool:
+    """Whether a node makes one number or another by a comparison with a constant."""
+    value = node.inputs[0] if node.op_type == "Where" else None
+    before = None if value is None else value.producer()
+    if before is None or before.domain != "" or before.op_type not in _COMPARES:
+        return False
+    return all(constant_of(other) is not None for other in node.inputs[1:])
 
 
 def _step(node: ir.Node | None, opset: int) -> tuple[ir.Node, int] | None:
@@ -195,7 +206,7 @@ def _is_monotone(node: ir.Node, operand: int, opset: int) -> bool:
         return operand == 0 or (node.op_type == "Mul" and factor is not None)
     if _has_channels(node):
         return len(node.outputs) == 1 and not node.attributes.get_int("training_mode", 0)
-    if node.op_type == "Identity":
+    if node.op_type == "Identity" or node.op_type in _COMPARES:
         return True
     operator = operator_of(node, opset)
     if operator is None or not operator.elementwise:

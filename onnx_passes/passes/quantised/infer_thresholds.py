@@ -25,7 +25,7 @@ class InferThresholds(Transformation, RewriteRuleSetPass):
 
     Before: ``Quant(Relu(Add(BatchNormalization(x, ...), b)), scale, zero, bits)``; also
             ``Round``, ``Ceil``, ``Floor``, ``Sign``, ``BipolarQuant`` or ``MultiThreshold`` at
-            the end
+            the end, and ``Where(x >= c, a, b)`` of integers
     After:  ``(MultiThreshold(x, thresholds, weights) + least) * scale``
 
     The chain goes up as far as operators are monotone in one operand and have constants for
@@ -110,9 +110,10 @@ _PLACES = [
     *[("", kind) for kind in ("Round", "Ceil", "Floor", "Sign")],
     *[(domain, kind) for kind, domain in CALLS],
     (CUSTOM, "MultiThreshold"),
+    ("", "Where"),
 ]
 
-_OPERANDS = {"Quant": 4, "IntQuant": 4, "BipolarQuant": 2, "MultiThreshold": 3}
+_OPERANDS = {"Where": 3, "Quant": 4, "IntQuant": 4, "BipolarQuant": 2, "MultiThreshold": 3}
 
 
 class _End:

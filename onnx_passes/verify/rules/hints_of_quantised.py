@@ -90,6 +90,60 @@ _GRIDS = {
 }
 _CONSTANT = (Spec("a b", mixed=(0.5, -0.25, 1.0, 3.0)),)
 
+_CHOICE = Hint(
+    {
+        "x": (Spec(node="GreaterOrEqual", of=("u", "c")), Spec(node="Less", of=("u", "c"))),
+        "u": _X,
+        "c": filled("", 0.5, 0.0),
+        "a": filled("", 1.0, 2.0),
+        "b": filled("", -1.0, 0.0),
+    },
+    {},
+    _FLOAT,
+    _OPSET,
+)
+_SMALL = filled("", 0.0, -4.0, 2.0, dtype=ir.DataType.INT8)
+_PAIR = Hint(
+    {"x": data("a b", "b")},
+    {"QuantizeLinear.axis": (None,), "DequantizeLinear.axis": (None,)},
+    _FLOAT,
+    _OPSET,
+    cases=tuple(
+        Hint(
+            {
+                **dict.fromkeys(("s", "t"), filled("", scale)),
+                **dict.fromkeys(("z", "w"), filled("", zero, dtype=ir.DataType.INT8)),
+                "a": filled("", -7.0, -8.0, dtype=ir.DataType.INT8),
+                "b": filled("", 7.0, dtype=ir.DataType.INT8),
+            }
+        )
+        for scale in (0.5, 0.25)
+        for zero in (0.0, 2.0)
+    ),
+)
+_INTEGERS = Hint(
+    {
+        "x": (Spec("a b", mixed=(-8.0, 3.0, 0.0, 7.0), dtype=ir.DataType.INT8),),
+        "t": filled("", 0.5, 0.25),
+        "w": _SMALL,
+    },
+    {"DequantizeLinear.axis": (None,)},
+    _FLOAT,
+    _OPSET,
+)
+_BITS_OF_TWO = Hint(
+    {
+        "x": data("a b"),
+        "t": (Spec("1", mixed=(-1.0, 0.5, 0.0)),),
+        "v": filled("", 2.0),
+        "a": filled("", -1.0),
+        "w": (Spec("b 3", mixed=(-1.0, 1.0)),),
+    },
+    {},
+    _FLOAT,
+    _OPSET,
+)
+
 HINTS: dict[str, Hint] = {
     **{
         f"import-qonnx[{i}]": _TABLE if i % 3 == 2 else _quantiser("a", "b", "c")
@@ -100,6 +154,12 @@ HINTS: dict[str, Hint] = {
     **{f"infer-thresholds[{i}]": _ROUNDED for i in range(4)},
     **{f"infer-thresholds[{i}]": _quantiser("a", "b", "c") for i in range(4, 11)},
     "infer-thresholds[11]": _ENDS_TABLE,
+    "infer-thresholds[12]": _CHOICE,
+    **{f"convert-to-qcdq[{i}]": _quantiser("s", "z", "b") for i in range(5)},
+    "convert-from-qcdq[0]": _PAIR,
+    "convert-from-qcdq[1]": _PAIR,
+    "convert-from-qcdq[2]": _INTEGERS,
+    "convert-to-xnor-popcount": _BITS_OF_TWO,
     **dict.fromkeys(
         (
             *("sort-thresholds", "inline-thresholds", "decompose-thresholds"),

@@ -111,6 +111,15 @@ def test_a_quantiser_that_always_gives_one_level(rewrites, text):
     assert "MultiThreshold" in kinds(rewrites(InferThresholds(), text(graph)))
 
 
+@pytest.mark.parametrize("compare", ["GreaterOrEqual", "Greater", "Less"])
+def test_one_number_or_another(compare, rewrites, text):
+    graph = f"""(float[N,2] x) => (float[N,2] y) <float c = {{0.3}}, float a = {{1}},
+    float b = {{-1}}, float[2] f = {{2, -3}}, float[N,2] m, bool[N,2] t>
+    {{ m = Mul(x, f) t = {compare}(m, c) y = Where(t, a, b) }}"""
+    model = rewrites(InferThresholds(), text(graph))
+    assert kinds(model) == ["MultiThreshold", "Add"]
+
+
 def test_a_step_of_two_is_one_threshold(rewrites, text):
     graph = "(float[N] x) => (float[N] y) <float s = {1}> { y = q.BipolarQuant(x, s) }"
     model = rewrites(InferThresholds(), text(graph))
