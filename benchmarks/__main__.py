@@ -1,8 +1,8 @@
 """``python -m benchmarks [SECTION]...``: measure, print Markdown.
 
 The sections are optimize, driver, regions, faults, failures, startup and, only where
-named, certify, compare, corpus, data, reduce, verification, peers and verdicts. ``certify``,
-``corpus``, ``peers`` and ``verdicts`` take what follows as their own arguments:
+named, certify, compare, corpus, data, reduce, streamlining, verification, peers and verdicts.
+``certify``, ``corpus``, ``peers`` and ``verdicts`` take what follows as their own arguments:
 ``python -m benchmarks peers --help``.
 
 Each figure is a median of several runs. A run of the command line is a process of its own, and
@@ -24,6 +24,7 @@ from benchmarks import (
     regions,
     side_by_side,
     startup,
+    streamlining,
     verification,
 )
 from benchmarks.certify import report
@@ -45,6 +46,7 @@ SECTIONS: dict[str, Callable[[], list[str]]] = {
     "reduce": reduce.tables,
     "compare": side_by_side.tables,
     "data": data_sets.tables,
+    "streamlining": streamlining.tables,
 }
 ARGUMENTS: dict[str, Callable[[list[str]], object]] = {
     "certify": lambda words: print("\n".join(report.tables(words)), flush=True),
@@ -53,7 +55,7 @@ ARGUMENTS: dict[str, Callable[[list[str]], object]] = {
     "verdicts": lambda words: verdicts(words, prog_name="python -m benchmarks verdicts"),
 }
 """Sections that take what follows as their own arguments."""
-LONG = ("certify", "compare", "corpus", "data", "reduce", "verification")
+LONG = ("certify", "compare", "corpus", "data", "reduce", "streamlining", "verification")
 """Sections that take half an hour: run only where named."""
 
 

@@ -1,0 +1,62 @@
+"""finn-plus 1.6.1 runs on this package as it did on the seed system."""
+
+import subprocess
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import onnx_ir as ir
+import pytest
+
+from benchmarks.environments import clean_environment, environment
+from onnx_passes.ops.bodies.domains import QONNX
+from onnx_passes.runtime.ort import OnnxRuntimeEngine
+
+ROOT = Path(__file__).parents[2]
+NETWORKS = ROOT / "examples" / "quantised_digits"
+NEEDED = ("qonnx==1.0.0", "mashumaro[yaml]", "mip", "termcolor", "pyyaml")
+LAYOUTS = "inp: [{assumes: [N, C, H, W], perm: [0, 2, 3, 1]}]\nout: [null]\n"
+
+
+@pytest.fixture(scope="module")
+def python(tmp_path_factory):
+    """The Python of an environment with finn-plus, qonnx and this package."""
+    folder = tmp_path_factory.mktemp("finn")
+    try:
+        made = environment(folder / "venv", (*NEEDED, str(ROOT)))
+    except SystemExit as error:
+        pytest.skip(f"not installed, so not run: {error}")
+    # Its own requirements pin an onnx that this package has left behind.
+    command = [made, "-m", "pip", "install", "--quiet", "--no-deps", "finn-plus==1.6.1"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        pytest.skip(f"finn-plus is not installed, so not run: {done.stderr[-300:]}")
+    return made
+
+
+def scores(model):
+    images = np.load(NETWORKS.parent / "digits" / "images.npy")
+    with OnnxRuntimeEngine(prepacking=False).prepare(model) as session:
+        return next(iter(session.run({"image": images}).values()))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize(
+    ("name", "thresholds"), [("mlp_1w1a", 4), ("mlp_2w2a", 4), ("cnn_w4a4", 6)]
+)
+def test_its_frontend_makes_thresholds_that_compute_the_same(
+    name, thresholds, python, tmp_path
+):
+    source, target = NETWORKS / f"{name}.onnx", tmp_path / "out.onnx"
+    command = [python, ROOT / "tests" / "corpus" / "finn_plus_client.py", source, target]
+    if name.startswith("cnn"):
+        (tmp_path / "layouts.yaml").write_text(LAYOUTS)
+        command.append(tmp_path / "layouts.yaml")
+    done = subprocess.run(command, capture_output=True, text=True, env=clean_environment())
+    assert done.returncode == 0, done.stderr
+    result = ir.load(target)
+    kinds = Counter((node.domain, node.op_type) for node in result.graph)
+    assert kinds[QONNX, "MultiThreshold"] == thresholds
+    assert not {"Where", "GreaterOrEqual"} & {kind for _, kind in kinds}
+    np.testing.assert_allclose(scores(result), scores(ir.load(source)), rtol=1e-4, atol=1e-4)
