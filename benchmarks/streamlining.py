@@ -14,7 +14,7 @@ import onnx_ir as ir
 
 from benchmarks.environments import clean_environment
 from benchmarks.processes import run
-from onnx_passes.config.load import load_config
+from onnx_passes.config.load import config_from_data, load_config
 from onnx_passes.passes.analysis._between import floats_between, steps_of
 from onnx_passes.passes.analysis.integer_cost import bits_of
 from onnx_passes.passes.streamline.annotate_integers import KEY
@@ -27,6 +27,9 @@ SEED = "SEED_PYTHON"
 """Variable that names the Python of an environment with the seed system, onnx-passes 0.4.1."""
 
 _PRODUCTS = ("MatMul", "Conv")
+_OPSET = 19
+"""The one opset that the seed system takes."""
+
 _LIMIT = 600
 """Seconds after which the seed system is stopped."""
 
@@ -83,7 +86,13 @@ def _ours(name: str, source: Path, target: Path) -> str:
 
 
 def _seed(name: str, source: Path, target: Path, python: str) -> str:
-    command = [python, "-c", _SCRIPT, str(source), str(target)]
+    lowered = target.with_name("opset_19.onnx")
+    settings = {"verify": False, "reproducers": False}
+    steps = [{"convert-opset": {"version": _OPSET}}]
+    made = run_pipeline(ir.load(source), config_from_data({"passes": steps, **settings}))
+    made.raise_for_failure()
+    ir.save(made.model, lowered)
+    command = [python, "-c", _SCRIPT, str(lowered), str(target)]
     try:
         done = subprocess.run(
             command,
@@ -91,6 +100,7 @@ def _seed(name: str, source: Path, target: Path, python: str) -> str:
             text=True,
             env=clean_environment(),
             timeout=_LIMIT,
+            cwd=target.parent,
         )
     except subprocess.TimeoutExpired:
         return f"| {name} | seed 0.4.1 | stopped after {_LIMIT} s | | | | | | |"

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from onnx_passes import testing
 from onnx_passes.passes.registry import lookup
 from onnx_passes.passes.seed_names import is_for_seed, uses_of
 
@@ -43,3 +44,18 @@ def test_one_operator_past_transposes():
     (use,) = uses_of("MoveAddPastTranspose")
     assert (use.name, use.options) == ("sink-transposes", {"operators": ["Add"]})
     assert uses_of("MoveNothing") is None
+
+
+def test_a_bare_pass_manager_has_nothing_to_verify():
+    assert lookup("verify") == []
+
+
+def test_passes_of_a_client_with_the_configuration_of_the_seed_system_do_what_they_do_there():
+    model = testing.parse(
+        """<ir_version: 10, opset_import: ["" : 20]> g (float[1,2,5,5] x, float[3,2,3,3] w)
+        => (float[1,3,3,3] y) { y = Conv(x, w) }"""
+    )
+    (cls,) = lookup("lower-conv")
+    assert "Im2Col" not in {n.op_type for n in cls({}, {})(model.clone()).model.graph}
+    made = cls({"model_checker": {"full_check": True}}, {})(model.clone()).model
+    assert "Im2Col" in {n.op_type for n in made.graph}

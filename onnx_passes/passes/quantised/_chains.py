@@ -21,7 +21,8 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 _ROUNDINGS = frozenset({"Round", "Ceil", "Floor"})
 _ENDS = frozenset({*_ROUNDINGS, "Sign"})
-_COMPARES = frozenset({"GreaterOrEqual", "Greater", "Less", "LessOrEqual"})
+_COMPARES = frozenset({"GreaterOrEqual", "Greater"})
+"""Comparisons whose result for NaN is that left of all thresholds."""
 _BY_SIGN = frozenset({"Mul", "Div"})
 _NEGATIVE = ("alpha", "beta", "gamma")
 _RISING = frozenset({"Celu", "Elu", "HardSigmoid", "LeakyRelu", "Selu"})

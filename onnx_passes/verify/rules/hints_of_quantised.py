@@ -92,7 +92,7 @@ _CONSTANT = (Spec("a b", mixed=(0.5, -0.25, 1.0, 3.0)),)
 
 _CHOICE = Hint(
     {
-        "x": (Spec(node="GreaterOrEqual", of=("u", "c")), Spec(node="Less", of=("u", "c"))),
+        "x": (Spec(node="GreaterOrEqual", of=("u", "c")),),
         "u": _X,
         "c": filled("", 0.5, 0.0),
         "a": filled("", 1.0, 2.0),
