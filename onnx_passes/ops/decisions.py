@@ -1,7 +1,13 @@
-"""Which standard operators make steps of their operands, or decide by them."""
+"""Which operators make steps of their operands, or decide by them."""
 
-ROUNDING_TO_STEPS = frozenset(("DynamicQuantizeLinear", "QuantizeLinear", "Round"))
-"""Operators whose results jump where an operand moves by one unit in the last place."""
+_OF_QONNX = ("BipolarQuant", "FloatQuant", "IntQuant", "MultiThreshold", "Quant", "Trunc")
+ROUNDING_TO_STEPS = frozenset(
+    ("DynamicQuantizeLinear", "QuantizeLinear", "Round", *_OF_QONNX)
+)
+"""Operators whose results jump where an operand moves by one unit in the last place.
+
+Those of QONNX, and of our own domain, are told by their names alone.
+"""
 
 SUMS_OF_NOTHING = frozenset(
     ("ReduceL1", "ReduceL2", "ReduceProd", "ReduceSum", "ReduceSumSquare")
