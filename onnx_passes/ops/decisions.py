@@ -1,9 +1,7 @@
 """Which operators make steps of their operands, or decide by them."""
 
 _OF_QONNX = ("BipolarQuant", "FloatQuant", "IntQuant", "MultiThreshold", "Quant", "Trunc")
-ROUNDING_TO_STEPS = frozenset(
-    ("DynamicQuantizeLinear", "QuantizeLinear", "Round", *_OF_QONNX)
-)
+ROUNDING_TO_STEPS = frozenset(("DynamicQuantizeLinear", "QuantizeLinear", "Round", *_OF_QONNX))
 """Operators whose results jump where an operand moves by one unit in the last place.
 
 Those of QONNX, and of our own domain, are told by their names alone.

@@ -5,8 +5,11 @@ from itertools import islice
 
 import pytest
 
+from onnx_passes.config.load import load_config
 from onnx_passes.passes.streamline.annotate_integers import KEY
-from onnx_passes.verify.models import network_recipes
+from onnx_passes.pipeline.run import run_pipeline
+from onnx_passes.verify.models import Recipe, network_recipes
+from onnx_passes.verify.models.recipe import NETWORK
 from tests.corpus.quantised_networks import outcome
 from tests.corpus.settled import quiet
 
@@ -45,6 +48,15 @@ def check(recipes, at_least):
 
 def test_networks_become_integers_and_compute_the_same():
     check(network_recipes(12, seed=3), at_least=6)
+
+
+def test_the_gate_tells_an_undecided_element_from_a_fault():
+    """Where a sum moves past a tie by rounding, the original does as well."""
+    network = Recipe(128397116, (0, 1, 2, 3, 4), NETWORK).model()
+    run = run_pipeline(network, load_config("streamline", ["reproducers=false"]))
+    run.raise_for_failure()
+    reasons = [check.reason or "" for p in run.report.passes for check in p.checks]
+    assert any("the model rounds to steps" in reason for reason in reasons)
 
 
 @pytest.mark.slow

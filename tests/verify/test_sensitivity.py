@@ -6,10 +6,13 @@ import pytest
 
 from onnx_passes.verify.sensitivity import move_weights, rounds_to_steps
 
-HEAD = '<ir_version: 10, opset_import: ["" : 20]> g '
+HEAD = '<ir_version: 10, opset_import: ["" : 20, "qonnx.custom_op.general" : 1]> g '
 
 
-@pytest.mark.parametrize(("operator", "expected"), [("Round", True), ("Neg", False)])
+@pytest.mark.parametrize(
+    ("operator", "expected"),
+    [("Round", True), ("Neg", False), ("qonnx.custom_op.general.Quant", True)],
+)
 def test_which_models_round_to_steps(operator, expected):
     text = f"(float[2] x) => (float[2] y) {{ y = {operator}(x) }}"
     assert rounds_to_steps(ir.from_onnx_text(HEAD + text)) is expected
