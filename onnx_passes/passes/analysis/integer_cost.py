@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -147,7 +147,8 @@ def _depth(node: ir.Node) -> int | None:
     Returns:
         None for a node that is no product, -1 where it is not known.
     """
-    if node.domain != "" or node.op_type not in ("MatMul", "Gemm", "Conv"):
+    depth = _DEPTHS.get(node.op_type) if node.domain == "" else None
+    if depth is None:
         return None
     shape = sizes_of(node.inputs[1])
     tensor = constant_of(node.inputs[1])
@@ -155,11 +156,15 @@ def _depth(node: ir.Node) -> int | None:
         shape = [int(size) for size in tensor.shape.numpy()]
     if shape is None or not shape:
         return -1
-    if node.op_type == "Conv":
-        return int(np.prod(shape[1:]))
-    if node.op_type == "Gemm" and node.attributes.get_int("transB", False):
-        return shape[1]
-    return shape[-2] if len(shape) > 1 else shape[0]
+    return depth(node, shape)
+
+
+_DEPTHS: dict[str, Callable[[ir.Node, list[int]], int]] = {
+    "MatMul": lambda node, shape: shape[-2] if len(shape) > 1 else shape[0],
+    "Gemm": lambda node, shape: shape[bool(node.attributes.get_int("transB", False))],
+    "Conv": lambda node, shape: int(np.prod(shape[1:])),
+}
+"""How many products make an element of the result, by the shape of the weights."""
 
 
 def bits_of(datatype: str) -> int:

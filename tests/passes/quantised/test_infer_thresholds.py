@@ -98,7 +98,8 @@ def test_rounding_of_a_clip_that_is_no_integer(call, steps, rewrites, text):
         { y = q.Quant(x, s, z, b) }""",
         """(float[N] x, float s) => (float[N] y) { y = q.BipolarQuant(x, s) }""",
         """(float[N] x) => (float[N] y)
-        <float c = {0}, float a = {1}, float b = {2}, bool[N] t> { t = Less(x, c) y = Where(t, a, b) }""",
+        <float c = {0}, float a = {1}, float b = {2}, bool[N] t>
+        { t = Less(x, c) y = Where(t, a, b) }""",
         "(float[N] x) => (float[N] y) <float[1] t = {1}, float w = {1}> "
         "{ y = o.MultiThreshold(x, t, w) }",
     ],
