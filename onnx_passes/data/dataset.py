@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from onnx_passes.contracts.elements import Array
-from onnx_passes.data.binding import check_column
+from onnx_passes.data.binding import Binding, check_column
 from onnx_passes.data.order import Order
 from onnx_passes.data.plan import Plan
 from onnx_passes.data.sources.archive import join
@@ -50,20 +51,111 @@ class OpenParts:
         return part
 
 
-class Batch(NamedTuple):
-    """What a model is run on at once.
+@dataclass(frozen=True)
+class Batches:
+    """Neighbours that are fed one after the other.
 
     Attributes:
-        feeds: Values by input name.
-        rows: Numbers of the samples in the whole data set, int64.
-        labels: Labels, with the axis of samples first; None without.
-        filled: How many samples were repeated at the end to fill a fixed batch.
+        feeds: Values by input name, for each batch.
+        start: Place of the first sample in the shard.
+        size: Samples in each batch.
+        filled: How many samples were repeated at the end of each to fill a fixed batch.
     """
 
-    feeds: Feeds
-    rows: Array
-    labels: Array | None
+    feeds: Sequence[Feeds]
+    start: int
+    size: int
     filled: int = 0
+
+    @property
+    def stop(self) -> int:
+        """The place after the last sample."""
+        return self.start + len(self.feeds) * self.size
+
+
+@dataclass(frozen=True)
+class Shard:
+    """The samples of a shard.
+
+    Attributes:
+        rows: Their numbers in the whole data set, int64 [n].
+        labels: Their labels, one for each sample; None without.
+        fed: Their values by input name.
+        binding: How they are fed.
+    """
+
+    rows: Array
+    labels: Column | None
+    fed: Mapping[str, Column]
+    binding: Binding
+
+    def batches(self, most: Callable[[], int] = lambda: 1) -> Iterator[Batches]:
+        """Yield what a model is run on.
+
+        Args:
+            most: Returns how many batches are wanted next.
+
+        Raises:
+            ReferenceDataError: Samples of one batch differ in type or shape.
+        """
+        start = 0
+        if self.binding.stacked and all(
+            isinstance(values, np.ndarray) for values in self.fed.values()
+        ):
+            start = len(self.rows) - len(self.rows) % self.binding.batch
+            yield from self._cut(start, most)
+        while start < len(self.rows):
+            batch = self._batch(start, self._stop(start))
+            yield batch
+            start = batch.stop
+
+    def _cut(self, whole: int, most: Callable[[], int]) -> Iterator[Batches]:
+        """Yield whole batches of arrays."""
+        # To slice an array takes as long as much of a small model's run; iterating one that
+        # was cut once does not.
+        size, place = self.binding.batch, 0
+        cut = [
+            values[:whole].reshape(-1, size, *values.shape[1:])
+            for values in self.fed.values()
+            if isinstance(values, np.ndarray)
+        ]
+        while place * size < whole:
+            stop = place + most()
+            views = zip(*(values[place:stop] for values in cut), strict=True)
+            feeds = [dict(zip(self.fed, each, strict=False)) for each in views]
+            yield Batches(feeds, place * size, size)
+            place += len(feeds)
+
+    def _stop(self, start: int) -> int:
+        """Return where a batch ends: where it is full, or a sample has another shape."""
+        size = self.binding.batch
+        stop = min(start - start % size + size, len(self.rows))
+        lists = [values for values in self.fed.values() if isinstance(values, list)]
+        for place in range(start + 1, stop):
+            if any(np.shape(v[place]) != np.shape(v[start]) for v in lists):
+                return place
+        return stop
+
+    def _batch(self, start: int, stop: int) -> Batches:
+        size = stop - start
+        if not self.binding.stacked:
+            feeds = {name: np.asarray(values[start]) for name, values in self.fed.items()}
+            return Batches([feeds], start, size)
+        feeds = {n: _stack(values[start:stop], n) for n, values in self.fed.items()}
+        missing = self.binding.batch - size if self.binding.fixed else 0
+        if missing:
+            feeds = {
+                n: np.concatenate([v, v[-1:].repeat(missing, 0)]) for n, v in feeds.items()
+            }
+        return Batches([feeds], start, size, missing)
+
+    def labels_of(self, start: int, stop: int) -> Array | None:
+        """Return the labels of samples, with the axis of samples first; None without.
+
+        Raises:
+            ReferenceDataError: They differ in type or shape.
+        """
+        return None if self.labels is None else _stack(self.labels[start:stop], "labels")
 
 
 class DataSet:
@@ -88,14 +180,14 @@ class DataSet:
         """Return the numbers of the samples at positions of the order, int64."""
         return self._order.rows(start, stop)
 
-    def batches(self, shard: int) -> Iterator[Batch]:
-        """Read a shard, as batches.
+    def shard(self, number: int) -> Shard:
+        """Read a shard.
 
         Raises:
             ReferenceDataError: Its data is damaged, or does not fit the model.
             OSError: It cannot be read.
         """
-        rows = self._order.rows(*self.plan.range(shard))
+        rows = self._order.rows(*self.plan.range(number))
         columns = self.take(rows)
         binding = self.plan.binding
         for column in (*binding.columns.values(), binding.labels):
@@ -116,45 +208,7 @@ class DataSet:
                 lambda place: self.name(int(rows[place])),
                 allow_nan=self.plan.spec.allow_nan,
             )
-        plain = binding.stacked and _are_arrays(fed, labels)
-        for start, stop in self._runs(fed, len(rows)):
-            if plain and stop - start == binding.batch:
-                feeds = {name: values[start:stop] for name, values in fed.items()}
-                part = None if labels is None else labels[start:stop]
-                yield Batch(feeds, rows[start:stop], part)  # type: ignore[arg-type]
-                continue
-            yield self._batch(fed, rows, labels, start, stop)
-
-    def _runs(self, fed: Mapping[str, Column], count: int) -> Iterator[tuple[int, int]]:
-        """Yield ranges that are fed at once: of a batch, and of one shape."""
-        size = self.plan.binding.batch
-        lists = [values for values in fed.values() if isinstance(values, list)]
-        for start in range(0, count, size):
-            stop, begin = min(start + size, count), start
-            if not lists:
-                yield start, stop
-                continue
-            for place in range(start + 1, stop):
-                if any(np.shape(v[place]) != np.shape(v[begin]) for v in lists):
-                    yield begin, place
-                    begin = place
-            yield begin, stop
-
-    def _batch(
-        self, fed: Mapping[str, Column], rows: Array, labels: Any, start: int, stop: int
-    ) -> Batch:
-        binding = self.plan.binding
-        given = None if labels is None else _stack(labels[start:stop], "labels")
-        if not binding.stacked:
-            feeds = {name: np.asarray(values[start]) for name, values in fed.items()}
-            return Batch(feeds, rows[start:stop], given)
-        feeds = {name: _stack(values[start:stop], name) for name, values in fed.items()}
-        missing = binding.batch - (stop - start) if binding.fixed else 0
-        if missing:
-            feeds = {
-                n: np.concatenate([v, v[-1:].repeat(missing, 0)]) for n, v in feeds.items()
-            }
-        return Batch(feeds, rows[start:stop], given, missing)
+        return Shard(rows, labels, fed, binding)
 
     def take(self, rows: Array) -> Columns:
         """Read samples by their numbers in the whole data set.
@@ -208,10 +262,6 @@ class DataSet:
 
     def _part(self, number: int) -> Part:
         return self._parts.get(self.plan.parts[number])
-
-
-def _are_arrays(fed: Mapping[str, Column], labels: Column | None) -> bool:
-    return all(isinstance(v, np.ndarray) for v in (*fed.values(), labels) if v is not None)
 
 
 def _joined(taken: list[Columns], groups: list[Array], count: int) -> Columns:
