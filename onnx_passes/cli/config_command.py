@@ -6,6 +6,8 @@ import json
 
 import click
 
+from onnx_passes.cli.common import Family
+
 HELP = """\
 Check a pipeline file, or print the JSON Schema of all of them.
 
@@ -32,7 +34,7 @@ Examples:
 """
 
 
-@click.group("config", help=HELP, no_args_is_help=True)
+@click.group("config", cls=Family, help=HELP, no_args_is_help=True)
 def command() -> None:
     """Check a pipeline file, or print the JSON Schema of all of them."""
 

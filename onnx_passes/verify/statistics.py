@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
-from onnx_passes.contracts.elements import Array, blocks, kind_of, shape_text, widen
+from onnx_passes.contracts.elements import BLOCK, Array, blocks, kind_of, shape_text, widen
 
-_BINS, _WIDTH = 10, 40
+_BINS, _WIDTH, _CUTS = 10, 40, 1024
 
 
 def statistics(array: Array) -> dict[str, Any]:
-    """Return mean, std, min and max with their positions, and the NaN and Inf counts.
+    """Return mean, std, variance, median, min and max, and the NaN and Inf counts.
 
-    Mean, std, min and max are of the finite elements; ``None`` where there are none, or the
-    elements have no order.
+    All but the counts are of the finite elements; ``None`` if there are none, or the elements
+    have no order. Min and max come with their positions. The median of an even number of
+    elements is the mean of the two in the middle.
     """
     kind = kind_of(array.dtype)
     found: dict[str, Any] = {"elements": int(array.size), "nan": 0, "inf": 0}
-    found |= dict.fromkeys(("mean", "std", "min", "min_at", "max", "max_at"))
+    found |= dict.fromkeys(
+        ("mean", "std", "variance", "median", "min", "min_at", "max", "max_at")
+    )
     if kind in ("string", "complex", "other"):
         return found
     count, mean, squares = 0, 0.0, 0.0
@@ -50,8 +54,45 @@ def statistics(array: Array) -> dict[str, Any]:
                 where = np.unravel_index(start + int(index), array.shape)
                 found[f"{name}_at"] = [int(i) for i in where]
     if count:
-        found |= {"mean": mean, "std": math.sqrt(squares / count)}
+        found |= {"mean": mean, "std": math.sqrt(squares / count), "variance": squares / count}
+        low, high = float(found["min"]), float(found["max"])
+        middle = [_ranked(array, rank, low, high) for rank in {(count - 1) // 2, count // 2}]
+        found["median"] = sum(value / len(middle) for value in middle)
     return found
+
+
+def _ranked(array: Array, rank: int, low: float, high: float) -> float:
+    """Return the finite element of a rank, counted from 0 in ascending order.
+
+    The range that holds it is cut into bins until few elements are left, which are sorted.
+
+    Args:
+        array: Any numeric array.
+        rank: Less than the number of finite elements.
+        low: The least of them.
+        high: The largest.
+    """
+    while low < high:
+        edges = np.linspace(low, high, _CUTS + 1)
+        if not (np.diff(edges) > 0).all():  # neighbours, or a range that overflows
+            break
+        counts = np.zeros(_CUTS, np.int64)
+        for values in _within(array, low, high):
+            counts += np.histogram(values, edges)[0]
+        place = int(np.searchsorted(np.cumsum(counts), rank, side="right"))
+        rank -= int(counts[:place].sum())
+        low, high = float(edges[place]), float(edges[place + 1])
+        if place < _CUTS - 1:
+            high = float(np.nextafter(high, -np.inf))  # the edge belongs to the next bin
+        if counts[place] <= BLOCK:
+            break
+    return float(np.sort(np.concatenate([*_within(array, low, high)]))[rank])
+
+
+def _within(array: Array, low: float, high: float) -> Iterator[Array]:
+    for _, (block,) in blocks(array):
+        wide = widen(block)
+        yield wide[(wide >= low) & (wide <= high)]
 
 
 def histogram(array: Array, bins: int = _BINS) -> list[tuple[float, float, int]]:
@@ -77,7 +118,9 @@ def statistics_text(known: dict[str, Any]) -> str:
         low, high = (shape_text(tuple(known[f"{end}_at"])) for end in ("min", "max"))
         parts = [
             f"mean {known['mean']:.6g}",
+            f"median {known['median']:.6g}",
             f"std {known['std']:.6g}",
+            f"variance {known['variance']:.6g}",
             f"min {known['min']:.6g} at {low}",
             f"max {known['max']:.6g} at {high}",
             *parts,
