@@ -219,20 +219,32 @@ def _throughput(root: Path) -> Iterator[str]:
 
 
 def _scaling(root: Path) -> Iterator[str]:
-    yield "2,000 samples of the convolutions, workers of one thread, without their start:"
+    yield (
+        f"2,000 samples of the convolutions, workers of one thread, medians of {RUNS} runs in "
+        "turns. Processor time of the workers does not depend on what else runs; the client "
+        "works while they do, on what is left of a processor. From both follows the gain on two "
+        "processors that are free:"
+    )
     yield ""
-    yield "| workers | seconds | against one worker |"
-    yield "|---|---|---|"
+    yield "| workers | seconds | processor seconds of workers | of client | gain |"
+    yield "|---|---|---|---|---|"
     data = write_data(root / "scale", 2000, 16, 32, 32, classes=64)
     job = job_of(convolutions(root / "c.onnx"), convolutions(root / "d.onnx", 0.01), data,
                  shard=50)  # fmt: skip
-    base: dict[str, float] = {}
-    for _, kind, jobs, scheduler in _fleets():
-        seconds = _median(
-            [_steady(job, choose_executor(jobs, scheduler)) for _ in range(RUNS)]
+    times: dict[tuple[str, int], list[tuple[float, float, float]]] = {}
+    for _ in range(RUNS):
+        for count, kind, jobs, scheduler in _fleets():
+            found = _spent(job, choose_executor(jobs, scheduler))
+            times.setdefault((kind, count), []).append(found)
+    for (kind, count), runs in times.items():
+        wall, workers, client = (_median([run[i] for run in runs]) for i in range(3))
+        _, one, one_client = (_median([r[i] for r in times[kind, 1]]) for i in range(3))
+        # A client that takes its own time from the workers' processors is the worst case.
+        gain = (one + one_client) / ((workers + client) / count)
+        yield (
+            f"| {kind}, {count} | {wall:.1f} | {workers:.1f} | {client:.2f} | "
+            f"{'' if count == 1 else f'{gain:.2f}'} |"
         )
-        one = base.setdefault(kind, seconds)
-        yield f"| {kind}, {jobs or scheduler} | {seconds:.2f} | {one / seconds:.2f} |"
 
 
 def _fleets() -> list[tuple[int, str, int | None, str | None]]:
@@ -244,16 +256,20 @@ def _fleets() -> list[tuple[int, str, int | None, str | None]]:
     ]
 
 
-def _steady(job: Job, executor: Executor) -> float:
-    """Return the seconds from the first outcome of all workers on, scaled to all shards."""
-    times: list[tuple[float, int]] = []
-    evaluate(job, RULE, executor, accept=lambda _: times.append((time.perf_counter(), 1)))
-    warm = len(times) // 4
-    return (times[-1][0] - times[warm][0]) * len(times) / (len(times) - 1 - warm)
+def _spent(job: Job, executor: Executor) -> tuple[float, float, float]:
+    """Return seconds from the first outcome on, and of processor time: workers, client."""
+    begin: list[tuple[float, float]] = []
+
+    def accept(_: object) -> None:
+        begin.append((time.perf_counter(), time.process_time()))
+
+    result = evaluate(job, RULE, executor, accept=accept)
+    wall, client = (begin[-1][place] - begin[0][place] for place in (0, 1))
+    return wall, result.timing.processor, client
 
 
 _CHILD = """
-import json, resource, sys
+import json, sys
 from pathlib import Path
 from benchmarks.data_sets import RULE, job_of
 from onnx_passes.data.executors.base import InProcess
@@ -261,7 +277,9 @@ from onnx_passes.data.run import evaluate
 a, b, data = map(Path, sys.argv[1:])
 job = job_of(a, b, data, batch=64, shuffle=0)
 result = evaluate(job, RULE, InProcess())
-peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+# Not getrusage: its peak is that of the parent, if that is larger.
+status = Path("/proc/self/status").read_text()
+peak = int(status.split("VmHWM:")[1].split()[0]) / 1024
 print(json.dumps([result.data["counts"]["evaluated"], peak, result.timing.seconds]))
 """
 
