@@ -222,8 +222,8 @@ def _scaling(root: Path) -> Iterator[str]:
     yield (
         f"2,000 samples of the convolutions, workers of one thread, medians of {RUNS} runs in "
         "turns. Processor time of the workers does not depend on what else runs; the client "
-        "works while they do, on what is left of a processor. From both follows the gain on two "
-        "processors that are free:"
+        "works while they do, on what is left of a processor. From both follows the gain on "
+        "two processors that are free:"
     )
     yield ""
     yield "| workers | seconds | processor seconds of workers | of client | gain |"
