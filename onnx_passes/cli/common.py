@@ -15,6 +15,7 @@ import click
 from onnx_passes.cli.completing import teach
 from onnx_passes.errors import UsageError
 
+_QUIET = "onnx_passes.quiet"
 _COLORS = {"always": True, "never": False, "auto": None}
 
 
@@ -77,6 +78,7 @@ def _options() -> list[click.Option]:
 def _quiet(ctx: click.Context, param: click.Parameter, value: bool) -> None:
     del param
     if value:
+        ctx.meta[_QUIET] = True
         # What ends the command is printed after its context, and so after this.
         ctx.with_resource(_without_stderr())
 
@@ -91,10 +93,12 @@ def _verbose(ctx: click.Context, param: click.Parameter, value: int) -> None:
     del param
     if value:
         begin = time.perf_counter()
-        ctx.call_on_close(lambda: _tell_versions(time.perf_counter() - begin))
+        ctx.call_on_close(lambda: _tell_versions(ctx, time.perf_counter() - begin))
 
 
-def _tell_versions(seconds: float) -> None:
+def _tell_versions(ctx: click.Context, seconds: float) -> None:
+    if _QUIET in ctx.meta:
+        return
     from importlib.metadata import version
 
     from onnx_passes import __version__
