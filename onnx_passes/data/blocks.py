@@ -11,7 +11,7 @@ import numpy as np
 from onnx_passes.contracts.elements import Array
 from onnx_passes.data.accumulators.base import Block
 from onnx_passes.data.accumulators.pair import PairState
-from onnx_passes.data.dataset import Batches, Shard
+from onnx_passes.data.shard import Batches, Shard
 from onnx_passes.errors import EngineError
 from onnx_passes.runtime.base import Data, Outputs
 

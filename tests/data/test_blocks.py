@@ -9,7 +9,7 @@ from onnx_passes.data import blocks
 from onnx_passes.data.accumulators.pair import Measures, PairState
 from onnx_passes.data.binding import Binding
 from onnx_passes.data.blocks import Blocks
-from onnx_passes.data.dataset import Shard
+from onnx_passes.data.shard import Shard
 from onnx_passes.errors import EngineError, ReferenceDataError
 
 COUNT = 50
