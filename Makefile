@@ -5,7 +5,7 @@ BIN := .venv/bin
 STAMP := .venv/.installed
 JOBS ?= 2
 
-.PHONY: demo test lint types rooms certificates unit slow nightly tensorrt bench docs wheel clean help
+.PHONY: demo test lint types rooms certificates unit slow nightly tensorrt bench docs site wheel clean help
 
 help:  ## show the targets
 	@grep -hE '^[a-z]+:.*##' Makefile | sed -E 's/:[^#]*## /\t/'
@@ -59,10 +59,19 @@ wheel: $(STAMP)  ## build the package: dist/onnx_passes-*.whl
 	$(BIN)/python -m build --wheel --no-isolation
 
 clean:  ## remove the environment and what was built
-	rm -rf .venv .venv-tensorrt out build dist .mypy_cache .ruff_cache .pytest_cache
+	rm -rf .venv .venv-tensorrt .venv-site out build dist .mypy_cache .ruff_cache .pytest_cache
 
 docs: $(STAMP)  ## write the generated pages
 	$(BIN)/python docs/generate.py
+
+# In an environment of its own: nothing else needs Sphinx.
+SITE := .venv-site
+site:  ## build the documentation as pages in out/site, warnings as errors
+	@test -n "$(PYTHON)" || { echo "onnx-passes needs Python 3.11 or later on the PATH (or: make PYTHON=/path/to/python)"; exit 1; }
+	test -x $(SITE)/bin/python || $(PYTHON) -m venv $(SITE)
+	$(SITE)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[site]'
+	$(SITE)/bin/sphinx-build -q -W --keep-going -b html docs out/site
+	@echo "open out/site/index.html"
 
 bench: $(STAMP)  ## measure; prints the tables of docs/benchmarks.md
 	$(BIN)/python -m benchmarks

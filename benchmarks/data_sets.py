@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+import onnxruntime as ort
 from onnx import TensorProto, helper, numpy_helper
 
 from onnx_passes.data.accumulators.base import Block
@@ -29,12 +30,13 @@ from onnx_passes.data.run import evaluate
 from onnx_passes.data.spec import DataSpec
 from onnx_passes.data.statistics import Flips
 from onnx_passes.io.load import load_model
-from onnx_passes.runtime.ort import OnnxRuntimeEngine
 
 RULE = Rule(Accuracy(0.01))
-RUNS = 3
+RUNS = 5
 SIMULATED = 2000
-CASES = (("dense", 1, 40_000), ("dense", 32, 40_000), ("convolutions", 1, 1000))
+CASES = (("dense", 1, 40_000), ("dense", 32, 400_000), ("convolutions", 1, 1000))
+PART = 400_000
+"""Samples in a file."""
 
 
 def tables() -> list[str]:
@@ -113,8 +115,8 @@ def write_data(folder: Path, count: int, *shape: int, classes: int) -> Path:
     """Write samples and labels, in parts of constant size."""
     folder.mkdir()
     rng = np.random.default_rng(0)
-    for number, start in enumerate(range(0, count, 50_000)):
-        size = min(50_000, count - start)
+    for number, start in enumerate(range(0, count, PART)):
+        size = min(PART, count - start)
         np.save(folder / f"x-{number}.npy", rng.normal(size=(size, *shape)).astype(np.float32))
         np.save(folder / f"label-{number}.npy", rng.integers(0, classes, size))
     return folder
@@ -123,6 +125,9 @@ def write_data(folder: Path, count: int, *shape: int, classes: int) -> Path:
 def plain_loop(job: Job, *, session_each: int = 0) -> float:
     """Run both models on all samples and measure them, as a script would; return seconds.
 
+    The script calls ONNX Runtime itself, with the options of the engine, copies each result
+    into an array, and measures all samples at once.
+
     Args:
         job: Two models and their data, in one part.
         session_each: Samples after which the sessions are made anew; 0 for never.
@@ -130,20 +135,24 @@ def plain_loop(job: Job, *, session_each: int = 0) -> float:
     start = time.process_time()
     files = job.plan.parts[0].files
     x, labels = (np.load(files[name], mmap_mode="r") for name in ("x", "label"))
-    engine, batch = OnnxRuntimeEngine(threads=1), job.plan.binding.batch
-    models = [load_model(model.path).model for model in job.models]
-    state = PairState(job.measures)
+    batch, options = job.plan.binding.batch, ort.SessionOptions()
+    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.use_deterministic_compute = True
+    found: list[np.ndarray] = []
     for first in range(0, len(x), session_each or len(x)):
-        stop = min(first + (session_each or len(x)), len(x))
-        with engine.prepare(models[0]) as one, engine.prepare(models[1]) as two:
-            old, new = [], []
-            for place in range(first, stop, batch):
-                feeds = {"x": np.array(x[place : min(place + batch, stop)])}
-                old.append(one.run(feeds)["scores"])
-                new.append(two.run(feeds)["scores"])
-            rows = np.arange(first, stop)
-            left, right = ({"scores": np.concatenate(part)} for part in (old, new))
-            state.update(Block(rows, left, right, np.array(labels[first:stop])))
+        one, two = (ort.InferenceSession(model.path, options) for model in job.models)
+        if not found:
+            width = one.get_outputs()[0].shape[-1]
+            found = [np.empty((len(x), width), np.float32) for _ in job.models]
+        old, new = found
+        for place in range(first, min(first + (session_each or len(x)), len(x)), batch):
+            feeds = {"x": np.array(x[place : place + batch])}
+            old[place : place + batch] = one.run(None, feeds)[0]
+            new[place : place + batch] = two.run(None, feeds)[0]
+    left, right = ({"scores": values} for values in found)
+    state = PairState(job.measures)
+    state.update(Block(np.arange(len(x)), left, right, np.array(labels)))
     state.finish()
     return time.process_time() - start
 
@@ -171,8 +180,8 @@ def _median(values: list[float]) -> float:
 
 def _throughput(root: Path) -> Iterator[str]:
     yield (
-        "Samples a second of processor time, both models, one thread. The loop is a script "
-        "that reads, runs and measures at once, without shards:"
+        f"Samples a second of processor time, both models, one thread, medians of {RUNS} runs "
+        "in turns. The loop is a script that calls ONNX Runtime itself:"
     )
     yield ""
     yield "| model | batch | samples | plain loop | in process | cost |"
@@ -210,20 +219,32 @@ def _throughput(root: Path) -> Iterator[str]:
 
 
 def _scaling(root: Path) -> Iterator[str]:
-    yield "2,000 samples of the convolutions, workers of one thread, without their start:"
+    yield (
+        f"2,000 samples of the convolutions, workers of one thread, medians of {RUNS} runs in "
+        "turns. Processor time of the workers does not depend on what else runs; the client "
+        "works while they do, on what is left of a processor. From both follows the gain on "
+        "two processors that are free:"
+    )
     yield ""
-    yield "| workers | seconds | against one worker |"
-    yield "|---|---|---|"
+    yield "| workers | seconds | processor seconds of workers | of client | gain |"
+    yield "|---|---|---|---|---|"
     data = write_data(root / "scale", 2000, 16, 32, 32, classes=64)
     job = job_of(convolutions(root / "c.onnx"), convolutions(root / "d.onnx", 0.01), data,
                  shard=50)  # fmt: skip
-    base: dict[str, float] = {}
-    for _, kind, jobs, scheduler in _fleets():
-        seconds = _median(
-            [_steady(job, choose_executor(jobs, scheduler)) for _ in range(RUNS)]
+    times: dict[tuple[str, int], list[tuple[float, float, float]]] = {}
+    for _ in range(RUNS):
+        for count, kind, jobs, scheduler in _fleets():
+            found = _spent(job, choose_executor(jobs, scheduler))
+            times.setdefault((kind, count), []).append(found)
+    for (kind, count), runs in times.items():
+        wall, workers, client = (_median([run[i] for run in runs]) for i in range(3))
+        _, one, one_client = (_median([r[i] for r in times[kind, 1]]) for i in range(3))
+        # A client that takes its own time from the workers' processors is the worst case.
+        gain = (one + one_client) / ((workers + client) / count)
+        yield (
+            f"| {kind}, {count} | {wall:.1f} | {workers:.1f} | {client:.2f} | "
+            f"{'' if count == 1 else f'{gain:.2f}'} |"
         )
-        one = base.setdefault(kind, seconds)
-        yield f"| {kind}, {jobs or scheduler} | {seconds:.2f} | {one / seconds:.2f} |"
 
 
 def _fleets() -> list[tuple[int, str, int | None, str | None]]:
@@ -235,16 +256,20 @@ def _fleets() -> list[tuple[int, str, int | None, str | None]]:
     ]
 
 
-def _steady(job: Job, executor: Executor) -> float:
-    """Return the seconds from the first outcome of all workers on, scaled to all shards."""
-    times: list[tuple[float, int]] = []
-    evaluate(job, RULE, executor, accept=lambda _: times.append((time.perf_counter(), 1)))
-    warm = len(times) // 4
-    return (times[-1][0] - times[warm][0]) * len(times) / (len(times) - 1 - warm)
+def _spent(job: Job, executor: Executor) -> tuple[float, float, float]:
+    """Return seconds from the first outcome on, and of processor time: workers, client."""
+    begin: list[tuple[float, float]] = []
+
+    def accept(_: object) -> None:
+        begin.append((time.perf_counter(), time.process_time()))
+
+    result = evaluate(job, RULE, executor, accept=accept)
+    wall, client = (begin[-1][place] - begin[0][place] for place in (0, 1))
+    return wall, result.timing.processor, client
 
 
 _CHILD = """
-import json, resource, sys
+import json, sys
 from pathlib import Path
 from benchmarks.data_sets import RULE, job_of
 from onnx_passes.data.executors.base import InProcess
@@ -252,7 +277,9 @@ from onnx_passes.data.run import evaluate
 a, b, data = map(Path, sys.argv[1:])
 job = job_of(a, b, data, batch=64, shuffle=0)
 result = evaluate(job, RULE, InProcess())
-peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+# Not getrusage: its peak is that of the parent, if that is larger.
+status = Path("/proc/self/status").read_text()
+peak = int(status.split("VmHWM:")[1].split()[0]) / 1024
 print(json.dumps([result.data["counts"]["evaluated"], peak, result.timing.seconds]))
 """
 

@@ -12,6 +12,7 @@ import click
 from onnx_passes.cli.data_options import data_options, refuse_without_data
 from onnx_passes.cli.destinations import check_destinations, check_folder
 from onnx_passes.cli.grammar import ManyWords, Several
+from onnx_passes.cli.printing import echo_line
 from onnx_passes.errors import EngineError, UsageError
 
 if TYPE_CHECKING:
@@ -150,11 +151,14 @@ def command(
     from onnx_passes.verify.runs import Found, compare, save_results
     from onnx_passes.verify.runs.saved import check_form
 
-    settings = _settings(
-        given, keep=bool(save_outputs or plots), hashes=bool(save_outputs or load_outputs)
-    )
     runners = _runners(models, loaders, engines, isolate)
     recorded = _recorded(load_outputs)
+    alone = len(runners) + len(recorded) == 1  # what it gave is told, as nothing is compared
+    settings = _settings(
+        given,
+        keep=bool(save_outputs or plots or alone),
+        hashes=bool(save_outputs or load_outputs),
+    )
     if not runners and (given["inputs"] or given["generate"] or given["data_loader"]):
         raise UsageError("inputs are given, and no MODEL to run on them")
     if not runners and not recorded:
@@ -190,7 +194,7 @@ def command(
             click.echo(json.dumps(comparison_dict(found), indent=2))
         else:
             for line in comparison_lines(found, verbose=verbose):
-                click.echo(line)
+                echo_line(line)
     raise click.exceptions.Exit(found.exit_code)
 
 

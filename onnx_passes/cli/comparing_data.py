@@ -13,6 +13,7 @@ import click
 
 from onnx_passes.cli.data_options import make_executor, read_rule, read_spec
 from onnx_passes.cli.destinations import check_destinations, check_folder
+from onnx_passes.cli.printing import echo_line
 from onnx_passes.errors import UsageError
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ def compare_on_data(
         click.echo(result.text(), nl=False)
     else:
         for line in result_lines(result.data, result.timing.to_json(), notes, verbose=verbose):
-            click.echo(line)
+            echo_line(line)
     return result.exit_code
 
 

@@ -6,6 +6,8 @@ import json
 
 import click
 
+from onnx_passes.cli.common import Family
+
 HELP = """\
 Check a pipeline file, or print the JSON Schema of all of them.
 
@@ -15,7 +17,7 @@ Examples:
   onnx-passes config schema > onnx-passes.schema.json
 """
 _CHECK = """\
-Check FILE (or a shipped pipeline), and print the pipeline that it stands for.
+Check each FILE (or shipped pipeline), and print the pipeline that it stands for.
 
 \b
 Examples:
@@ -32,26 +34,27 @@ Examples:
 """
 
 
-@click.group("config", help=HELP, no_args_is_help=True)
+@click.group("config", cls=Family, help=HELP, no_args_is_help=True)
 def command() -> None:
     """Check a pipeline file, or print the JSON Schema of all of them."""
 
 
 @command.command("check", help=_CHECK)
-@click.argument("file")
+@click.argument("files", metavar="FILE...", nargs=-1, required=True)
 @click.option("-s", "--set", "overrides", multiple=True, metavar="KEY=VALUE")
 @click.option("--debug", is_flag=True, hidden=True)
-def check(file: str, overrides: tuple[str, ...], debug: bool) -> None:
+def check(files: tuple[str, ...], overrides: tuple[str, ...], debug: bool) -> None:
     """Check FILE (or a shipped pipeline), and print the pipeline that it stands for."""
     del debug
     from onnx_passes.config.engines import resolve_engines
     from onnx_passes.config.load import load_config
     from onnx_passes.config.resolve import format_pipeline, resolve
 
-    config = load_config(file, overrides)
-    pipeline = resolve(config)
-    resolve_engines(config)
-    click.echo(format_pipeline(pipeline))
+    for file in files:
+        config = load_config(file, overrides)
+        pipeline = resolve(config)
+        resolve_engines(config)
+        click.echo(format_pipeline(pipeline))
 
 
 @command.command("schema", help=_SCHEMA)

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import click
 
+from onnx_passes.cli.common import Family
 from onnx_passes.cli.grammar import ManyWords, Several
 
 HELP = """\
@@ -22,7 +23,7 @@ Examples:
 """
 
 _MERGE = """\
-Join the values of FILES, sample by sample.
+Join the values of FILES, sample by sample. Another name of it is to-input.
 
 \b
 Examples:
@@ -55,9 +56,12 @@ Examples:
 """
 
 
-@click.group("data", help=HELP, no_args_is_help=True)
+@click.group("data", cls=Family, help=HELP, no_args_is_help=True)
 def command() -> None:
     """Join, convert and show saved data."""
+
+
+command.aliases = {"to-input": "merge"}
 
 
 def _options(function: Callable[..., Any]) -> Callable[..., Any]:

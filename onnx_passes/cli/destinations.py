@@ -33,7 +33,7 @@ def check_destinations(
     for option, path in wanted.items():
         if path is None:
             continue
-        _check_place(option, path, makes_folders=option == "-o")
+        _check_place(option, path)
         for what, files in inputs.items():
             if what == "the model" and option == "-o":
                 continue
@@ -66,7 +66,7 @@ def check_folder(option: str, path: Path) -> None:
         )
 
 
-def _check_place(option: str, path: Path, *, makes_folders: bool) -> None:
+def _check_place(option: str, path: Path) -> None:
     if path.is_dir():
         raise UsageError(f"{option} {path} is a folder", help="name a file in it")
     if path.exists() and not path.is_file():
@@ -78,12 +78,8 @@ def _check_place(option: str, path: Path, *, makes_folders: bool) -> None:
             else "name a file",
         )
     folder = path.absolute().parent
-    while makes_folders and not os.path.lexists(folder):
+    while not os.path.lexists(folder):  # folders are made
         folder = folder.parent
-    if not folder.exists():
-        raise UsageError(
-            f"{option} {path}: there is no folder {folder}", help=f"make it: mkdir -p {folder}"
-        )
     if not folder.is_dir():
         raise UsageError(f"{option} {path}: {folder} is no folder", help="give another path")
     if not os.access(folder, os.W_OK | os.X_OK):

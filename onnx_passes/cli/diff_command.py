@@ -6,6 +6,9 @@ import json
 
 import click
 
+from onnx_passes.cli.printing import echo_line
+from onnx_passes.report.text import plural
+
 HELP = """\
 List how model B differs from model A: nodes, attributes, weights, wiring, interface.
 
@@ -42,6 +45,6 @@ def command(a: str, b: str, as_json: bool, debug: bool) -> None:
     else:
         for each in found:
             # click drops the colours where the output is no terminal.
-            click.secho(str(each), fg=_COLOURS.get(each.kind, "yellow"))
-        click.echo(f"{len(found)} differences" if found else "no differences")
+            echo_line(str(each), color=_COLOURS.get(each.kind, "yellow"))
+        click.echo(plural(len(found), "difference") if found else "no differences")
     raise click.exceptions.Exit(1 if found else 0)

@@ -17,7 +17,9 @@ from onnx_passes.cli.grammar import (
     read_dtype,
     read_shape,
 )
+from onnx_passes.cli.printing import echo_line
 from onnx_passes.errors import UsageError
+from onnx_passes.report.text import plural
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -121,7 +123,8 @@ def command(
         told = {"nodes": count, "inputs": taken, "outputs": given, "written": written}
         click.echo(json.dumps(told, indent=2))
         return
-    click.echo(f"{count} nodes from {', '.join(taken) or 'no inputs'} to {', '.join(given)}")
+    whence = ", ".join(taken) or "no inputs"
+    echo_line(f"{plural(count, 'node')} from {whence} to {', '.join(given)}")
     for what, place in written.items():
         click.echo(f"{what + ':':9s}{place}")
 

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
+from onnx_passes.cli.common import Family
 from onnx_passes.cli.destinations import check_folder
 from onnx_passes.cli.grammar import ManyWords, Several
+from onnx_passes.cli.printing import echo_line
 from onnx_passes.errors import UsageError
 
 if TYPE_CHECKING:
@@ -64,9 +66,12 @@ Examples:
 """
 
 
-@click.group("inspect", help=_HELP, no_args_is_help=True)
+@click.group("inspect", cls=Family, help=_HELP, no_args_is_help=True)
 def command() -> None:
     """Tell what a model, or saved data, hold."""
+
+
+command.default = "model"
 
 
 @command.command("model", cls=ManyWords, help=_MODEL)
@@ -114,11 +119,11 @@ def model(
         click.echo(json.dumps(told, indent=2))
         return
     for line in inspect_lines(told):
-        click.echo(line)
+        echo_line(line)
     for line in told.get("unbounded", ()):
-        click.echo(f"unbounded {line}")
+        echo_line(f"unbounded {line}")
     for note in loaded.notes:
-        click.echo(f"note: {note}", err=True)
+        echo_line(f"note: {note}", err=True)
 
 
 def _engine(file: str, package: Package, *, as_json: bool) -> NoReturn:
@@ -129,7 +134,7 @@ def _engine(file: str, package: Package, *, as_json: bool) -> NoReturn:
         click.echo(json.dumps(told, indent=2))
     else:
         for line in lines(told):
-            click.echo(line)
+            echo_line(line)
     raise click.exceptions.Exit(3 if "not_read" in told else 0)
 
 
@@ -166,7 +171,7 @@ def capability(
         click.echo(json.dumps(told, indent=2))
     else:
         for line in capabilities.lines(told):
-            click.echo(line)
+            echo_line(line)
     raise click.exceptions.Exit(0 if found.supported else 1)
 
 
@@ -193,7 +198,9 @@ def _save(parts: list[Part], folder: Path, source: LoadedModel) -> list[dict[str
 @command.command("data", help=_DATA)
 @click.argument("file", metavar="DATA")
 @click.option("--all", "every", is_flag=True, help="Tell every sample, not the first only.")
-@click.option("--stats", is_flag=True, help="Tell mean, std, min, max, NaN and Inf.")
+@click.option(
+    "--stats", is_flag=True, help="Tell mean, median, variance, min, max, NaN and Inf."
+)
 @click.option("--histogram", "draw", is_flag=True, help="Draw a histogram of each value.")
 @click.option("--values", is_flag=True, help="Print the elements.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -235,9 +242,9 @@ def show(
             told.append(row)
             if not as_json:
                 given_by = f" of {runners[index]}" if runners else ""
-                click.echo(f"[{index}] {name}{given_by}: {row['type']}")
+                echo_line(f"[{index}] {name}{given_by}: {row['type']}")
                 for line in lines:
-                    click.echo(f"    {line}")
+                    echo_line(f"    {line}")
     if as_json:
         click.echo(json.dumps({"samples": len(samples), "values": told}, indent=2))
     elif len(samples) > 1 and not every:

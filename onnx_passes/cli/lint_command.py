@@ -6,6 +6,9 @@ import json
 
 import click
 
+from onnx_passes.cli.printing import echo_line
+from onnx_passes.report.text import plural
+
 HELP = """\
 List all that is wrong, or looks wrong, about MODEL: the checker's findings, nodes that ONNX
 Runtime does not load by themselves, unused inputs, NaN weights, dynamic shapes.
@@ -45,6 +48,7 @@ def command(model: str, no_engine: bool, as_json: bool, as_sarif: bool, debug: b
     else:
         for each in found:
             colour = "red" if each.severity == "error" else "yellow"
-            click.secho(f"{each.severity}[{each.rule}]: {each.message}", fg=colour)
-        click.echo(f"{errors} errors, {len(found) - errors} warnings")
+            echo_line(f"{each.severity}[{each.rule}]: {each.message}", color=colour)
+        warnings = plural(len(found) - errors, "warning")
+        click.echo(f"{plural(errors, 'error')}, {warnings}")
     raise click.exceptions.Exit(1 if errors else 0)

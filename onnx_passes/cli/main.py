@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import gc
 import importlib
+import os
 import sys
 import traceback
 from collections.abc import Sequence
@@ -14,10 +15,11 @@ from typing import NoReturn
 import click
 
 from onnx_passes import __version__
+from onnx_passes.cli.common import adopt, nearest
 from onnx_passes.cli.deferred import defer
 from onnx_passes.cli.destinations import abandon_stdout
 from onnx_passes.cli.interrupts import interruptible, received
-from onnx_passes.errors import OnnxPassesError
+from onnx_passes.errors import OnnxPassesError, UsageError
 from onnx_passes.pipeline.collector import patient_collector
 
 COMMANDS = {
@@ -46,6 +48,7 @@ COMMANDS = {
     "explain": "explain a pass",
     "new-pass": "write a new pass and its test from a template",
     "config": "check a pipeline file, or print its JSON Schema",
+    "completion": "print a script by which a shell completes words",
 }
 
 # As other programs have them: an internal fault, and a reader that went away.
@@ -63,12 +66,16 @@ class Program(click.Group):
             return None
         name = cmd_name.replace("-", "_")
         module = importlib.import_module(f"onnx_passes.cli.{name}_command")
-        command: click.Command = module.command
-        return command
+        return adopt(module.command)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         own = {"-h", "--help", "--version"}
         if args and args[0] not in COMMANDS and args[0] not in own:
+            near = nearest(args[0], COMMANDS)
+            if near is not None and not os.path.lexists(args[0]):
+                raise UsageError(
+                    f"there is no command or model {args[0]!r}", help=f"did you mean {near!r}?"
+                )
             args = ["run", *args]
         return super().parse_args(ctx, args)
 
@@ -99,6 +106,8 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """
     words = sys.argv[1:] if arguments is None else list(arguments)
     defer()
+    if arguments is None and (asked := os.environ.get("_ONNX_PASSES_COMPLETE")):
+        raise SystemExit(_completed(asked))
     # What is left when Python ends goes with the process: looking through all of it for what
     # refers to itself takes half a second after a model of thousands of nodes.
     atexit.unregister(gc.freeze)
@@ -108,12 +117,26 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     raise SystemExit(code)
 
 
+def _completed(instruction: str) -> int:
+    """Answer a shell that asks how a word may go on; return the exit code."""
+    from onnx_passes.cli.completing import complete
+
+    try:
+        return 0 if complete(program, instruction) else 2
+    except Exception:  # a shell that completes a word wants no words of ours
+        return 1
+
+
 def _guarded(words: list[str], *, debug: bool) -> int:
     """Call the program, and put whatever it raises into words."""
     try:
         return _call(words)
+    except click.UsageError as error:
+        usage = f"\n  = help: {error.ctx.command_path} --help" if error.ctx else ""
+        _tell(f"error[usage]: {error.format_message()}{usage}")
+        return 2
     except click.ClickException as error:
-        error.show()
+        _tell(f"error[usage]: {error.format_message()}")
         return 2
     except (KeyboardInterrupt, click.Abort):
         return _interrupted()
@@ -132,7 +155,7 @@ def _guarded(words: list[str], *, debug: bool) -> int:
             return _interrupted()
         if debug:
             traceback.print_exc()
-        return _unforeseen(error)
+        return _unforeseen(error, words)
 
 
 def _call(words: list[str]) -> int:
@@ -154,7 +177,7 @@ def _interrupted() -> int:
     return received.exit_code
 
 
-def _unforeseen(error: Exception) -> int:
+def _unforeseen(error: Exception, words: Sequence[str]) -> int:
     if isinstance(error, MemoryError):
         _tell(
             "error[memory]: the memory of this machine does not suffice\n"
@@ -166,14 +189,20 @@ def _unforeseen(error: Exception) -> int:
         at = f": {error.filename}" if error.filename else ""
         _tell(f"error[system]: {error.strerror}{at}\n  = help: --debug shows the traceback")
         return 2
+    from onnx_passes.cli.faults import write_fault
+
+    file = write_fault(error, words)
     _tell(
         f"internal error: {type(error).__name__}: {error}\n"
-        "  = help: a fault of onnx-passes itself; --debug shows the traceback"
+        "  = help: a fault of onnx-passes itself; please report it"
+        + (f" with {file}, which names the words of your command" if file else "")
     )
     return INTERNAL
 
 
 def _tell(text: str) -> None:
-    """Print on stderr, if there is one."""
-    with suppress(OSError, ValueError):
-        click.echo(text, err=True)
+    """Print on stderr, if there is one; names of a model may hold control characters."""
+    from onnx_passes.report.text import printable
+
+    with suppress(OSError, ValueError, AttributeError):
+        click.echo(printable(text, getattr(sys.stderr, "encoding", None) or "utf-8"), err=True)

@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from onnx_passes.cli.destinations import check_destinations
+from onnx_passes.cli.printing import echo_line
 from onnx_passes.cli.reduce_checks import make_check
 from onnx_passes.cli.reduce_options import check_options
 from onnx_passes.errors import UsageError
+from onnx_passes.report.text import plural
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -278,12 +280,12 @@ def _tell(
         return
     replayed = f", {found.replayed} replayed" if found.replayed else ""
     checks = f"{found.checks} checks{replayed}"
-    click.echo(f"{found.before} -> {found.after} nodes in {checks}: {found.told}")
+    echo_line(f"{found.before} -> {plural(found.after, 'node')} in {checks}: {found.told}")
     for node in nodes[:10]:
-        click.echo(f"  {node['operator']} {node['name']}")
+        echo_line(f"  {node['operator']} {node['name']}")
     if len(nodes) > 10:
         click.echo(f"  and {len(nodes) - 10} more")
     for what, path in written.items():
         click.echo(f"{what + ':':9s}{path}")
     for note in notes:
-        click.echo(f"note: {note}")
+        echo_line(f"note: {note}")

@@ -15,6 +15,7 @@ import click
 from onnx_passes.cli.data_sources import as_yaml
 from onnx_passes.cli.destinations import abandon_stdout, check_destinations
 from onnx_passes.cli.interrupts import Watch, received
+from onnx_passes.cli.printing import echo_line
 from onnx_passes.errors import OnnxPassesError, UsageError, VerificationError
 
 if TYPE_CHECKING:
@@ -47,6 +48,24 @@ Examples:
   onnx-passes -o out.onnx model.onnx 'fold-constants{size_limit=1MiB}' eliminate-identity
   onnx-passes -c passes.yaml -o out.onnx model.onnx --resume    # once the pass is repaired
 """
+
+
+def _refuse_pipelines(passes: Sequence[str]) -> None:
+    """Tell who names a pipeline where passes are named.
+
+    Raises:
+        UsageError: A word is the name of a shipped pipeline, and of no pass.
+    """
+    from onnx_passes.config.load import shipped_configs
+    from onnx_passes.passes.registry import lookup
+
+    for word in set(passes) & set(shipped_configs()):
+        try:
+            lookup(word)
+        except OnnxPassesError:
+            raise UsageError(
+                f"{word!r} is a pipeline, not a pass", help=f"write -c {word}"
+            ) from None
 
 
 @click.command("run", help=HELP, no_args_is_help=True)
@@ -139,6 +158,7 @@ def command(
         extra.append(f"limits.rewrites={rewrite_limit}")
     if dump_after is not None:
         extra.append(f"dump_after={_dumped(dump_after)}")
+    _refuse_pipelines(passes)
     settings = load_config(config, extra, passes) if config else default_config(extra, passes)
     if settings.logging.verbose:
         verbose = max(verbose, 1)
@@ -164,7 +184,7 @@ def command(
     if states is not None and run.error is None:
         states.remove()
     for line in () if question is None else question.lines():
-        click.echo(f"why not: {line}", err=True)
+        echo_line(f"why not: {line}", err=True)
     if run.usable and output is None:
         _print(run.model)
     raise click.exceptions.Exit(run.report.exit_code)

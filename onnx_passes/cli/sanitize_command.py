@@ -11,6 +11,7 @@ import click
 
 from onnx_passes.cli.editing import path
 from onnx_passes.cli.grammar import ManyWords, Several, read_shape
+from onnx_passes.cli.printing import echo_line
 from onnx_passes.errors import UsageError
 
 if TYPE_CHECKING:
@@ -107,7 +108,7 @@ def command(
     places = {"--json": json_path, "--html": None, "--junit": None}
     run = execute(prepared, settings, str(model), output, places, -1 if quiet else verbose)
     for line in [] if quiet else _changes(before, _interface(prepared.model)):
-        click.echo(line, err=True)
+        echo_line(line, err=True)
     raise click.exceptions.Exit(run.report.exit_code)
 
 

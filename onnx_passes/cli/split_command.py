@@ -11,7 +11,9 @@ import click
 from onnx_passes.cli.destinations import check_folder
 from onnx_passes.cli.editing import path
 from onnx_passes.cli.grammar import ManyWords, Several
+from onnx_passes.cli.printing import echo_line
 from onnx_passes.errors import UsageError
+from onnx_passes.report.text import plural
 
 HELP = """\
 Cut MODEL into parts, at values that are named or by the size of the weights. Run one after the
@@ -65,7 +67,7 @@ def command(
         return
     for row in told:
         ports = f"{', '.join(row['inputs']) or 'nothing'} -> {', '.join(row['outputs'])}"
-        click.echo(f"{row['file']}  {row['nodes']} nodes  {ports}")
+        echo_line(f"{row['file']}  {plural(row['nodes'], 'node')}  {ports}")
 
 
 def _bytes(text: str | None) -> int | None:

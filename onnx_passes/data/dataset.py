@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -13,9 +12,10 @@ from onnx_passes.contracts.elements import Array
 from onnx_passes.data.binding import check_column
 from onnx_passes.data.order import Order
 from onnx_passes.data.plan import Plan
+from onnx_passes.data.shard import Shard
 from onnx_passes.data.sources.archive import join
 from onnx_passes.data.sources.function import as_sample
-from onnx_passes.data.sources.part import FORMS, Column, Columns, Part, PartSpec
+from onnx_passes.data.sources.part import FORMS, Columns, Part, PartSpec
 from onnx_passes.errors import ReferenceDataError
 from onnx_passes.runtime.base import Feeds
 from onnx_passes.verify.runs.functions import named_function
@@ -50,22 +50,6 @@ class OpenParts:
         return part
 
 
-class Batch(NamedTuple):
-    """What a model is run on at once.
-
-    Attributes:
-        feeds: Values by input name.
-        rows: Numbers of the samples in the whole data set, int64.
-        labels: Labels, with the axis of samples first; None without.
-        filled: How many samples were repeated at the end to fill a fixed batch.
-    """
-
-    feeds: Feeds
-    rows: Array
-    labels: Array | None
-    filled: int = 0
-
-
 class DataSet:
     """Reads shards of a plan.
 
@@ -88,14 +72,14 @@ class DataSet:
         """Return the numbers of the samples at positions of the order, int64."""
         return self._order.rows(start, stop)
 
-    def batches(self, shard: int) -> Iterator[Batch]:
-        """Read a shard, as batches.
+    def shard(self, number: int) -> Shard:
+        """Read a shard.
 
         Raises:
             ReferenceDataError: Its data is damaged, or does not fit the model.
             OSError: It cannot be read.
         """
-        rows = self._order.rows(*self.plan.range(shard))
+        rows = self._order.rows(*self.plan.range(number))
         columns = self.take(rows)
         binding = self.plan.binding
         for column in (*binding.columns.values(), binding.labels):
@@ -116,45 +100,7 @@ class DataSet:
                 lambda place: self.name(int(rows[place])),
                 allow_nan=self.plan.spec.allow_nan,
             )
-        plain = binding.stacked and _are_arrays(fed, labels)
-        for start, stop in self._runs(fed, len(rows)):
-            if plain and stop - start == binding.batch:
-                feeds = {name: values[start:stop] for name, values in fed.items()}
-                part = None if labels is None else labels[start:stop]
-                yield Batch(feeds, rows[start:stop], part)  # type: ignore[arg-type]
-                continue
-            yield self._batch(fed, rows, labels, start, stop)
-
-    def _runs(self, fed: Mapping[str, Column], count: int) -> Iterator[tuple[int, int]]:
-        """Yield ranges that are fed at once: of a batch, and of one shape."""
-        size = self.plan.binding.batch
-        lists = [values for values in fed.values() if isinstance(values, list)]
-        for start in range(0, count, size):
-            stop, begin = min(start + size, count), start
-            if not lists:
-                yield start, stop
-                continue
-            for place in range(start + 1, stop):
-                if any(np.shape(v[place]) != np.shape(v[begin]) for v in lists):
-                    yield begin, place
-                    begin = place
-            yield begin, stop
-
-    def _batch(
-        self, fed: Mapping[str, Column], rows: Array, labels: Any, start: int, stop: int
-    ) -> Batch:
-        binding = self.plan.binding
-        given = None if labels is None else _stack(labels[start:stop], "labels")
-        if not binding.stacked:
-            feeds = {name: np.asarray(values[start]) for name, values in fed.items()}
-            return Batch(feeds, rows[start:stop], given)
-        feeds = {name: _stack(values[start:stop], name) for name, values in fed.items()}
-        missing = binding.batch - (stop - start) if binding.fixed else 0
-        if missing:
-            feeds = {
-                n: np.concatenate([v, v[-1:].repeat(missing, 0)]) for n, v in feeds.items()
-            }
-        return Batch(feeds, rows[start:stop], given, missing)
+        return Shard(rows, labels, fed, binding)
 
     def take(self, rows: Array) -> Columns:
         """Read samples by their numbers in the whole data set.
@@ -210,10 +156,6 @@ class DataSet:
         return self._parts.get(self.plan.parts[number])
 
 
-def _are_arrays(fed: Mapping[str, Column], labels: Column | None) -> bool:
-    return all(isinstance(v, np.ndarray) for v in (*fed.values(), labels) if v is not None)
-
-
 def _joined(taken: list[Columns], groups: list[Array], count: int) -> Columns:
     """Put what several parts gave into the order that was asked for."""
     names = list(taken[0])
@@ -240,15 +182,3 @@ def _joined(taken: list[Columns], groups: list[Array], count: int) -> Columns:
                 items[place] = item
         found[name] = items
     return found
-
-
-def _stack(values: Any, name: str) -> Array:
-    if isinstance(values, np.ndarray):
-        return values
-    items = [np.asarray(value) for value in values]
-    if len({(item.dtype, item.shape) for item in items}) > 1:
-        raise ReferenceDataError(
-            f"samples of {name!r} have different types or shapes in one batch",
-            help="use batch 1, or store them alike",
-        )
-    return np.stack(items)

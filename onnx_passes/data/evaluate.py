@@ -8,32 +8,24 @@ import json
 import os
 import time
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import ExitStack
-from itertools import groupby
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
-import numpy as np
-
-from onnx_passes.contracts.elements import Array
-from onnx_passes.data.accumulators.base import Block
 from onnx_passes.data.accumulators.pair import PairState
-from onnx_passes.data.dataset import Batch, DataSet
+from onnx_passes.data.blocks import Blocks
+from onnx_passes.data.dataset import DataSet
 from onnx_passes.data.job import Job, ModelFile, RunSpec
 from onnx_passes.data.machine import machine
 from onnx_passes.errors import (
     EngineCrashedError,
-    EngineError,
     EngineMemoryError,
     EngineTimeoutError,
     OnnxPassesError,
 )
 from onnx_passes.io.load import load_model
-from onnx_passes.runtime.base import Data, Outputs, Session
-
-FLUSH_BYTES = 16 << 20
-"""Bytes of outputs that are measured at once."""
+from onnx_passes.runtime.base import Session
 
 PASSING = (EngineMemoryError, EngineCrashedError, EngineTimeoutError, MemoryError, OSError)
 """Faults that another attempt may not meet. All others are of the data or the model."""
@@ -109,7 +101,7 @@ class Evaluator:
             Plain JSON: either "pairs", the state of each candidate, or "error", the reason
             why there is none; beside it what is no part of the result.
         """
-        start = time.perf_counter()
+        start, used = time.perf_counter(), time.process_time()
         found: dict[str, Any] = {"shard": number}
         try:
             found["pairs"] = self._pairs(number)
@@ -119,6 +111,7 @@ class Evaluator:
         first, stop = self.job.plan.range(number)
         found["samples"] = stop - first
         found["seconds"] = time.perf_counter() - start
+        found["processor"] = time.process_time() - used
         found["worker"] = {"pid": os.getpid(), "cpu": machine()["digest"]}
         return found
 
@@ -126,106 +119,12 @@ class Evaluator:
         job = self.job
         states = [PairState(job.measures) for _ in job.candidates]
         sessions = [self._sessions.get(job.models[run.model], run) for run in job.runs]
-        buffer = _Buffer(states)
-        for batch in self._data.batches(number):
-            buffer.add(batch, [session.run(batch.feeds) for session in sessions])
-        buffer.flush()
+        shard = self._data.shard(number)
+        blocks = Blocks(states, shard)
+        for part in shard.batches(lambda: blocks.many):
+            blocks.add(part, [[session.run(f) for f in part.feeds] for session in sessions])
+        blocks.flush()
         return [state.to_json() for state in states]
-
-
-class _Buffer:
-    """Collects the outputs of batches, so that small ones are measured together."""
-
-    def __init__(self, states: Sequence[PairState]) -> None:
-        self._states = states
-        self._steps: list[_Step] = []
-        self._most = 0
-
-    def add(self, batch: Batch, outputs: Sequence[Outputs]) -> None:
-        """Add what the runs gave for a batch."""
-        if not self._steps:
-            # Batches are alike: the first one tells how many there is room for.
-            arrays = [v for found in outputs for v in found.values()]
-            size = sum(v.nbytes for v in arrays if isinstance(v, np.ndarray))
-            self._most = max(1, FLUSH_BYTES // max(1, size))
-        self._steps.append((batch, outputs))
-        if len(self._steps) >= self._most:
-            self.flush()
-
-    def flush(self) -> None:
-        """Measure what was collected, neighbours of one size and form together."""
-        steps, self._steps = self._steps, []
-        for _, group in groupby(steps, lambda step: (len(step[0].rows), step[0].filled)):
-            alike = list(group)
-            if _is_uniform(alike):
-                self._measure(alike)
-            else:
-                for step in alike:
-                    self._measure([step])
-
-    def _measure(self, steps: list[_Step]) -> None:
-        batch, first = steps[0]
-        rows = np.concatenate([batch.rows for batch, _ in steps])
-        labels = None
-        if batch.labels is not None:
-            labels = np.concatenate([batch.labels for batch, _ in steps])
-        runs = [
-            {
-                name: _by_sample(name, [outputs[place][name] for _, outputs in steps], batch)
-                for name in found
-            }
-            for place, found in enumerate(first)
-        ]
-        for state, right in zip(self._states, runs[1:] or runs, strict=True):
-            state.update(Block(rows, runs[0], right, labels))
-
-
-_Step: TypeAlias = "tuple[Batch, Sequence[Outputs]]"
-
-
-def _is_uniform(steps: list[_Step]) -> bool:
-    """Whether the outputs and labels of batches can be joined."""
-    if len({None if b.labels is None else b.labels.shape[1:] for b, _ in steps}) > 1:
-        return False
-    for place, found in enumerate(steps[0][1]):
-        for name, value in found.items():
-            if not isinstance(value, np.ndarray):
-                return False
-            dtype, shape = value.dtype, value.shape
-            for _, outputs in steps:
-                other = outputs[place].get(name)
-                if not isinstance(other, np.ndarray):
-                    return False
-                if other.shape != shape or other.dtype != dtype:
-                    return False
-    return True
-
-
-def _by_sample(name: str, values: list[Data], batch: Batch) -> Array:
-    """Join an output of batches of one size, with the axis of samples first.
-
-    An output without that axis belongs to the samples together, and is only kept where there
-    is one.
-
-    Raises:
-        EngineError: It is no tensor, or has no such axis.
-    """
-    count = len(batch.rows)
-    size, first = count + batch.filled, values[0]
-    if not isinstance(first, np.ndarray):
-        raise EngineError(
-            f"output {name!r} is no tensor, which a data set run cannot measure",
-            help="compare it without --data",
-        )
-    if first.shape[:1] == (size,):
-        kept = [value[:count] for value in values] if batch.filled else values  # type: ignore[index]
-        return np.concatenate(kept)  # type: ignore[arg-type]
-    if size == 1:
-        return np.stack(values)  # type: ignore[arg-type]
-    raise EngineError(
-        f"output {name!r} has no first axis of {size} samples: {first.shape}",
-        help="set batch to 1, so that each sample has an output of its own",
-    )
 
 
 def _reason(error: BaseException) -> str:

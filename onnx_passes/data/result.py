@@ -28,6 +28,7 @@ class Timing:
         seconds: Wall time.
         samples: Samples that workers evaluated.
         busy: Seconds that workers spent on shards.
+        processor: Seconds of processor time that they spent.
         retries: Shards that were tried again.
         resumed: Shards that came from the journal.
         machines: Shards by digest of the processor.
@@ -37,6 +38,7 @@ class Timing:
     seconds: float = 0.0
     samples: int = 0
     busy: float = 0.0
+    processor: float = 0.0
     retries: int = 0
     resumed: int = 0
     machines: Counter[str] = field(default_factory=Counter)
@@ -45,6 +47,7 @@ class Timing:
     def add(self, outcome: dict[str, Any]) -> None:
         """Add the outcome of a shard."""
         self.busy += float(outcome.get("seconds", 0.0))
+        self.processor += float(outcome.get("processor", 0.0))
         if "error" not in outcome:
             self.samples += int(outcome["samples"])
         if "worker" in outcome:
@@ -58,6 +61,7 @@ class Timing:
             "samples": self.samples,
             "samples_per_second": self.samples / self.seconds if self.seconds else None,
             "busy_seconds": self.busy,
+            "processor_seconds": self.processor,
             "retries": self.retries,
             "resumed_shards": self.resumed,
             "machines": dict(self.machines),

@@ -7,11 +7,15 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
+import numpy as np
+
 from onnx_passes.contracts.elements import shape_text
 from onnx_passes.report.text import duration, number, one_line, plural
 from onnx_passes.verify.result import OutputCheck
 from onnx_passes.verify.runs.found import Divergence, Found, Latency, Pair, Run
 from onnx_passes.verify.runs.judging import Measured
+from onnx_passes.verify.saved import describe
+from onnx_passes.verify.statistics import statistics, statistics_text
 
 SHOWN = 20
 """Values that are listed of each kind, where nobody asks for all."""
@@ -36,6 +40,8 @@ def comparison_lines(found: Found, *, verbose: bool = False) -> Iterator[str]:
         yield ""
         yield from _pair(pair, verbose)
     if not found.pairs:
+        for run in found.runs:
+            yield from _values(run, verbose)
         yield "nothing was compared: that takes two runs with results"
     for note in found.notes:
         yield f"note: {one_line(note)}"
@@ -50,6 +56,24 @@ def _run(run: Run, found: Found) -> Iterator[str]:
     yield f"{one_line(run.name)}: {', '.join(parts)}"
     if run.latency is not None:
         yield f"    latency: {latency_text(run.latency)}"
+
+
+def _values(run: Run, verbose: bool) -> Iterator[str]:
+    """Tell what a run gave for its first sample: names, types, shapes and statistics."""
+    if run.values is None or not len(run.values):
+        return
+    names = run.values.names(0)
+    for name in names if verbose else names[:SHOWN]:
+        value = run.values.get(0, name)
+        if not isinstance(value, np.ndarray):
+            yield f"    {one_line(name)}: {'nothing' if value is None else 'a sequence'}"
+            continue
+        yield f"    {one_line(name)}: {describe(value)}"
+        yield f"        {statistics_text(statistics(value))}"
+    if not verbose and len(names) > SHOWN:
+        yield f"    and {len(names) - SHOWN} more; -v lists all"
+    if len(run.values) > 1:
+        yield f"    of sample 0; there are {len(run.values)}"
 
 
 def latency_text(latency: Latency) -> str:
@@ -107,9 +131,10 @@ def _check(check: OutputCheck) -> str:
     parts = []
     if isinstance(check, Measured) and check.value is not None and check.passed:
         parts.append(f"{check.measure} {check.value:.6g}, {check.demand}")
-    if check.max_abs is not None:
+    # Of elements of which one is NaN there is no error: a 0 would be that of the others.
+    if check.max_abs is not None and (check.passed or check.max_abs):
         parts.append(f"max abs {number(check.max_abs, 3)}")
-    if check.max_rel is not None:
+    if check.max_rel is not None and (check.passed or check.max_rel):
         parts.append(f"max rel {number(check.max_rel, 3)}")
     if check.rmse_old is not None and check.rmse_new is not None:
         errors = number(check.rmse_old, 3), number(check.rmse_new, 3)

@@ -254,7 +254,7 @@ class ConsoleReporter:
         parts.append(f"{report.model}{goal}")
         if report.before and report.after:
             nodes = self._glyphs.step(f"{report.before.nodes:,}", f"{report.after.nodes:,}")
-            parts.append(f"{nodes} nodes")
+            parts.append(f"{nodes} node{'s' * (report.after.nodes != 1)}")
         count = summary.rules(report.passes).total()
         if report.passes:
             parts += [plural(len(report.passes), "pass"), plural(count, "rewrite")]

@@ -42,7 +42,11 @@ def data_page(result: Result) -> str:
         ),
         tag(
             "main",
-            tag("pre", "\n".join(result_lines(data, result.timing.to_json(), verbose=True))),
+            tag(
+                "pre",
+                "\n".join(result_lines(data, result.timing.to_json(), verbose=True)),
+                class_="whole",
+            ),
             list(_left_out(data["counts"])),
             [list(_pair(pair)) for pair in data["pairs"]],
             samples.worst(_worst(result)),
@@ -69,10 +73,12 @@ def _pair(pair: Mapping[str, Any]) -> Iterator[Element]:
             None if alone else samples.matrix("Reference and candidate", classes, "agreement"),
             samples.matrix("Label and decision", classes, "right"),
         ]
-    yield tag("h2", named(pair["candidate"]))
     shown = [figure for figure in drawn if figure is not None]
-    if shown:
-        yield tag("section", shown, class_="figures")
+    yield tag(
+        "section",
+        tag("h2", named(pair["candidate"])),
+        tag("div", shown, class_="figures") if shown else None,
+    )
     found = None if classes is None else samples.per_class(classes, alone=alone)
     if found is not None:
         yield found

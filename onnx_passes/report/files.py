@@ -13,12 +13,15 @@ from onnx_passes.errors import UsageError
 def write_text(text: str, path: str | os.PathLike[str]) -> None:
     """Write a file beside its place and rename it, so that no reader sees half of it.
 
+    Folders that lack are made.
+
     Raises:
         UsageError: The file cannot be written.
     """
     target = Path(path)
     scratch: str | None = None
     try:
+        target.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(
             "w", encoding="utf-8", newline="\n", dir=target.parent, prefix=".", delete=False
         ) as file:
@@ -35,5 +38,5 @@ def write_text(text: str, path: str | os.PathLike[str]) -> None:
                 os.unlink(scratch)
         raise UsageError(
             f"cannot write the report {target}: {error.strerror or error}",
-            help="give a path in a folder that exists and that you may write to",
+            help="give a path in a folder that you may write to",
         ) from error

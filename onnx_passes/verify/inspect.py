@@ -161,7 +161,11 @@ def _graph_lines(graph: dict[str, Any], indent: str) -> Iterator[str]:
     for role in ("input", "output"):
         for value in graph[f"{role}s"]:
             yield f"{indent}{role} {value['name']}: {_kind(value)}"
-    yield f"{indent}{graph['node_count']} nodes, {graph['initializer_count']} initializers"
+    nodes, initializers = graph["node_count"], graph["initializer_count"]
+    yield (
+        f"{indent}{nodes} node{'s' * (nodes != 1)}, "
+        f"{initializers} initializer{'s' * (initializers != 1)}"
+    )
     for weight in graph.get("initializers", ()):
         yield f"{indent}initializer {weight['name']}: {_constant(weight)}"
     for node in graph.get("nodes", ()):

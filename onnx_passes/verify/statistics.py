@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -10,17 +11,21 @@ import numpy as np
 from onnx_passes.contracts.elements import Array, blocks, kind_of, shape_text, widen
 
 _BINS, _WIDTH = 10, 40
+_SIGN, _ALL = 1 << 63, (1 << 64) - 1
 
 
 def statistics(array: Array) -> dict[str, Any]:
-    """Return mean, std, min and max with their positions, and the NaN and Inf counts.
+    """Return mean, std, variance, median, min and max, and the NaN and Inf counts.
 
-    Mean, std, min and max are of the finite elements; ``None`` where there are none, or the
-    elements have no order.
+    All but the counts are of the finite elements; ``None`` if there are none, or the elements
+    have no order. Min and max come with their positions. The median of an even number of
+    elements is the mean of the two in the middle.
     """
     kind = kind_of(array.dtype)
     found: dict[str, Any] = {"elements": int(array.size), "nan": 0, "inf": 0}
-    found |= dict.fromkeys(("mean", "std", "min", "min_at", "max", "max_at"))
+    found |= dict.fromkeys(
+        ("mean", "std", "variance", "median", "min", "min_at", "max", "max_at")
+    )
     if kind in ("string", "complex", "other"):
         return found
     count, mean, squares = 0, 0.0, 0.0
@@ -36,7 +41,9 @@ def statistics(array: Array) -> dict[str, Any]:
             own = float(kept.mean())
             step, total = own - mean, count + kept.size
             # Chan's update: sums of squares of large numbers would cancel.
-            squares += float(((kept - own) ** 2).sum()) + step**2 * count * kept.size / total
+            squares += (
+                float(((kept - own) ** 2).sum()) + step * step * count * kept.size / total
+            )
             mean += step * kept.size / total
         count = total
         for name, index in (
@@ -50,8 +57,42 @@ def statistics(array: Array) -> dict[str, Any]:
                 where = np.unravel_index(start + int(index), array.shape)
                 found[f"{name}_at"] = [int(i) for i in where]
     if count:
-        found |= {"mean": mean, "std": math.sqrt(squares / count)}
+        found |= {"mean": mean, "std": math.sqrt(squares / count), "variance": squares / count}
+        middle = [_ranked(array, rank) for rank in {(count - 1) // 2, count // 2}]
+        found["median"] = sum(value / len(middle) for value in middle)
     return found
+
+
+def _ranked(array: Array, rank: int) -> float:
+    """Return the finite element of a rank, counted from 0 in ascending order.
+
+    It is found 16 bits at a time, so that no more than counts are held.
+
+    Args:
+        array: Any numeric array.
+        rank: Less than the number of finite elements.
+    """
+    found = 0
+    for shift in (48, 32, 16, 0):
+        counts = np.zeros(1 << 16, np.int64)
+        for keys in _keys(array):
+            if shift < 48:
+                keys = keys[keys >> np.uint64(shift + 16) == found]
+            digits = (keys >> np.uint64(shift)).astype(np.int64) & 0xFFFF
+            counts += np.bincount(digits, minlength=1 << 16)
+        digit = int(np.searchsorted(np.cumsum(counts), rank, side="right"))
+        rank -= int(counts[:digit].sum())
+        found = found << 16 | digit
+    bits = found & ~_SIGN if found & _SIGN else ~found & _ALL
+    return float(np.array(bits, np.uint64).view(np.float64))
+
+
+def _keys(array: Array) -> Iterator[Array]:
+    """Yield unsigned numbers, uint64, in the order of the finite elements."""
+    for _, (block,) in blocks(array):
+        wide = widen(block)
+        bits = wide[np.isfinite(wide)].view(np.uint64)
+        yield np.where(bits & _SIGN, ~bits, bits | np.uint64(_SIGN))
 
 
 def histogram(array: Array, bins: int = _BINS) -> list[tuple[float, float, int]]:
@@ -77,7 +118,9 @@ def statistics_text(known: dict[str, Any]) -> str:
         low, high = (shape_text(tuple(known[f"{end}_at"])) for end in ("min", "max"))
         parts = [
             f"mean {known['mean']:.6g}",
+            f"median {known['median']:.6g}",
             f"std {known['std']:.6g}",
+            f"variance {known['variance']:.6g}",
             f"min {known['min']:.6g} at {low}",
             f"max {known['max']:.6g} at {high}",
             *parts,

@@ -40,7 +40,7 @@ def untouched(folder):
         (["-o", "/dev/null"], "-o /dev/null is a pipe or device"),
         (["-o", "cfg.yaml"], "-o cfg.yaml would write over the pipeline file"),
         (["-o", "./folder/../cfg.yaml"], "would write over the pipeline file"),
-        (["--json", "none/r.json"], "there is no folder"),
+        (["--json", "model.onnx/r.json"], "is no folder"),
         (["--json", "/dev/null"], "--json /dev/null is a pipe or device"),
         (["--html", "model.onnx"], "--html model.onnx would write over the model"),
         (["--junit", "link.onnx"], "--junit link.onnx would write over the model"),

@@ -51,9 +51,9 @@ def test_another_content_is_another_plan(folder, samples):
 
 def test_limit_and_fraction_take_the_start_of_the_order(folder):
     plan = make_plan(DataSpec((str(folder),), shuffle=1, fraction=0.5, limit=20), interface())
-    rows = np.concatenate([b.rows for b in DataSet(plan).batches(0)])
+    rows = DataSet(plan).shard(0).rows
     whole = make_plan(DataSpec((str(folder),), shuffle=1), interface())
-    every = np.concatenate([b.rows for b in DataSet(whole).batches(0)])
+    every = DataSet(whole).shard(0).rows
     assert plan.used == 20
     assert np.array_equal(rows, every[:20])
     assert make_plan(DataSpec((str(folder),), fraction=0.5), interface()).used == 25
@@ -61,10 +61,10 @@ def test_limit_and_fraction_take_the_start_of_the_order(folder):
 
 def test_a_fixed_batch_is_filled_up_with_the_last_sample(folder):
     plan = make_plan(DataSpec((str(folder),)), interface(batch=16))
-    batches = list(DataSet(plan).batches(0))
-    assert [b.feeds["x"].shape[0] for b in batches] == [16] * 4
-    assert [(len(b.rows), b.filled) for b in batches][-1] == (2, 14)
-    last = batches[-1].feeds["x"]
+    batches = list(DataSet(plan).shard(0).batches())
+    assert [b.feeds[0]["x"].shape[0] for b in batches] == [16] * 4
+    assert [(b.size, b.filled) for b in batches][-1] == (2, 14)
+    last = batches[-1].feeds[0]["x"]
     assert np.array_equal(last[1:], np.repeat(last[1:2], 15, 0))
 
 
@@ -73,7 +73,7 @@ def test_samples_of_several_shapes_are_never_in_one_batch(tmp_path):
         np.savez(tmp_path / f"{number}.npz", x=np.zeros((length, 2), np.float32))
     free = Interface({"x": ("N", "L", 2)}, {"x": "float32"}, (), ("y",))
     plan = make_plan(DataSpec((str(tmp_path),), batch=4), free)
-    shapes = [b.feeds["x"].shape[:2] for b in DataSet(plan).batches(0)]
+    shapes = [b.feeds[0]["x"].shape[:2] for b in DataSet(plan).shard(0).batches()]
     assert shapes == [(2, 3), (2, 4), (1, 4), (1, 3)]
 
 

@@ -43,21 +43,20 @@ def test_the_verdict_is_that_of_the_readme(tmp_path, bits, code, verdict):
 @pytest.mark.slow
 def test_the_cluster_gives_the_same_bytes(tmp_path):
     run("round_weights.py", 6, tmp_path / "rounded.onnx")
-    cluster = subprocess.Popen(
+    with subprocess.Popen(
         [sys.executable, "start_cluster.py", "0"],
         cwd=FOLDER,
         stdout=subprocess.PIPE,
         text=True,
-    )
-    try:
-        address = cluster.stdout.readline().split()[-1]
-        words = ("--accuracy", "drop=1%", "--shard", "100", "--result")
-        plain = compare(tmp_path / "rounded.onnx", *words, tmp_path / "a.json")
-        spread = compare(
-            tmp_path / "rounded.onnx", *words, tmp_path / "b.json", "--scheduler", address
-        )
-        assert plain.returncode == spread.returncode == 0, spread.stderr
-        assert (tmp_path / "a.json").read_bytes() == (tmp_path / "b.json").read_bytes()
-    finally:
-        cluster.terminate()
-        cluster.wait()
+    ) as cluster:
+        try:
+            address = cluster.stdout.readline().split()[-1]
+            words = ("--accuracy", "drop=1%", "--shard", "100", "--result")
+            plain = compare(tmp_path / "rounded.onnx", *words, tmp_path / "a.json")
+            spread = compare(
+                tmp_path / "rounded.onnx", *words, tmp_path / "b.json", "--scheduler", address
+            )
+            assert plain.returncode == spread.returncode == 0, spread.stderr
+            assert (tmp_path / "a.json").read_bytes() == (tmp_path / "b.json").read_bytes()
+        finally:
+            cluster.terminate()

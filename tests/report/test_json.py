@@ -134,7 +134,7 @@ def test_files_that_cannot_be_read_or_written_are_named(sample, tmp_path):
     with pytest.raises(ConfigError, match="not UTF-8"):
         read_json(tmp_path / "binary.json")
     with pytest.raises(UsageError, match="cannot write the report"):
-        write_json(sample("resnet50"), tmp_path / "no" / "run.json")
+        write_json(sample("resnet50"), tmp_path / "binary.json" / "run.json")
     with pytest.raises(UsageError, match="cannot write the report"):
         write_json(sample("resnet50"), tmp_path)
 

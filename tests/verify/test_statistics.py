@@ -20,3 +20,23 @@ def test_statistics_are_numpys_over_several_blocks():
 def test_nothing_finite_has_no_mean(array):
     assert statistics(array)["mean"] is None
     assert histogram(array) == []
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        np.random.default_rng(0).normal(size=200_001),
+        np.random.default_rng(1).normal(size=(100, 2001)).astype(np.float16),
+        np.random.default_rng(2).integers(-9, 9, 150_000),
+        np.repeat([1.0, 2.0, 3.0], 60_000),
+        np.concatenate([np.zeros(99_999), [1e300, np.inf, np.nan], np.full(70_000, 1e-300)]),
+        np.array([-1.7e308, 1.7e308, 5.0]),
+        np.array([3, 1], np.uint8),
+        np.array([True, False, True]),
+    ],
+)
+def test_median_and_variance_are_numpys(array):
+    known, finite = statistics(array), array[np.isfinite(array)].astype(np.float64)
+    assert known["median"] == np.median(finite)
+    with np.errstate(over="ignore"):
+        assert known["variance"] == pytest.approx(finite.var(), nan_ok=True)

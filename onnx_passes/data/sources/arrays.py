@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import struct
 import zipfile
@@ -20,6 +21,9 @@ from onnx_passes.errors import ReferenceDataError
 
 _LOCAL_HEADER = 30
 """Bytes of a member's header in a zip archive, before its name and extra field."""
+
+_WINDOW = 16 << 20
+"""Bytes of a file that are mapped at once, if samples are read in another order."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +51,23 @@ class Mapped:
         if 0 in self.shape:
             return np.zeros(self.shape, self.dtype, self.order)
         return np.memmap(self.path, self.dtype, "r", self.start, self.shape, self.order)
+
+    def rows(self, wanted: Array) -> Array:
+        """Read rows, of no more than a window of the file at a time.
+
+        Args:
+            wanted: Their numbers, int64, in ascending order.
+        """
+        found = np.empty((len(wanted), *self.shape[1:]), self.dtype)
+        size = self.dtype.itemsize * math.prod(self.shape[1:])
+        window = max(1, _WINDOW // max(1, size))
+        start = 0
+        while start < len(wanted):
+            last = (int(wanted[start]) // window + 1) * window
+            stop = int(np.searchsorted(wanted, last))
+            found[start:stop] = self.open()[wanted[start:stop]]
+            start = stop
+        return found
 
 
 class ArrayPart:
@@ -89,7 +110,11 @@ class ArrayPart:
         order = np.argsort(rows, kind="stable")
         back = np.empty_like(order)
         back[order] = np.arange(len(order))
-        return {n: np.asarray(a[rows[order]])[back] for n, a in arrays.items()}
+        chosen = rows[order]
+        return {
+            n: (a.rows(chosen) if isinstance(a, Mapped) else np.asarray(a[chosen]))[back]
+            for n, a in self._arrays.items()
+        }
 
     def name(self, row: int) -> str:
         """Return what a report calls a sample."""

@@ -83,7 +83,7 @@ class Cost(Analysis):
     dearer one counts. Nodes of which sizes or rules are missing are counted apart, by name.
 
     Attributes:
-        dims: Sizes of dynamic dimensions, by name.
+        dims: Sizes of dynamic dimensions, by name; those that are not named are 1.
         top: How many of the dearest nodes the report lists.
     """
 
@@ -96,14 +96,23 @@ class Cost(Analysis):
         Raises:
             OptionError: No input has a dimension that ``dims`` names.
         """
-        found = cost_of(model, self.dims, name=self.name)
+        ones = {dim: 1 for dim in _dynamic(model) if dim not in self.dims}
+        found = cost_of(model, {**self.dims, **ones}, name=self.name)
         at_least = "at least " if found.missing_flops or found.endless else ""
         self.context.notes.append(
             f"{at_least}{scaled(found.flops, 'FLOP')}, {scaled(found.bytes, 'B')} read and "
             f"written, {len(found.nodes):,} nodes"
+            + (f", for {', '.join(f'{dim} = 1' for dim in ones)}" if ones else "")
         )
         self.context.notes += _notes(found, self.top)
         return found
+
+
+def _dynamic(model: ir.Model) -> list[str]:
+    """Return the names of the dynamic dimensions of the inputs."""
+    dims = [dim for value in model.graph.inputs for dim in value.shape or ()]
+    names = [dim.value for dim in dims if isinstance(dim, ir.SymbolicDim)]
+    return list(dict.fromkeys(name for name in names if name))
 
 
 def cost_of(model: ir.Model, dims: Mapping[str, int], *, name: str = "cost") -> ModelCost:

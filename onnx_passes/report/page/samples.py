@@ -12,11 +12,15 @@ from onnx_passes.contracts.elements import Array
 from onnx_passes.data.accumulators.classes import MOST_CLASSES
 from onnx_passes.data.accumulators.histogram import STEPS, upper_edge
 from onnx_passes.report.page.charts import Bar, bars
-from onnx_passes.report.page.markup import Child, Element, named, tag
+from onnx_passes.report.page.markup import Element, named, tag
 from onnx_passes.report.page.table import table
 from onnx_passes.report.plots.png import encode
 
-_CELL = 14
+_CELL, _MARGIN, _SMALL_CELL = 34, 22, 8
+_NAMED = 16
+"""Classes up to which the rows and columns of a matrix have names and numbers."""
+
+_DIGITS = 5
 _LARGEST_IMAGE = 1024
 _MOST_BARS = 40
 
@@ -30,10 +34,10 @@ def errors(name: str, output: Mapping[str, Any]) -> Element | None:
         counts[power] = counts.get(power, 0) + count
     if not counts:
         return None
-    rows = [Bar("0", [(histogram["zeros"], "good")], f"{histogram['zeros']:,}")]
+    rows = [Bar("0", [(histogram["zeros"], "second")], f"{histogram['zeros']:,}")]
     for power in sorted(counts)[-_MOST_BARS:]:
         edge = upper_edge(power * STEPS + STEPS - 1)
-        rows.append(Bar(f"to {edge:.2g}", [(counts[power], "plain")], f"{counts[power]:,}"))
+        rows.append(Bar(f"to {edge:.2g}", [(counts[power], "first")], f"{counts[power]:,}"))
     return tag(
         "figure",
         tag("h3", "Absolute errors of ", named(name)),
@@ -43,7 +47,7 @@ def errors(name: str, output: Mapping[str, Any]) -> Element | None:
 
 
 def matrix(title: str, classes: Mapping[str, Any], name: str) -> Element | None:
-    """Return a table of classes by classes as squares, the darker the more rows.
+    """Return a table of classes by classes as squares, the denser the more rows.
 
     Args:
         title: What rows and columns are.
@@ -58,29 +62,65 @@ def matrix(title: str, classes: Mapping[str, Any], name: str) -> Element | None:
     totals: dict[int, int] = {}
     for place, number in cells:
         totals[place // width] = totals.get(place // width, 0) + number
-    squares = [
-        tag(
-            "rect",
-            tag(
-                "title",
-                f"{_class(place // width, count)}, {_class(place % width, count)}: {n:,}",
-            ),
-            class_="area" if place // width == place % width else "beyond",
-            x=_CELL * (place % width),
-            y=_CELL * (place // width),
-            width=_CELL - 1,
-            height=_CELL - 1,
-            fill_opacity=f"{max(0.15, n / totals[place // width]):.3f}",
-        )
-        for place, n in cells
-    ]
-    side = _CELL * width
+    cell, margin = (_CELL, _MARGIN) if count <= _NAMED else (_SMALL_CELL, 0)
+    # Rows without a class, because of a NaN, come last and are rare.
+    shown = width if any(count in divmod(place, width) for place, _ in cells) else count
+    side = margin + cell * shown
     drawn = tag(
-        "svg", squares, width=side, height=side, viewBox=f"0 0 {side} {side}", role="img",
+        "svg",
+        [
+            _square(divmod(place, width), n, totals[place // width], count, cell, margin)
+            for place, n in cells
+        ],
+        [_axis(label, count, cell, margin) for label in range(shown)] if margin else None,
+        width=side,
+        viewBox=f"0 0 {side} {side}",
+        role="img",
         aria_label=title,
-    )  # fmt: skip
-    caption = "Rows and columns are classes, from 0 at the top left; the last is none"
+        class_="matrix",
+    )
+    caption = f"A row for each class of the {title.split()[0].lower()}"
+    caption += "; the last is no class" if shown > count else ""
     return tag("figure", tag("h3", title), tag("p", caption, class_="caption"), drawn)
+
+
+def _square(
+    where: tuple[int, int], number: int, total: int, count: int, cell: int, margin: int
+) -> Element:
+    """Return a cell of a matrix; a number is written where there is room."""
+    row, column = where
+    x, y = margin + cell * column, margin + cell * row
+    share = number / total
+    told = f"{_class(row, count)}, {_class(column, count)}: {number:,}"
+    square = tag(
+        "rect",
+        tag("title", told),
+        class_="first" if row == column else "off",
+        x=x,
+        y=y,
+        width=cell - 1,
+        height=cell - 1,
+        fill_opacity=f"{0.2 + 0.8 * share:.3f}",
+    )
+    text = f"{number:,}"
+    if not margin or len(text) > _DIGITS:
+        return square
+    strong = row == column and share > 0.5
+    written = tag(
+        "text", text, x=x + cell // 2, y=y + cell // 2 + 4, class_="strong" if strong else None
+    )
+    return tag("g", square, written)
+
+
+def _axis(place: int, count: int, cell: int, margin: int) -> Element:
+    """Return the name of a class beside its row and above its column."""
+    text, middle = "-" if place == count else str(place), margin + cell * place + cell // 2
+    return tag(
+        "g",
+        tag("text", text, x=margin // 2, y=middle + 4),
+        tag("text", text, x=middle, y=margin // 2 + 4),
+        class_="axis",
+    )
 
 
 def per_class(classes: Mapping[str, Any], *, alone: bool) -> Element | None:
@@ -129,13 +169,11 @@ def worst(rows: Sequence[tuple[str, Mapping[str, Array]]]) -> Element | None:
     """
     if not rows:
         return None
-    cells: list[Sequence[Child]] = [
-        [named(name), [_value(key, value) for key, value in feeds.items()]]
+    shown = [
+        tag("li", [_value(key, value) for key, value in feeds.items()], named(name))
         for name, feeds in rows
     ]
-    return tag(
-        "section", tag("h2", "Worst samples"), table("Worst", ["Sample", "Inputs"], cells)
-    )
+    return tag("section", tag("h2", "Worst samples"), tag("ul", shown, class_="gallery"))
 
 
 def _value(name: str, value: Array) -> Element:
@@ -144,7 +182,9 @@ def _value(name: str, value: Array) -> Element:
         shape = ",".join(map(str, value.shape))
         return tag("span", named(name), f" {value.dtype}[{shape}] ")
     data = base64.b64encode(encode(picture)).decode()
-    return tag("img", src=f"data:image/png;base64,{data}", alt=f"input {name[:100]}", width=96)
+    return tag(
+        "img", src=f"data:image/png;base64,{data}", alt=f"input {name[:100]}", width=112
+    )
 
 
 def as_image(value: Array) -> Array | None:

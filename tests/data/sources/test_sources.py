@@ -3,6 +3,7 @@
 import io
 import json
 import tarfile
+from typing import NamedTuple
 
 import numpy as np
 import onnx
@@ -89,10 +90,21 @@ FORMS = {
 }
 
 
+class Read(NamedTuple):
+    feeds: dict
+    rows: np.ndarray
+    labels: np.ndarray | None
+
+
 def read(spec):
     plan = make_plan(spec, INTERFACE)
     data = DataSet(plan)
-    batches = [batch for shard in range(plan.shards) for batch in data.batches(shard)]
+    shards = [data.shard(number) for number in range(plan.shards)]
+    batches = [
+        Read(b.feeds[0], s.rows[b.start : b.stop], s.labels_of(b.start, b.stop))
+        for s in shards
+        for b in s.batches()
+    ]
     return plan, data, batches
 
 
@@ -214,7 +226,7 @@ def test_images_of_tar_shards_are_pixels(tmp_path):
         add(archive, "0.png", content.getvalue())
     interface = Interface({"image": ("N", 5, 4, 3)}, {"image": "uint8"}, (), ("y",))
     plan = make_plan(DataSpec((str(tmp_path),)), interface)
-    assert np.array_equal(next(DataSet(plan).batches(0)).feeds["image"][0], pixels)
+    assert np.array_equal(next(DataSet(plan).shard(0).batches()).feeds[0]["image"][0], pixels)
 
 
 @pytest.mark.parametrize("keep", [0.3, 0.98])
@@ -245,7 +257,7 @@ def test_a_truncated_file_is_named_and_the_others_are_used(tmp_path, form, keep)
 
 def read_all(plan):
     for shard in range(plan.shards):
-        list(DataSet(plan).batches(shard))
+        list(DataSet(plan).shard(shard).batches())
 
 
 def test_pickles_are_never_loaded(tmp_path):

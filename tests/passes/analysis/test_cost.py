@@ -142,3 +142,11 @@ def test_traffic_of_views_and_of_what_picks():
     assert cost_of(parse(text), {}).bytes == 0
     text = "(int64[2] i, float[100,6] x) => (float[2,6] y) { y = Gather(x, i) }"
     assert cost_of(parse(text), {}).bytes == 2 * 8 + 2 * 12 * 4
+
+
+def test_dynamic_dimensions_without_a_size_count_as_one():
+    model = parse("(float[N,M,8] x) => (float[N,M,8] y) { y = Relu(x) }")
+    cost = Cost(dims={"M": 5})
+    found = cost.analyse(model)
+    assert found.flops == 40
+    assert cost.context.notes[0].endswith(", for N = 1")

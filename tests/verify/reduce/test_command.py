@@ -193,3 +193,28 @@ def test_a_full_disk_is_one_clear_error(diamond, tmp_path, monkeypatch):
     monkeypatch.setattr("pathlib.Path.write_bytes", full)
     with Store(diamond, tmp_path) as store, pytest.raises(ModelError, match="No space left"):
         store.write(diamond, tmp_path / "x.onnx")
+
+
+OWN = f"{shlex.quote(sys.executable)} -m onnx_passes"
+
+
+@pytest.mark.parametrize("words", ["inspct {model}", "compare {model} --inputs none.npz"])
+def test_a_wrong_use_of_our_own_commands_ends_the_reduction(diamond, words):
+    with Store(diamond) as store, pytest.raises(UsageError, match="is used wrongly") as raised:
+        CommandCheck(f"{OWN} {words}", store).judge(Candidate(diamond, lambda: None), 1)
+    assert "error[" in str(raised.value)
+
+
+def test_data_of_the_whole_model_that_does_not_fit_a_part_says_nothing(diamond):
+    with Store(diamond) as store:
+        check = CommandCheck(f"{OWN} compare {{model}} --inputs none.npz", store)
+        outcome = check.judge(Candidate(diamond, lambda: None), 2)
+        assert outcome.status is Status.UNJUDGED
+        check.rules = Rules(codes=frozenset({2}))
+        assert check.judge(Candidate(diamond, lambda: None), 1).bad
+
+
+def test_a_failure_of_our_own_commands_counts(diamond):
+    with Store(diamond) as store:
+        check = CommandCheck(f"{OWN} diff {{model}} {{model}}", store)
+        assert check.judge(Candidate(diamond, lambda: None), 1).status is Status.GOOD

@@ -1,0 +1,69 @@
+"""Run all bad inputs: ``python -m benchmarks.bad_inputs`` writes docs/bad-inputs.md.
+
+With ``--check N`` each N-th is run, and held against the page.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from benchmarks.bad_inputs import clumsy, hostile
+from benchmarks.bad_inputs.case import Case, run
+
+PAGE = Path(__file__).parents[2] / "docs" / "bad-inputs.md"
+KINDS: dict[str, Callable[[Path], Iterable[Case]]] = {
+    "Hostile": hostile.cases,
+    "Clumsy": clumsy.cases,
+}
+INTRODUCTION = """\
+# Bad inputs
+
+What the program says of inputs that someone made to do harm, and of those that someone wrote in a hurry.
+`python -m benchmarks.bad_inputs` writes this page. It fails if a command prints a traceback or a control
+character, has an internal error (exit code 70), or is ended by a signal. Messages are cut.
+"""  # noqa: E501
+
+
+def main(every: int, page: str | None) -> int:
+    """Run the inputs; return 1 if a command did what it must never do, or the page differs.
+
+    Args:
+        every: Each such input is run.
+        page: What the rows are held against; None to write the page.
+    """
+    parts, faults = [INTRODUCTION], 0
+    for kind, cases in KINDS.items():
+        with tempfile.TemporaryDirectory() as folder:
+            chosen = list(cases(Path(folder)))[::every]
+            ends = [run(case, Path(folder)) for case in chosen]
+        for end in ends:
+            missing = page is not None and end.row() not in page
+            if end.faults or missing:
+                faults += 1
+                why = [*end.faults, "is not on the page"] if missing else end.faults
+                print(
+                    f"{end.case.told}: {', '.join(why)}\n{end.case.words}\n{end.text[-2000:]}"
+                )
+        parts.append(
+            f"## {kind}\n\n{len(ends)} inputs.\n\n"
+            "| Input | Command | Exit code | Message |\n|---|---|---|---|\n"
+            + "\n".join(end.row() for end in ends)
+            + "\n"
+        )
+    if page is None:
+        PAGE.write_text("\n".join(parts))
+    return 1 if faults else 0
+
+
+if __name__ == "__main__":
+    # Imported here once: each command is a child that shares them.
+    import onnxruntime  # noqa: F401
+
+    import onnx_passes.pipeline.run  # noqa: F401
+
+    checked = sys.argv[1:2] == ["--check"]
+    step = int(sys.argv[2]) if checked else 1
+    sys.exit(main(step, PAGE.read_text() if checked else None))

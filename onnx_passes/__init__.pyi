@@ -1,0 +1,10 @@
+# For type checkers: the module itself imports these when they are first used.
+from onnx_passes.api.beside import certify as certify
+from onnx_passes.api.beside import compare as compare
+from onnx_passes.api.beside import inspect as inspect
+from onnx_passes.api.beside import reduce as reduce
+from onnx_passes.api.running import RunResult as RunResult
+from onnx_passes.api.running import run as run
+from onnx_passes.errors import OnnxPassesError as OnnxPassesError
+
+__version__: str

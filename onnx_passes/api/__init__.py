@@ -1,0 +1,1 @@
+"""The program's jobs from Python; ``import onnx_passes`` offers them."""

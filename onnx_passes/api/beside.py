@@ -1,0 +1,213 @@
+"""The jobs beside a pipeline: compare, inspect, reduce and certify."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import onnx_ir as ir
+
+from onnx_passes.api.models import AnyModel, take_model
+from onnx_passes.config.engine_text import parse_engine
+from onnx_passes.errors import UsageError
+from onnx_passes.report.comparison import comparison_lines
+from onnx_passes.report.text import one_line
+from onnx_passes.runtime.base import Feeds
+from onnx_passes.runtime.ort import OnnxRuntimeEngine
+from onnx_passes.verify import inspect as inspecting
+from onnx_passes.verify.reduce import Boundary, Reducer, Reduction
+from onnx_passes.verify.reduce.checks import EngineCheck
+from onnx_passes.verify.reduce.outcome import Candidate, Check, Outcome, Status
+from onnx_passes.verify.reduce.parts import Parts
+from onnx_passes.verify.runs import Found, Runner, Settings
+from onnx_passes.verify.runs import compare as compare_runs
+from onnx_passes.verify.runs.inputs import read_generate
+from onnx_passes.verify.runs.limits import read_limits
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Models side by side.
+
+    Attributes:
+        found: What was found, in full.
+    """
+
+    found: Found
+
+    @property
+    def passed(self) -> bool:
+        """Whether at least two runs were compared, and agree."""
+        return self.found.passed
+
+    def __str__(self) -> str:
+        """Return what ``onnx-passes compare`` prints."""
+        return "\n".join(comparison_lines(self.found))
+
+    def __repr__(self) -> str:
+        """Return the verdict on one line."""
+        return f"<{'agree' if self.passed else 'DIFFER'}, {len(self.found.runs)} runs>"
+
+
+def compare(
+    *models: AnyModel,
+    engines: Sequence[str] = ("onnxruntime",),
+    inputs: Feeds | Sequence[Feeds] | None = None,
+    rtol: float | None = None,
+    atol: float | None = None,
+    outputs: Sequence[str] | None = None,
+) -> Comparison:
+    """Run models on engines, and compare what they give with the first.
+
+    Args:
+        models: Paths, ``onnx.ModelProto`` or ``onnx_ir.Model``.
+        engines: As on the command line: ``"onnxruntime{optimization=all}"``.
+        inputs: Samples, arrays by input name; three are generated if None.
+        rtol: Relative tolerance; that of each output's type if None.
+        atol: Absolute tolerance; the same.
+        outputs: Names of values, inner ones too; the outputs if None.
+
+    Raises:
+        UsageError: There is no model, or a value does not exist.
+        ModelError: A model cannot be read.
+        ReferenceDataError: A sample does not fit a model.
+    """
+    if not models:
+        raise UsageError("there is no model to run")
+    runners, seen = [], set()
+    for place, model in enumerate(models):
+        taken, name, _ = take_model(model)
+        label = f"{name} ({place})" if name in seen else name
+        seen.add(name)
+        for engine in engines:
+            made = parse_engine(engine)
+            runners.append(Runner(taken, made, name=f"{label} on {made.name}"))
+    if inputs is None:
+        samples = list(read_generate(()).make(runners[0].model))
+    else:
+        samples = [inputs] if isinstance(inputs, Mapping) else list(inputs)
+    limits = read_limits(None, *([] if x is None else [str(x)] for x in (rtol, atol)))
+    settings = Settings(outputs=outputs, judge=limits, limits=limits)
+    return Comparison(compare_runs(runners, samples, settings=settings))
+
+
+@dataclass(frozen=True)
+class Description:
+    """What a model holds.
+
+    Attributes:
+        data: The facts, as ``onnx-passes inspect model --json`` prints them.
+    """
+
+    data: Mapping[str, Any]
+
+    def __repr__(self) -> str:
+        """Return the lines that ``onnx-passes inspect model`` prints."""
+        return "\n".join(map(one_line, inspecting.inspect_lines(dict(self.data))))
+
+
+def inspect(model: AnyModel, show: Sequence[str] = ()) -> Description:
+    """Tell the inputs, outputs, opsets and nodes of a model.
+
+    Args:
+        model: A path, an ``onnx.ModelProto`` or an ``onnx_ir.Model``.
+        show: Further "layers", "attrs", "weights" or "values".
+
+    Raises:
+        ModelError: The model cannot be read.
+    """
+    return Description(inspecting.inspect_model(take_model(model)[0], show))
+
+
+@dataclass
+class _Predicate:
+    """A function of a model as a check."""
+
+    fails: Callable[[ir.Model], bool]
+    text: str
+    width: int = 1
+    reads_values: bool = False
+
+    def judge(self, candidate: Candidate, number: int) -> Outcome:
+        """Call the function; what it raises reaches the caller."""
+        del number
+        return Outcome(Status.BAD if self.fails(candidate.model) else Status.GOOD)
+
+
+def reduce(
+    model: AnyModel,
+    fails: Callable[[ir.Model], bool] | None = None,
+    *,
+    engine: str | None = None,
+    against: str | None = None,
+) -> Reduction:
+    """Find the smallest model that still fails.
+
+    Args:
+        model: A path, an ``onnx.ModelProto`` or an ``onnx_ir.Model``; it stays as it is.
+        fails: Returns whether a candidate fails.
+        engine: Or: the engine in doubt, as on the command line.
+        against: The engine that is right; without one a model fails that ``engine`` cannot
+            run, or for which it makes NaN or Inf of finite inputs.
+
+    Raises:
+        UsageError: Not one of ``fails`` and ``engine`` is given, or the model does not fail.
+        ModelError: The model cannot be taken apart.
+    """
+    if (fails is None) == (engine is None):
+        raise UsageError("reduce needs a function, or an engine in doubt")
+    taken, _, _ = take_model(model)
+    boundary = Boundary(taken, OnnxRuntimeEngine())
+    if fails is not None:
+        check: Check = _Predicate(fails, getattr(fails, "__name__", "a function"))
+    else:
+        other = parse_engine(against) if against is not None else None
+        if other is not None:
+            boundary.engine = other
+        check = EngineCheck(parse_engine(str(engine)), other)
+    return Reducer(Parts(taken, boundary), check).run()
+
+
+def certify(
+    names: Sequence[str],
+    *,
+    level: str = "all",
+    seconds: float = 10.0,
+    models: int = 200,
+    seed: int = 0,
+) -> list[dict[str, Any]]:
+    """Test and prove rewrite rules on their own, each in a process of its own.
+
+    Args:
+        names: Of passes or groups, or ``module:object`` of rules.
+        level: "test", "prove" or "all".
+        seconds: For the property test of a rule.
+        models: Models that end it before its time.
+        seed: Of all choices.
+
+    Returns:
+        A verdict for each rule: its pass under "pass", and "rule", "verdict", "reason" and
+        what led to it.
+
+    Raises:
+        UnknownPassError: There is no pass of a name.
+    """
+    from onnx_passes.passes.registry import collect
+    from onnx_passes.verify.rules.applying import rules_of
+    from onnx_passes.verify.rules.fuzz_child import Job, certify_apart, resolve
+
+    subjects: list[tuple[str, str, Any]] = []
+    for name in names:
+        if ":" in name:
+            subjects.append((name, name, resolve(name)))
+            continue
+        subjects += [
+            (cls.name, f"{cls.__module__}:{cls.__qualname__}", cls) for cls in collect([name])
+        ]
+    found: list[dict[str, Any]] = []
+    for label, subject, target in subjects:
+        for index in range(len(rules_of(target))):
+            job = Job(subject, index, level, seconds, seed, models=models)
+            found.append({"pass": label, **certify_apart(job)})
+    return found

@@ -1,0 +1,204 @@
+"""What all commands share: options, suggestions, and each single option given once."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, redirect_stderr
+from typing import Any
+
+import click
+
+from onnx_passes.cli.completing import teach
+from onnx_passes.errors import UsageError
+
+_QUIET = "onnx_passes.quiet"
+_COLORS = {"always": True, "never": False, "auto": None}
+
+
+def adopt(command: click.Command) -> click.Command:
+    """Give a command, and those in it, the options that all have.
+
+    Args:
+        command: It is changed; a second call does nothing.
+    """
+    if isinstance(command, click.Group):
+        for inner in command.commands.values():
+            adopt(inner)
+        return command
+    if any(param.name == "no_progress" for param in command.params):
+        return command
+    own = {text for param in command.params for text in param.opts}
+    shared = [each for each in _options() if own.isdisjoint(each.opts)]
+    # Before --debug, which comes last everywhere.
+    place = len(command.params) - ("--debug" in own)
+    command.params[place:place] = shared
+    teach(command)
+    make = command.make_parser
+    command.make_parser = lambda ctx: _refusing(make(ctx))  # type: ignore[method-assign]
+    return command
+
+
+def _options() -> list[click.Option]:
+    return [
+        click.Option(
+            ["-q", "--quiet"],
+            is_flag=True,
+            expose_value=False,
+            callback=_quiet,
+            help="Print results and errors only.",
+        ),
+        click.Option(
+            ["-v", "--verbose"],
+            count=True,
+            expose_value=False,
+            callback=_verbose,
+            help="Print versions and the time taken as well.",
+        ),
+        click.Option(
+            ["--color"],
+            type=click.Choice(list(_COLORS)),
+            expose_value=False,
+            callback=_color,
+            help="Colours: auto, if the output is a terminal [default], always or never.",
+        ),
+        click.Option(
+            ["--no-progress"],
+            is_flag=True,
+            expose_value=False,
+            callback=_no_progress,
+            help="Draw no progress.",
+        ),
+    ]
+
+
+def _quiet(ctx: click.Context, param: click.Parameter, value: bool) -> None:
+    del param
+    if value:
+        ctx.meta[_QUIET] = True
+        # What ends the command is printed after its context, and so after this.
+        ctx.with_resource(_without_stderr())
+
+
+@contextmanager
+def _without_stderr() -> Iterator[None]:
+    with open(os.devnull, "w") as nowhere, redirect_stderr(nowhere):
+        yield
+
+
+def _verbose(ctx: click.Context, param: click.Parameter, value: int) -> None:
+    del param
+    if value:
+        begin = time.perf_counter()
+        ctx.call_on_close(lambda: _tell_versions(ctx, time.perf_counter() - begin))
+
+
+def _tell_versions(ctx: click.Context, seconds: float) -> None:
+    if _QUIET in ctx.meta:
+        return
+    from importlib.metadata import version
+
+    from onnx_passes import __version__
+
+    used = [name for name in ("onnx", "onnxruntime", "onnxscript") if name in sys.modules]
+    told = [f"onnx-passes {__version__}", *(f"{name} {version(name)}" for name in used)]
+    click.echo(f"{seconds:.2f} s, {', '.join(told)}", err=True)
+
+
+def _color(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
+    del param
+    if value is None or _COLORS[value] is None:
+        return
+    wanted = _COLORS[value]
+    here: click.Context | None = ctx
+    while here is not None:
+        here.color, here = wanted, here.parent
+    # rich reads these; so do programs that a command starts.
+    _for_now(ctx, "FORCE_COLOR" if wanted else "NO_COLOR", "1")
+    _for_now(ctx, "NO_COLOR" if wanted else "FORCE_COLOR", None)
+
+
+def _no_progress(ctx: click.Context, param: click.Parameter, value: bool) -> None:
+    del param
+    if value:
+        # A terminal that cannot move its cursor: no spinner and no bar is drawn.
+        _for_now(ctx, "TERM", "dumb")
+
+
+def _for_now(ctx: click.Context, name: str, value: str | None) -> None:
+    """Set a variable of the environment until a command ends."""
+    before = os.environ.get(name)
+
+    def put(text: str | None) -> None:
+        if text is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = text
+
+    put(value)
+    ctx.call_on_close(lambda: put(before))
+
+
+def _refusing(parser: Any) -> Any:
+    """Make a parser refuse a single option that is given twice: the last would win unseen."""
+    parse: Callable[..., Any] = parser.parse_args
+
+    def parse_args(args: list[str]) -> Any:
+        found = parse(args=args)
+        seen: set[click.Parameter] = set()
+        for param in found[2]:
+            single = isinstance(param, click.Option) and not (
+                param.multiple or param.count or param.is_flag
+            )
+            if single and param in seen:
+                raise UsageError(f"{max(param.opts, key=len)} is given twice", help="give one")
+            seen.add(param)
+        return found
+
+    parser.parse_args = parse_args
+    return parser
+
+
+def nearest(word: str, known: Iterable[str]) -> str | None:
+    """Return the known word that a mistyped one is meant for; None if there is none."""
+    return next(iter(difflib.get_close_matches(word, list(known), n=1, cutoff=0.7)), None)
+
+
+class Family(click.Group):
+    """A group of commands: a mistyped one is met by the nearest one.
+
+    Attributes:
+        default: The command that is meant if the first word is none of them; None for none.
+        aliases: Other names of commands.
+    """
+
+    default: str | None = None
+    aliases: dict[str, str] = {}  # noqa: RUF012 - set for a whole group, never changed
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return a command by its name, or another name that it has."""
+        return super().get_command(ctx, self.aliases.get(cmd_name, cmd_name))
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command that the first word names.
+
+        Raises:
+            UsageError: There is none.
+        """
+        word = args[0]
+        if self.get_command(ctx, word) is None:
+            names = [*self.list_commands(ctx), *self.aliases]
+            near = nearest(word, names)
+            meant = self.default
+            if meant is None or (near is not None and not os.path.lexists(word)):
+                raise UsageError(
+                    f"{ctx.info_name} has no command {word!r}",
+                    help=f"did you mean {near!r}?" if near else f"known: {', '.join(names)}",
+                )
+            args = [meant, *args]
+        return super().resolve_command(ctx, args)

@@ -1,0 +1,126 @@
+"""The main job from Python, with models in each form, and every way that it ends."""
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+import pytest
+
+import onnx_passes
+from onnx_passes import passes
+from onnx_passes.errors import ReferenceDataError, UnknownPassError, UsageError
+from onnx_passes.passes.base import Transformation
+from onnx_passes.passes.eliminate.eliminate_identity import EliminateIdentity
+from onnx_passes.testing import parse
+
+TEXT = "(float[N,2] x) => (float[N,2] y) { a = Identity(x)  b = Relu(a)  y = Relu(b) }"
+
+
+@pytest.fixture(params=["path", "proto", "ir"])
+def model(request, tmp_path):
+    made = parse(TEXT)
+    if request.param == "ir":
+        return made
+    if request.param == "proto":
+        return ir.to_proto(made)
+    ir.save(made, tmp_path / "model.onnx")
+    return tmp_path / "model.onnx"
+
+
+def nodes(model):
+    if isinstance(model, ir.Model):
+        return len(model.graph)
+    return len((model if isinstance(model, onnx.ModelProto) else onnx.load(model)).graph.node)
+
+
+def test_a_model_in_any_form_is_optimised_and_left_as_it_was(model, tmp_path):
+    result = onnx_passes.run(model, ["eliminate-identity"])
+    assert result.verdict == "VERIFIED"
+    assert result.raise_for_verdict(strict=True) is result
+    assert (nodes(model), len(result.model.graph), nodes(result.proto())) == (3, 2, 2)
+    assert nodes(result.save(tmp_path / "out.onnx")) == 2
+    assert repr(result) == "<VERIFIED, 3 -> 2 nodes, 1 pass>"
+    assert result._repr_html_().startswith("<iframe srcdoc=")
+
+
+@pytest.mark.parametrize(
+    "pipeline",
+    ["cleanup", {"passes": ["eliminate-identity"]}, [EliminateIdentity], ["eliminate"]],
+)
+def test_a_pipeline_in_any_form(pipeline):
+    assert len(onnx_passes.run(parse(TEXT), pipeline).model.graph) <= 2
+
+
+def test_a_pipeline_of_a_file(tmp_path):
+    (tmp_path / "p.yaml").write_text("passes: [eliminate-identity]\n")
+    assert onnx_passes.run(parse(TEXT), tmp_path / "p.yaml").verdict == "VERIFIED"
+
+
+def test_inputs_engines_and_options_reach_the_run():
+    seen = []
+    result = onnx_passes.run(
+        parse(TEXT),
+        ["eliminate-identity"],
+        inputs=[{"x": np.ones((n, 2), np.float32)} for n in (1, 3)],
+        engines=["reference"],
+        options={"verify.scope": "model"},
+        progress=lambda done: seen.append((done.name, done.verdict.value)),
+    )
+    assert result.report.reference.samples == 2
+    assert [engine.name for engine in result.report.engines] == ["reference"]
+    assert [name for name, _ in seen] == ["eliminate-identity"]
+
+
+@passes.verify.equality
+class BreaksIt(Transformation):
+    name = "breaks-it"
+
+    def call(self, model):
+        node = model.graph[-1]
+        node.op_type = "Neg"
+        return ir.passes.PassResult(model, True)
+
+
+def test_a_run_that_fails_is_a_verdict_that_raises_when_asked(monkeypatch):
+    from onnx_passes.passes import registry
+
+    registry.discover()
+    monkeypatch.setattr(registry, "_passes", dict(registry._passes))
+    monkeypatch.setattr(registry, "_groups", dict(registry._groups))
+    passes.register("breaks-it")(BreaksIt)
+    result = onnx_passes.run(parse(TEXT), ["breaks-it"])
+    assert result.verdict.startswith("FAILED")
+    assert not result.passed
+    with pytest.raises(onnx_passes.OnnxPassesError):
+        result.raise_for_verdict()
+    with pytest.raises(onnx_passes.OnnxPassesError):
+        result.save("never.onnx")
+
+
+def test_what_is_not_verified_raises_only_if_that_is_demanded():
+    result = onnx_passes.run(parse(TEXT), ["eliminate-identity"], verify=False)
+    assert result.raise_for_verdict().verdict == "NOT VERIFIED"
+    with pytest.raises(onnx_passes.OnnxPassesError, match="verification was off"):
+        result.raise_for_verdict(strict=True)
+
+
+@pytest.mark.parametrize(
+    ("words", "given", "error"),
+    [
+        (["eliminate-identiti"], {}, UnknownPassError),
+        ([EliminateIdentity()], {}, UsageError),
+        (
+            ["eliminate-identity"],
+            {"inputs": {"z": np.ones(2, np.float32)}},
+            ReferenceDataError,
+        ),
+        ({"passes": []}, {"verify": False}, UsageError),
+    ],
+)
+def test_wrong_calls_raise_typed_errors(words, given, error):
+    with pytest.raises(error):
+        onnx_passes.run(parse(TEXT), words, **given)
+
+
+def test_what_is_no_model_is_refused():
+    with pytest.raises(UsageError, match="is no model"):
+        onnx_passes.run(3)

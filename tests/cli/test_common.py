@@ -1,0 +1,186 @@
+"""What all commands share: options, suggestions, names that do no harm, faults on file."""
+
+import os
+import re
+import sys
+from pathlib import Path
+
+import click
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+from onnx_passes.cli.main import COMMANDS, program
+
+EVIL = "x\x1b[31mred\nnew\u202e"
+
+
+@pytest.fixture
+def relu(tmp_path, monkeypatch):
+    """Save a model of one node, in the working folder."""
+    monkeypatch.chdir(tmp_path)
+
+    def save(name="relu.onnx", value="x", op="Relu"):
+        graph = helper.make_graph(
+            [helper.make_node(op, [value], ["y"], value)],
+            "g",
+            [helper.make_tensor_value_info(value, TensorProto.FLOAT, ["N", 3])],
+            [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["N", 3])],
+        )
+        opsets = [helper.make_opsetid("", 20)]
+        onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=10), name)
+        return name
+
+    return save
+
+
+def leaves():
+    for name in COMMANDS:
+        command = program.get_command(click.Context(program), name)
+        found = getattr(command, "commands", {None: command})
+        yield from ((f"{name} {inner or ''}".strip(), leaf) for inner, leaf in found.items())
+
+
+@pytest.mark.parametrize(("name", "command"), list(leaves()))
+def test_each_command_has_the_options_of_all(name, command):
+    options = {text for param in command.params for text in param.opts}
+    assert {"--quiet", "--verbose", "--color", "--no-progress"} <= options
+
+
+def test_options_are_added_once():
+    context = click.Context(program)
+    program.get_command(context, "diff")
+    command = program.get_command(context, "diff")
+    names = [text for param in command.params for text in param.opts]
+    assert len(names) == len(set(names))
+
+
+@pytest.mark.parametrize(
+    ("words", "near"),
+    [
+        (["inspct", "relu.onnx"], "inspect"),
+        (["dif", "a", "b"], "diff"),
+        (["data", "mrge", "a"], "merge"),
+        (["data", "to-inptu", "a"], "to-input"),
+        (["inspect", "modle", "a"], "model"),
+    ],
+)
+def test_a_mistyped_command_is_met_by_the_right_one(cli, relu, words, near):
+    relu()
+    done = cli(*words)
+    assert done.code == 2
+    assert f"did you mean {near!r}?" in done.err
+
+
+def test_a_model_of_a_commands_name_is_a_model(cli, relu):
+    os.rename(relu(), "inspct")
+    assert cli("inspct", "eliminate-identity", "-o", "out.onnx").code == 0
+
+
+def test_a_pipeline_as_a_pass_is_met_by_its_option(cli, relu):
+    done = cli(relu(), "optimize")
+    assert done.code == 2
+    assert "write -c optimize" in done.err
+    # The name of a group of passes is none of a pipeline alone.
+    assert cli(relu(), "cleanup", "-o", "out.onnx").code == 0
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["-c", "optimize", "-c", "cleanup"],
+        ["-c", "cleanup", "-o", "a.onnx", "--output", "b.onnx"],
+        ["-c", "cleanup", "--json", "a", "--json", "b"],
+    ],
+)
+def test_a_single_option_that_is_given_twice_is_an_error(cli, relu, words):
+    done = cli(*words, relu())
+    assert done.code == 2
+    assert "is given twice" in done.err
+
+
+def test_options_for_several_may_be_repeated(cli, relu):
+    words = ["-s", "reference.samples=1", "-s", "strict=true", "-v", "-v"]
+    assert cli("-c", "cleanup", *words, "-o", "out.onnx", relu()).code == 0
+
+
+def test_folders_of_reports_are_made(cli, relu):
+    done = cli("-c", "cleanup", "-o", "a/b/out.onnx", "--json", "c/d/r.json", relu())
+    assert done.code == 0
+    assert os.path.exists("a/b/out.onnx")
+    assert os.path.exists("c/d/r.json")
+
+
+def test_quiet_leaves_results_and_errors(cli, relu):
+    noted = cli("inspect", relu(), "-v")
+    assert re.search(r"\d s, onnx-passes ", noted.err)
+    assert cli("inspect", relu(), "-v", "-q").err == ""
+    assert cli("inspect", relu(), "-q").out == noted.out
+    assert cli("inspect", "none.onnx", "-q").err.startswith("error[model]")
+
+
+def test_colours_are_as_asked_and_the_environment_is_left_alone(cli, relu, monkeypatch):
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.delenv("FORCE_COLOR", raising=False)
+    relu("a.onnx"), relu("b.onnx", op="Neg")
+    assert "\x1b[" in cli("diff", "a.onnx", "b.onnx", "--color", "always").out
+    assert "\x1b[" not in cli("diff", "a.onnx", "b.onnx", "--color", "never").out
+    assert not {"NO_COLOR", "FORCE_COLOR"} & set(os.environ)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["inspect", "evil.onnx", "--show", "layers"],
+        ["diff", "evil.onnx", "plain.onnx"],
+        ["lint", "evil.onnx"],
+        ["compare", "evil.onnx", "plain.onnx"],
+        ["extract", "evil.onnx", "-o", "o.onnx", "--outputs", EVIL[:4]],
+        ["-c", "cleanup", "-o", "o.onnx", "evil.onnx"],
+        ["explain", EVIL],
+        [EVIL],
+    ],
+)
+def test_names_reach_the_terminal_without_control_characters(cli, relu, words):
+    relu("evil.onnx", EVIL), relu("plain.onnx")
+    done = cli(*words)
+    assert done.out + done.err
+    assert not [c for c in done.out + done.err if not c.isprintable() and c != "\n"]
+    assert "\nnew" not in done.out
+
+
+def test_one_model_on_one_engine_tells_what_it_gives(cli, relu):
+    np.savez("in.npz", x=np.array([[-1, 2, 3], [4, 5, 6]], np.float32))
+    done = cli("compare", relu(), "--inputs", "in.npz")
+    assert "y: float32[2,3]" in done.out
+    assert "mean 3.33333, median 3.5, std " in done.out
+    assert "min 0 at [0,0], max 6 at [1,2], NaN 0, Inf 0" in done.out
+
+
+def test_nan_against_a_number_is_not_off_by_nothing(cli, relu):
+    np.savez("in.npz", x=-np.ones((1, 3), np.float32))
+    done = cli("compare", relu("a.onnx"), relu("b.onnx", op="Sqrt"), "--inputs", "in.npz")
+    assert done.code == 1
+    assert "nan is not 0" in done.out
+    assert "max abs 0" not in done.out
+
+
+def test_counts_of_one_are_singular(cli, relu):
+    assert "1 node, 0 initializers" in cli("inspect", relu()).out
+    assert " 1 node, " in cli("-c", "cleanup", "-o", "out.onnx", relu()).err
+
+
+def test_a_fault_of_ours_is_written_down(cli, relu, monkeypatch):
+    def fail(words):
+        raise RuntimeError(f"unforeseen {EVIL}")
+
+    monkeypatch.setattr(sys.modules["onnx_passes.cli.main"], "_call", fail)
+    done = cli("inspect", relu())
+    assert done.code == 70
+    assert "unforeseen x\\x1b[31m" in done.err
+    (file,) = re.findall(r"with (\S+\.txt),", done.err)
+    text = Path(file).read_text()
+    Path(file).unlink()
+    assert "Traceback" in text
+    assert "'inspect', 'relu.onnx'" in text
