@@ -6,13 +6,14 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 import onnx
 import onnx_ir as ir
 
 from benchmarks import memory, regions
-from benchmarks.models import resnet50, transformer
+from benchmarks.models import chain, resnet50, transformer
 from benchmarks.models.exported import exported_resnet50
 from benchmarks.processes import Measured, run
 from onnx_passes.runtime.inputs import generate
@@ -26,6 +27,8 @@ MODELS: dict[str, Callable[[], onnx.ModelProto]] = {
     "transformer (12 layers, 40 M)": transformer,
     "ResNet-50": resnet50,
     "ResNet-50 as exported": exported_resnet50,
+    "chain of 5,000 small nodes": partial(chain, 5_000),
+    "chain of 20,000 small nodes": partial(chain, 20_000),
 }
 
 
