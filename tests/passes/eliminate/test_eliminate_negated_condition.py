@@ -1,6 +1,11 @@
+import numpy as np
+
+from onnx_passes import testing
+from onnx_passes.contracts import Tolerance, contracts_of
 from onnx_passes.passes.eliminate.eliminate_negated_condition import (
     EliminateNegatedCondition,
 )
+from onnx_passes.verify.rules.replay import Replayer
 
 
 def test_fires(rewrites):
@@ -27,3 +32,22 @@ def test_a_negation_that_is_read_elsewhere_is_left(leaves_alone):
         """(bool[2] c, float[2] x, float[2] y) => (float[2] z, bool[2] n)
         { n = Not(c) z = Where(n, x, y) }""",
     )
+
+
+def test_the_contract_is_a_tolerance_because_an_engine_may_lose_the_sign_of_zero():
+    (contract,) = contracts_of(EliminateNegatedCondition)
+    assert isinstance(contract, Tolerance)
+    before, after = (
+        testing.parse(
+            f"(bool[1] c, float[1] x, float[1] y) => (float[1] z) {{ {body} z = Reciprocal(t) }}"
+        )
+        for body in ("n = Not(c) t = Where(n, x, y)", "t = Where(c, y, x)")
+    )
+    feeds = {
+        "c": np.array([True]),
+        "x": np.zeros(1, np.float32),
+        "y": np.array([-0.0], np.float32),
+    }
+    found = Replayer(before, after).compare(feeds, real=False)
+    assert found is not None
+    assert abs(found.expected["z"]) == abs(found.actual["z"]) == np.inf
