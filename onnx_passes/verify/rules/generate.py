@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,7 +12,9 @@ from onnxscript.rewriter import RewriteRule
 
 from onnx_passes.ops.semantics import Unsupported
 from onnx_passes.verify.rules.building import Builder, CannotInstantiate
+from onnx_passes.verify.rules.covered import Template, describe
 from onnx_passes.verify.rules.draws import Draw, Draws, Hits
+from onnx_passes.verify.rules.enumeration import Plan, operand_names, plans_of
 from onnx_passes.verify.rules.generate_variants import VARIANTS, followed
 from onnx_passes.verify.rules.hints_of_passes import hint_of
 from onnx_passes.verify.rules.literals import literals
@@ -26,6 +28,9 @@ TYPES = (
     _T.UINT16,
 )
 """Element types in the order in which they are tried."""
+
+_USUAL = (_T.FLOAT, _T.INT64, _T.BOOL, _T.FLOAT)
+"""Element types that a plan of ranks is tried with."""
 
 _SAME_TYPE = 0.85
 """How often a model that is varied keeps its element type."""
@@ -50,6 +55,8 @@ class Candidate:
         near: Whether a constant lies beside the number that the pattern or guard spells out,
             within the tolerance with which it is still taken for it.
         trace: What was drawn for it.
+        planned: Whether its ranks, type or opset are enumerated, and not drawn.
+        template: What a claim says of it.
     """
 
     kind: str
@@ -58,6 +65,8 @@ class Candidate:
     dtype: str
     near: bool = False
     trace: tuple[Draw, ...] = ()
+    planned: bool = False
+    template: Template | None = None
 
 
 class EdgeChooser(Chooser):
@@ -68,7 +77,8 @@ class EdgeChooser(Chooser):
 
     def shape(self) -> Shape:
         """Return a shape of data, some of them edge cases."""
-        if self.square is None and len(self._shapes) > 1 and self.rng.random() < self.edges:
+        known = self.rank is not None or self.square is not None
+        if not known and len(self._shapes) > 1 and self.rng.random() < self.edges:
             return tuple(self.pick(_EDGES))
         return super().shape()
 
@@ -99,7 +109,9 @@ def candidates(
             second model varies one of these.
     """
     rng = np.random.default_rng(seed)
-    hits, hint = Hits(rng) if hits is None else hits, hint_of(rule.name)
+    hits = Hits(rng) if hits is None else hits
+    yield from _planned(rule, rng, hits)
+    hint = hint_of(rule.name)
     numbers = probed(literals(rule))
     for attempt in range(attempts):
         dtype, draws = TYPES[attempt // 2 % len(TYPES)], Draws(rng)
@@ -110,20 +122,45 @@ def candidates(
             dtype = hint.types[int(rng.integers(len(hint.types)))]
         chooser = EdgeChooser(draws, dtype, numbers)
         chooser.edges = 0.6 if attempt % 3 == 0 else 0.25
-        try:
-            model = Builder(rule, chooser, measures=True).build()
-            behind = followed(model)
-        except (CannotInstantiate, Unsupported, OverflowError, InferenceError):
-            yield []
-            continue
-        ports = tuple(model.graph.inputs)
-        group = [("plain", model, ports), ("behind a further node", *behind)]
         order = rng.permutation(len(VARIANTS) if attempt % _EVERY == 0 else 0)
-        for base, chosen in ((model, order[:2]), (behind[0], order[2:4])):
-            for index in chosen:
-                kind, variant = VARIANTS[int(index)]
-                made = variant(base)
-                if made is not None:
-                    group.append((kind, *made))
-        trace, kind = tuple(draws.trace), dtype.name.lower()
-        yield [Candidate(k, m, p, kind, chooser.near, trace) for k, m, p in group]
+        yield _group(rule, chooser, Plan(), order.tolist())
+
+
+def _planned(
+    rule: RewriteRule, rng: np.random.Generator, hits: Hits
+) -> Iterator[list[Candidate]]:
+    """Yield candidates for each plan, until the rule fires on one."""
+    hint = hint_of(rule.name)
+    usual = hint.types if hint is not None and hint.types else _USUAL
+    numbers = probed(literals(rule))
+    for plan in plans_of(rule, TYPES):
+        for draw in range(plan.draws):
+            count, draws = hits.count, Draws(rng)
+            dtype = plan.dtype or usual[draw % len(usual)]
+            if draw % 2 and hits:
+                _, draws = hits.pick()
+            yield _group(rule, EdgeChooser(draws, dtype, numbers), plan, ())
+            if hits.count > count:
+                break
+
+
+def _group(
+    rule: RewriteRule, chooser: Chooser, plan: Plan, surroundings: Sequence[int]
+) -> list[Candidate]:
+    """Return a model and itself in surroundings; nothing if the choices make none."""
+    try:
+        model = Builder(rule, chooser, plan, measures=True).build()
+        behind = followed(model)
+    except (CannotInstantiate, Unsupported, OverflowError, InferenceError):
+        return []
+    ports = tuple(model.graph.inputs)
+    group = [("plain", model, ports), ("behind a further node", *behind)]
+    for base, chosen in ((model, surroundings[:2]), (behind[0], surroundings[2:4])):
+        for index in chosen:
+            kind, variant = VARIANTS[int(index)]
+            made = variant(base)
+            if made is not None:
+                group.append((kind, *made))
+    trace, kind = tuple(chooser.rng.trace), chooser.dtype.name.lower()
+    planned, told = plan != Plan(), describe(model, operand_names(rule))
+    return [Candidate(k, m, p, kind, chooser.near, trace, planned, told) for k, m, p in group]

@@ -21,6 +21,9 @@ Shape: TypeAlias = tuple[int, ...]
 # Sizes of 3 and more, so that a rule which forgets to fold an axis shows itself.
 SHAPES: tuple[Shape, ...] = ((2, 3), (3,), (2, 3, 4), (3, 4), (), (1, 3), (3, 1))
 
+RANKED: tuple[Shape, ...] = ((), (3,), (2, 3), (2, 3, 4), (2, 3, 2, 4))
+"""A shape of each rank that is asked for."""
+
 SIZES = (1, 2, 2, 3, 3, 4, 5)
 """What the sizes that a hint names are drawn from; one in a hundred is 0."""
 
@@ -51,7 +54,7 @@ class Chooser:
         """Choose by ``rng``; ``numbers`` are what attributes and constants may be.
 
         ``near`` says afterwards whether a constant is only almost the number asked for, which
-        happens only with ``slack``.
+        happens only with ``slack``. ``rank`` is that of the next operand, if it is enumerated.
         """
         self.rng, self.dtype, self.numbers = rng, dtype, numbers
         self._shapes = SHAPES
@@ -60,6 +63,7 @@ class Chooser:
         self.slack = True
         self.finite = False
         self.sizes: Sequence[int] = SIZES
+        self.rank: int | None = None
 
     def prefer(self, op_types: Collection[str]) -> None:
         """Keep to shapes that the most demanding of some operators takes.
@@ -146,8 +150,11 @@ class Chooser:
         return self.data(self.broadcastable(others[0]) if others else self.shape())
 
     def shape(self) -> Shape:
-        """Return a shape of data."""
-        return tuple(self.pick(self._shapes))
+        """Return a shape of data, of the rank that is wanted if there is one."""
+        if self.rank is None:
+            return tuple(self.pick(self._shapes))
+        fitting = [s for s in (*self._shapes, *RANKED) if len(s) == self.rank]
+        return tuple(self.pick(fitting))
 
     def data(self, shape: Shape, *, constant: bool | None = None) -> Operand:
         """Return data of the template's element type."""
@@ -159,6 +166,10 @@ class Chooser:
 
     def broadcastable(self, shape: Shape) -> Shape:
         """Return a shape that broadcasts with another, often the same one."""
+        if self.rank is not None:
+            wider = (2,) * (self.rank - len(shape))
+            kept = shape[len(shape) - min(self.rank, len(shape)) :]
+            return (*wider, *self.pick((kept, kept, (1,) * len(kept))))
         options: list[Shape] = [shape, shape, shape, ()]
         if shape:
             options += [shape[-1:], (1,) * len(shape), (*shape[:-1], 1), (2, *shape)]
@@ -172,16 +183,21 @@ def _first(known: Sequence[Shape | None], default: Shape) -> Shape:
 
 def _matmul(c: Chooser, index: int, known: Sequence[Shape | None]) -> Operand:
     other = known[1 - index] if len(known) > 1 else None
-    if c.square is not None:
+    if c.square is not None and c.rank in (None, 2):
         return c.data((c.square, c.square))
     if other is None:
-        return c.data(c.pick(((2, 3), (3, 3), (2, 3, 4))))
-    if len(other) > 2 and c.rng.random() < 0.5:
-        batch = tuple(other[:-2])
-        return c.data((*batch, 5, other[-2]) if index == 0 else (*batch, other[-1], 5))
-    if len(other) < 2:
-        return c.data((4, *other) if index == 0 else (*other, 4))
-    return c.data((5, other[-2]) if index == 0 else (other[-1], 5))
+        return c.data(c.shape() if c.rank else c.pick(((2, 3), (3, 3), (2, 3, 4), (3,))))
+    if not other:
+        return c.data((3,))  # no product takes a scalar: the engine refuses this one
+    inner = other[-1] if index or len(other) == 1 else other[-2]
+    draw, rank = c.rng.random(), c.rank
+    if rank == 1 or (rank is None and draw < 0.15):
+        return c.data((inner,))
+    batch: Shape = ()
+    if (rank or 0) > 2 or (rank is None and len(other) > 2 and draw > 0.5):
+        count = len(other) - 2 if rank is None else rank - 2
+        batch = ((2,) * count + tuple(other[:-2]))[-count:]
+    return c.data((*batch, 5, inner) if index == 0 else (*batch, inner, 5))
 
 
 def _gemm(c: Chooser, index: int, known: Sequence[Shape | None]) -> Operand:
@@ -353,10 +369,17 @@ def _constant_of_shape(c: Chooser, index: int, known: Sequence[Shape | None]) ->
 def _scatter_nd(c: Chooser, index: int, known: Sequence[Shape | None]) -> Operand:
     if index == 0:
         return c.data((4, 3))
+    data = _first(known, (4, 3))
+    rows = data[0] if data else 4
     if index == 1:
-        rows = _first(known, (4, 3))[0] if _first(known, (4, 3)) else 4
-        return Operand((rows, 1), ir.DataType.INT64, tuple(range(rows)), True)
-    return c.data(_first(known, (4, 3)))
+        # In order, in another one, none at all; and of depth 0, which names the whole tensor.
+        every = tuple(range(rows))
+        shape, places = c.pick(
+            (((rows, 1), every), ((rows, 1), every[::-1]), ((0, 1), ()), ((1, 0), ()))
+        )
+        return Operand(shape, ir.DataType.INT64, places, True)
+    indices = known[1] if len(known) > 1 and known[1] else (rows, 1)
+    return c.data((*indices[:-1], *data[indices[-1] :]))
 
 
 def _dropout(c: Chooser, index: int, known: Sequence[Shape | None]) -> Operand:

@@ -10,7 +10,7 @@ from onnx_passes.ops.domains.z3_module import z3
 
 GAVE_UP = "z3 gave up"
 STEPS = 5000
-_BACKSTOP = 4
+_BACKSTOP = 30
 
 
 def version() -> str:

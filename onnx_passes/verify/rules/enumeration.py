@@ -1,0 +1,114 @@
+"""What is tried of every pattern before anything is left to chance: ranks, types, opsets."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import onnx_ir as ir
+from onnxscript.rewriter import RewriteRule
+
+from onnx_passes.verify.rules.schemas import OPSETS, fits
+
+RANKS = range(5)
+"""Ranks that each operand is tried with; a pattern or guard may admit fewer."""
+
+_PRODUCT = 125
+"""Combinations of ranks up to which all are tried; of more, one operand differs at a time."""
+
+_DRAWS = 4
+"""Models that are drawn for one plan, until the rule fires on one."""
+
+Ranks: TypeAlias = Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What one model is to have; all else is drawn.
+
+    Attributes:
+        ranks: Ranks by name of an operand of the pattern.
+        dtype: The element type; None for any.
+        opset: The opset; None for any.
+        draws: How many models are drawn for it, until the rule fires on one.
+    """
+
+    ranks: Ranks = field(default_factory=dict)
+    dtype: ir.DataType | None = None
+    opset: int | None = None
+    draws: int = _DRAWS
+
+
+def plans_of(rule: RewriteRule, types: Sequence[ir.DataType]) -> list[Plan]:
+    """Return what the templates of a rule are to have, in an order that repeats.
+
+    Ranks first, since a rule that forgets one is wrong on all types; then each element type
+    and each opset.
+
+    Args:
+        rule: The rule, whose pattern names the operands.
+        types: Element types, each tried once.
+    """
+    ranks = [Plan(ranks=profile) for profile in rank_profiles(operand_names(rule))]
+    opsets = [o for o in sorted(set(OPSETS)) if fits(rule._target_pattern, o)]
+    return [
+        *ranks,
+        *(Plan(dtype=dtype) for dtype in dict.fromkeys(types)),
+        *(Plan(opset=opset) for opset in opsets),
+    ]
+
+
+def rank_profiles(names: Sequence[str]) -> list[Ranks]:
+    """Return combinations of ranks: equal ones, then one that differs, then all others."""
+    if not names:
+        return []
+    equal = [dict.fromkeys(names, rank) for rank in RANKS]
+    one = [
+        {**dict.fromkeys(names, most), name: rank}
+        for name in names
+        for most in (2, 3)
+        for rank in RANKS
+    ]
+    every: list[dict[str, int]] = []
+    if len(RANKS) ** len(names) <= _PRODUCT:
+        every = [
+            dict(zip(names, ranks, strict=True))
+            for ranks in itertools.product(RANKS, repeat=len(names))
+        ]
+    found: dict[tuple[int, ...], Ranks] = {}
+    for profile in (*equal, *one, *every):
+        found.setdefault(tuple(profile.values()), profile)
+    return list(found.values())
+
+
+@functools.lru_cache(256)
+def operand_names(rule: RewriteRule) -> tuple[str, ...]:
+    """Return the names of the operands that a pattern leaves open, in its order."""
+    pattern: Any = rule._target_pattern
+    names: dict[str, None] = {}
+    seen: set[int] = set()
+    for output in pattern.outputs:
+        for value in _leaves(output, seen):
+            if value.name and getattr(value, "value", None) is None:
+                names[value.name] = None
+    return tuple(names)
+
+
+def _leaves(value: Any, seen: set[int]) -> Iterator[Any]:
+    if value is None or id(value) in seen:
+        return
+    seen.add(id(value))
+    alternatives = getattr(value, "_values", None)
+    if alternatives is None and hasattr(value, "_op_to_pattern"):
+        alternatives = [v for _, v in value._op_to_pattern.values()]
+    if alternatives is not None:
+        for each in alternatives:
+            yield from _leaves(each, seen)
+    elif value.producer() is not None:
+        for each in value.producer().inputs:
+            yield from _leaves(each, seen)
+    else:
+        yield value
