@@ -167,14 +167,19 @@ class Examiner:
                 trial.fault = self._sorted(Fault(clear.reason, kind, model, after, clear))
                 return trial
             if kind != AMPLIFIED:
-                self._measure(trial, model, after, found)
+                self._measure(trial, model, after, found, replayer)
             trial.inexact = trial.inexact or Fault(
                 found.reason, kind, model, after, found, breaks="bits"
             )
         return trial
 
     def _measure(
-        self, trial: Trial, model: ir.Model, after: ir.Model, found: Counterexample
+        self,
+        trial: Trial,
+        model: ir.Model,
+        after: ir.Model,
+        found: Counterexample,
+        replayer: Replayer,
     ) -> None:
         errors = errors_of(found)
         for kind, error in errors.items():
@@ -182,7 +187,9 @@ class Examiner:
         if self.declared is not None and trial.loose is None:
             low = tuple(low_tolerances(model).values())
             reason = exceeds(errors, self.declared, low)
-            if reason is not None:
+            if reason is not None and not replayer.is_rounding(
+                found.feeds, found.expected, found.actual
+            ):
                 trial.loose = Fault(reason, "plain", model, after, found, breaks="tolerance")
 
     def _failed(self, trial: Trial, fault: Fault, feeds: Sequence[Feeds]) -> Trial:

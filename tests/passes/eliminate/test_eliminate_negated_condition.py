@@ -37,10 +37,9 @@ def test_a_negation_that_is_read_elsewhere_is_left(leaves_alone):
 def test_the_contract_is_a_tolerance_because_an_engine_may_lose_the_sign_of_zero():
     (contract,) = contracts_of(EliminateNegatedCondition)
     assert isinstance(contract, Tolerance)
+    text = "(bool[1] c, float[1] x, float[1] y) => (float[1] z) {{ {} z = Reciprocal(t) }}"
     before, after = (
-        testing.parse(
-            f"(bool[1] c, float[1] x, float[1] y) => (float[1] z) {{ {body} z = Reciprocal(t) }}"
-        )
+        testing.parse(text.format(body))
         for body in ("n = Not(c) t = Where(n, x, y)", "t = Where(c, y, x)")
     )
     feeds = {
