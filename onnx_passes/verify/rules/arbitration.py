@@ -7,6 +7,8 @@ difference says anything, however large it is: the inputs are ill-conditioned.
 
 from __future__ import annotations
 
+from typing import Any
+
 import ml_dtypes
 import numpy as np
 import onnx_ir as ir
@@ -83,4 +85,5 @@ def _computed_in(*models: ir.Model) -> ir.DataType | None:
         for node in model.graph.all_nodes()
         if (operator := operator_of(node)) is not None and operator.computed_in is not None
     ]
-    return max(found, key=lambda t: float(ml_dtypes.finfo(t.numpy()).eps), default=None)
+    info: Any = ml_dtypes.finfo
+    return max(found, key=lambda t: float(info(t.numpy()).eps), default=None)
