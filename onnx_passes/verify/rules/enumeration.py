@@ -42,7 +42,7 @@ class Plan:
     draws: int = _DRAWS
 
 
-def plans_of(rule: RewriteRule, types: Sequence[ir.DataType]) -> list[Plan]:
+def plans_of(rule: RewriteRule, types: Sequence[ir.DataType], since: int = 1) -> list[Plan]:
     """Return what the templates of a rule are to have, in an order that repeats.
 
     Ranks first, since a rule that forgets one is wrong on all types; then each element type
@@ -51,9 +51,11 @@ def plans_of(rule: RewriteRule, types: Sequence[ir.DataType]) -> list[Plan]:
     Args:
         rule: The rule, whose pattern names the operands.
         types: Element types, each tried once.
+        since: The first opset that its guard admits, if a hint says so.
     """
     ranks = [Plan(ranks=profile) for profile in rank_profiles(operand_names(rule))]
     opsets = [o for o in sorted(set(OPSETS)) if fits(rule._target_pattern, o)]
+    opsets = [o for o in opsets if o >= since] or opsets
     return [
         *ranks,
         *(Plan(dtype=dtype) for dtype in dict.fromkeys(types)),

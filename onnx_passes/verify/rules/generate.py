@@ -133,7 +133,7 @@ def _planned(
     hint = hint_of(rule.name)
     usual = hint.types if hint is not None and hint.types else _USUAL
     numbers = probed(literals(rule))
-    for plan in plans_of(rule, TYPES):
+    for plan in plans_of(rule, TYPES, 1 if hint is None else hint.since):
         for draw in range(plan.draws):
             count, draws = hits.count, Draws(rng)
             dtype = plan.dtype or usual[draw % len(usual)]

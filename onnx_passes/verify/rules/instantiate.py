@@ -57,7 +57,8 @@ def instances(
     seen: set[str] = set()
     hits, hint = Hits(rng), hint_of(rule.name)
     usual = hint.types if hint is not None and hint.types else _USUAL
-    for plan in plans_of(rule, _TYPES) if planned else ():
+    since = 1 if hint is None else hint.since
+    for plan in plans_of(rule, _TYPES, since) if planned else ():
         for draw in range(plan.draws):
             dtype, draws = plan.dtype or usual[draw % len(usual)], Draws(rng)
             if draw % 2 and hits:
