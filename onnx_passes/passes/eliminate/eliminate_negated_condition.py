@@ -4,7 +4,7 @@ from onnx_passes import passes
 from onnx_passes.passes.base import Op, RewriteRulePass, Transformation, Value, Var
 
 
-@passes.verify.tolerance
+@passes.verify.equality
 @passes.register()
 @passes.register("eliminate")
 class EliminateNegatedCondition(Transformation, RewriteRulePass):
@@ -13,10 +13,9 @@ class EliminateNegatedCondition(Transformation, RewriteRulePass):
     Before: ``Where(Not(c), x, y)``
     After:  ``Where(c, y, x)``
 
-    Sound because a condition is true or false, and what is taken stays what it was. The
-    contract is a tolerance because ONNX Runtime adds both choices, with zero in place of the
-    one that is not taken: of a negative zero it keeps the sign for one order of the choices
-    and loses it for the other, and ``1 / x`` of that zero is another infinity.
+    Sound because a condition is true or false, and what is taken stays what it was. Zeros are
+    equal whatever their sign: ONNX Runtime adds both choices, with zero in place of the one
+    that is not taken, and keeps the sign of a negative zero for one order of them alone.
 
     Leaves alone: a negation that something else reads, as it is computed anyway.
     """
