@@ -104,7 +104,8 @@ def _prove(base: Judgement, pair: Pair, replayer: Replayer, effort: Effort) -> J
         result = _ask(asked, pair, filled, replayer, effort, reasons)
     if result is None:
         result = _by_blocks(base, pair, reasons)
-    if result is None and argument is None:
+    if result is None:
+        # One element may stand for too many: what the engine does not show is no answer.
         coverage = Coverage(False, pair.shapes, tuple(pair.constants()))
         asked = replace(base, method="bounded z3", coverage=coverage)
         result = _ask(asked, pair, None, replayer, effort, reasons)
