@@ -206,6 +206,8 @@ class Builder:
         schema = schema_of(op_type, self._opset)
         if schema is None:
             return range(0)
+        if self._plan.full and schema.max_input < 10:
+            return range(count, schema.max_input)
         least = max(schema.min_input, count)
         most = min(schema.max_input, max(least, count) + 2, 5 if count < 5 else count)
         while least < most and self._guide.names(*(f"{name}.{least}" for name in names)):

@@ -11,7 +11,9 @@ from typing import Any, TypeAlias
 import onnx_ir as ir
 from onnxscript.rewriter import RewriteRule
 
-from onnx_passes.verify.rules.schemas import OPSETS, fits
+from onnx_passes.ops.base import find
+from onnx_passes.verify.rules.operands import Shape
+from onnx_passes.verify.rules.schemas import OPSETS, fits, operator_in, schema_of
 
 RANKS = range(5)
 """Ranks that each operand is tried with; a pattern or guard may admit fewer."""
@@ -20,7 +22,19 @@ _PRODUCT = 125
 """Combinations of ranks up to which all are tried; of more, one operand differs at a time."""
 
 _DRAWS = 4
-"""Models that are drawn for one plan, until the rule fires on one."""
+"""Models that are drawn for one plan."""
+
+_MORE = 100
+"""Models that are drawn where many do not fit."""
+
+_FEW = 3
+_VARIADIC = 1000
+_SQUARE: Shape = (4, 4)
+
+EDGES: tuple[Shape, ...] = (
+    *((0,), (1,), (0, 3), (2, 0), (1, 1), (2, 0, 3), (2, 1, 3), (0, 2, 3), (4, 5)),
+)
+"""Shapes with axes that authors forget."""
 
 Ranks: TypeAlias = Mapping[str, int]
 
@@ -33,20 +47,26 @@ class Plan:
         ranks: Ranks by name of an operand of the pattern.
         dtype: The element type; None for any.
         opset: The opset; None for any.
-        draws: How many models are drawn for it, until the rule fires on one.
+        edge: A shape that all data have, with axes of size 0 or 1; None for any.
+        full: Whether nodes have all the optional inputs that the pattern leaves open.
+        draws: How many models are drawn for it.
+        once: Whether one model on which the rule fires is enough.
     """
 
     ranks: Ranks = field(default_factory=dict)
     dtype: ir.DataType | None = None
     opset: int | None = None
+    edge: Shape | None = None
+    full: bool = False
     draws: int = _DRAWS
+    once: bool = True
 
 
 def plans_of(rule: RewriteRule, types: Sequence[ir.DataType], since: int = 1) -> list[Plan]:
     """Return what the templates of a rule are to have, in an order that repeats.
 
-    Ranks first, since a rule that forgets one is wrong on all types; then each element type
-    and each opset.
+    Ranks first, since a rule that forgets one is wrong on all types; then axes of size 0 and
+    1, each element type and each opset.
 
     Args:
         rule: The rule, whose pattern names the operands.
@@ -56,11 +76,55 @@ def plans_of(rule: RewriteRule, types: Sequence[ir.DataType], since: int = 1) ->
     ranks = [Plan(ranks=profile) for profile in rank_profiles(operand_names(rule))]
     opsets = [o for o in sorted(set(OPSETS)) if fits(rule._target_pattern, o)]
     opsets = [o for o in opsets if o >= since] or opsets
+    edges = EDGES if operand_names(rule) else ()
+    nodes: list[Any] = list(rule._target_pattern)
+    more = [Plan(full=True, draws=_MORE, once=False)] if has_open_inputs(rule) else []
+    if sum(map(_is_steered, nodes)) > 1:
+        # Shapes and places that must fit one another do so for few draws of many.
+        more.append(Plan(edge=_SQUARE, draws=3 * _MORE, once=False))
     return [
         *ranks,
+        *(Plan(edge=edge, once=False) for edge in edges),
         *(Plan(dtype=dtype) for dtype in dict.fromkeys(types)),
         *(Plan(opset=opset) for opset in opsets),
+        *more,
     ]
+
+
+def few_types(rule: RewriteRule, types: Sequence[ir.DataType]) -> tuple[ir.DataType, ...]:
+    """Return the element types that an operator of a pattern takes, if they are but a few."""
+    found = list(dict.fromkeys(types))
+    for node in rule._target_pattern:
+        identifier = operator_in(node)
+        schema = None if identifier is None else schema_of(identifier[1], max(OPSETS))
+        if schema is not None and schema.inputs and node.inputs:
+            known = schema.inputs[0].types
+            fitting = [t for t in found if f"tensor({t.name.lower()})" in known]
+            found = fitting or found
+    return tuple(found) if len(found) <= _FEW else ()
+
+
+def has_open_inputs(rule: RewriteRule) -> bool:
+    """Whether nodes of a pattern may have inputs that the pattern does not name."""
+    nodes: list[Any] = list(rule._target_pattern)
+    return any(map(_is_open, nodes))
+
+
+def _is_open(node: Any) -> bool:
+    """Whether a node of a pattern may have inputs that the pattern does not name."""
+    identifier = operator_in(node)
+    schema = None if identifier is None else schema_of(identifier[1], max(OPSETS))
+    return bool(
+        schema is not None
+        and node.allow_other_inputs
+        and len(node.inputs) < schema.max_input < _VARIADIC
+    )
+
+
+def _is_steered(node: Any) -> bool:
+    identifier = operator_in(node)
+    operator = None if identifier is None else find(*identifier)
+    return operator is not None and bool(operator.steers)
 
 
 def rank_profiles(names: Sequence[str]) -> list[Ranks]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import onnx_ir as ir
@@ -14,7 +14,13 @@ from onnx_passes.ops.semantics import Unsupported
 from onnx_passes.verify.rules.building import Builder, CannotInstantiate
 from onnx_passes.verify.rules.covered import Template, describe
 from onnx_passes.verify.rules.draws import Draw, Draws, Hits
-from onnx_passes.verify.rules.enumeration import Plan, operand_names, plans_of
+from onnx_passes.verify.rules.enumeration import (
+    Plan,
+    few_types,
+    has_open_inputs,
+    operand_names,
+    plans_of,
+)
 from onnx_passes.verify.rules.generate_variants import VARIANTS, followed
 from onnx_passes.verify.rules.hints_of_passes import hint_of
 from onnx_passes.verify.rules.literals import literals
@@ -37,6 +43,9 @@ _SAME_TYPE = 0.85
 
 _EVERY = 5
 """One model in so many is tried in surroundings."""
+
+_FULL = 6
+"""One model in so many has all inputs that the pattern leaves open."""
 
 _EDGES: tuple[Shape, ...] = (
     *((1,), (0,), (0, 3), (2, 1, 3), (1, 1), (), (2, 0, 3), (2, 0, 3), (4, 5)),
@@ -77,7 +86,7 @@ class EdgeChooser(Chooser):
 
     def shape(self) -> Shape:
         """Return a shape of data, some of them edge cases."""
-        known = self.rank is not None or self.square is not None
+        known = self.edge or self.rank is not None or self.square is not None
         if not known and len(self._shapes) > 1 and self.rng.random() < self.edges:
             return tuple(self.pick(_EDGES))
         return super().shape()
@@ -112,20 +121,23 @@ def candidates(
     hits = Hits(rng) if hits is None else hits
     yield from _planned(rule, rng, hits)
     hint = hint_of(rule.name)
-    numbers = probed(literals(rule))
+    numbers, opens = probed(literals(rule)), has_open_inputs(rule)
+    types = few_types(rule, TYPES) if hint is None else hint.types
     for attempt in range(attempts):
         dtype, draws = TYPES[attempt // 2 % len(TYPES)], Draws(rng)
         if attempt % 2 and hits:
             (name, *_), draws = hits.pick()
             dtype = ir.DataType[name.upper()] if rng.random() < _SAME_TYPE else dtype
-        elif hint is not None and hint.types and rng.random() < _SAME_TYPE / (1 + bool(hits)):
-            dtype = hint.types[int(rng.integers(len(hint.types)))]
+        elif types and rng.random() < _SAME_TYPE / (1 + bool(hits)):
+            dtype = types[int(rng.integers(len(types)))]
         chooser = EdgeChooser(draws, dtype, numbers)
         chooser.edges = 0.6 if attempt % 3 == 0 else 0.25
         # In turn, so that none is missing by chance.
         turn = range(4 * (attempt // _EVERY), 4 * (attempt // _EVERY) + 4)
         order = [k % len(VARIANTS) for k in turn if attempt % _EVERY == 0]
-        yield _group(rule, chooser, Plan(), order)
+        # What fired with few inputs is varied with all of them as well.
+        plan = Plan(full=opens and attempt % _FULL == 1)
+        yield [replace(c, planned=False) for c in _group(rule, chooser, plan, order)]
 
 
 def _planned(
@@ -133,16 +145,19 @@ def _planned(
 ) -> Iterator[list[Candidate]]:
     """Yield candidates for each plan, until the rule fires on one."""
     hint = hint_of(rule.name)
-    usual = hint.types if hint is not None and hint.types else _USUAL
+    few = few_types(rule, TYPES) if hint is None else hint.types
+    usual = few or _USUAL
     numbers = probed(literals(rule))
     for plan in plans_of(rule, TYPES, 1 if hint is None else hint.since):
         for draw in range(plan.draws):
             count, draws = hits.count, Draws(rng)
-            dtype = plan.dtype or usual[draw % len(usual)]
+            kinds = TYPES if plan.full and not few else usual
+            dtype = plan.dtype or kinds[draw // 2 % len(kinds)]
             if draw % 2 and hits:
-                _, draws = hits.pick()
+                (name, *_), draws = hits.pick()
+                dtype = plan.dtype or ir.DataType[name.upper()]
             yield _group(rule, EdgeChooser(draws, dtype, numbers), plan, ())
-            if hits.count > count:
+            if hits.count > count and plan.once:
                 break
 
 
@@ -150,6 +165,7 @@ def _group(
     rule: RewriteRule, chooser: Chooser, plan: Plan, surroundings: Sequence[int]
 ) -> list[Candidate]:
     """Return a model and itself in surroundings; nothing if the choices make none."""
+    chooser.edge = plan.edge
     try:
         model = Builder(rule, chooser, plan, measures=True).build()
         behind = followed(model)

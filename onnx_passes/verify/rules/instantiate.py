@@ -12,7 +12,7 @@ from onnx_passes.ops.semantics import Unsupported
 from onnx_passes.verify.rules.applying import apply_rule
 from onnx_passes.verify.rules.building import Builder, CannotInstantiate
 from onnx_passes.verify.rules.draws import Draws, Hits
-from onnx_passes.verify.rules.enumeration import Plan, plans_of
+from onnx_passes.verify.rules.enumeration import Plan, few_types, plans_of
 from onnx_passes.verify.rules.hints_of_passes import hint_of
 from onnx_passes.verify.rules.literals import literals
 from onnx_passes.verify.rules.operands import Chooser
@@ -56,19 +56,22 @@ def instances(
     numbers = literals(rule)
     seen: set[str] = set()
     hits, hint = Hits(rng), hint_of(rule.name)
-    usual = hint.types if hint is not None and hint.types else _USUAL
+    few = few_types(rule, _TYPES) if hint is None else hint.types
+    usual = few or _USUAL
     since = 1 if hint is None else hint.since
     for plan in plans_of(rule, _TYPES, since) if planned else ():
         for draw in range(plan.draws):
             dtype, draws = plan.dtype or usual[draw % len(usual)], Draws(rng)
             if draw % 2 and hits:
-                _, draws = hits.pick()
+                (name, *_), draws = hits.pick()
+                dtype = plan.dtype or ir.DataType[name]
             chooser = Chooser(draws, dtype, numbers)
             model = _template(rule, chooser, plan, seen, near=False)
             if model is not None:
                 hits.add(hits.kind(dtype.name, model), tuple(draws.trace))
                 yield model
-                break
+                if plan.once:
+                    break
     found = 0
     for attempt in range(attempts):
         if found >= limit:
@@ -94,6 +97,7 @@ def _template(
     """Return a model on which the rule fires, unlike those seen; None if the choices fail."""
     # No constant is infinite: the reals, in which is proved, have no such number.
     chooser.slack, chooser.sizes, chooser.finite = near, SIZES, True
+    chooser.edge = plan.edge
     try:
         model = Builder(rule, chooser, plan).build()
     except (CannotInstantiate, Unsupported, OverflowError):

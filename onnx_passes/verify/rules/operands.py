@@ -7,7 +7,7 @@ the template is evaluated.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -54,7 +54,8 @@ class Chooser:
         """Choose by ``rng``; ``numbers`` are what attributes and constants may be.
 
         ``near`` says afterwards whether a constant is only almost the number asked for, which
-        happens only with ``slack``. ``rank`` is that of the next operand, if it is enumerated.
+        happens only with ``slack``. ``rank`` is that of the next operand, and ``edge`` the
+        shape of all, if they are enumerated. ``target`` is what was last reshaped to.
         """
         self.rng, self.dtype, self.numbers = rng, dtype, numbers
         self._shapes = SHAPES
@@ -64,6 +65,8 @@ class Chooser:
         self.finite = False
         self.sizes: Sequence[int] = SIZES
         self.rank: int | None = None
+        self.edge: Shape | None = None
+        self.target: Shape | None = None
 
     def prefer(self, op_types: Collection[str]) -> None:
         """Keep to shapes that the most demanding of some operators takes.
@@ -71,6 +74,9 @@ class Chooser:
         One template in three keeps to a single shape, so that branches fit one another, and
         one in six to squares of one size, so that products do.
         """
+        if self.edge is not None:
+            self._shapes = (self.edge,)
+            return
         convolves = any("Conv" in o or "Pool" in o for o in op_types)
         if convolves and max(self.sizes) < min(SIZES[-2:]):
             self._shapes = ((1, 2, 3, 4), (1, 4, 3, 3), (2, 2, 5), (1, 2, 1, 4))
@@ -145,9 +151,19 @@ class Chooser:
         """
         rule = _OPERANDS.get(op_type)
         if rule is not None:
-            return rule(self, index, known)
+            return self._planned(rule(self, index, known), index)
         others = [shape for shape in known if shape is not None]
         return self.data(self.broadcastable(others[0]) if others else self.shape())
+
+    def _planned(self, operand: Operand, index: int) -> Operand:
+        """Return data with the shape that is enumerated, whatever an operator prefers."""
+        if index or operand.ints is not None or operand.dtype != self.dtype:
+            return operand
+        if self.edge is not None:
+            return replace(operand, shape=self.edge)
+        if self.rank is not None and len(operand.shape) != self.rank:
+            return replace(operand, shape=RANKED[self.rank])
+        return operand
 
     def shape(self) -> Shape:
         """Return a shape of data, of the rank that is wanted if there is one."""
@@ -221,10 +237,12 @@ def _conv(c: Chooser, index: int, known: Sequence[Shape | None]) -> Operand:
 
 
 def _conv_integer(c: Chooser, index: int, known: Sequence[Shape | None]) -> Operand:
+    bytes_ = (ir.DataType.INT8, ir.DataType.UINT8)
+    dtype = c.dtype if c.dtype in bytes_ and index in (0, 2) else ir.DataType.UINT8
     if index < 2:
         operand = _conv(c, index, known)
-        return Operand(operand.shape, ir.DataType.UINT8, constant=operand.constant)
-    return Operand((), ir.DataType.UINT8, constant=True)
+        return Operand(operand.shape, dtype, constant=operand.constant)
+    return Operand((), dtype, constant=True)
 
 
 def _qlinear_conv(c: Chooser, index: int, known: Sequence[Shape | None]) -> Operand:
@@ -277,7 +295,11 @@ def _reshape(c: Chooser, index: int, known: Sequence[Shape | None]) -> Operand:
         options += [shape[::-1], (1, *shape), (0, -1)]
     if size % 16 == 0:
         options += [(size // 4, 2, 2), (size // 4, 2, 2), (size // 4, 4), (4, 4)]
-    return c.integers(*c.pick(options))
+    if c.target is not None and c.rng.random() < 0.5:
+        # What two operands are reshaped to is often the same.
+        return c.integers(*c.target)
+    c.target = c.pick(options)
+    return c.integers(*c.target)
 
 
 def _axes(c: Chooser, index: int, known: Sequence[Shape | None]) -> Operand:
