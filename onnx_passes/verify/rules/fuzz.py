@@ -207,9 +207,17 @@ def _finite(array: Array) -> Array:
 
 
 def feeds_of(candidate: Candidate, seed: int) -> list[Feeds]:
-    """Return inputs: exact ones first, then some with special values among them."""
+    """Return inputs: exact ones first, then some with special values among them.
+
+    Zeros come before them for constants that are near to those of the pattern.
+    """
     half = SAMPLES // 2
+    zeros = [
+        {name: np.zeros_like(array) for name, array in feed.items()}
+        for feed in samples(candidate.ports, candidate.near, special=False, seed=seed)
+    ]
     return [
+        *zeros,
         *samples(candidate.ports, half, special=False, seed=seed),
         *samples(candidate.ports, SAMPLES - half, special=True, seed=seed + 1),
     ]

@@ -21,7 +21,7 @@ from onnx_passes.verify.rules.enumeration import (
     operand_names,
     plans_of,
 )
-from onnx_passes.verify.rules.generate_variants import VARIANTS, followed
+from onnx_passes.verify.rules.generate_variants import AMPLIFIED, VARIANTS, followed
 from onnx_passes.verify.rules.hints_of_passes import hint_of
 from onnx_passes.verify.rules.literals import literals
 from onnx_passes.verify.rules.operands import Chooser, Shape
@@ -43,6 +43,8 @@ _SAME_TYPE = 0.85
 
 _EVERY = 5
 """One model in so many is tried in surroundings."""
+
+_AMPLIFIER = [name for name, _ in VARIANTS].index(AMPLIFIED)
 
 _FULL = 6
 """One model in so many has all inputs that the pattern leaves open."""
@@ -171,6 +173,9 @@ def _group(
         behind = followed(model)
     except (CannotInstantiate, Unsupported, OverflowError, InferenceError):
         return []
+    if chooser.near:
+        # What is within a tolerance of another number shows behind an amplifier, at zero.
+        surroundings = (_AMPLIFIER, *surroundings[:1])
     ports = tuple(model.graph.inputs)
     group = [("plain", model, ports), ("behind a further node", *behind)]
     for base, chosen in ((model, surroundings[:2]), (behind[0], surroundings[2:4])):
