@@ -41,7 +41,7 @@ def verifier_hash(results: Sequence[Mapping[str, Any]]) -> str:
     """
     tests = [r.get("tested") or {} for r in results]
     operators = {name for test in tests for name in test.get("operators", ())}
-    rules = not any("changed" in test for test in tests)
+    rules = all(map(_is_of_rule, results))
     texts = [path.read_text("utf-8") for path in verifier_of(operators, rules=rules)]
     return hashlib.sha256("\0".join(texts).encode()).hexdigest()
 
@@ -102,6 +102,9 @@ def write_certificate(content: Mapping[str, Any], folder: Path) -> Path:
 def check_certificate(cls: type[Any], name: str, folder: Path) -> tuple[str, ...]:
     """Return why the certificate of a pass is stale, one reason each; none if it is fresh.
 
+    A pass that is no rule and changed no random model is stale too: no rule of it can be hinted
+    at, and what random models hold is not its own to say.
+
     Raises:
         VerificationError: It is missing, unreadable, was edited, or says that a rule is
             refuted, keeps less than its pass declares, was not judged, or never fired.
@@ -124,7 +127,8 @@ def check_certificate(cls: type[Any], name: str, folder: Path) -> tuple[str, ...
                 f"{name} is certified to be wrong: {rule['rule']}: {rule['reason']}",
                 help="repair the rule, then " + renew,
             )
-        if rule["verdict"] in ("undecided", "never fired"):
+        unmet = rule["verdict"] == "never fired" and not _is_of_rule(rule)
+        if rule["verdict"] in ("undecided", "never fired") and not unmet:
             raise VerificationError(
                 f"{name} is not certified: {rule['rule']} is {rule['verdict']}: "
                 f"{rule['reason']}",
@@ -138,8 +142,15 @@ def _staleness(cls: type[Any], name: str, content: Mapping[str, Any]) -> Iterato
         yield f"the source of {name} has changed since it was certified"
     if content["format"] != FORMAT:
         yield f"it has format {content['format']}, and today's is {FORMAT}"
-    elif content["verifier"] != verifier_hash(content["rules"]):
+    if any(r["verdict"] == "never fired" for r in content["rules"]):
+        yield f"{name} changed none of the random models, so that nothing is known of it"
+    if content["format"] == FORMAT and content["verifier"] != verifier_hash(content["rules"]):
         yield "the verifier, or what is told of an operator, has changed since"
+
+
+def _is_of_rule(result: Mapping[str, Any]) -> bool:
+    """Whether a verdict is on a rewrite rule, and not on a pass over random models."""
+    return "changed" not in (result.get("tested") or {})
 
 
 def _digest(content: Mapping[str, Any]) -> str:

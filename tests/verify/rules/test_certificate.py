@@ -99,6 +99,12 @@ def test_what_was_not_judged_is_refused(issue, tmp_path, verdict):
         check_certificate(EliminateIdentity, "p", tmp_path)
 
 
+def test_a_pass_that_changed_no_random_model_is_stale(issue, tmp_path):
+    issue(verdict="never fired", tested={"changed": 0, "models": 100})
+    (reason,) = check_certificate(EliminateIdentity, "p", tmp_path)
+    assert "changed none of the random models" in reason
+
+
 @pytest.mark.parametrize("change", [{"verdict": "refuted"}, {"disagrees": True}])
 def test_a_refutation_is_never_accepted(issue, tmp_path, change):
     issue(**change)
