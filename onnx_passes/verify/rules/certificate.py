@@ -102,8 +102,8 @@ def write_certificate(content: Mapping[str, Any], folder: Path) -> Path:
 def check_certificate(cls: type[Any], name: str, folder: Path) -> tuple[str, ...]:
     """Return why the certificate of a pass is stale, one reason each; none if it is fresh.
 
-    A pass that is no rule and changed no random model is stale too: no rule of it can be hinted
-    at, and what random models hold is not its own to say.
+    A pass that is no rule and changed no random model is stale too: it has no hints, and what
+    random models hold is not its own to say.
 
     Raises:
         VerificationError: It is missing, unreadable, was edited, or says that a rule is
