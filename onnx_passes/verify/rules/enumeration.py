@@ -98,7 +98,8 @@ def few_types(rule: RewriteRule, types: Sequence[ir.DataType]) -> tuple[ir.DataT
         identifier = operator_in(node)
         schema = None if identifier is None else schema_of(identifier[1], max(OPSETS))
         if schema is not None and schema.inputs and node.inputs:
-            known = schema.inputs[0].types
+            # Of Where, say, the first operand is a condition.
+            known = max((formal.types for formal in schema.inputs), key=len)
             fitting = [t for t in found if f"tensor({t.name.lower()})" in known]
             found = fitting or found
     return tuple(found) if len(found) <= _FEW else ()

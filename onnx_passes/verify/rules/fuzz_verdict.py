@@ -99,11 +99,11 @@ def verdict_of(subject: Any, rule: RewriteRule, job: Job) -> dict[str, Any]:
         "tested": None if tested is None else _tested(tested),
         "proof": None if proof is None else proof.as_dict(),
     }
-    fault = None
-    if tested is not None:
-        fault = tested.fault or loose or (tested.inexact if disagrees else None)
+    fault = None if tested is None else tested.fault
     if fault is None and verdict == "refuted":
-        fault = next(iter(shown), None)
+        fault = shown[-1] if shown else None
+    if fault is None and tested is not None:
+        fault = loose or (tested.inexact if disagrees else None)
     if fault is not None:
         result["counterexample"] = fault.text()
         result["sort"] = fault.sort

@@ -6,6 +6,7 @@ from onnxscript.rewriter import RewriteRule, pattern
 from onnx_passes.verify.rules import Outcome, prove_rule
 from onnx_passes.verify.rules.enumeration import (
     RANKS,
+    few_types,
     operand_names,
     plans_of,
     rank_profiles,
@@ -96,3 +97,12 @@ def test_a_rule_that_is_wrong_in_one_opset_is_refuted():
 
     rule = RewriteRule(lambda op, x: op.Neg(x), lambda op, x: op.Abs(x), last)
     assert fuzz_rule(rule, seconds=60, models=20).verdict == "refuted"
+
+
+def test_the_types_of_an_operator_are_those_of_its_data_and_not_of_a_condition():
+    def rule(pattern):
+        return RewriteRule(pattern, lambda op, **_: op.Identity(_["x"]))
+
+    assert few_types(rule(lambda op, x, y, z: op.Where(x, y, z)), TYPES) == ()
+    eight_bits = few_types(rule(lambda op, x, y: op.ConvInteger(x, y)), TYPES)
+    assert {dtype.name for dtype in eight_bits} == {"INT8", "UINT8"}
