@@ -5,7 +5,7 @@ BIN := .venv/bin
 STAMP := .venv/.installed
 JOBS ?= 2
 
-.PHONY: demo test lint types rooms certificates unit slow nightly tensorrt bench docs site wheel clean help
+.PHONY: demo test lint types rooms certificates release-check certify unit slow nightly tensorrt bench docs site wheel clean help
 
 help:  ## show the targets
 	@grep -hE '^[a-z]+:.*##' Makefile | sed -E 's/:[^#]*## /\t/'
@@ -34,8 +34,14 @@ rooms: $(STAMP)
 unit: $(STAMP)
 	$(BIN)/pytest -n $(JOBS)
 
-certificates: $(STAMP)  ## has each rewrite rule a fresh certificate?
+certificates: $(STAMP)  ## has each pass a certificate that holds? warns of stale ones
 	$(BIN)/onnx-passes certify --check
+
+release-check: $(STAMP)  ## the same, and none is stale
+	$(BIN)/onnx-passes certify --check --strict
+
+certify: $(STAMP)  ## certify every pass anew (about an hour)
+	$(BIN)/onnx-passes certify --write -j $(JOBS)
 
 slow: $(STAMP)  ## the tests that take minutes
 	$(BIN)/pytest -n $(JOBS) -m slow

@@ -17,6 +17,7 @@ from onnxscript.rewriter import RewriteRule
 from benchmarks.certify.apart import Row, resumed
 from benchmarks.certify.correct_rules import correct_rules
 from benchmarks.certify.mutants import Mutant, edits_of, mutants_of
+from benchmarks.certify.places import place_mutants
 from onnx_passes.verify.rules import Arithmetic, Effort, Outcome, prove_pair, prove_rule
 from onnx_passes.verify.rules.fuzz import fuzz_rule
 from onnx_passes.verify.rules.instantiate import instances
@@ -24,8 +25,8 @@ from onnx_passes.verify.rules.instantiate import instances
 COUNT, PAIRS = 220, 60
 """Mutants of rules, and of TASO's substitutions."""
 
-SECONDS, MODELS = 5.0, 800
-"""For the property test of one mutant."""
+SECONDS, MODELS = 600.0, 200
+"""For the property test of one mutant: the models are the budget, the seconds only stop."""
 
 
 @dataclass(frozen=True)
@@ -155,13 +156,27 @@ def rule_rows(
     """
     logging.getLogger("onnx_ir").setLevel(logging.CRITICAL)
     right = [Mutant(str(rule.name), "", rule) for rule in correct_rules()]
-    chosen = [*right, *spread(rule_mutants(), count)]
+    return _rows([*right, *spread(rule_mutants(), count)], rows, part, seed)
+
+
+def place_rows(
+    rows: Path | None = None, part: tuple[int, int] = (1, 1), seed: int = 0
+) -> list[Row]:
+    """Judge rules that are wrong in one place, each in a process of its own."""
+    logging.getLogger("onnx_ir").setLevel(logging.CRITICAL)
+    return _rows(place_mutants(), rows, part, seed)
+
+
+def _rows(
+    chosen: Sequence[Mutant], rows: Path | None, part: tuple[int, int], seed: int
+) -> list[Row]:
     return list(
         resumed(
             [f"{m.origin}: {m.change}" for m in chosen],
             lambda index: asdict(judge(chosen[index], seed)),
             rows=rows,
             part=part,
+            seconds=SECONDS,
         )
     )
 
@@ -171,7 +186,9 @@ def pair_rows(path: Path, count: int = PAIRS) -> list[Row]:
     return [asdict(judge_pair(*pair)) for pair in pair_mutants(path, count)]
 
 
-def table(rows: Sequence[Row], pairs: Sequence[Row] = ()) -> list[str]:
+def table(
+    rows: Sequence[Row], pairs: Sequence[Row] = (), places: Sequence[Row] = ()
+) -> list[str]:
     """Return the counts, and every mutant that is not refuted, as Markdown.
 
     A mutant that never fires changes no model, so that there is nothing to refute in it; it is
@@ -180,17 +197,20 @@ def table(rows: Sequence[Row], pairs: Sequence[Row] = ()) -> list[str]:
     Args:
         rows: What ``rule_rows`` returned; of right rules, the change is empty.
         pairs: What ``pair_rows`` returned.
+        places: What ``place_rows`` returned.
     """
     results = [_result(row) for row in rows if not row["key"].endswith(": ")]
     right = [_result(row) for row in rows if row["key"].endswith(": ")]
     of_pairs = [Result(**row) for row in pairs]
+    of_places = [_result(row) for row in places]
     lines = [
         "## Mutants of right rules",
         "",
         "| Mutants | Judged | Refuted | Proved equivalent | Never fire | Survived | Share |",
         "|---|---|---|---|---|---|---|",
     ]
-    for name, group in (("of rules", results), ("of TASO's pairs", of_pairs)):
+    groups = {"of rules": results, "of TASO's pairs": of_pairs, "in one place": of_places}
+    for name, group in groups.items():
         counts = Counter(r.verdict for r in group)
         wrong = counts["refuted"] + counts["survived"]
         share = f"{100 * counts['refuted'] / wrong:.1f} %" if wrong else "none"
@@ -198,17 +218,21 @@ def table(rows: Sequence[Row], pairs: Sequence[Row] = ()) -> list[str]:
         cells = " | ".join(str(counts[c]) for c in columns)
         lines.append(f"| {name} | {len(group)} | {cells} | {share} |")
     blamed = [r.origin for r in right if r.verdict == "refuted"]
-    seconds = [row["seconds"] for row in rows]
+    seconds = [row["seconds"] for row in (*rows, *places)]
     lines += [
         "",
         f"Of {len(right)} right rules, {len(blamed)} refuted"
         f"{': ' + ', '.join(blamed) if blamed else ''}. "
-        f"{sum(seconds):.0f} s for {len(rows)} judgements.",
+        f"{sum(seconds):.0f} s for {len(seconds)} judgements.",
         "",
         "| Rule | Change | Verdict | |",
         "|---|---|---|---|",
     ]
-    rest = [r for r in (*results, *of_pairs) if r.verdict not in ("refuted", "equivalent")]
+    rest = [
+        r
+        for r in (*results, *of_pairs, *of_places)
+        if r.verdict not in ("refuted", "equivalent")
+    ]
     return [*lines, *(f"| {r.origin} | {r.change} | {r.verdict} | {r.how} |" for r in rest)]
 
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from onnx_passes.passes.base import Pass
 
 CERTIFICATES = "certificates"
+_MOST_FAULTS = 50
 HELP = """\
 Test and prove rewrite rules on their own, without a model.
 
@@ -98,19 +99,31 @@ class Target:
     show_default=True,
     help="Property test, proof (needs z3), or both.",
 )
-@click.option("--time", type=Seconds(), default="10s", show_default=True, help="A rule.")
+@click.option(
+    "--time",
+    type=Seconds(),
+    default="10m",
+    show_default=True,
+    help="Stops the property test of a rule, which is then undecided: out of time.",
+)
 @click.option(
     "--models",
     type=click.IntRange(1),
-    default=200,
+    default=100,
     show_default=True,
-    help="Ends the property test of a rule before its time.",
+    help="Models that the property test of a rule draws, besides those it enumerates.",
+)
+@click.option(
+    "--all-faults",
+    is_flag=True,
+    help="Go on after the first fault, and list each distinct cause.",
 )
 @click.option("-j", "jobs", type=click.IntRange(1), default=1, help="Rules at a time.")
 @click.option("--json", "json_file", type=click.Path(path_type=Path), help="Write verdicts.")
 @click.option("--seed", type=click.IntRange(0), default=0, help="Of all choices.")
 @click.option("--write", is_flag=True, help="Write the certificates of passes.")
-@click.option("--check", is_flag=True, help="Only check that certificates are fresh.")
+@click.option("--check", is_flag=True, help="Only check certificates; warn of stale ones.")
+@click.option("--strict", is_flag=True, help="With --check, refuse stale certificates.")
 @click.option(
     "--certificates",
     "folder",
@@ -133,11 +146,13 @@ def command(
     level: str,
     time: float,
     models: int,
+    all_faults: bool,
     jobs: int,
     json_file: Path | None,
     seed: int,
     write: bool,
     check: bool,
+    strict: bool,
     folder: Path,
     reproducers: Path,
     debug: bool,
@@ -146,11 +161,12 @@ def command(
     del debug
     targets = [*_passes(passes, everything=not passes and not rules), *map(_outside, rules)]
     if check:
-        _check(targets, folder)
+        _check(targets, folder, strict=strict)
         return
     bounds = {"seed": seed, "seconds": time, "level": level, "models": models}
+    faults = _MOST_FAULTS if all_faults else 1
     work = [
-        _job(target, index, bounds, reproducers)
+        _job(target, index, {**bounds, "faults": faults}, reproducers)
         for target in targets
         for index in target.indices(level)
     ]
@@ -264,6 +280,8 @@ def _show(target: Target, results: Sequence[dict[str, Any]]) -> dict[str, Any]:
         click.echo(f"  {result['rule']}: {_line(result)}")
         if "counterexample" in result:
             click.echo("    " + result["counterexample"].replace("\n", "\n    "))
+        for sort, text in result.get("further", ()):
+            click.echo(f"    {sort}: " + text.replace("\n", "\n    "))
         if "folder" in result:
             click.echo(f"    python {result['folder']}/repro.py")
         if "test" in result:
@@ -278,6 +296,8 @@ def _show(target: Target, results: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 def _line(result: dict[str, Any]) -> str:
     parts = [result["verdict"]]
+    if result["verdict"] == "refuted" and result.get("cause"):
+        parts.append(result["cause"])
     tested = result.get("tested")
     if tested and "changed" in tested:
         refused = f", {tested['refused']} refused" if tested["refused"] else ""
@@ -311,8 +331,8 @@ def _write(
     click.echo(f"  wrote {path}")
 
 
-def _check(targets: Sequence[Target], folder: Path) -> None:
-    from onnx_passes.verify.rules.certificate import check_certificate
+def _check(targets: Sequence[Target], folder: Path, *, strict: bool) -> None:
+    from onnx_passes.verify.rules.certificate import RENEW, check_certificate
 
     faults = []
     for target in targets:
@@ -322,10 +342,15 @@ def _check(targets: Sequence[Target], folder: Path) -> None:
             click.echo(f"{target.name}: {_BY_METRICS}")
             continue
         try:
-            check_certificate(target.cls, target.name, folder)
-            click.echo(f"{target.name}: fresh")
+            stale = check_certificate(target.cls, target.name, folder)
         except VerificationError as error:
             faults.append(str(error))
+            continue
+        click.echo(f"{target.name}: {'stale' if stale else 'fresh'}")
+        if stale:
+            said = f"{target.name} is stale: {'; '.join(stale)}"
+            click.echo(f"warning: {said}; run: {RENEW.format(name=target.name)}", err=True)
+            faults.extend([said] * strict)
     if faults:
         raise VerificationError("\n".join(faults))
 

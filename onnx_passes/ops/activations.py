@@ -239,7 +239,8 @@ class Shrink(Elementwise):
     """The operand, moved towards 0; 0 near 0."""
 
     opaque, attributes, kinks = True, (("lambd", 0.5), ("bias", 0.0)), (-0.5, 0.5)
-    computed_in = ir.DataType.FLOAT
+    # What is near a bias has no more digits than its operand in single precision.
+    computed_in, size, scaled = ir.DataType.FLOAT, 1.0, True
 
     def scalar(self, call: Call) -> ScalarRule:
         dtype = call.required(0).dtype

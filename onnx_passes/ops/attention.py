@@ -80,6 +80,9 @@ class Attention(Operator):
         ranks = {len(t.shape) for t in (q, k, v)}
         if used or any(o is not None for o in others) or ranks != {4}:
             raise Unsupported("Attention with a cache, or of rank 3")
+        if call.number("q_num_heads", 0) or call.number("kv_num_heads", 0):
+            # ONNX Runtime 1.31.1 then returns rank 3 for some heads.
+            raise Unsupported("Attention of rank 4 that names its heads")
         if 0 in (*q.shape, *k.shape, *v.shape):
             raise Unsupported("Attention over nothing")
         fits = q.shape[0] == k.shape[0] == v.shape[0] and q.shape[1] % k.shape[1] == 0

@@ -13,7 +13,9 @@ class EliminateNegatedCondition(Transformation, RewriteRulePass):
     Before: ``Where(Not(c), x, y)``
     After:  ``Where(c, y, x)``
 
-    Sound because a condition is true or false, and what is taken stays what it was.
+    Sound because a condition is true or false, and what is taken stays what it was. Zeros are
+    equal whatever their sign: ONNX Runtime adds both choices, with zero in place of the one
+    that is not taken, and keeps the sign of a negative zero for one order of them alone.
 
     Leaves alone: a negation that something else reads, as it is computed anyway.
     """

@@ -27,7 +27,8 @@ class EliminateNoopScatter(Transformation, RewriteRuleSetPass):
     Sound because every element is written once, from the same place of ``u``; or none is.
 
     Leaves alone: indices that are computed, in another order, or of a tensor of unknown size;
-    a scatter that adds to what is there, or combines it otherwise, unless there is no index.
+    a scatter that adds to what is there, or combines it otherwise, unless there is no index;
+    indices of depth 0, each of which stands for the whole tensor.
     """
 
     requires: ClassVar[Any] = ("shape-inference",)
@@ -52,7 +53,11 @@ class _Call:
 
 def _is_idle(context: Any, x: Value, i: Value, u: Value) -> bool:
     indices = constant_of(i)
-    return indices is not None and indices.size == 0 and dims_of(x) is not None
+    if indices is None or indices.size != 0 or dims_of(x) is None:
+        return False
+    # An index of depth 0 names the whole tensor, and has no number of its own.
+    places = indices.numpy().shape
+    return 0 in (places[:-1] if context.root.op_type == "ScatterND" else places)
 
 
 def _overwrites(context: Any, x: Value, i: Value, u: Value) -> bool:

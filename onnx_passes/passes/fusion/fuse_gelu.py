@@ -8,6 +8,7 @@ from onnxscript.rewriter import pattern
 
 from onnx_passes import passes
 from onnx_passes.passes._support.forms import commuted, has_opset, number, spells
+from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.base import Op, RewriteRuleSetPass, Transformation, Value, Var
 
 ROOT, CUBIC, SLOPE = math.sqrt(2), 0.044715, math.sqrt(2 / math.pi)
@@ -112,9 +113,15 @@ class _Check:
         numbers = NUMBERS[self.approximate]
         return (
             has_opset(context, 20)
-            and x.dtype is not ir.DataType.DOUBLE
+            and ir.DataType.DOUBLE not in _types(context)
             and spells(context, numbers, x)
         )
+
+
+def _types(context: Any) -> set[ir.DataType | None]:
+    """Return the types of operands; in a function only the constants tell them."""
+    values = {value for node in context.nodes for value in node.inputs if value is not None}
+    return {(constant_of(value) or value).dtype for value in values}
 
 
 class _Rewrite:

@@ -11,7 +11,10 @@ import onnx_ir as ir
 
 from onnx_passes.verify.rules.operands import Chooser, Shape
 
-TARGETS = (ir.DataType.FLOAT, ir.DataType.FLOAT16, ir.DataType.INT32, ir.DataType.INT64)
+TARGETS = (
+    *(ir.DataType.FLOAT, ir.DataType.FLOAT16, ir.DataType.INT32, ir.DataType.INT64) * 3,
+    *(ir.DataType.UINT8, ir.DataType.INT8),
+)
 
 
 def attribute_value(
@@ -77,6 +80,9 @@ _MODES: dict[str, Sequence[str | None]] = {
 
 
 def _fill(c: Chooser, *_: Any) -> ir.TensorProtocol:
+    if c.dtype.is_integer() and c.rng.random() < 0.3:
+        ends = np.iinfo(c.dtype.numpy())
+        return ir.tensor(np.full(1, c.pick((ends.min, ends.max)), ends.dtype))
     return ir.tensor(np.full(1, c.pick(c.numbers)).astype(c.dtype.numpy()))
 
 

@@ -16,6 +16,7 @@ from onnx_passes.ops.domains.blank import ShapeSemantics
 from onnx_passes.ops.evaluation import evaluate_node
 from onnx_passes.ops.semantics import Unsupported, scalars
 from onnx_passes.verify.rules.attributes import attribute_value
+from onnx_passes.verify.rules.enumeration import Plan
 from onnx_passes.verify.rules.hints import Guide, Spec
 from onnx_passes.verify.rules.hints_of_passes import hint_of
 from onnx_passes.verify.rules.literals import guarded
@@ -32,6 +33,9 @@ from onnx_passes.verify.rules.schemas import (
     schema_of,
 )
 
+_REDRAWS = 6
+"""Draws of an operand until it has the rank that is wanted."""
+
 
 class CannotInstantiate(Exception):  # noqa: N818 (an outcome of one attempt)
     """A choice led to a model that is none."""
@@ -40,16 +44,25 @@ class CannotInstantiate(Exception):  # noqa: N818 (an outcome of one attempt)
 class Builder:
     """Builds one model from a pattern."""
 
-    def __init__(self, rule: RewriteRule, chooser: Chooser, *, measures: bool = False) -> None:
+    def __init__(
+        self,
+        rule: RewriteRule,
+        chooser: Chooser,
+        plan: Plan | None = None,
+        *,
+        measures: bool = False,
+    ) -> None:
         """Build from the pattern of ``rule`` with the choices of ``chooser``.
 
         Args:
             rule: The rule.
             chooser: The choices.
+            plan: Ranks and the opset, where they are enumerated.
             measures: Whether the engine says what nodes yield that no semantics covers; if
                 not, such a template is none.
         """
         self._measures = measures
+        self._plan = plan or Plan()
         # onnxscript has no public accessor for a rule's pattern.
         self._pattern: Any = rule._target_pattern
         self._choose = chooser
@@ -67,7 +80,7 @@ class Builder:
         if not options:
             raise CannotInstantiate
         worth = [o for o in options if o >= self._guide.since]
-        self._opset = int(chooser.pick(worth or options))
+        self._opset = self._plan.opset or int(chooser.pick(worth or options))
         self._domains = {"": self._opset}
         # Where constants come from: initializers, Constant nodes, or nodes that compute them.
         self._source = chooser.source()
@@ -193,6 +206,8 @@ class Builder:
         schema = schema_of(op_type, self._opset)
         if schema is None:
             return range(0)
+        if self._plan.full and schema.max_input < 10:
+            return range(count, schema.max_input)
         least = max(schema.min_input, count)
         most = min(schema.max_input, max(least, count) + 2, 5 if count < 5 else count)
         while least < most and self._guide.names(*(f"{name}.{least}" for name in names)):
@@ -209,12 +224,13 @@ class Builder:
         key = self._key(pattern)
         if key in self._values:
             return self._values[key]
-        spec = self._guide.spec(pattern.name)
+        rank = self._plan.ranks.get(pattern.name)
+        spec = self._spec(pattern.name, rank)
         if spec is not None and not (
             pattern.can_match_none and self._choose.rng.random() < 0.4
         ):
             return self._specified(key, pattern.name, spec)
-        operand = self._choose.operand(op_type, index, known)
+        operand = self._drawn(op_type, index, known, rank)
         wanted = self._guarded.get(pattern.name, [])
         if wanted and self._choose.rng.random() < 0.8:
             return self._constant(key, self._choose.wanted(operand, wanted), pattern.name)
@@ -225,6 +241,28 @@ class Builder:
         if pattern.can_match_none and self._choose.rng.random() < 0.4:
             return None
         return self._variable(key, pattern.name, operand)
+
+    def _spec(self, name: str | None, rank: int | None) -> Spec | None:
+        """Return what a hint says of an operand, if need be of a rank."""
+        for _ in range(1 if rank is None else _REDRAWS):
+            spec = self._guide.spec(name)
+            fixed = spec is None or spec.known or spec.node or spec.of
+            if fixed or rank in (None, len(spec.dims.split()) if spec else None):
+                return spec
+        return None
+
+    def _drawn(
+        self, op_type: str, index: int, known: list[Shape | None], rank: int | None
+    ) -> Operand:
+        """Return an operand, of the rank that is wanted if there is one."""
+        self._choose.rank = rank
+        for _ in range(1 if rank is None else _REDRAWS):
+            operand = self._choose.operand(op_type, index, known)
+            if rank is None or operand.ints is not None or len(operand.shape) == rank:
+                self._choose.rank = None
+                return operand
+        self._choose.rank = None
+        raise Unsupported(f"{op_type} with an operand of rank {rank}")
 
     def _specified(self, key: Any, name: str | None, spec: Spec) -> ir.Value:
         """Return the operand that a hint describes."""

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from onnx_passes.errors import UsageError, VerificationError
-from onnx_passes.verify.rules.sources import sources_of
+from onnx_passes.verify.rules.sources import sources_of, verifier_of
 
-FORMAT = 1
+FORMAT = 2
 RENEW = "onnx-passes certify {name} --write"
 
 
@@ -31,6 +31,21 @@ def source_hash(cls: type[Any]) -> str:
     return hashlib.sha256("\0".join(texts).encode()).hexdigest()
 
 
+def verifier_hash(results: Sequence[Mapping[str, Any]]) -> str:
+    """Return the SHA-256 of what verdicts were found with, whatever their line ends.
+
+    The verifier's modules, and what is told of the operators that the models had.
+
+    Args:
+        results: The verdicts, each with the operators that its test has seen.
+    """
+    tests = [r.get("tested") or {} for r in results]
+    operators = {name for test in tests for name in test.get("operators", ())}
+    rules = all(map(_is_of_rule, results))
+    texts = [path.read_text("utf-8") for path in verifier_of(operators, rules=rules)]
+    return hashlib.sha256("\0".join(texts).encode()).hexdigest()
+
+
 def certificate(
     cls: type[Any], name: str, results: Sequence[Mapping[str, Any]], bounds: Mapping[str, Any]
 ) -> dict[str, Any]:
@@ -47,6 +62,7 @@ def certificate(
         "name": name,
         "subject": f"{cls.__module__}:{cls.__qualname__}",
         "source": source_hash(cls),
+        "verifier": verifier_hash(results),
         "bounds": dict(bounds),
         "versions": versions(),
         # Where a refutation was written is of this machine.
@@ -83,12 +99,15 @@ def write_certificate(content: Mapping[str, Any], folder: Path) -> Path:
     return path
 
 
-def check_certificate(cls: type[Any], name: str, folder: Path) -> dict[str, Any]:
-    """Return the certificate of a pass if it is whole, fresh and not a refutation.
+def check_certificate(cls: type[Any], name: str, folder: Path) -> tuple[str, ...]:
+    """Return why the certificate of a pass is stale, one reason each; none if it is fresh.
+
+    A pass that is no rule and changed no random model is stale too: it has no hints, and what
+    random models hold is not its own to say.
 
     Raises:
-        VerificationError: It is missing, unreadable, was edited, is of another source, or says
-            that a rule is refuted or keeps less than its pass declares.
+        VerificationError: It is missing, unreadable, was edited, or says that a rule is
+            refuted, keeps less than its pass declares, was not judged, or never fired.
     """
     path = folder / f"{name}.json"
     renew = f"run: {RENEW.format(name=name)}"
@@ -98,22 +117,40 @@ def check_certificate(cls: type[Any], name: str, folder: Path) -> dict[str, Any]
         raise VerificationError(f"{name} has no certificate {path}", help=renew) from None
     except (OSError, ValueError) as error:
         raise VerificationError(f"cannot read {path}: {error}", help=renew) from None
-    if not isinstance(content, dict) or content.get("format") != FORMAT:
+    if not isinstance(content, dict) or content.get("format") not in range(1, FORMAT + 1):
         raise VerificationError(f"{path} is no certificate of format {FORMAT}", help=renew)
-    claimed = content.pop("digest", None)
-    if claimed != _digest(content):
+    if content.pop("digest", None) != _digest(content):
         raise VerificationError(f"{path} was edited by hand: its digest differs", help=renew)
-    if content["name"] != name or content["source"] != source_hash(cls):
-        raise VerificationError(
-            f"the source of {name} has changed since it was certified", help=renew
-        )
     for rule in content["rules"]:
         if rule["verdict"] == "refuted" or rule.get("disagrees"):
             raise VerificationError(
                 f"{name} is certified to be wrong: {rule['rule']}: {rule['reason']}",
                 help="repair the rule, then " + renew,
             )
-    return {**content, "digest": claimed}
+        unmet = rule["verdict"] == "never fired" and not _is_of_rule(rule)
+        if rule["verdict"] in ("undecided", "never fired") and not unmet:
+            raise VerificationError(
+                f"{name} is not certified: {rule['rule']} is {rule['verdict']}: "
+                f"{rule['reason']}",
+                help="give it time, or a hint, then " + renew,
+            )
+    return tuple(_staleness(cls, name, content))
+
+
+def _staleness(cls: type[Any], name: str, content: Mapping[str, Any]) -> Iterator[str]:
+    if content["name"] != name or content["source"] != source_hash(cls):
+        yield f"the source of {name} has changed since it was certified"
+    if content["format"] != FORMAT:
+        yield f"it has format {content['format']}, and today's is {FORMAT}"
+    if any(r["verdict"] == "never fired" for r in content["rules"]):
+        yield f"{name} changed none of the random models, so that nothing is known of it"
+    if content["format"] == FORMAT and content["verifier"] != verifier_hash(content["rules"]):
+        yield "the verifier, or what is told of an operator, has changed since"
+
+
+def _is_of_rule(result: Mapping[str, Any]) -> bool:
+    """Whether a verdict is on a rewrite rule, and not on a pass over random models."""
+    return "changed" not in (result.get("tested") or {})
 
 
 def _digest(content: Mapping[str, Any]) -> str:

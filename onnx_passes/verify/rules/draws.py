@@ -79,6 +79,7 @@ class Hits:
         """Choose among them by ``rng``."""
         self._rng = rng
         self._traces: dict[Kind, list[tuple[Draw, ...]]] = {}
+        self.count = 0
 
     def __bool__(self) -> bool:
         return bool(self._traces)
@@ -92,6 +93,7 @@ class Hits:
 
     def add(self, kind: Kind, trace: tuple[Draw, ...]) -> None:
         """Keep what was drawn for a model that fired; the latest of many are kept."""
+        self.count += 1
         traces = self._traces.setdefault(kind, [])
         traces.append(trace)
         del traces[:-40]

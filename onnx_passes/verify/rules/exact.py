@@ -33,9 +33,10 @@ class Effort:
             are the same on every machine.
         samples: Random inputs run on the engine before anything is proved.
         points: Random points in the finite field.
-        templates: Models that a rule is proved on; those beyond are only run.
-        limit: Models that are looked for; more than ``templates`` serve to break the rule,
-            and to find other types.
+        templates: Models that a rule is proved on, whatever they are; of those beyond, ones of
+            other ranks are proved up to ``most``, ones of other types always.
+        most: Models of other ranks that a rule is proved on, those before them included.
+        limit: Models that are drawn besides those that enumerate ranks, types and opsets.
         ieee: Whether to ask for equal bits too; pointless where some are known to differ.
         seed: Of everything random.
     """
@@ -44,6 +45,7 @@ class Effort:
     samples: int = 12
     points: int = 4
     templates: int = 6
+    most: int = 14
     limit: int = 24
     ieee: bool = True
     seed: int = 0
@@ -102,7 +104,8 @@ def _prove(base: Judgement, pair: Pair, replayer: Replayer, effort: Effort) -> J
         result = _ask(asked, pair, filled, replayer, effort, reasons)
     if result is None:
         result = _by_blocks(base, pair, reasons)
-    if result is None and argument is None:
+    if result is None:
+        # One element may stand for too many: what the engine does not show is no answer.
         coverage = Coverage(False, pair.shapes, tuple(pair.constants()))
         asked = replace(base, method="bounded z3", coverage=coverage)
         result = _ask(asked, pair, None, replayer, effort, reasons)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -11,6 +12,7 @@ import onnx_ir as ir
 from onnxscript.rewriter import RewriteRule
 
 from onnx_passes.contracts import Contract, Equality, Tolerance
+from onnx_passes.verify.rules.covered import Covered
 from onnx_passes.verify.rules.draws import Hits
 from onnx_passes.verify.rules.fuzz_check import Examiner, Fault
 from onnx_passes.verify.rules.fuzz_error import Error
@@ -45,6 +47,10 @@ class Tested:
             run with the same seed not repeat the first.
         seed: Of all choices.
         finite: Whether no input was NaN or infinite.
+        planned: Models of which ranks, type or opset were enumerated; they come on top.
+        covered: What the models cover.
+        operators: Those of the models, before and after.
+        unrepeated: Differences that their own script did not show; they are not faults.
     """
 
     models: int = 0
@@ -62,6 +68,10 @@ class Tested:
     out_of_time: bool = False
     seed: int = 0
     finite: bool = False
+    unrepeated: int = 0
+    planned: int = 0
+    covered: Covered = field(default_factory=Covered)
+    operators: set[tuple[str, str]] = field(default_factory=set)
 
     @property
     def fault(self) -> Fault | None:
@@ -93,6 +103,7 @@ def fuzz_rule(
     faults: int = 1,
     declared: Tolerance | None = None,
     finite: bool = False,
+    confirm: Callable[[Fault], bool] = lambda fault: True,
 ) -> Tested:
     """Test a rule on models built from its pattern.
 
@@ -103,11 +114,13 @@ def fuzz_rule(
         rule: The rule; its own check and rewrite run, by the project's driver.
         seconds: Wall time at most; the shrinking of what is found comes on top.
         seed: Of all choices.
-        models: Models on which it fired, at most.
+        models: Models on which it fired, at most; those that enumerate ranks, types and opsets
+            come on top.
         allowed: Parts of the interface that the rule may change.
         faults: Ends after so many faults of different sorts.
         declared: The tolerance that the errors found are held against.
         finite: Whether NaN and infinities are kept from the inputs.
+        confirm: Says of a fault, once it is shrunk, whether it shows again.
     """
     end = time.monotonic() + seconds
     tested = Tested(seed=seed, finite=finite)
@@ -122,8 +135,8 @@ def fuzz_rule(
             if time.monotonic() > end:
                 tested.out_of_time = True
                 return tested
-            _judge(examiner, candidate, tested)
-            if len(tested.faults) >= faults or tested.models >= models:
+            _judge(examiner, candidate, tested, confirm)
+            if len(tested.faults) >= faults or tested.models - tested.planned >= models:
                 return tested
         if time.monotonic() > end:
             tested.out_of_time = True
@@ -140,7 +153,12 @@ def _firing(examiner: Examiner, group: list[Candidate]) -> list[Candidate]:
     return [c for c in group if examiner.fires(c.model)]
 
 
-def _judge(examiner: Examiner, candidate: Candidate, tested: Tested) -> None:
+def _judge(
+    examiner: Examiner,
+    candidate: Candidate,
+    tested: Tested,
+    confirm: Callable[[Fault], bool],
+) -> None:
     feeds = feeds_of(candidate, tested.seed + tested.attempts)
     if tested.finite:
         feeds = [{name: _finite(array) for name, array in feed.items()} for feed in feeds]
@@ -148,6 +166,10 @@ def _judge(examiner: Examiner, candidate: Candidate, tested: Tested) -> None:
     if not trial.sound or not trial.fired:
         return
     tested.models += 1
+    tested.planned += candidate.planned
+    tested.operators |= trial.operators
+    if candidate.template is not None:
+        tested.covered.add(candidate.template)
     tested.firings += trial.fired
     tested.runs += trial.runs
     tested.dtypes[candidate.dtype] += 1
@@ -155,18 +177,26 @@ def _judge(examiner: Examiner, candidate: Candidate, tested: Tested) -> None:
     tested.opsets[candidate.model.graph.opset_imports[""]] += 1
     for kind, error in trial.errors.items():
         tested.errors[kind] = tested.errors.get(kind, Error()).joined(error)
-    if trial.loose is not None and tested.loose is None:
-        tested.loose = shrunk(examiner, trial.loose, feeds)
-    if trial.fault is not None and candidate.near and trial.fault.breaks == "values":
-        if tested.arguable is None:
-            sort = trial.fault.sort
-            tested.arguable = replace(shrunk(examiner, trial.fault, feeds), sort=sort)
-    elif trial.fault is not None:
-        if trial.fault.sort not in {f.sort for f in tested.faults}:
-            sort = trial.fault.sort
-            tested.faults.append(replace(shrunk(examiner, trial.fault, feeds), sort=sort))
-    elif trial.inexact is not None and tested.inexact is None:
-        tested.inexact = shrunk(examiner, trial.inexact, feeds)
+    near = candidate.near and trial.fault is not None and trial.fault.breaks == "values"
+    known = {f.sort for f in tested.faults}
+    if near and tested.arguable is not None:
+        return
+    if trial.fault is not None and (near or trial.fault.sort not in known):
+        sort = trial.fault.sort
+        fault = replace(shrunk(examiner, trial.fault, feeds), sort=sort)
+        if not confirm(fault):
+            tested.unrepeated += 1
+        elif near:
+            tested.arguable = fault
+        else:
+            tested.faults.append(fault)
+    elif trial.fault is None:
+        if trial.loose is not None and tested.loose is None:
+            loose = shrunk(examiner, trial.loose, feeds)
+            tested.loose = loose if confirm(loose) else None
+            tested.unrepeated += tested.loose is None
+        if trial.inexact is not None and tested.inexact is None:
+            tested.inexact = shrunk(examiner, trial.inexact, feeds)
 
 
 def _finite(array: Array) -> Array:
@@ -177,9 +207,17 @@ def _finite(array: Array) -> Array:
 
 
 def feeds_of(candidate: Candidate, seed: int) -> list[Feeds]:
-    """Return inputs: exact ones first, then some with special values among them."""
+    """Return inputs: exact ones first, then some with special values among them.
+
+    Zeros come before them for constants that are near to those of the pattern.
+    """
     half = SAMPLES // 2
+    zeros = [
+        {name: np.zeros_like(array) for name, array in feed.items()}
+        for feed in samples(candidate.ports, candidate.near, special=False, seed=seed)
+    ]
     return [
+        *zeros,
         *samples(candidate.ports, half, special=False, seed=seed),
         *samples(candidate.ports, SAMPLES - half, special=True, seed=seed + 1),
     ]

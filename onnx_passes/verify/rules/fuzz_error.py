@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -53,13 +54,22 @@ def errors_of(found: Counterexample) -> dict[str, Error]:
     return errors
 
 
-def exceeds(errors: dict[str, Error], declared: Tolerance) -> str | None:
+def exceeds(
+    errors: dict[str, Error], declared: Tolerance, low: Sequence[Tolerance] = ()
+) -> str | None:
     """Return in one sentence which error is above a declared tolerance, or None.
 
     As for tensors inside a model, the relative part is taken of the largest element.
+
+    Args:
+        errors: By type of the outputs.
+        declared: The tolerance; parts of it that are None are the defaults.
+        low: Tolerances of outputs that depend on values below float32, as the gate has them.
     """
     for kind, error in errors.items():
-        default = default_tolerance(np.dtype(kind))
+        usual = [default_tolerance(np.dtype(kind))]
+        usual += [(t.rtol, t.atol) for t in low if t.rtol is not None and t.atol is not None]
+        default = max(usual)
         rtol = default[0] if declared.rtol is None else declared.rtol
         atol = default[1] if declared.atol is None else declared.atol
         largest = error.absolute / error.relative if error.relative else 0.0

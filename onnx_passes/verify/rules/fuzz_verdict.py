@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import onnx_ir as ir
 from onnxscript.rewriter import RewriteRule
 
 from onnx_passes.contracts import Equality, Tolerance, contracts_of
@@ -15,17 +15,28 @@ from onnx_passes.verify.rules.applying import assumes_finite
 from onnx_passes.verify.rules.fuzz import Tested, fuzz_rule
 from onnx_passes.verify.rules.fuzz_check import Fault
 from onnx_passes.verify.rules.proof import NEAR
+from onnx_passes.verify.rules.refutations import repeats, write_refutation
 from onnx_passes.verify.rules.regression import write_regression
-from onnx_passes.verify.rules.running import Feeds
 from onnx_passes.verify.rules.schemas import impossible
-from onnx_passes.verify.rules.widening import widened
 
 if TYPE_CHECKING:
     from onnx_passes.verify.rules.fuzz_child import Job
     from onnx_passes.verify.rules.proof import Proof
 
 LIMIT_BEHIND_TEST = 9
-"""Templates for a proof, where the rule has been tested on many models."""
+"""Templates that are drawn for a proof, where the rule has been tested on many models."""
+
+_CAUSES = {
+    "values": "wrong values",
+    "bits": "other bits",
+    "tolerance": "beyond the tolerance",
+    "model": "an invalid model",
+    "engine": "an exception of the rule",
+}
+"""What a fault breaks, in words."""
+
+LEAST_MODELS = 20
+"""Models of the property test on which a rule that is called proved must fire."""
 
 
 def verdict_of(subject: Any, rule: RewriteRule, job: Job) -> dict[str, Any]:
@@ -42,6 +53,13 @@ def verdict_of(subject: Any, rule: RewriteRule, job: Job) -> dict[str, Any]:
     )
     tested = proof = None
     finite = assumes_finite(cls)
+    shown: list[Fault] = []
+
+    def confirm(fault: Fault) -> bool:
+        found = repeats(fault, declared)
+        shown.extend([fault] * found)
+        return found
+
     if job.level != "prove":
         tested = fuzz_rule(
             rule,
@@ -52,11 +70,12 @@ def verdict_of(subject: Any, rule: RewriteRule, job: Job) -> dict[str, Any]:
             faults=job.faults,
             declared=declared if isinstance(declared, Tolerance) else None,
             finite=finite,
+            confirm=confirm,
         )
     unproved = ""
     if job.level != "test":
         differ = tested is not None and tested.inexact is not None
-        proof, unproved = _proof(rule, job, ieee=not differ)
+        proof, unproved = _proof(rule, job, confirm, ieee=not differ)
     verdict, reason = _verdict(rule, tested, proof, unproved)
     contract = _contract(tested, proof, verdict)
     loose = None if tested is None else tested.loose
@@ -80,31 +99,37 @@ def verdict_of(subject: Any, rule: RewriteRule, job: Job) -> dict[str, Any]:
         "tested": None if tested is None else _tested(tested),
         "proof": None if proof is None else proof.as_dict(),
     }
-    fault = None
-    if tested is not None:
-        fault = tested.fault or loose or (tested.inexact if disagrees else None)
+    fault = None if tested is None else tested.fault
+    if fault is None and verdict == "refuted":
+        fault = shown[-1] if shown else None
+    if fault is None and tested is not None:
+        fault = loose or (tested.inexact if disagrees else None)
     if fault is not None:
         result["counterexample"] = fault.text()
         result["sort"] = fault.sort
+        result["cause"] = _CAUSES[fault.breaks]
         if tested is not None and len(tested.faults) > 1:
-            result["further"] = [f.text() for f in tested.faults[1:]]
+            result["further"] = [(_CAUSES[f.breaks], f.text()) for f in tested.faults[1:]]
         if job.folder is not None:
             folder = Path(job.folder)
             if fault.after is not None and fault.found is not None:
-                folder = _written(fault, declared, folder)
+                folder, _ = write_refutation(fault, declared, folder)
             result["folder"] = str(folder)
             test = write_regression(fault, job.subject, job.index or 0, folder, declared)
             result["test"] = str(test)
     return result
 
 
-def _proof(rule: RewriteRule, job: Job, *, ieee: bool) -> tuple[Proof | None, str]:
+def _proof(
+    rule: RewriteRule, job: Job, confirm: Callable[[Fault], bool], *, ieee: bool
+) -> tuple[Proof | None, str]:
     from onnx_passes.verify.rules import Effort, prove_rule
 
     # The property test has tried to break the rule already.
     limit = LIMIT_BEHIND_TEST if job.level == "all" else Effort().limit
     try:
-        return prove_rule(rule, effort=Effort(seed=job.seed, limit=limit, ieee=ieee)), ""
+        effort = Effort(seed=job.seed, limit=limit, ieee=ieee)
+        return prove_rule(rule, effort=effort, confirm=confirm), ""
     except UsageError as error:
         return None, f"not proved: {error.message}"
 
@@ -143,8 +168,14 @@ def _verdict(
         found = proof.counterexample
         reason = "" if found is None else found.reason
         return "refuted", f"{reason}; {NEAR}" if NEAR in proof.notes else reason
+    if tested is not None and tested.out_of_time:
+        return "undecided", f"out of time: {tested.models} models; give it more with --time"
     if proof is not None and proof.outcome == "proved":
-        return "proved", ""
+        if tested is None or tested.models >= LEAST_MODELS:
+            return "proved", ""
+        if tested.models:
+            few = f"proved, but it fired on {tested.models} of {tested.attempts} models only"
+            return "tested", few
     reasons = [] if proof is None else [j.reason for j in proof.judgements if j.reason]
     reason = unproved or next(iter(reasons), "")
     if tested is not None and tested.verdict == "never fired":
@@ -185,6 +216,9 @@ def _tested(tested: Tested) -> dict[str, Any]:
         "models": tested.models,
         "firings": tested.firings,
         "runs": tested.runs,
+        "covers": tested.covered.as_dict(),
+        "operators": [f"{d}:{o}" if d else o for d, o in sorted(tested.operators)],
+        "unrepeated": tested.unrepeated,
         "attempts": tested.attempts,
         "dtypes": dict(sorted(tested.dtypes.items())),
         "surroundings": dict(sorted(tested.kinds.items())),
@@ -195,52 +229,3 @@ def _tested(tested: Tested) -> dict[str, Any]:
         },
         "out_of_time": tested.out_of_time,
     }
-
-
-def _written(fault: Fault, declared: Equality | Tolerance | None, folder: Path) -> Path:
-    from onnx_passes.verify.bundle import Bundle, write_bundle
-    from onnx_passes.verify.compare import default_tolerance
-
-    assert fault.after is not None
-    assert fault.found is not None
-    limits = {}
-    if fault.breaks == "tolerance":
-        assert isinstance(declared, Tolerance)
-        for name, array in fault.found.expected.items():
-            rtol, atol = default_tolerance(array.dtype)
-            limits[name] = (
-                rtol if declared.rtol is None else declared.rtol,
-                atol if declared.atol is None else declared.atol,
-            )
-    if fault.breaks == "values":
-        for name, array in fault.found.expected.items():
-            if array.dtype.kind == "f":
-                limits[name] = default_tolerance(array.dtype)
-    readme = f"# A rewrite rule that is wrong\n\nDeclared: {declared}\n\n{fault.text()}\n"
-    before, after = fault.before, fault.after
-    if _single(fault):
-        # Half precision may show its fault in single precision only: so must the script.
-        before, after = widened(before), widened(after)
-    before, after = (_with_defaults(m, fault.found.feeds) for m in (before, after))
-    scaled = fault.breaks == "tolerance"
-    bundle = Bundle(before, after, fault.found.feeds, limits, scaled=scaled, readme=readme)
-    return write_bundle(bundle, folder)
-
-
-def _single(fault: Fault) -> bool:
-    """Whether the counterexample was found in single precision instead of the model's own."""
-    assert fault.found is not None
-    halves = (ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
-    types = {v.name: v.dtype for v in fault.before.graph.inputs}
-    fed = fault.found.feeds.items()
-    return any(a.dtype == "float32" and types.get(name) in halves for name, a in fed)
-
-
-def _with_defaults(model: ir.Model, feeds: Feeds) -> ir.Model:
-    """Return a copy in which inputs that have a default default to what was fed."""
-    copy = model.clone()
-    for value in copy.graph.inputs:
-        name = value.name or ""
-        if value.const_value is not None and name in feeds:
-            value.const_value = ir.tensor(feeds[name], name=name)
-    return copy

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import onnx_ir as ir
@@ -12,8 +12,16 @@ from onnxscript.rewriter import RewriteRule
 
 from onnx_passes.ops.semantics import Unsupported
 from onnx_passes.verify.rules.building import Builder, CannotInstantiate
+from onnx_passes.verify.rules.covered import Template, describe
 from onnx_passes.verify.rules.draws import Draw, Draws, Hits
-from onnx_passes.verify.rules.generate_variants import VARIANTS, followed
+from onnx_passes.verify.rules.enumeration import (
+    Plan,
+    few_types,
+    has_open_inputs,
+    operand_names,
+    plans_of,
+)
+from onnx_passes.verify.rules.generate_variants import AMPLIFIED, VARIANTS, followed
 from onnx_passes.verify.rules.hints_of_passes import hint_of
 from onnx_passes.verify.rules.literals import literals
 from onnx_passes.verify.rules.operands import Chooser, Shape
@@ -27,11 +35,19 @@ TYPES = (
 )
 """Element types in the order in which they are tried."""
 
+_USUAL = (_T.FLOAT, _T.INT64, _T.BOOL, _T.FLOAT)
+"""Element types that a plan of ranks is tried with."""
+
 _SAME_TYPE = 0.85
 """How often a model that is varied keeps its element type."""
 
 _EVERY = 5
 """One model in so many is tried in surroundings."""
+
+_AMPLIFIER = [name for name, _ in VARIANTS].index(AMPLIFIED)
+
+_FULL = 6
+"""One model in so many has all inputs that the pattern leaves open."""
 
 _EDGES: tuple[Shape, ...] = (
     *((1,), (0,), (0, 3), (2, 1, 3), (1, 1), (), (2, 0, 3), (2, 0, 3), (4, 5)),
@@ -50,6 +66,8 @@ class Candidate:
         near: Whether a constant lies beside the number that the pattern or guard spells out,
             within the tolerance with which it is still taken for it.
         trace: What was drawn for it.
+        planned: Whether its ranks, type or opset are enumerated, and not drawn.
+        template: What a claim says of it.
     """
 
     kind: str
@@ -58,6 +76,8 @@ class Candidate:
     dtype: str
     near: bool = False
     trace: tuple[Draw, ...] = ()
+    planned: bool = False
+    template: Template | None = None
 
 
 class EdgeChooser(Chooser):
@@ -68,7 +88,8 @@ class EdgeChooser(Chooser):
 
     def shape(self) -> Shape:
         """Return a shape of data, some of them edge cases."""
-        if self.square is None and len(self._shapes) > 1 and self.rng.random() < self.edges:
+        known = self.edge or self.rank is not None or self.square is not None
+        if not known and len(self._shapes) > 1 and self.rng.random() < self.edges:
             return tuple(self.pick(_EDGES))
         return super().shape()
 
@@ -99,31 +120,70 @@ def candidates(
             second model varies one of these.
     """
     rng = np.random.default_rng(seed)
-    hits, hint = Hits(rng) if hits is None else hits, hint_of(rule.name)
-    numbers = probed(literals(rule))
+    hits = Hits(rng) if hits is None else hits
+    yield from _planned(rule, rng, hits)
+    hint = hint_of(rule.name)
+    numbers, opens = probed(literals(rule)), has_open_inputs(rule)
+    types = few_types(rule, TYPES) if hint is None else hint.types
     for attempt in range(attempts):
         dtype, draws = TYPES[attempt // 2 % len(TYPES)], Draws(rng)
         if attempt % 2 and hits:
             (name, *_), draws = hits.pick()
             dtype = ir.DataType[name.upper()] if rng.random() < _SAME_TYPE else dtype
-        elif hint is not None and hint.types and rng.random() < _SAME_TYPE / (1 + bool(hits)):
-            dtype = hint.types[int(rng.integers(len(hint.types)))]
+        elif types and rng.random() < _SAME_TYPE / (1 + bool(hits)):
+            dtype = types[int(rng.integers(len(types)))]
         chooser = EdgeChooser(draws, dtype, numbers)
         chooser.edges = 0.6 if attempt % 3 == 0 else 0.25
-        try:
-            model = Builder(rule, chooser, measures=True).build()
-            behind = followed(model)
-        except (CannotInstantiate, Unsupported, OverflowError, InferenceError):
-            yield []
-            continue
-        ports = tuple(model.graph.inputs)
-        group = [("plain", model, ports), ("behind a further node", *behind)]
-        order = rng.permutation(len(VARIANTS) if attempt % _EVERY == 0 else 0)
-        for base, chosen in ((model, order[:2]), (behind[0], order[2:4])):
-            for index in chosen:
-                kind, variant = VARIANTS[int(index)]
-                made = variant(base)
-                if made is not None:
-                    group.append((kind, *made))
-        trace, kind = tuple(draws.trace), dtype.name.lower()
-        yield [Candidate(k, m, p, kind, chooser.near, trace) for k, m, p in group]
+        # In turn, so that none is missing by chance.
+        turn = range(4 * (attempt // _EVERY), 4 * (attempt // _EVERY) + 4)
+        order = [k % len(VARIANTS) for k in turn if attempt % _EVERY == 0]
+        # What fired with few inputs is varied with all of them as well.
+        plan = Plan(full=opens and attempt % _FULL == 1)
+        yield [replace(c, planned=False) for c in _group(rule, chooser, plan, order)]
+
+
+def _planned(
+    rule: RewriteRule, rng: np.random.Generator, hits: Hits
+) -> Iterator[list[Candidate]]:
+    """Yield candidates for each plan, until the rule fires on one."""
+    hint = hint_of(rule.name)
+    few = few_types(rule, TYPES) if hint is None else hint.types
+    usual = few or _USUAL
+    numbers = probed(literals(rule))
+    for plan in plans_of(rule, TYPES, 1 if hint is None else hint.since):
+        for draw in range(plan.draws):
+            count, draws = hits.count, Draws(rng)
+            kinds = TYPES if plan.full and not few else usual
+            dtype = plan.dtype or kinds[draw // 2 % len(kinds)]
+            if draw % 2 and hits:
+                (name, *_), draws = hits.pick()
+                dtype = plan.dtype or ir.DataType[name.upper()]
+            yield _group(rule, EdgeChooser(draws, dtype, numbers), plan, ())
+            if hits.count > count and plan.once:
+                break
+
+
+def _group(
+    rule: RewriteRule, chooser: Chooser, plan: Plan, surroundings: Sequence[int]
+) -> list[Candidate]:
+    """Return a model and itself in surroundings; nothing if the choices make none."""
+    chooser.edge = plan.edge
+    try:
+        model = Builder(rule, chooser, plan, measures=True).build()
+        behind = followed(model)
+    except (CannotInstantiate, Unsupported, OverflowError, InferenceError):
+        return []
+    if chooser.near:
+        # What is within a tolerance of another number shows behind an amplifier, at zero.
+        surroundings = (_AMPLIFIER, *surroundings[:1])
+    ports = tuple(model.graph.inputs)
+    group = [("plain", model, ports), ("behind a further node", *behind)]
+    for base, chosen in ((model, surroundings[:2]), (behind[0], surroundings[2:4])):
+        for index in chosen:
+            kind, variant = VARIANTS[int(index)]
+            made = variant(base)
+            if made is not None:
+                group.append((kind, *made))
+    trace, kind = tuple(chooser.rng.trace), chooser.dtype.name.lower()
+    planned, told = plan != Plan(), describe(model, operand_names(rule))
+    return [Candidate(k, m, p, kind, chooser.near, trace, planned, told) for k, m, p in group]

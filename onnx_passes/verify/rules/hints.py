@@ -105,18 +105,17 @@ class Guide:
     """The hint of a rule, applied to one model."""
 
     def __init__(self, hint: Hint | None, choose: Chooser) -> None:
-        """Follow ``hint`` with the choices of ``choose``; one model in twelve does without."""
+        """Follow ``hint`` with the choices of ``choose``; one model in twelve does without.
+
+        ``since`` is the first opset that the guard admits, with or without.
+        """
+        self.since = 1 if hint is None else hint.since
         follows = hint is not None and choose.rng.random() > 1 / 12
         if follows and hint is not None and hint.cases:
             hint = hint.joined(choose.pick(hint.cases))
         self._hint = hint if follows else None
         self._choose = choose
         self._sizes: dict[str, int] = {}
-
-    @property
-    def since(self) -> int:
-        """The first opset worth trying."""
-        return 1 if self._hint is None else self._hint.since
 
     def names(self, *names: str) -> bool:
         """Whether the hint says what an operand is that is known by any of some names."""

@@ -12,6 +12,7 @@ from onnx_passes.ops.semantics import Unsupported
 from onnx_passes.verify.rules.applying import apply_rule
 from onnx_passes.verify.rules.building import Builder, CannotInstantiate
 from onnx_passes.verify.rules.draws import Draws, Hits
+from onnx_passes.verify.rules.enumeration import Plan, few_types, plans_of
 from onnx_passes.verify.rules.hints_of_passes import hint_of
 from onnx_passes.verify.rules.literals import literals
 from onnx_passes.verify.rules.operands import Chooser
@@ -22,6 +23,9 @@ _TYPES = (
     *(ir.DataType.INT32, ir.DataType.INT64, ir.DataType.BOOL, ir.DataType.UINT8),
     *(ir.DataType.DOUBLE, ir.DataType.FLOAT16),
 )
+
+_USUAL = (ir.DataType.FLOAT, ir.DataType.INT64, ir.DataType.BOOL, ir.DataType.FLOAT)
+"""Element types that a plan of ranks is tried with."""
 
 SIZES = (1, 2, 2, 3)
 """Sizes that keep formulas small enough for a proof."""
@@ -34,6 +38,7 @@ def instances(
     attempts: int = 600,
     seed: int = 0,
     near: bool = False,
+    planned: bool = False,
 ) -> Iterator[ir.Model]:
     """Yield models on which ``rule`` fires.
 
@@ -44,13 +49,34 @@ def instances(
         seed: Of the choices.
         near: Whether to yield the models alone that have a constant beside the number that
             the pattern spells out, within its tolerance; without, there are none such.
+        planned: Whether models come first that enumerate ranks, types and opsets; these do
+            not count.
     """
     rng = np.random.default_rng(seed)
     numbers = literals(rule)
     seen: set[str] = set()
     hits, hint = Hits(rng), hint_of(rule.name)
+    few = few_types(rule, _TYPES) if hint is None else hint.types
+    usual = few or _USUAL
+    since = 1 if hint is None else hint.since
+    plans = plans_of(rule, _TYPES, since) if planned else []
+    # Nothing is proved of empty tensors: the property test runs them.
+    for plan in (p for p in plans if p.edge is None or 0 not in p.edge):
+        for draw in range(plan.draws):
+            dtype, draws = plan.dtype or usual[draw % len(usual)], Draws(rng)
+            if draw % 2 and hits:
+                (name, *_), draws = hits.pick()
+                dtype = plan.dtype or ir.DataType[name]
+            chooser = Chooser(draws, dtype, numbers)
+            model = _template(rule, chooser, plan, seen, near=False)
+            if model is not None:
+                hits.add(hits.kind(dtype.name, model), tuple(draws.trace))
+                yield model
+                if plan.once:
+                    break
+    found = 0
     for attempt in range(attempts):
-        if len(seen) >= limit:
+        if found >= limit:
             return
         # The common type first: most rules are about it, and others may be refused.
         dtype, draws = _TYPES[attempt % len(_TYPES)], Draws(rng)
@@ -60,25 +86,33 @@ def instances(
             dtype = ir.DataType[name]
         elif hint is not None and hint.types and attempt % 3:
             dtype = hint.types[attempt % len(hint.types)]
-        try:
-            chooser = Chooser(draws, dtype, numbers)
-            # No constant is infinite: the reals, in which is proved, have no such number.
-            chooser.slack, chooser.sizes, chooser.finite = near, SIZES, True
-            model = Builder(rule, chooser).build()
-        except (CannotInstantiate, Unsupported, OverflowError):
-            continue
-        if near != chooser.near:
-            continue
-        key = _signature(model)
-        if key in seen:
-            continue
-        # A rule may refuse to make an output of an input; behind a further node it need not.
-        for candidate in (model, _followed(model)):
-            if candidate is not None and _fires(rule, candidate) and _runs(candidate):
-                seen.add(key)
-                hits.add(hits.kind(dtype.name, model), tuple(draws.trace))
-                yield candidate
-                break
+        model = _template(rule, Chooser(draws, dtype, numbers), Plan(), seen, near=near)
+        if model is not None:
+            found += 1
+            hits.add(hits.kind(dtype.name, model), tuple(draws.trace))
+            yield model
+
+
+def _template(
+    rule: RewriteRule, chooser: Chooser, plan: Plan, seen: set[str], *, near: bool
+) -> ir.Model | None:
+    """Return a model on which the rule fires, unlike those seen; None if the choices fail."""
+    # No constant is infinite: the reals, in which is proved, have no such number.
+    chooser.slack, chooser.sizes, chooser.finite = near, SIZES, True
+    chooser.edge = plan.edge
+    try:
+        model = Builder(rule, chooser, plan).build()
+    except (CannotInstantiate, Unsupported, OverflowError):
+        return None
+    key = _signature(model)
+    if near != chooser.near or key in seen:
+        return None
+    # A rule may refuse to make an output of an input; behind a further node it need not.
+    for candidate in (model, _followed(model)):
+        if candidate is not None and _fires(rule, candidate) and _runs(candidate):
+            seen.add(key)
+            return candidate
+    return None
 
 
 def _signature(model: ir.Model) -> str:

@@ -7,7 +7,7 @@ the template is evaluated.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -20,6 +20,9 @@ Shape: TypeAlias = tuple[int, ...]
 
 # Sizes of 3 and more, so that a rule which forgets to fold an axis shows itself.
 SHAPES: tuple[Shape, ...] = ((2, 3), (3,), (2, 3, 4), (3, 4), (), (1, 3), (3, 1))
+
+RANKED: tuple[Shape, ...] = ((), (3,), (2, 3), (2, 3, 4), (2, 3, 2, 4))
+"""A shape of each rank that is asked for."""
 
 SIZES = (1, 2, 2, 3, 3, 4, 5)
 """What the sizes that a hint names are drawn from; one in a hundred is 0."""
@@ -51,7 +54,8 @@ class Chooser:
         """Choose by ``rng``; ``numbers`` are what attributes and constants may be.
 
         ``near`` says afterwards whether a constant is only almost the number asked for, which
-        happens only with ``slack``.
+        happens only with ``slack``. ``rank`` is that of the next operand, and ``edge`` the
+        shape of all, if they are enumerated. ``target`` is what was last reshaped to.
         """
         self.rng, self.dtype, self.numbers = rng, dtype, numbers
         self._shapes = SHAPES
@@ -60,6 +64,9 @@ class Chooser:
         self.slack = True
         self.finite = False
         self.sizes: Sequence[int] = SIZES
+        self.rank: int | None = None
+        self.edge: Shape | None = None
+        self.target: Shape | None = None
 
     def prefer(self, op_types: Collection[str]) -> None:
         """Keep to shapes that the most demanding of some operators takes.
@@ -67,6 +74,9 @@ class Chooser:
         One template in three keeps to a single shape, so that branches fit one another, and
         one in six to squares of one size, so that products do.
         """
+        if self.edge is not None:
+            self._shapes = (self.edge,)
+            return
         convolves = any("Conv" in o or "Pool" in o for o in op_types)
         if convolves and max(self.sizes) < min(SIZES[-2:]):
             self._shapes = ((1, 2, 3, 4), (1, 4, 3, 3), (2, 2, 5), (1, 2, 1, 4))
@@ -141,13 +151,26 @@ class Chooser:
         """
         rule = _OPERANDS.get(op_type)
         if rule is not None:
-            return rule(self, index, known)
+            return self._planned(rule(self, index, known), index)
         others = [shape for shape in known if shape is not None]
         return self.data(self.broadcastable(others[0]) if others else self.shape())
 
+    def _planned(self, operand: Operand, index: int) -> Operand:
+        """Return data with the shape that is enumerated, whatever an operator prefers."""
+        if index or operand.ints is not None or operand.dtype != self.dtype:
+            return operand
+        if self.edge is not None:
+            return replace(operand, shape=self.edge)
+        if self.rank is not None and len(operand.shape) != self.rank:
+            return replace(operand, shape=RANKED[self.rank])
+        return operand
+
     def shape(self) -> Shape:
-        """Return a shape of data."""
-        return tuple(self.pick(self._shapes))
+        """Return a shape of data, of the rank that is wanted if there is one."""
+        if self.rank is None:
+            return tuple(self.pick(self._shapes))
+        fitting = [s for s in (*self._shapes, *RANKED) if len(s) == self.rank]
+        return tuple(self.pick(fitting))
 
     def data(self, shape: Shape, *, constant: bool | None = None) -> Operand:
         """Return data of the template's element type."""
@@ -159,6 +182,10 @@ class Chooser:
 
     def broadcastable(self, shape: Shape) -> Shape:
         """Return a shape that broadcasts with another, often the same one."""
+        if self.rank is not None:
+            wider = (2,) * (self.rank - len(shape))
+            kept = shape[len(shape) - min(self.rank, len(shape)) :]
+            return (*wider, *self.pick((kept, kept, (1,) * len(kept))))
         options: list[Shape] = [shape, shape, shape, ()]
         if shape:
             options += [shape[-1:], (1,) * len(shape), (*shape[:-1], 1), (2, *shape)]
@@ -172,16 +199,21 @@ def _first(known: Sequence[Shape | None], default: Shape) -> Shape:
 
 def _matmul(c: Chooser, index: int, known: Sequence[Shape | None]) -> Operand:
     other = known[1 - index] if len(known) > 1 else None
-    if c.square is not None:
+    if c.square is not None and c.rank in (None, 2):
         return c.data((c.square, c.square))
     if other is None:
-        return c.data(c.pick(((2, 3), (3, 3), (2, 3, 4))))
-    if len(other) > 2 and c.rng.random() < 0.5:
-        batch = tuple(other[:-2])
-        return c.data((*batch, 5, other[-2]) if index == 0 else (*batch, other[-1], 5))
-    if len(other) < 2:
-        return c.data((4, *other) if index == 0 else (*other, 4))
-    return c.data((5, other[-2]) if index == 0 else (other[-1], 5))
+        return c.data(c.shape() if c.rank else c.pick(((2, 3), (3, 3), (2, 3, 4), (3,))))
+    if not other:
+        return c.data((3,))  # no product takes a scalar: the engine refuses this one
+    inner = other[-1] if index or len(other) == 1 else other[-2]
+    draw, rank = c.rng.random(), c.rank
+    if rank == 1 or (rank is None and draw < 0.15):
+        return c.data((inner,))
+    batch: Shape = ()
+    if (rank or 0) > 2 or (rank is None and len(other) > 2 and draw > 0.5):
+        count = len(other) - 2 if rank is None else rank - 2
+        batch = ((2,) * count + tuple(other[:-2]))[-count:]
+    return c.data((*batch, 5, inner) if index == 0 else (*batch, inner, 5))
 
 
 def _gemm(c: Chooser, index: int, known: Sequence[Shape | None]) -> Operand:
@@ -205,10 +237,12 @@ def _conv(c: Chooser, index: int, known: Sequence[Shape | None]) -> Operand:
 
 
 def _conv_integer(c: Chooser, index: int, known: Sequence[Shape | None]) -> Operand:
+    bytes_ = (ir.DataType.INT8, ir.DataType.UINT8)
+    dtype = c.dtype if c.dtype in bytes_ and index in (0, 2) else ir.DataType.UINT8
     if index < 2:
         operand = _conv(c, index, known)
-        return Operand(operand.shape, ir.DataType.UINT8, constant=operand.constant)
-    return Operand((), ir.DataType.UINT8, constant=True)
+        return Operand(operand.shape, dtype, constant=operand.constant)
+    return Operand((), dtype, constant=True)
 
 
 def _qlinear_conv(c: Chooser, index: int, known: Sequence[Shape | None]) -> Operand:
@@ -261,7 +295,11 @@ def _reshape(c: Chooser, index: int, known: Sequence[Shape | None]) -> Operand:
         options += [shape[::-1], (1, *shape), (0, -1)]
     if size % 16 == 0:
         options += [(size // 4, 2, 2), (size // 4, 2, 2), (size // 4, 4), (4, 4)]
-    return c.integers(*c.pick(options))
+    if c.target is not None and c.rng.random() < 0.5:
+        # What two operands are reshaped to is often the same.
+        return c.integers(*c.target)
+    c.target = c.pick(options)
+    return c.integers(*c.target)
 
 
 def _axes(c: Chooser, index: int, known: Sequence[Shape | None]) -> Operand:
@@ -353,10 +391,17 @@ def _constant_of_shape(c: Chooser, index: int, known: Sequence[Shape | None]) ->
 def _scatter_nd(c: Chooser, index: int, known: Sequence[Shape | None]) -> Operand:
     if index == 0:
         return c.data((4, 3))
+    data = _first(known, (4, 3))
+    rows = data[0] if data else 4
     if index == 1:
-        rows = _first(known, (4, 3))[0] if _first(known, (4, 3)) else 4
-        return Operand((rows, 1), ir.DataType.INT64, tuple(range(rows)), True)
-    return c.data(_first(known, (4, 3)))
+        # In order, in another one, none at all; and of depth 0, which names the whole tensor.
+        every = tuple(range(rows))
+        shape, places = c.pick(
+            (((rows, 1), every), ((rows, 1), every[::-1]), ((0, 1), ()), ((1, 0), ()))
+        )
+        return Operand(shape, ir.DataType.INT64, places, True)
+    indices = known[1] if len(known) > 1 and known[1] else (rows, 1)
+    return c.data((*indices[:-1], *data[indices[-1] :]))
 
 
 def _dropout(c: Chooser, index: int, known: Sequence[Shape | None]) -> Operand:

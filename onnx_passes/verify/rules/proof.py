@@ -178,6 +178,7 @@ class Proof:
         versions: Version of the solver and of the engine that replays.
         templates: Number of pairs of graphs that the verdicts rest on.
         notes: What a reader should know besides, a sentence each.
+        covers: What the templates that are proved cover, as data; nothing else is claimed.
     """
 
     judgements: tuple[Judgement, ...]
@@ -185,6 +186,7 @@ class Proof:
     versions: Mapping[str, str] = field(default_factory=dict)
     templates: int = 1
     notes: tuple[str, ...] = ()
+    covers: Mapping[str, Any] = field(default_factory=dict)
 
     def __getitem__(self, arithmetic: Arithmetic) -> Judgement:
         return next(j for j in self.judgements if j.arithmetic == arithmetic)
@@ -199,6 +201,7 @@ class Proof:
             "templates": self.templates,
             "versions": dict(self.versions),
             "notes": list(self.notes),
+            "covers": dict(self.covers),
         }
 
     @property

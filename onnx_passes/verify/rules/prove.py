@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
-from dataclasses import replace
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import onnx_ir as ir
 from onnxscript.rewriter import RewriteRule
@@ -13,14 +14,16 @@ from onnx_passes.errors import ModelError, PassError
 from onnx_passes.ops.domains.z3_module import z3
 from onnx_passes.verify.rules import solver
 from onnx_passes.verify.rules.applying import RuleLike, apply_rule, rules_of
+from onnx_passes.verify.rules.covered import Template, covered_by, describe
+from onnx_passes.verify.rules.enumeration import operand_names
 from onnx_passes.verify.rules.exact import Effort, judge_exact
+from onnx_passes.verify.rules.fuzz_check import Fault
 from onnx_passes.verify.rules.instantiate import instances
 from onnx_passes.verify.rules.pairs import Pair
 from onnx_passes.verify.rules.proof import NEAR, Arithmetic, Judgement, Outcome, Proof, merge
 from onnx_passes.verify.rules.replay import Replayer
 from onnx_passes.verify.rules.rounding import judge_ieee
 from onnx_passes.verify.rules.running import engine_name
-from onnx_passes.verify.rules.widening import is_half
 
 _OPEN = (Outcome.UNDECIDED, Outcome.TESTED)
 
@@ -63,6 +66,7 @@ def prove_rule(
     templates: Iterable[ir.Model] | None = None,
     *,
     effort: Effort | None = None,
+    confirm: Callable[[Fault], bool] = lambda fault: True,
 ) -> Proof:
     """Apply a rule to templates, as it stands, and compare before and after.
 
@@ -75,6 +79,7 @@ def prove_rule(
         templates: Models with concrete shapes in which the pattern occurs; None to build
             them from the pattern.
         effort: Limits, per template.
+        confirm: Says of a refutation whether it shows again; one that does not is none.
 
     Returns:
         The verdicts that hold for every template on which the rule fired.
@@ -86,54 +91,121 @@ def prove_rule(
     effort = effort or Effort()
     z3()  # its absence is said before anything is built
     given = None if templates is None else list(templates)
-    proofs: list[Proof] = []
-    coarse: list[Proof] = []
-    idle = 0
+    found = _Proofs()
     for single in rules_of(rule):
-        found = (
-            instances(single, seed=effort.seed, limit=effort.limit) if given is None else given
+        made = (
+            instances(single, seed=effort.seed, limit=effort.limit, planned=True)
+            if given is None
+            else given
         )
-        kinds: set[frozenset[ir.DataType | None]] = set()
-        for count, template in enumerate(found):
-            kind = frozenset(v.dtype for v in template.graph.inputs)
-            # Past the first few of known types, templates only serve to break the rule.
-            screen = count >= effort.templates and kind in kinds
-            kinds.add(kind)
-            proof = _on_template(single, template, effort, screen=screen)
-            if proof is None:
-                idle += 1
-                continue
-            if is_half(template) and proof[Arithmetic.REAL].outcome in _OPEN:
-                coarse.append(proof)
-                continue
-            proofs.append(proof)
-            if proof.outcome == Outcome.REFUTED:
+        names = operand_names(single)
+        for template in made:
+            told = describe(template, names)
+            proof = _on_template(
+                single, template, effort, confirm, screen=not found.wants(told, effort)
+            )
+            found.add(told, proof, half=_is_half(template))
+            if proof is not None and proof.outcome == Outcome.REFUTED:
                 break
         else:
-            if given is None and (proof := _near(single, effort)) is not None:
-                proofs.append(proof)
-    seconds = time.perf_counter() - start
-    notes = (f"{idle} more templates did not fire, or showed no difference",) if idle else ()
-    if coarse and proofs:
-        # Constants of 11 bits, folded and rounded again, are too far from the formula.
-        notes = (*notes, f"{len(coarse)} templates of half precision are tested, not proved")
-    proofs = proofs or coarse
-    if not proofs:
-        return _undecided("the rule fired on no template", templates=0, notes=notes)
-    return merge(proofs, seconds, notes)
+            if given is None and (proof := _near(single, effort, confirm)) is not None:
+                found.decisive.append((None, proof))
+    return found.merged(time.perf_counter() - start)
 
 
-def _near(rule: RewriteRule, effort: Effort) -> Proof | None:
+@dataclass
+class _Proofs:
+    """The verdicts on the templates of a rule, so far.
+
+    Attributes:
+        decisive: Templates, with what was found of each; one beside a tolerance has no claim.
+        coarse: Verdicts on templates of half precision that no proof covers.
+        idle: Templates that did not fire, or were only run.
+        kinds: Ranks and element types of templates that were proved.
+        types: Element types alone.
+    """
+
+    decisive: list[tuple[Template | None, Proof]] = field(default_factory=list)
+    coarse: list[Proof] = field(default_factory=list)
+    idle: int = 0
+    kinds: set[tuple[Any, ...]] = field(default_factory=set)
+    types: set[frozenset[str]] = field(default_factory=set)
+
+    def wants(self, template: Template, effort: Effort) -> bool:
+        """Whether a proof is worth its time: on the first few, and on ranks or types anew."""
+        kind = tuple(sorted((n, rank) for n, (rank, *_) in template.operands.items()))
+        types = frozenset(dtype for _, dtype, _ in template.operands.values())
+        count = len(self.decisive) + len(self.coarse)
+        wanted = (
+            count < effort.templates
+            or types not in self.types
+            or (kind not in self.kinds and count < effort.most)
+        )
+        self.kinds.add(kind)
+        self.types.add(types)
+        return wanted
+
+    def add(self, template: Template, proof: Proof | None, *, half: bool) -> None:
+        """Note what was found of one template."""
+        if proof is None:
+            self.idle += 1
+        elif half and proof[Arithmetic.REAL].outcome in _OPEN:
+            self.coarse.append(proof)
+        else:
+            self.decisive.append((template, proof))
+
+    def merged(self, seconds: float) -> Proof:
+        """Return the verdict on the rule: what is not proved is excluded, or weakens it."""
+        notes = []
+        if self.idle:
+            notes.append(f"{self.idle} more templates did not fire, or showed no difference")
+        if self.coarse and self.decisive:
+            # Constants of 11 bits, folded and rounded again, are too far from the formula.
+            notes.append(
+                f"{len(self.coarse)} templates of half precision are tested, not proved"
+            )
+        covered = covered_by(
+            t for t, p in self.decisive if t is not None and p.outcome == Outcome.PROVED
+        )
+        kept = [
+            p
+            for t, p in self.decisive
+            if t is None or p.outcome not in _OPEN or covered.holds(t)
+        ]
+        if not any(p.outcome == Outcome.PROVED for p in kept):
+            kept = [p for _, p in self.decisive]
+        if len(kept) < len(self.decisive):
+            excluded = len(self.decisive) - len(kept)
+            notes.append(f"{excluded} templates outside of the claim are tested, not proved")
+        proofs = kept or self.coarse
+        if not proofs:
+            reason = "the rule fired on no template"
+            return _undecided(reason, templates=0, notes=tuple(notes))
+        return replace(merge(proofs, seconds, tuple(notes)), covers=covered.as_dict())
+
+
+def _is_half(model: ir.Model) -> bool:
+    """Whether an input or output of a model is of half precision."""
+    values = (*model.graph.inputs, *model.graph.outputs)
+    return any(v.dtype in (ir.DataType.FLOAT16, ir.DataType.BFLOAT16) for v in values)
+
+
+def _near(rule: RewriteRule, effort: Effort, confirm: Callable[[Fault], bool]) -> Proof | None:
     """Return a refutation on a constant that the pattern only takes for its own, if any."""
     for template in instances(rule, limit=4, attempts=120, seed=effort.seed, near=True):
-        proof = _on_template(rule, template, effort, screen=True)
+        proof = _on_template(rule, template, effort, confirm, screen=True)
         if proof is not None and proof.outcome == Outcome.REFUTED:
             return replace(proof, notes=(*proof.notes, NEAR))
     return None
 
 
 def _on_template(
-    rule: RewriteRule, template: ir.Model, effort: Effort, *, screen: bool
+    rule: RewriteRule,
+    template: ir.Model,
+    effort: Effort,
+    confirm: Callable[[Fault], bool],
+    *,
+    screen: bool,
 ) -> Proof | None:
     try:
         after = apply_rule(rule, template)
@@ -146,9 +218,15 @@ def _on_template(
     try:
         if screen and _agrees(template, after, effort):
             return None
-        return prove_pair(template, after, effort=effort)
+        proof = prove_pair(template, after, effort=effort)
     except ModelError as error:
         return _undecided(error.message)
+    found = proof.counterexample
+    if proof.outcome == Outcome.REFUTED and found is not None:
+        fault = Fault(found.reason, "template", template, after, found)
+        if not confirm(fault):
+            return _undecided(f"a difference that does not show again: {found.reason}")
+    return proof
 
 
 def _agrees(before: ir.Model, after: ir.Model, effort: Effort) -> bool:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.ops.evaluation import concrete_shape
 from onnx_passes.ops.semantics import is_float
+from onnx_passes.verify.rules.arbitration import is_rounding
 from onnx_passes.verify.rules.proof import Counterexample
 from onnx_passes.verify.rules.running import Array, Failure, Feeds, Runner, engine_name
-from onnx_passes.verify.rules.widening import is_half, widened, widened_array
 
 # Over the reals a counterexample must stand clear of rounding: this share of the largest
 # value is far above what a kernel loses on tensors of a few elements.
@@ -21,18 +20,15 @@ _SPECIAL = (0.0, -0.0, 1.0, -1.0, 0.5, 3.0, np.inf, -np.inf, np.nan, 1e-7, 6e4)
 
 
 class Replayer:
-    """Both sides of a rewrite, ready to run on ONNX Runtime without its own rewrites."""
+    """Both sides of a rewrite, ready to run on ONNX Runtime without its own rewrites.
+
+    They run in their own types, and each value below float32 is rounded where the model says.
+    """
 
     def __init__(self, before: ir.Model, after: ir.Model) -> None:
         """Prepare two models with the same inputs and outputs."""
-        self._runner = Runner((before, after))
-        # The engine computes half precision in single, or not at all: there z3's finding may
-        # show in single precision only.
-        half = is_half(before) or is_half(after)
-        # Constants that a rule computes are still rounded to half precision.
-        types = {v.dtype for m in (before, after) for v in (*m.graph.inputs, *m.graph.outputs)}
-        self._share = max((_CLEAR[t] for t in types if t in _CLEAR), default=0.0)
-        self._wide = Runner((widened(before), widened(after))) if half else None
+        self._models = before, after
+        self._runner = Runner(self._models)
         self.outputs = [str(o.name) for o in before.graph.outputs]
         self.inputs = list(before.graph.inputs)
 
@@ -41,15 +37,26 @@ class Replayer:
 
         Args:
             feeds: A value for every input.
-            real: Whether a difference must be clear of rounding and both sides finite;
-                else floats are compared bit for bit, NaN equal to NaN and -0 to 0.
+            real: Whether a difference must be clear of rounding, by its size and by the
+                running error of both sides, and both sides finite; else floats are compared
+                bit for bit, NaN equal to NaN and -0 to 0.
         """
-        return self._first(self._runner, [feeds], real) or self._first_wide([feeds], real)
+        return self._first([feeds], real)
 
     def search(self, count: int, *, real: bool, seed: int = 0) -> Counterexample | None:
         """Try ``count`` random inputs and return the first counterexample."""
         feeds = list(samples(self.inputs, count, special=not real, seed=seed))
-        return self._first(self._runner, feeds, real) or self._first_wide(feeds, real)
+        return self._first(feeds, real)
+
+    def is_rounding(
+        self, feeds: Feeds, expected: Mapping[str, Array], actual: Mapping[str, Array]
+    ) -> bool:
+        """Whether rounding explains all that differs; what is exact must be equal."""
+        return all(
+            is_rounding(*self._models, feeds, array, actual[name], name)
+            for name, array in expected.items()
+            if difference(array, actual[name], real=False) is not None
+        )
 
     def runs(self, feeds: Feeds) -> str | None:
         """Return why one of the graphs does not run, or None where both do."""
@@ -58,19 +65,8 @@ class Replayer:
             return failures[0] if failures else None
         return None
 
-    def _first_wide(self, candidates: Sequence[Feeds], real: bool) -> Counterexample | None:
-        if self._wide is None:
-            return None
-        wide = [{k: widened_array(v) for k, v in feeds.items()} for feeds in candidates]
-        found = self._first(self._wide, wide, real, self._share)
-        if found is None:
-            return None
-        return replace(found, reason=f"replayed in single precision, {found.reason}")
-
-    def _first(
-        self, runner: Runner, candidates: Sequence[Feeds], real: bool, share: float = 0.0
-    ) -> Counterexample | None:
-        for feeds, before, after in runner.run(candidates):
+    def _first(self, candidates: Sequence[Feeds], real: bool) -> Counterexample | None:
+        for feeds, before, after in self._runner.run(candidates):
             if isinstance(before, Failure):
                 continue
             expected = dict(zip(self.outputs, before, strict=True))
@@ -81,8 +77,10 @@ class Replayer:
                 return Counterexample(feeds, expected, {}, engine_name(), reason)
             actual = dict(zip(self.outputs, after, strict=True))
             for name in self.outputs:
-                found = difference(expected[name], actual[name], real=real, share=share)
-                if found is not None:
+                found = difference(expected[name], actual[name], real=real)
+                if found is not None and not (
+                    real and self.is_rounding(feeds, expected, actual)
+                ):
                     text = f"output {name}: {found}"
                     return Counterexample(feeds, expected, actual, engine_name(), text)
         return None
@@ -139,13 +137,11 @@ def _sample(value: ir.Value, rng: np.random.Generator, k: int, *, special: bool)
         return np.asarray(floats).astype(dtype.numpy())
 
 
-def difference(
-    expected: Array, actual: Array, *, real: bool, share: float = 0.0
-) -> str | None:
+def difference(expected: Array, actual: Array, *, real: bool) -> str | None:
     """Return what differs between two results, or None.
 
     Shapes and types count first, so that broadcasting never hides a difference. With ``real``,
-    floats may differ by a share of the largest: that of their type, or ``share`` if more.
+    floats may differ by a share of the largest that depends on their type.
     """
     if expected.dtype != actual.dtype:
         return f"the type is {actual.dtype}, expected {expected.dtype}"
@@ -159,7 +155,7 @@ def difference(
             if real:
                 finite = np.isfinite(wide_e) & np.isfinite(wide_a)
                 scale = float(np.max(np.abs(wide_e[finite]), initial=1e-3))
-                share = max(share, _CLEAR.get(ir.DataType.from_numpy(expected.dtype), 1e-6))
+                share = _CLEAR.get(ir.DataType.from_numpy(expected.dtype), 1e-6)
                 wrong = finite & (np.abs(wide_e - wide_a) > share * scale)
                 wrong |= np.isfinite(wide_e) & ~np.isfinite(wide_a)
             else:

@@ -16,6 +16,7 @@ import numpy.typing as npt
 import onnx_ir as ir
 
 from onnx_passes.ops.bodies import attach_bodies
+from onnx_passes.runtime.barriers import with_barriers
 
 Array: TypeAlias = npt.NDArray[Any]
 Feeds: TypeAlias = Mapping[str, Array]
@@ -106,7 +107,7 @@ def _session(model: ir.Model) -> Any:
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.log_severity_level = 4
-    proto = ir.to_proto(model)
+    proto = ir.to_proto(with_barriers(model))
     attach_bodies(proto)
     try:
         return onnxruntime.InferenceSession(
@@ -181,7 +182,7 @@ def _run_apart(
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         for side, model in enumerate(models):
-            ir.save(model, folder / f"{side}.onnx")
+            ir.save(with_barriers(model), folder / f"{side}.onnx")
         for k, feeds in enumerate(candidates):
             # savez names its archive members by keyword, which a graph's names need not be.
             np.savez(folder / f"feeds{k}.npz", **dict(feeds))  # type: ignore[arg-type]

@@ -9,8 +9,10 @@ from typing import Any
 from onnx_passes.ops.domains.z3_module import z3
 
 GAVE_UP = "z3 gave up"
-STEPS = 5000
-_BACKSTOP = 4
+STEPS = 2000
+"""Steps of z3 that count as a millisecond; nonlinear arithmetic takes three times as long."""
+_BACKSTOP = 30
+"""How many times that limit z3 may take, in wall time, before it is stopped."""
 
 
 def version() -> str:
@@ -87,7 +89,8 @@ def refute(
         return Answer(True)
     if result == solver_module.sat:
         return Answer(False, solver.model())
-    return Answer(None, reason=f"{GAVE_UP} ({solver.reason_unknown()})")
+    why = solver.reason_unknown()
+    return Answer(None, reason=f"{GAVE_UP} ({'out of time' if why == 'timeout' else why})")
 
 
 def _limit(solver: Any, milliseconds: int) -> None:

@@ -5,11 +5,14 @@ from __future__ import annotations
 import ast
 import importlib.util
 import inspect
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from typing import Any
+
+from onnx_passes.ops import families
+from onnx_passes.ops.base import find
 
 FRAMEWORK = frozenset(
     f"onnx_passes.{name}"
@@ -33,6 +36,10 @@ FRAMEWORK = frozenset(
 
 A pass that reads what is told of some operators imports their modules, which then count.
 """
+
+
+_RECORDS = frozenset({"certificate.py", "certified.py", "conformance.py", "told.py"})
+"""Modules of the verifier that only record, show or serve other ends."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +76,33 @@ def sources_of(cls: type[Any]) -> tuple[Path, ...]:
                 found[module.name] = module.path
                 waiting.append(module)
     return own, *(found[name] for name in sorted(found))
+
+
+def verifier_of(operators: Collection[str], *, rules: bool) -> tuple[Path, ...]:
+    """Return the files that verdicts were found with, in an order that repeats.
+
+    Args:
+        operators: Names of the operators that the models had, the domain in front of them if
+            it is not the main one.
+        rules: Whether rules were judged, and not a pass as a whole on random models.
+    """
+    verify, ops = (Path(__file__).parents[1], Path(families.__file__).parent)
+    if not rules:
+        return tuple(sorted((verify / "models").rglob("*.py")))
+    told = {
+        Path(module.__file__ or "").name
+        for module in vars(families).values()
+        if inspect.ismodule(module)
+    }
+    core = [path for path in ops.glob("*.py") if path.name not in told]
+    used = []
+    for name in operators:
+        domain, _, op_type = name.rpartition(":")
+        operator = find(domain, op_type)
+        if operator is not None:
+            used.append(Path(inspect.getfile(type(operator))))
+    judges = [p for p in (verify / "rules").glob("*.py") if p.name not in _RECORDS]
+    return tuple(sorted({*core, *used, *judges, *(ops / "domains").glob("*.py")}))
 
 
 def _root(name: str, own: Path) -> Path | None:

@@ -5,6 +5,7 @@ import pytest
 from benchmarks.certify.correct_rules import correct_rules
 from benchmarks.certify.mutants import Mutant
 from benchmarks.certify.mutation import judge, new_nodes, rule_mutants, spread
+from benchmarks.certify.places import place_mutants
 from onnx_passes.verify.rules.fuzz import fuzz_rule
 
 FAST = ("neg-neg", "sub-as-add", "transpose-transpose", "unsqueeze", "clip-clip", "flatten")
@@ -43,6 +44,37 @@ def test_the_guard_is_part_of_what_is_tested():
 
 def test_what_a_rewrite_makes_is_found():
     assert [n.op_type for n in new_nodes(_named("sub-as-add"))] == ["Neg", "Add"]
+
+
+PLACES = [
+    "operand 1 of rank 1",
+    "operand 2 of rank 4",
+    "operand 0 of rank 0",
+    "type UINT16",
+    "opset 26",
+    "group is given",
+    "select_last_index is given",
+    "x is -1.5",
+    "x is 3",
+]
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_a_rule_that_is_wrong_in_one_place_is_refuted(place):
+    mutant = next(m for m in place_mutants() if m.change == place)
+    assert judge(mutant).verdict == "refuted"
+
+
+def test_a_place_is_a_rank_a_type_an_opset_an_attribute_or_a_breakpoint():
+    mutants = place_mutants()
+    assert len(mutants) > 150
+    assert len({(m.origin, m.change) for m in mutants}) == len(mutants)
+
+
+def test_a_rule_with_no_wrong_place_is_right():
+    mutant = next(m for m in place_mutants() if m.change == "operand 0 of rank 2")
+    mutant.rule._condition_function = lambda *_, **__: False
+    assert fuzz_rule(mutant.rule, seconds=60, models=20).verdict == "never fired"
 
 
 @pytest.mark.slow

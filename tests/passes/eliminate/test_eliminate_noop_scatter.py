@@ -31,6 +31,12 @@ from onnx_passes.passes.eliminate.eliminate_noop_scatter import EliminateNoopSca
             "(float[2,3] x, float[0,3] u) => (float[2,3] y) { y = Relu(x) }",
             id="nothing",
         ),
+        pytest.param(
+            """(float[2,3] x, float[0,2,3] u) => (float[2,3] y) <int64[0,0] i = {}>
+            { t = ScatterND(x, i, u) y = Relu(t) }""",
+            "(float[2,3] x, float[0,2,3] u) => (float[2,3] y) { y = Relu(x) }",
+            id="no-index-of-depth-0",
+        ),
     ],
 )
 def test_fires(before, after, rewrites):
@@ -69,6 +75,11 @@ def test_fires(before, after, rewrites):
             """(float[2,2] x, float[2,2] u) => (float[2,2] y) <int64[1,2] i = {0, 0}>
             { y = ScatterElements<axis = 0>(x, i, u) }""",
             id="fewer-indices-than-elements",
+        ),
+        pytest.param(
+            """(float[2,3] x, float[1,2,3] u) => (float[2,3] y) <int64[1,0] i = {}>
+            { t = ScatterND(x, i, u) y = Relu(t) }""",
+            id="an-index-of-depth-0-writes-everything",
         ),
     ],
 )

@@ -66,7 +66,7 @@ def test_a_right_rule_comes_back_tested():
     result = certify_apart(job("right"))
     assert result["verdict"] == "tested"
     assert result["contract"] == "equality"
-    assert result["tested"]["models"] == 10
+    assert result["tested"]["models"] > 10, "enumerated models come on top of those drawn"
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ rules.prove_rule = lambda *_, **__: time.sleep(1000)
 """
     )
     Path("hostile_rules.py").write_text(body)
-    result = certify_apart(Job("hostile_rules:right", seconds=3, models=5, grace=12))
+    result = certify_apart(Job("hostile_rules:right", seconds=10, models=5, grace=10))
     assert result["verdict"] == "tested"
-    assert result["tested"]["models"] == 5
-    assert result["reason"] == "the proof: it did not end in 15 seconds"
+    assert result["tested"]["models"] > 5
+    assert result["reason"] == "the proof: it did not end in 20 seconds"

@@ -312,15 +312,18 @@ def test_a_graph_that_is_defined_nowhere_proves_nothing(graph):
     assert "defined for no input" in real.reason
 
 
-@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
-def test_half_precision_is_replayed_in_single_where_the_engine_lacks_it(graph, dtype):
+@pytest.mark.parametrize(
+    ("dtype", "outcome"), [("float16", Outcome.REFUTED), ("bfloat16", Outcome.UNDECIDED)]
+)
+def test_half_precision_is_replayed_in_itself_or_not_at_all(graph, dtype, outcome):
+    # ONNX Runtime's CPU provider has no Neg of bfloat16: nothing is replayed in another type.
     signature = (f"{dtype}[3] x", f"{dtype}[3] o")
     right = prove_pair(
         graph(*signature, "a = Neg(x) o = Neg(a)"), graph(*signature, "o = Identity(x)")
     )
     assert right.contract == Equality()
     wrong = prove_pair(graph(*signature, "o = Neg(x)"), graph(*signature, "o = Identity(x)"))
-    assert wrong.outcome == Outcome.REFUTED
+    assert wrong.outcome == outcome
 
 
 def test_functions_count_for_their_bodies():

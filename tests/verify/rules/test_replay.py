@@ -55,10 +55,3 @@ def test_integer_samples_have_extremes(graph):
     model = graph("int8[50] x", "int8[50] o", "o = Identity(x)")
     drawn = [s["x"] for s in samples(model.graph.inputs, 4, special=True, seed=0)]
     assert {-128, 127} <= set(np.concatenate(drawn).tolist())
-
-
-def test_a_constant_rounded_to_half_precision_is_no_fault_in_single_precision():
-    # 3 * 2.703125 is 8.109375, and in bfloat16 8.125: a folded constant was "refuted".
-    one, other = np.array([8.109375], np.float32), np.array([8.125], np.float32)
-    assert difference(one, other, real=True)
-    assert difference(one, other, real=True, share=0.1) is None

@@ -1,0 +1,89 @@
+"""Differences that rounding explains: both sides are held against double precision.
+
+A difference is none of the rule's if each side lies within the running error of its own
+operators around the result of the original in double precision. Then no limit on the
+difference says anything, however large it is: the inputs are ill-conditioned.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import onnx_ir as ir
+from onnx_ir.passes.common import InlinePass
+
+from onnx_passes.ops.base import operator_of
+from onnx_passes.ops.call import Tensor, constant
+from onnx_passes.ops.domains.rounding import RoundingSemantics
+from onnx_passes.ops.evaluation import evaluate
+from onnx_passes.ops.semantics import MALFORMED, Unsupported, is_float
+from onnx_passes.verify.rules.running import Array, Feeds
+
+
+def is_rounding(
+    before: ir.Model, after: ir.Model, feeds: Feeds, expected: Array, actual: Array, name: str
+) -> bool:
+    """Whether rounding explains all elements that differ in one output.
+
+    Args:
+        before: The model before the rewrite; its outputs have names.
+        after: The model after it; outputs correspond by position.
+        feeds: The inputs.
+        expected: What the engine gives before.
+        actual: What it gives after.
+        name: The output.
+
+    Returns:
+        False too where an operator has no bound, or the bound is infinite: then the limit of
+        the type decides.
+    """
+    if expected.shape != actual.shape or not is_float(ir.DataType.from_numpy(expected.dtype)):
+        return False
+    place = [str(o.name) for o in before.graph.outputs].index(name)
+    computed_in = _computed_in(before, after)
+    bounds = [_bounds(model, feeds, place, computed_in) for model in (before, after)]
+    if any(b is None or b.shape != expected.shape for b in bounds):
+        return False
+    old, new = (b.data for b in bounds if b is not None)
+    e, a = expected.astype(np.float64), actual.astype(np.float64)
+    with np.errstate(invalid="ignore"):
+        same = (e == a) | (np.isnan(e) & np.isnan(a))
+        near = np.abs(e - old["value"]) <= old["error"]
+        near &= np.abs(a - old["value"]) <= new["error"]
+        near &= np.isfinite(old["error"]) & np.isfinite(new["error"])
+    return bool(np.all(same | near))
+
+
+def _bounds(
+    model: ir.Model, feeds: Feeds, place: int, computed_in: ir.DataType | None
+) -> Tensor | None:
+    """Return one output in double precision, with bounds on rounding; None where untold."""
+    flat = model
+    if model.functions:
+        flat = model.clone()
+        InlinePass()(flat)
+    semantics = RoundingSemantics(computed_in)
+    try:
+        tensors = {
+            name: constant(array, ir.DataType.from_numpy(array.dtype), semantics)
+            for name, array in feeds.items()
+        }
+        results = evaluate(flat.graph, tensors, semantics)
+    except (Unsupported, *MALFORMED):
+        return None
+    found = results[str(flat.graph.outputs[place].name)]
+    return found if found.data.dtype.names else None
+
+
+def _computed_in(*models: ir.Model) -> ir.DataType | None:
+    """Return the coarsest type that an operator computes in whatever its operands are."""
+    found = [
+        operator.computed_in
+        for model in models
+        for node in model.graph.all_nodes()
+        if (operator := operator_of(node)) is not None and operator.computed_in is not None
+    ]
+    info: Any = ml_dtypes.finfo
+    return max(found, key=lambda t: float(info(t.numpy()).eps), default=None)

@@ -1,0 +1,108 @@
+"""Ranks, types and opsets are tried one by one before anything is left to chance."""
+
+import pytest
+from onnxscript.rewriter import RewriteRule, pattern
+
+from onnx_passes.verify.rules import Outcome, prove_rule
+from onnx_passes.verify.rules.enumeration import (
+    RANKS,
+    few_types,
+    operand_names,
+    plans_of,
+    rank_profiles,
+)
+from onnx_passes.verify.rules.fuzz import fuzz_rule
+from onnx_passes.verify.rules.generate import TYPES
+
+pytest.importorskip("z3")
+
+
+def reassociated():
+    return RewriteRule(
+        lambda op, x, a, b: op.MatMul(op.MatMul(x, a), b),
+        lambda op, x, a, b: op.MatMul(x, op.MatMul(a, b)),
+        name="reassociated",
+    )
+
+
+def test_all_combinations_of_few_operands_and_one_at_a_time_of_many():
+    assert rank_profiles(()) == []
+    assert {p["x"] for p in rank_profiles(("x",))} == {*RANKS}
+    assert len(rank_profiles(("x", "y", "z"))) == len(RANKS) ** 3
+    many = rank_profiles(tuple("abcdef"))
+    assert len(many) < 80
+    for name in "abcdef":
+        assert {p[name] for p in many} == {*RANKS}
+
+
+def test_operands_are_those_of_all_alternatives_but_not_the_constants():
+    def either(op, x, y, z):
+        return op.Add(pattern.OrValue([op.Mul(x, y), op.Mul(x, z)]), 1.0)
+
+    rule = RewriteRule(either, lambda op, **_: op.Identity(_["x"]))
+    assert operand_names(rule) == ("x", "y", "z")
+
+
+def test_each_type_and_opset_is_planned_once():
+    rule = RewriteRule(lambda op, x: op.Gelu(x), lambda op, x: op.Gelu(x))
+    plans = plans_of(rule, TYPES)
+    assert [p.opset for p in plans if p.opset] == [20, 21, 23, 24, 26]
+    types = [p.dtype for p in plans if p.dtype]
+    assert len(types) == len(set(types)) == len(set(TYPES))
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_product_of_products_is_refuted_by_a_vector(seed):
+    tested = fuzz_rule(reassociated(), seconds=60, models=20, seed=seed)
+    assert tested.verdict == "refuted"
+    graph = tested.fault.before.graph
+    operands = (*graph.inputs, *graph.initializers.values())
+    assert any(len(value.shape) == 1 for value in operands)
+
+
+def test_a_product_of_products_is_refuted_by_a_vector_where_only_proofs_are_asked():
+    assert prove_rule(reassociated()).outcome == Outcome.REFUTED
+
+
+def test_a_guard_that_excludes_vectors_makes_it_right_and_the_claim_says_so():
+    def matrices(context, x, a, b):
+        return all(v.shape is not None and len(v.shape) == 2 for v in (x, a, b))
+
+    rule = RewriteRule(
+        lambda op, x, a, b: op.MatMul(op.MatMul(x, a), b),
+        lambda op, x, a, b: op.MatMul(x, op.MatMul(a, b)),
+        matrices,
+    )
+    tested, proof = fuzz_rule(rule, seconds=60, models=20), prove_rule(rule)
+    assert tested.verdict == "tested"
+    assert proof.outcome == Outcome.PROVED
+    for name in "xab":
+        assert tested.covered.as_dict()["operands"][name]["ranks"] == [2]
+        assert proof.covers["operands"][name]["ranks"] == [2]
+
+
+def test_a_rule_that_is_wrong_for_one_rank_of_one_operand_is_refuted():
+    def scalar(context, x, y):
+        return len(y.shape) == 4 and len(x.shape) == 0
+
+    rule = RewriteRule(
+        lambda op, x, y: op.Add(x, op.Neg(y)), lambda op, x, y: op.Sub(y, x), scalar
+    )
+    assert fuzz_rule(rule, seconds=60, models=20).verdict == "refuted"
+
+
+def test_a_rule_that_is_wrong_in_one_opset_is_refuted():
+    def last(context, x):
+        return context.model.opset_imports[""] == 26
+
+    rule = RewriteRule(lambda op, x: op.Neg(x), lambda op, x: op.Abs(x), last)
+    assert fuzz_rule(rule, seconds=60, models=20).verdict == "refuted"
+
+
+def test_the_types_of_an_operator_are_those_of_its_data_and_not_of_a_condition():
+    def rule(pattern):
+        return RewriteRule(pattern, lambda op, **_: op.Identity(_["x"]))
+
+    assert few_types(rule(lambda op, x, y, z: op.Where(x, y, z)), TYPES) == ()
+    eight_bits = few_types(rule(lambda op, x, y: op.ConvInteger(x, y)), TYPES)
+    assert {dtype.name for dtype in eight_bits} == {"INT8", "UINT8"}
