@@ -17,7 +17,7 @@ from onnx_passes.config.sections import OutputTolerance, Policy
 from onnx_passes.config.steps import Checkpoint, Group, PassUse, Places, Repeat, Step
 from onnx_passes.config.text import parse_pipeline
 from onnx_passes.contracts import metrics
-from onnx_passes.errors import ConfigError, OptionError, UnknownMetricError, UnknownPassError
+from onnx_passes.errors import ConfigError, OptionError, UnknownMetricError
 from onnx_passes.passes import registry
 from onnx_passes.passes.base import Pass
 from onnx_passes.passes.options import option_fields, validate_options
@@ -168,7 +168,8 @@ def translated(steps: Sequence[Step], *, for_seed: bool) -> tuple[Step, ...]:
             found.append(replace(step, steps=inner))
             continue
         uses = None
-        if isinstance(step, PassUse) and (for_seed or not registry.is_known(step.name)):
+        foreign = isinstance(step, PassUse) and step.name != _VERIFY
+        if foreign and (for_seed or not registry.is_known(step.name)):
             uses = uses_of(step.name, for_seed=for_seed)
         if uses is None or not isinstance(step, PassUse):
             found.append(step)
@@ -224,12 +225,11 @@ def _resolve(step: Step, defaults: Mapping[str, Mapping[str, Any]]) -> list[Reso
     if isinstance(step, Group):
         inner = resolve_steps(step.steps, defaults)
         return [GroupStep(step.name, inner, step.repeat, step.limit, where)]
-    try:
-        classes = registry.lookup(step.name, where=where)
-    except UnknownPassError:
-        if step.name != _VERIFY or step.options:
-            raise
-        return [CheckpointStep(_VERIFY, where)]
+    classes = registry.lookup(step.name, where=where)
+    if not classes and not step.options:  # as the seed system calls a checkpoint
+        return [CheckpointStep(step.name, where)]
+    if not classes:
+        raise ConfigError(f"{step.name!r} is a checkpoint, which has no options", where=where)
     if len(classes) > 1 and step.options:
         raise ConfigError(
             f"{step.name!r} is a group of passes, which has no options",
