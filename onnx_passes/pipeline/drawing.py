@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Mapping, MutableMapping, Sequence
+from collections.abc import Collection, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import cast
@@ -18,7 +18,6 @@ from onnx_passes.verify.informative import (
     DRAWS,
     DRAWS_OF_SPECIALS,
     Draw,
-    dependent_on_data,
     draw_like,
     is_informative,
 )
@@ -58,6 +57,7 @@ class Drawing:
         engine: What runs the nodes.
         promises: What the pass promises.
         renamed: For values of the model after, the names of those that they must equal.
+        varying: Names of the values of the model before that depend on data.
     """
 
     before: ir.Model
@@ -66,6 +66,7 @@ class Drawing:
     engine: Engine
     promises: Sequence[Promise]
     renamed: Mapping[str, str]
+    varying: Collection[str]
 
     def compare(self, part: Part) -> Drawn | None:
         """Compare a part on drawn values.
@@ -127,14 +128,10 @@ class Drawing:
         recorded = self.recorded.samples[0]
         return {
             name: draw_like(recorded[source], f"{source} {turn}", kind)
-            if source in self._varying  # what follows from constants is never another
+            if source in self.varying  # what follows from constants is never another
             else recorded[source]
             for name, source in sources.items()
         }
-
-    @cached_property
-    def _varying(self) -> set[str]:
-        return dependent_on_data(self.before)
 
     def _judge(
         self, part: Part, rows: Sequence[tuple[Mapping[str, Data], Mapping[str, Data]]]
@@ -159,7 +156,7 @@ class Drawing:
             {
                 makers[name]: None
                 for name in names
-                if name in makers and self.renamed.get(name, name) in self._varying
+                if name in makers and self.renamed.get(name, name) in self.varying
             }
             for names, (makers, _) in zip(_reads(part, old, new), self._makers, strict=True)
         ]

@@ -165,6 +165,7 @@ class Weighing:
             self.bench.engine,
             self.promises,
             renamed,
+            self._varying,
         )
 
     @cached_property
