@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from onnx_passes.errors import UsageError, VerificationError
+from onnx_passes.verify.rules.code import hash_of
 from onnx_passes.verify.rules.sources import sources_of, verifier_of
 
 FORMAT = 2
@@ -16,7 +17,7 @@ RENEW = "onnx-passes certify {name} --write"
 
 
 def source_hash(cls: type[Any]) -> str:
-    """Return the SHA-256 of the files that a verdict depends on, whatever their line ends.
+    """Return the SHA-256 of the code that a verdict depends on (``code_of``).
 
     The whole file that defines the class, since a rule's guard may call functions beside it,
     and the helper modules of its project that it imports (``sources_of``).
@@ -25,14 +26,13 @@ def source_hash(cls: type[Any]) -> str:
         UsageError: The class has no source file, or a helper is no Python.
     """
     try:
-        texts = [path.read_text("utf-8") for path in sources_of(cls)]
+        return hash_of(sources_of(cls))
     except (TypeError, OSError, SyntaxError) as error:
         raise UsageError(f"{cls.__name__} has no source file to certify: {error}") from None
-    return hashlib.sha256("\0".join(texts).encode()).hexdigest()
 
 
 def verifier_hash(results: Sequence[Mapping[str, Any]]) -> str:
-    """Return the SHA-256 of what verdicts were found with, whatever their line ends.
+    """Return the SHA-256 of the code that verdicts were found with (``code_of``).
 
     The verifier's modules, and what is told of the operators that the models had.
 
@@ -42,8 +42,7 @@ def verifier_hash(results: Sequence[Mapping[str, Any]]) -> str:
     tests = [r.get("tested") or {} for r in results]
     operators = {name for test in tests for name in test.get("operators", ())}
     rules = all(map(_is_of_rule, results))
-    texts = [path.read_text("utf-8") for path in verifier_of(operators, rules=rules)]
-    return hashlib.sha256("\0".join(texts).encode()).hexdigest()
+    return hash_of(verifier_of(operators, rules=rules))
 
 
 def certificate(

@@ -157,7 +157,7 @@ def test_a_changed_helper_makes_it_stale_and_a_bystander_does_not(
     cls = importlib.import_module("fresh_project.made").Made
     write_certificate(certificate(cls, "p", [GOOD], {"seed": 0}), tmp_path)
     with (passes / changed).open("a") as stream:
-        stream.write("# changed\n")
+        stream.write("CHANGED = 1\n")
     assert any("source of p" in why for why in check_certificate(cls, "p", tmp_path)) == stale
 
 
