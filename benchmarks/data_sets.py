@@ -29,7 +29,7 @@ from onnx_passes.data.rule import Accuracy, Outcome, Rule
 from onnx_passes.data.run import evaluate
 from onnx_passes.data.spec import DataSpec
 from onnx_passes.data.statistics import Flips
-from onnx_passes.io.load import load_model
+from onnx_passes.model.load import load_model
 
 RULE = Rule(Accuracy(0.01))
 RUNS = 5

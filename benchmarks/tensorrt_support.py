@@ -18,8 +18,8 @@ import onnx
 
 from onnx_passes.contracts import Tolerance
 from onnx_passes.errors import OnnxPassesError
-from onnx_passes.graph.walk import operator_histogram
-from onnx_passes.io.load import deserialize
+from onnx_passes.model.load import deserialize
+from onnx_passes.model.walk import operator_histogram
 from onnx_passes.runtime.engines import engine_from_config
 from onnx_passes.runtime.levels import Finding, Level, examine
 from onnx_passes.runtime.tensorrt.bindings import installed_version

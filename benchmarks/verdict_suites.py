@@ -165,7 +165,7 @@ def _describe_blame(report: Any) -> list[str]:
 
 def judge_file(path: Path, preset: str) -> Record:
     """Run a preset on a model file as the command line does; write nothing."""
-    from onnx_passes.io.load import load_model
+    from onnx_passes.model.load import load_model
     from onnx_passes.pipeline.run import run_pipeline
 
     loaded = load_model(path)
@@ -177,7 +177,7 @@ def judge_file(path: Path, preset: str) -> Record:
 
 @cache
 def _config(preset: str) -> Any:
-    from onnx_passes.config.load import load_config
+    from onnx_passes.configs.load import load_config
 
     return load_config(preset, ["reproducers=false", "cache=false"])
 
@@ -190,7 +190,7 @@ def _judge_bytes(data: bytes, preset: str) -> Record:
 
 
 def _presets() -> list[str]:
-    from onnx_passes.config.load import shipped_configs
+    from onnx_passes.configs.load import shipped_configs
 
     first = ["optimize", "simplify", "cleanup", "tensorrt", "lower", "optimize-ort"]
     shipped = shipped_configs()

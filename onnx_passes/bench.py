@@ -18,8 +18,8 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-from onnx_passes.graph.diff import diff
-from onnx_passes.graph.extract import Cut
+from onnx_passes.model.diff import diff
+from onnx_passes.model.extract import Cut
 from onnx_passes.surgery.cutting import extract
 from onnx_passes.surgery.files import load, save
 from onnx_passes.surgery.names import rename, set_metadata

@@ -14,9 +14,9 @@ from collections.abc import Sequence
 
 import onnx_ir as ir
 
-from onnx_passes.config.engines import EngineStep
-from onnx_passes.config.sections import Verify
-from onnx_passes.graph.equality import explain_difference, structurally_equal
+from onnx_passes.configs.engines import EngineStep
+from onnx_passes.configs.sections import Verify
+from onnx_passes.model.equality import explain_difference, structurally_equal
 from onnx_passes.passes.base import Pass
 from onnx_passes.pipeline.baseline import establish
 from onnx_passes.pipeline.gate import Gate

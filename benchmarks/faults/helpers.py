@@ -12,7 +12,7 @@ from benchmarks.faults import plant
 from benchmarks.faults.case import EVERYWHERE, Handwritten, fault, innocent
 from benchmarks.faults.models import blocks, feed, source
 from onnx_passes import passes
-from onnx_passes.graph.copy import copy_nodes
+from onnx_passes.model.copy import copy_nodes
 from onnx_passes.passes.annotation.shape_inference import ShapeInference
 from onnx_passes.passes.base import Pass, Transformation
 from onnx_passes.passes.eliminate.eliminate_common_subexpressions import (
@@ -97,7 +97,7 @@ _LONG = [f"1, 2, 3, 4, {8 if n == 5 else 5}" for n in range(8)]
         constants=", ".join(f"float[5] w{n} = {{{data}}}" for n, data in enumerate(_LONG)),
     ),
     EVERYWHERE,
-    plant=plant.function("onnx_passes.graph.digest", "tensor_digest", _prefix),
+    plant=plant.function("onnx_passes.model.digest", "tensor_digest", _prefix),
 )
 @passes.verify.equality
 class DigestOfPrefix(Borrowed):
@@ -122,7 +122,7 @@ def _coarse(right: Callable[[ir.Attr], Any]) -> Callable[[ir.Attr], Any]:
         odd=("alpha = 0.21", "alpha = 0.19"),
     ),
     EVERYWHERE,
-    plant=plant.function("onnx_passes.graph.digest", "leaf_key", _coarse),
+    plant=plant.function("onnx_passes.model.digest", "leaf_key", _coarse),
 )
 @passes.verify.equality
 class KeyRounded(Borrowed):
@@ -149,7 +149,7 @@ def _without_maximum(right: Callable[..., ir.Node]) -> Callable[..., ir.Node]:
         "c = Clip(x, low, high)  y = Sin(c)  z = Cos(c)  w = Exp(c) }",
     ),
     EVERYWHERE,
-    plant=plant.method("onnx_passes.graph.copy", "_Copier.node", _without_maximum),
+    plant=plant.method("onnx_passes.model.copy", "_Copier.node", _without_maximum),
 )
 @passes.verify.equality
 class CopyLosesInput(Handwritten):

@@ -97,7 +97,7 @@ def _without_shape(right: Callable[[Any], bytes]) -> Callable[[Any], bytes]:
         odd=("float[1,4]", "float[4,1]"),
     ),
     EVERYWHERE,
-    plant=plant.function("onnx_passes.graph.digest", "tensor_digest", _without_shape),
+    plant=plant.function("onnx_passes.model.digest", "tensor_digest", _without_shape),
 )
 @passes.verify.equality
 class DigestWithoutShape(Borrowed):

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from benchmarks.faults.case import EVERYWHERE, Fault, Setting
-from onnx_passes.config.load import config_from_data
-from onnx_passes.config.sections import Verify
+from onnx_passes.configs.load import config_from_data
+from onnx_passes.configs.sections import Verify
 from onnx_passes.passes import registry
 from onnx_passes.pipeline.run import Run, run_pipeline
 from onnx_passes.report.model import PassReport

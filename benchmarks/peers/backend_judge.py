@@ -16,7 +16,7 @@ from benchmarks.peers.judge import ports_of, same_ports
 from benchmarks.peers.worker import serve
 from onnx_passes.contracts import Tolerance
 from onnx_passes.errors import EngineError, OnnxPassesError
-from onnx_passes.io.load import load_model
+from onnx_passes.model.load import load_model
 from tests.corpus.backend_models import load
 from tests.corpus.examine import differences, engine_for, is_random, outputs
 

@@ -18,7 +18,7 @@ import onnx
 import onnx_ir as ir
 
 from onnx_passes.errors import OnnxPassesError
-from onnx_passes.io.load import load_model
+from onnx_passes.model.load import load_model
 from onnx_passes.runtime.inputs import generate
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.tune.asked import Task

@@ -9,7 +9,7 @@ from typing import Any
 import onnx_ir as ir
 
 from onnx_passes.api.models import AnyModel, take_model
-from onnx_passes.config.engine_text import parse_engine
+from onnx_passes.configs.engine_text import parse_engine
 from onnx_passes.errors import UsageError
 from onnx_passes.report.comparison import comparison_lines
 from onnx_passes.report.text import one_line

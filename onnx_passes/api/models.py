@@ -10,8 +10,8 @@ import onnx
 import onnx_ir as ir
 
 from onnx_passes.errors import UsageError
-from onnx_passes.graph.copy import copy_model
-from onnx_passes.io.load import load_model
+from onnx_passes.model.copy import copy_model
+from onnx_passes.model.load import load_model
 
 AnyModel: TypeAlias = "str | os.PathLike[str] | onnx.ModelProto | ir.Model"
 """A path, ONNX's own model, or onnx-ir's."""

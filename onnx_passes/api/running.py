@@ -14,10 +14,10 @@ import onnx
 import onnx_ir as ir
 
 from onnx_passes.api.models import AnyModel, take_model
-from onnx_passes.config.load import config_from_data, default_config, load_config
-from onnx_passes.config.schema import PipelineConfig
+from onnx_passes.configs.load import config_from_data, default_config, load_config
+from onnx_passes.configs.schema import PipelineConfig
 from onnx_passes.errors import OnnxPassesError, UsageError, VerificationError
-from onnx_passes.io.save import save_model
+from onnx_passes.model.save import save_model
 from onnx_passes.passes.base import Pass
 from onnx_passes.pipeline.instruments import Instrument
 from onnx_passes.pipeline.run import run_pipeline

@@ -16,7 +16,7 @@ from onnx_passes.errors import UsageError
 if TYPE_CHECKING:
     import onnx_ir as ir
 
-    from onnx_passes.io.load import LoadedModel
+    from onnx_passes.model.load import LoadedModel
     from onnx_passes.pipeline.bisect import Finding
 
 HELP = """\
@@ -60,8 +60,8 @@ def command(
 ) -> None:
     """Find the first bad pass and rewrite of a pipeline over MODEL."""
     del debug  # read by the program itself
-    from onnx_passes.config.load import default_config, load_config
-    from onnx_passes.io.load import load_model
+    from onnx_passes.configs.load import default_config, load_config
+    from onnx_passes.model.load import load_model
     from onnx_passes.pipeline.bisect import ByCheck, Judge, bisect, judge_by_score
 
     extra = list(overrides)
@@ -86,7 +86,7 @@ def command(
 
 def _checker(check: str, source: LoadedModel) -> Callable[[ir.Model], bool]:
     """Return what writes a model to a scratch folder, and runs the command on it."""
-    from onnx_passes.io.save import save_model
+    from onnx_passes.model.save import save_model
 
     try:
         words = shlex.split(check)

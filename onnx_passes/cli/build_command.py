@@ -113,7 +113,7 @@ def command(
 ) -> None:
     """Compile; the options are those of the engine in a pipeline."""
     del debug
-    from onnx_passes.io.load import load_model
+    from onnx_passes.model.load import load_model
     from onnx_passes.report.text import size
     from onnx_passes.runtime.engines import engine_from_config
     from onnx_passes.runtime.inputs import generate

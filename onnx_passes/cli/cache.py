@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from onnx_passes.config.schema import PipelineConfig
+    from onnx_passes.configs.schema import PipelineConfig
 
 VARIABLE = "ONNX_PASSES_CACHE"
 _OFF = ("", "0", "false", "no", "off")

@@ -254,7 +254,7 @@ def _runners(
     engines: tuple[str, ...],
     isolate: bool,
 ) -> list[Runner]:
-    from onnx_passes.config.engine_text import parse_engine
+    from onnx_passes.configs.engine_text import parse_engine
     from onnx_passes.verify.runs import Runner
 
     if engines and not models:

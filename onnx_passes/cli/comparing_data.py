@@ -103,7 +103,7 @@ def _job(
     from onnx_passes.data.interface import Interface
     from onnx_passes.data.job import Job, ModelFile, RunSpec
     from onnx_passes.data.plan import make_plan
-    from onnx_passes.io.load import load_model
+    from onnx_passes.model.load import load_model
     from onnx_passes.verify.runs.limits import read_limits
 
     if not models:
@@ -135,7 +135,7 @@ def _job(
 
 def _same_inputs(models: Sequence[Path], interface: Any) -> None:
     from onnx_passes.data.interface import Interface
-    from onnx_passes.io.load import load_model
+    from onnx_passes.model.load import load_model
 
     for path in models[1:]:
         other = Interface.of(load_model(path).model)
@@ -147,7 +147,7 @@ def _same_inputs(models: Sequence[Path], interface: Any) -> None:
 
 
 def _engine(text: str, isolate: bool) -> EngineChoice:
-    from onnx_passes.config.engine_text import read_engine
+    from onnx_passes.configs.engine_text import read_engine
     from onnx_passes.data.job import EngineChoice
 
     name, options = read_engine(text, isolate=True if isolate else None)

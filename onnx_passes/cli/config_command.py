@@ -46,9 +46,9 @@ def command() -> None:
 def check(files: tuple[str, ...], overrides: tuple[str, ...], debug: bool) -> None:
     """Check FILE (or a shipped pipeline), and print the pipeline that it stands for."""
     del debug
-    from onnx_passes.config.engines import resolve_engines
-    from onnx_passes.config.load import load_config
-    from onnx_passes.config.resolve import format_pipeline, resolve
+    from onnx_passes.configs.engines import resolve_engines
+    from onnx_passes.configs.load import load_config
+    from onnx_passes.configs.resolve import format_pipeline, resolve
 
     for file in files:
         config = load_config(file, overrides)
@@ -64,7 +64,7 @@ def schema(config: str | None, debug: bool) -> None:
     """Print the JSON Schema of pipeline files, so that editors complete them."""
     del debug
     from onnx_passes.cli.passes import import_from
-    from onnx_passes.config.json_schema import json_schema
+    from onnx_passes.configs.json_schema import json_schema
 
     import_from(config)
     click.echo(json.dumps(json_schema(), indent=2))

@@ -34,8 +34,8 @@ _COLOURS = {"added": "green", "removed": "red"}
 def command(a: str, b: str, as_json: bool, debug: bool) -> None:
     """List how two models differ."""
     del debug  # read by the program itself
-    from onnx_passes.graph.diff import diff
-    from onnx_passes.io.load import load_model
+    from onnx_passes.model.diff import diff
+    from onnx_passes.model.load import load_model
 
     found = diff(load_model(a).model, load_model(b).model)
     if as_json:

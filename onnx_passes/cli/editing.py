@@ -53,8 +53,8 @@ def edit(
     Raises:
         OnnxPassesError: The model cannot be read, changed, or written.
     """
-    from onnx_passes.io.load import load_model
-    from onnx_passes.io.save import save_model
+    from onnx_passes.model.load import load_model
+    from onnx_passes.model.save import save_model
 
     check_destinations(output, {}, {"the model": [model], "another model": list(read)})
     loaded = load_model(model)

@@ -24,7 +24,7 @@ from onnx_passes.report.text import plural
 if TYPE_CHECKING:
     import onnx_ir as ir
 
-    from onnx_passes.graph.extract import Cut
+    from onnx_passes.model.extract import Cut
     from onnx_passes.runtime.base import Array
 
 HELP = """\
@@ -84,8 +84,8 @@ def command(
 ) -> None:
     """Cut a part out of a model."""
     del debug  # read by the program itself
-    from onnx_passes.io.load import load_model
-    from onnx_passes.io.save import save_model
+    from onnx_passes.model.load import load_model
+    from onnx_passes.model.save import save_model
     from onnx_passes.surgery.cutting import extract, without_shape
 
     if output.exists() and model.exists() and output.samefile(model):
@@ -130,7 +130,7 @@ def command(
 
 
 def _names(model: ir.Model) -> set[str]:
-    from onnx_passes.graph.walk import all_graphs
+    from onnx_passes.model.walk import all_graphs
 
     found = {str(v.name) for graph in all_graphs(model) for n in graph for v in n.outputs}
     for graph in all_graphs(model):
@@ -144,7 +144,7 @@ def _cut(text: str, names: set[str], option: str) -> Cut:
     Raises:
         UsageError: A shape or an element type cannot be read.
     """
-    from onnx_passes.graph.extract import Cut
+    from onnx_passes.model.extract import Cut
 
     name, parts = text, list[str]()
     while name not in names and ":" in name and len(parts) < 2:

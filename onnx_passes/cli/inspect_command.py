@@ -15,7 +15,7 @@ from onnx_passes.cli.printing import echo_line
 from onnx_passes.errors import UsageError
 
 if TYPE_CHECKING:
-    from onnx_passes.io.load import LoadedModel
+    from onnx_passes.model.load import LoadedModel
     from onnx_passes.runtime.tensorrt.bindings import Package
     from onnx_passes.verify.partition import Part
 
@@ -108,7 +108,7 @@ def model(
 
     if is_engine(file):
         _engine(file, package, as_json=as_json)
-    from onnx_passes.io.load import load_model
+    from onnx_passes.model.load import load_model
     from onnx_passes.verify.inspect import inspect_lines, inspect_model, unbounded
 
     loaded = load_model(file)
@@ -156,8 +156,8 @@ def capability(
 ) -> None:
     """Tell which nodes of a model an engine rejects."""
     del debug
-    from onnx_passes.config.engine_text import parse_engine
-    from onnx_passes.io.load import load_model
+    from onnx_passes.configs.engine_text import parse_engine
+    from onnx_passes.model.load import load_model
     from onnx_passes.verify import capability as capabilities
 
     if partition is not None:
@@ -176,7 +176,7 @@ def capability(
 
 
 def _save(parts: list[Part], folder: Path, source: LoadedModel) -> list[dict[str, Any]]:
-    from onnx_passes.io.save import save_model
+    from onnx_passes.model.save import save_model
 
     told = []
     for index, part in enumerate(parts):

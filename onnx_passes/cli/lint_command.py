@@ -33,7 +33,7 @@ Examples:
 def command(model: str, no_engine: bool, as_json: bool, as_sarif: bool, debug: bool) -> None:
     """List all that is wrong about a model."""
     del debug  # read by the program itself
-    from onnx_passes.io.load import load_model
+    from onnx_passes.model.load import load_model
     from onnx_passes.runtime.ort import OnnxRuntimeEngine
     from onnx_passes.verify.lint import lint, sarif
 

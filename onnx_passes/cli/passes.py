@@ -12,8 +12,8 @@ from onnx_passes.passes.base import Pass
 def import_from(config: str | None) -> None:
     """Import what a pipeline file names, so that its passes are known as well."""
     if config is not None:
-        from onnx_passes.config.imports import import_modules
-        from onnx_passes.config.load import load_config
+        from onnx_passes.configs.imports import import_modules
+        from onnx_passes.configs.load import load_config
 
         import_modules(load_config(config))
 

@@ -96,7 +96,7 @@ def _engine(text: str) -> Engine:
 
         # Reading options takes longer to import than a small model to reduce.
         return engine_from_config(text)
-    from onnx_passes.config.engine_text import parse_engine
+    from onnx_passes.configs.engine_text import parse_engine
 
     return parse_engine(text)
 
@@ -104,8 +104,8 @@ def _engine(text: str) -> Engine:
 def _pass_check(
     config: str | None, texts: Sequence[str], boundary: Boundary, contract: Tolerance | None
 ) -> Check:
-    from onnx_passes.config.load import default_config, load_config
-    from onnx_passes.config.resolve import resolve
+    from onnx_passes.configs.load import default_config, load_config
+    from onnx_passes.configs.resolve import resolve
     from onnx_passes.contracts import Equality, Tolerance
     from onnx_passes.verify.reduce.checks import PassCheck
 

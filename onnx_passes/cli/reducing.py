@@ -22,7 +22,7 @@ from onnx_passes.report.text import plural
 if TYPE_CHECKING:
     import onnx_ir as ir
 
-    from onnx_passes.io.load import LoadedModel
+    from onnx_passes.model.load import LoadedModel
     from onnx_passes.runtime.base import Array
     from onnx_passes.verify.reduce import Boundary, Reduction
     from onnx_passes.verify.reduce.command import CommandCheck
@@ -35,7 +35,7 @@ def reduce_file(path: Path, output: Path, given: Mapping[str, Any]) -> None:
     """Reduce the model of a file, and write and tell what came out."""
     check_options(given)
     _places(path, output, given)
-    from onnx_passes.io.load import load_model
+    from onnx_passes.model.load import load_model
     from onnx_passes.runtime.ort import OnnxRuntimeEngine
     from onnx_passes.verify.reduce import Boundary, Reducer
     from onnx_passes.verify.reduce.artifacts import Artifacts
@@ -231,7 +231,7 @@ def _write(
 ) -> dict[str, str]:
     import numpy as np
 
-    from onnx_passes.io.save import save_model
+    from onnx_passes.model.save import save_model
     from onnx_passes.verify.saved import write_samples
 
     written = {"model": str(output)}

@@ -38,7 +38,7 @@ def command(
 ) -> None:
     """Put weights back."""
     del debug  # read by the program itself
-    from onnx_passes.io.load import load_model
+    from onnx_passes.model.load import load_model
     from onnx_passes.surgery.weights import restore_weights
 
     if (source is None) == (seed is None):

@@ -21,8 +21,8 @@ from onnx_passes.errors import OnnxPassesError, UsageError, VerificationError
 if TYPE_CHECKING:
     import onnx_ir as ir
 
-    from onnx_passes.config.schema import PipelineConfig
-    from onnx_passes.io.load import LoadedModel
+    from onnx_passes.configs.schema import PipelineConfig
+    from onnx_passes.model.load import LoadedModel
     from onnx_passes.pipeline.resume import Resume
     from onnx_passes.pipeline.run import Run
     from onnx_passes.report.model import RunReport
@@ -56,7 +56,7 @@ def _refuse_pipelines(passes: Sequence[str]) -> None:
     Raises:
         UsageError: A word is the name of a shipped pipeline, and of no pass.
     """
-    from onnx_passes.config.load import shipped_configs
+    from onnx_passes.configs.load import shipped_configs
     from onnx_passes.passes.registry import lookup
 
     for word in set(passes) & set(shipped_configs()):
@@ -138,8 +138,8 @@ def command(
 ) -> None:
     """Run a pipeline over MODEL, and write the result and the reports."""
     del debug  # read by the program itself
-    from onnx_passes.config.load import default_config, load_config
-    from onnx_passes.io.load import load_model
+    from onnx_passes.configs.load import default_config, load_config
+    from onnx_passes.model.load import load_model
     from onnx_passes.passes.reasons import WhyNot, asking
 
     began = time.time()
@@ -258,8 +258,8 @@ def _save(run: Run, loaded: LoadedModel, settings: PipelineConfig, goal: Path) -
         ModelError: The file cannot be written.
         VerificationError: It does not hold the model that was verified.
     """
-    from onnx_passes.io.formats import form_of
-    from onnx_passes.io.save import save_model
+    from onnx_passes.model.formats import form_of
+    from onnx_passes.model.save import save_model
     from onnx_passes.ops.bodies import CUSTOM, attach_to_model
     from onnx_passes.report.model import ReadBackReport
     from onnx_passes.verify.read_back import ReadBack
@@ -318,7 +318,7 @@ def _check_output(output: Path | None) -> None:
 
 
 def _print(model: ir.Model) -> None:
-    from onnx_passes.io.save import to_text
+    from onnx_passes.model.save import to_text
 
     # ONNX text is UTF-8, whatever the terminal thinks.
     text = to_text(model).rstrip("\n") + "\n"

@@ -44,8 +44,8 @@ def command(
 ) -> None:
     """Cut a model into parts."""
     del debug  # read by the program itself
-    from onnx_passes.io.load import load_model
-    from onnx_passes.io.save import save_model
+    from onnx_passes.model.load import load_model
+    from onnx_passes.model.save import save_model
     from onnx_passes.surgery.parts import split
 
     check_folder("-o", output)

@@ -11,7 +11,7 @@ import click
 from onnx_passes.errors import UsageError
 
 if TYPE_CHECKING:
-    from onnx_passes.io.load import LoadedModel
+    from onnx_passes.model.load import LoadedModel
     from onnx_passes.tune.asked import Result, Task
 
 HELP = """\
@@ -86,8 +86,8 @@ def command(
     """Choose precisions."""
     del debug  # read by the program itself
     from onnx_passes.cli.destinations import check_destinations
-    from onnx_passes.config.load import load_config
-    from onnx_passes.io.load import load_model
+    from onnx_passes.configs.load import load_config
+    from onnx_passes.model.load import load_model
     from onnx_passes.tune.task import task_of
 
     settings = load_config(config, overrides)
@@ -156,7 +156,7 @@ def _explain(task: Task, record: Path | None, node: str) -> None:
 def _culprits(
     task: Task, loaded: LoadedModel, output: Path | None, json_file: Path | None, tell: Any
 ) -> None:
-    from onnx_passes.io.save import save_model
+    from onnx_passes.model.save import save_model
     from onnx_passes.tune.culprits import find_culprits
     from onnx_passes.tune.formats import FLOAT32
     from onnx_passes.tune.recorded import record
@@ -182,7 +182,7 @@ def _culprits(
 
 
 def _write(path: Path | None, data: Any) -> None:
-    from onnx_passes.io.atomic import pending
+    from onnx_passes.model.atomic import pending
 
     if path is None:
         return

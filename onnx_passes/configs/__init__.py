@@ -1,1 +1,1 @@
-"""Pipelines that ship with the package, found by name."""
+"""Pipelines in YAML: their schema and loader, and the pipelines that `-c NAME` finds."""

@@ -24,7 +24,7 @@ from onnx_passes.errors import (
     EngineTimeoutError,
     OnnxPassesError,
 )
-from onnx_passes.io.load import load_model
+from onnx_passes.model.load import load_model
 from onnx_passes.runtime.base import Session
 
 PASSING = (EngineMemoryError, EngineCrashedError, EngineTimeoutError, MemoryError, OSError)

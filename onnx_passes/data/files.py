@@ -10,7 +10,7 @@ from pathlib import Path
 
 from onnx_passes.data.extras import need
 from onnx_passes.errors import ReferenceDataError
-from onnx_passes.io.paths import near_by
+from onnx_passes.model.paths import near_by
 
 _BLOCK = 1 << 20
 

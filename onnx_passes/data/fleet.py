@@ -8,8 +8,8 @@ import onnx_ir as ir
 
 from onnx_passes.data.job import Job
 from onnx_passes.errors import UsageError
-from onnx_passes.io.contents import all_nodes
-from onnx_passes.io.load import load_model
+from onnx_passes.model.contents import all_nodes
+from onnx_passes.model.load import load_model
 
 _MARKS = ("QLinear", "Integer", "QuantizeLinear")
 

@@ -14,7 +14,7 @@ from onnx_passes.data.accumulators.pair import Measures
 from onnx_passes.data.files import digest
 from onnx_passes.data.plan import Plan
 from onnx_passes.errors import ModelError
-from onnx_passes.io.load import load_model
+from onnx_passes.model.load import load_model
 from onnx_passes.runtime.base import Engine
 from onnx_passes.runtime.engines import engine_from_config
 

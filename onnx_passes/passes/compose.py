@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import onnx_ir as ir
 
 from onnx_passes.errors import FixpointError
-from onnx_passes.graph.fingerprint import canonical_hash
+from onnx_passes.model.fingerprint import canonical_hash
 from onnx_passes.passes.base import Pass
 from onnx_passes.passes.registry import collect
 

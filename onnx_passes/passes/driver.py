@@ -18,7 +18,7 @@ import onnx_ir as ir
 from onnxscript.rewriter import RewriteRule
 
 from onnx_passes.errors import FixpointError, PassError
-from onnx_passes.graph.walk import graphs_within
+from onnx_passes.model.walk import graphs_within
 from onnx_passes.passes.context import Application, Rewrites
 from onnx_passes.passes.patterns import PatternInfo, describe, rule_name
 from onnx_passes.passes.reasons import NEARBY, MatchingTracer, question_of, reason_of

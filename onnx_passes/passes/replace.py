@@ -8,7 +8,7 @@ from typing import Any
 
 import onnx_ir as ir
 
-from onnx_passes.graph.walk import all_graphs, all_nodes, subgraphs_of
+from onnx_passes.model.walk import all_graphs, all_nodes, subgraphs_of
 
 Container = ir.Graph | ir.Function
 

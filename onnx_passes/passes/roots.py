@@ -8,7 +8,7 @@ from weakref import WeakKeyDictionary
 
 import onnx_ir as ir
 
-from onnx_passes.graph.walk import all_nodes
+from onnx_passes.model.walk import all_nodes
 from onnx_passes.passes.base import Pass, RewriteRulePass, RewriteRuleSetPass
 from onnx_passes.passes.patterns import PatternInfo
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.config.sections import OutputTolerance
+from onnx_passes.configs.sections import OutputTolerance
 from onnx_passes.contracts import Contract, Metric
 from onnx_passes.errors import EngineError, OnnxPassesError
 from onnx_passes.pipeline.baseline import Bench

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 
 import onnx_ir as ir
 
-from onnx_passes.config.engines import EngineStep
+from onnx_passes.configs.engines import EngineStep
 from onnx_passes.contracts import Equality
 from onnx_passes.errors import EngineError, EngineUnavailableError, UnsupportedModelError
-from onnx_passes.graph.digest import Key
-from onnx_passes.graph.walk import captured_values, subgraphs_of
+from onnx_passes.model.digest import Key
+from onnx_passes.model.walk import captured_values, subgraphs_of
 from onnx_passes.ops.randomness import may_draw, may_vary
 from onnx_passes.runtime.base import Engine, Feeds, Outputs, Session
 from onnx_passes.runtime.inputs import AdversarialFeeds, Substitutes, name_of

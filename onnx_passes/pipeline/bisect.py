@@ -9,10 +9,10 @@ from typing import Any, Literal, Protocol
 
 import onnx_ir as ir
 
-from onnx_passes.config.engines import resolve_engines
-from onnx_passes.config.resolve import resolve
-from onnx_passes.config.schema import PipelineConfig
-from onnx_passes.config.sections import Logging
+from onnx_passes.configs.engines import resolve_engines
+from onnx_passes.configs.resolve import resolve
+from onnx_passes.configs.schema import PipelineConfig
+from onnx_passes.configs.sections import Logging
 from onnx_passes.errors import ConfigError
 from onnx_passes.passes.base import Pass
 from onnx_passes.pipeline.attempt import Attempts

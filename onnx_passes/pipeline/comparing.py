@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from onnx_passes.config.sections import OutputTolerance, Verify
+from onnx_passes.configs.sections import OutputTolerance, Verify
 from onnx_passes.contracts import Contract, Equality, Metric, Tolerance
 from onnx_passes.pipeline.baseline import Baseline, Bench
 from onnx_passes.pipeline.budget import Budget

@@ -11,7 +11,7 @@ import onnx_ir as ir
 
 from onnx_passes.contracts.elements import kind_of, widen
 from onnx_passes.errors import EngineError
-from onnx_passes.graph.walk import captured_values
+from onnx_passes.model.walk import captured_values
 from onnx_passes.pipeline.recompute import run_nodes
 from onnx_passes.pipeline.recorder import Recorded
 from onnx_passes.runtime.base import Array, Data, Engine

@@ -15,10 +15,10 @@ from typing import Any
 
 import onnx_ir as ir
 
-from onnx_passes.config.resolve import PassStep
-from onnx_passes.config.schema import PipelineConfig
+from onnx_passes.configs.resolve import PassStep
+from onnx_passes.configs.schema import PipelineConfig
 from onnx_passes.errors import OnnxPassesError
-from onnx_passes.graph.walk import ungrown_bytes
+from onnx_passes.model.walk import ungrown_bytes
 from onnx_passes.passes.context import Application, PassContext, Rewrites
 from onnx_passes.pipeline.attempt import Attempts
 from onnx_passes.pipeline.culprit import find_culprits, pairs_around

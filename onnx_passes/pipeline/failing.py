@@ -9,9 +9,9 @@ from functools import cached_property
 
 import onnx_ir as ir
 
-from onnx_passes.config.resolve import PassStep
-from onnx_passes.config.schema import PipelineConfig
-from onnx_passes.graph.walk import node_count, weight_bytes
+from onnx_passes.configs.resolve import PassStep
+from onnx_passes.configs.schema import PipelineConfig
+from onnx_passes.model.walk import node_count, weight_bytes
 from onnx_passes.passes.base import Pass
 from onnx_passes.passes.context import Application, PassContext
 from onnx_passes.pipeline.attempt import Attempt, Attempts

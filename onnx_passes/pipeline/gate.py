@@ -9,10 +9,10 @@ from typing import Any
 
 import onnx_ir as ir
 
-from onnx_passes.config.sections import OutputTolerance, Verify
+from onnx_passes.configs.sections import OutputTolerance, Verify
 from onnx_passes.contracts import Contract, Equality, Metric, Tolerance
 from onnx_passes.errors import EngineError, ReferenceDataError
-from onnx_passes.graph.walk import all_nodes
+from onnx_passes.model.walk import all_nodes
 from onnx_passes.ops.randomness import may_draw
 from onnx_passes.passes.base import Pass
 from onnx_passes.passes.context import Application

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from onnx_passes.config.resolve import PassStep
+from onnx_passes.configs.resolve import PassStep
 from onnx_passes.passes.base import Analysis, Pass
 from onnx_passes.passes.roots import Operators, begins_nowhere, operators_of
 from onnx_passes.verify.snapshot import Snapshot

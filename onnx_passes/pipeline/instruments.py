@@ -7,7 +7,7 @@ from typing import Literal
 
 import onnx_ir as ir
 
-from onnx_passes.io.save import save_model
+from onnx_passes.model.save import save_model
 from onnx_passes.passes.base import Pass
 from onnx_passes.report.model import PassReport, RunReport
 

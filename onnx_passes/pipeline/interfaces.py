@@ -9,7 +9,7 @@ from typing import Any
 import onnx_ir as ir
 
 from onnx_passes.errors import ReferenceDataError
-from onnx_passes.graph.copy import copy_model
+from onnx_passes.model.copy import copy_model
 from onnx_passes.passes.interface_map import InterfaceMap, Port
 from onnx_passes.pipeline.baseline import Baseline
 from onnx_passes.pipeline.state import Known, State

@@ -9,7 +9,7 @@ from functools import cached_property
 
 import onnx_ir as ir
 
-from onnx_passes.config.sections import OutputTolerance
+from onnx_passes.configs.sections import OutputTolerance
 from onnx_passes.contracts import Contract, Equality, Tolerance
 from onnx_passes.errors import EngineError
 from onnx_passes.passes.context import Application

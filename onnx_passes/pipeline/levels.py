@@ -13,9 +13,9 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.config.engines import EngineStep
+from onnx_passes.configs.engines import EngineStep
 from onnx_passes.errors import ConfigError, EngineUnavailableError
-from onnx_passes.graph.digest import Key
+from onnx_passes.model.digest import Key
 from onnx_passes.pipeline.baseline import Bench
 from onnx_passes.pipeline.comparing import Comparing
 from onnx_passes.report.model import EngineReport

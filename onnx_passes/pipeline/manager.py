@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import onnx_ir as ir
 
-from onnx_passes.config.resolve import CheckpointStep, GroupStep, PassStep, ResolvedStep
-from onnx_passes.config.schema import PipelineConfig
-from onnx_passes.config.steps import Repeat
+from onnx_passes.configs.resolve import CheckpointStep, GroupStep, PassStep, ResolvedStep
+from onnx_passes.configs.schema import PipelineConfig
+from onnx_passes.configs.steps import Repeat
 from onnx_passes.errors import FixpointError, OnnxPassesError, PassError, VerificationError
-from onnx_passes.graph.walk import (
+from onnx_passes.model.walk import (
     all_graphs,
     node_count,
     topological_order,

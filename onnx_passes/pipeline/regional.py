@@ -11,7 +11,7 @@ import onnx_ir as ir
 
 from onnx_passes.contracts import Equality, Tolerance
 from onnx_passes.errors import EngineError
-from onnx_passes.graph.walk import all_nodes, captured_values
+from onnx_passes.model.walk import all_nodes, captured_values
 from onnx_passes.passes.context import Application
 from onnx_passes.pipeline.baseline import Baseline, Bench
 from onnx_passes.pipeline.downstream import Agreement, Downstream, nodes_behind

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.config.schema import PipelineConfig
+from onnx_passes.configs.schema import PipelineConfig
 from onnx_passes.contracts import Equality, Tolerance
 from onnx_passes.errors import EngineError, OnnxPassesError, UsageError
-from onnx_passes.graph.copy import copy_model
+from onnx_passes.model.copy import copy_model
 from onnx_passes.pipeline.judgement import Judgement
 from onnx_passes.pipeline.reproduce_level import Levels
 from onnx_passes.pipeline.reproducer import Author, Failure

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import yaml
 
-from onnx_passes.config.schema import PipelineConfig
+from onnx_passes.configs.schema import PipelineConfig
 from onnx_passes.errors import EngineError
 from onnx_passes.passes.base import Pass
 from onnx_passes.pipeline.judgement import Judgement

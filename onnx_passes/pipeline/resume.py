@@ -14,11 +14,11 @@ from typing import Any
 
 import onnx_ir as ir
 
-from onnx_passes.config.imports import imported_files
-from onnx_passes.config.resolve import ResolvedPipeline, format_pipeline
+from onnx_passes.configs.imports import imported_files
+from onnx_passes.configs.resolve import ResolvedPipeline, format_pipeline
 from onnx_passes.contracts import metrics
 from onnx_passes.errors import ModelError, OnnxPassesError
-from onnx_passes.graph.walk import all_graphs
+from onnx_passes.model.walk import all_graphs
 from onnx_passes.passes.context import Application
 from onnx_passes.pipeline import states
 from onnx_passes.pipeline.manager import PassManager

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 import onnx_ir as ir
 
-from onnx_passes.config.engines import resolve_engines
-from onnx_passes.config.imports import search_path
-from onnx_passes.config.resolve import (
+from onnx_passes.configs.engines import resolve_engines
+from onnx_passes.configs.imports import search_path
+from onnx_passes.configs.resolve import (
     GroupStep,
     PassStep,
     ResolvedPipeline,
@@ -21,8 +21,8 @@ from onnx_passes.config.resolve import (
     format_pipeline,
     resolve,
 )
-from onnx_passes.config.schema import PipelineConfig
-from onnx_passes.config.sections import OutputTolerance
+from onnx_passes.configs.schema import PipelineConfig
+from onnx_passes.configs.sections import OutputTolerance
 from onnx_passes.errors import OnnxPassesError, VerificationError
 from onnx_passes.passes.context import Rewrites
 from onnx_passes.pipeline.baseline import prepared

@@ -9,9 +9,9 @@ import onnx_ir as ir
 
 from onnx_passes.contracts import Equality
 from onnx_passes.errors import EngineError
-from onnx_passes.graph.copy import copy_model
-from onnx_passes.graph.digest import leaf_key
-from onnx_passes.graph.walk import all_nodes, subgraphs_of
+from onnx_passes.model.copy import copy_model
+from onnx_passes.model.digest import leaf_key
+from onnx_passes.model.walk import all_nodes, subgraphs_of
 from onnx_passes.runtime.base import Engine, Feeds
 from onnx_passes.verify.compare import compare
 from onnx_passes.verify.inference import infer_types

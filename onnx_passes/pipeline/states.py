@@ -19,8 +19,8 @@ from typing import Any
 import onnx_ir as ir
 
 from onnx_passes.errors import ModelError
-from onnx_passes.io.load import load_model
-from onnx_passes.io.save import save_model
+from onnx_passes.model.load import load_model
+from onnx_passes.model.save import save_model
 
 FOLDER = "states-2"
 """Where states are in a cache: the name of their layout."""

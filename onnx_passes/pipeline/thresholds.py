@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from onnx_passes.config.sections import OutputTolerance, Verify
+from onnx_passes.configs.sections import OutputTolerance, Verify
 from onnx_passes.contracts import Contract, Equality, Tolerance
 from onnx_passes.errors import ConfigError
 from onnx_passes.report.text import number

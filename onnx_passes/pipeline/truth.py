@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from onnx_passes.config.sections import Verify
+from onnx_passes.configs.sections import Verify
 from onnx_passes.errors import OnnxPassesError
 from onnx_passes.pipeline.baseline import Baseline, Bench
 from onnx_passes.runtime.base import Feeds, Outputs

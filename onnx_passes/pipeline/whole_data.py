@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.config.engines import options_of
-from onnx_passes.config.schema import EngineUse, PipelineConfig
-from onnx_passes.config.sections import When
+from onnx_passes.configs.engines import options_of
+from onnx_passes.configs.schema import EngineUse, PipelineConfig
+from onnx_passes.configs.sections import When
 from onnx_passes.contracts import Tolerance
 from onnx_passes.data.accumulators.pair import Measures
 from onnx_passes.data.dataset import DataSet
@@ -27,7 +27,7 @@ from onnx_passes.data.rule import Outcome, Rule
 from onnx_passes.data.run import evaluate
 from onnx_passes.data.worst import save_worst
 from onnx_passes.errors import OnnxPassesError
-from onnx_passes.io.save import save_model
+from onnx_passes.model.save import save_model
 from onnx_passes.report.data_set import verdict_text
 from onnx_passes.runtime.base import Data
 from onnx_passes.runtime.tensorrt.engine import compiler_of

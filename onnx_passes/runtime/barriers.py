@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from onnx_passes.graph.barriers import LOW, add_barriers
+from onnx_passes.model.barriers import LOW, add_barriers
 from onnx_passes.runtime.value_types import inferred_types
 
 __all__ = ["LOW", "with_barriers"]

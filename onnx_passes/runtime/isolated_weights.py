@@ -15,8 +15,8 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.errors import EngineError
-from onnx_passes.graph.digest import tensor_digest
-from onnx_passes.io.tensors import tensor_buffer
+from onnx_passes.model.digest import tensor_digest
+from onnx_passes.model.tensors import tensor_buffer
 from onnx_passes.runtime.isolated_wire import Message, nameless_file, write_at
 
 _numbers = itertools.count(1)

@@ -20,7 +20,7 @@ import ml_dtypes
 import numpy as np
 
 from onnx_passes.errors import EngineError
-from onnx_passes.io.tensors import array_buffer
+from onnx_passes.model.tensors import array_buffer
 from onnx_passes.runtime.base import Data
 
 Message = dict[str, Any]

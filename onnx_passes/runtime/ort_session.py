@@ -9,7 +9,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.errors import EngineError, UnsupportedModelError
-from onnx_passes.graph.walk import all_nodes
+from onnx_passes.model.walk import all_nodes
 from onnx_passes.ops.randomness import may_draw
 from onnx_passes.runtime import ort_values
 from onnx_passes.runtime.base import Data, Feeds, Outputs

@@ -6,8 +6,8 @@ import hashlib
 
 import onnx_ir as ir
 
-from onnx_passes.graph.copy import copy_model
-from onnx_passes.graph.walk import all_nodes
+from onnx_passes.model.copy import copy_model
+from onnx_passes.model.walk import all_nodes
 from onnx_passes.ops.randomness import draws_without_seed
 
 

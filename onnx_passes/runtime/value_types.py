@@ -7,8 +7,8 @@ from collections.abc import Iterable
 import onnx
 import onnx_ir as ir
 
-from onnx_passes.graph.barriers import Types
-from onnx_passes.graph.walk import graphs_within
+from onnx_passes.model.barriers import Types
+from onnx_passes.model.walk import graphs_within
 from onnx_passes.runtime.weightless import split_weights
 
 

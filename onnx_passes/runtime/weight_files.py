@@ -15,7 +15,7 @@ from typing import TypeVar
 import onnx
 import onnx_ir as ir
 
-from onnx_passes.graph.walk import all_tensors
+from onnx_passes.model.walk import all_tensors
 
 T = TypeVar("T")
 

@@ -1,10 +1,10 @@
 """Build and edit models by hand."""
 
-from onnx_passes.graph.copy import copy_model as copy
-from onnx_passes.graph.equality import structurally_equal
-from onnx_passes.graph.extract import Cut
-from onnx_passes.graph.fingerprint import canonical_hash
-from onnx_passes.graph.walk import all_nodes
+from onnx_passes.model.copy import copy_model as copy
+from onnx_passes.model.equality import structurally_equal
+from onnx_passes.model.extract import Cut
+from onnx_passes.model.fingerprint import canonical_hash
+from onnx_passes.model.walk import all_nodes
 from onnx_passes.surgery.builder import Builder
 from onnx_passes.surgery.cutting import extract
 from onnx_passes.surgery.edit import (

@@ -11,7 +11,7 @@ import onnx
 import onnx_ir as ir
 
 from onnx_passes.errors import UsageError
-from onnx_passes.graph.walk import all_graphs
+from onnx_passes.model.walk import all_graphs
 from onnx_passes.surgery.arguments import (
     as_array,
     attribute_of,

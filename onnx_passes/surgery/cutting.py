@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import onnx_ir as ir
 
 from onnx_passes.errors import UsageError
-from onnx_passes.graph.extract import Cut
-from onnx_passes.graph.extract import extract as cut_out
+from onnx_passes.model.extract import Cut
+from onnx_passes.model.extract import extract as cut_out
 from onnx_passes.passes.annotation.shape_inference import try_infer_shapes
 from onnx_passes.verify.checker import complaints
 

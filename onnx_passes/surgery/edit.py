@@ -9,7 +9,7 @@ from typing import Any
 import onnx_ir as ir
 
 from onnx_passes.errors import UsageError
-from onnx_passes.graph.walk import all_graphs
+from onnx_passes.model.walk import all_graphs
 from onnx_passes.passes._support.edit import supersede
 from onnx_passes.surgery.arguments import as_array, dtype_of
 from onnx_passes.surgery.builder import Builder

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import onnx_ir as ir
 
-from onnx_passes.io.load import load_model
-from onnx_passes.io.save import save_model
+from onnx_passes.model.load import load_model
+from onnx_passes.model.save import save_model
 
 
 def load(path: str | Path) -> ir.Model:

@@ -8,8 +8,8 @@ from typing import Any
 import onnx_ir as ir
 
 from onnx_passes.errors import UsageError
-from onnx_passes.graph.extract import Cut, extract
-from onnx_passes.graph.walk import captured_values
+from onnx_passes.model.extract import Cut, extract
+from onnx_passes.model.walk import captured_values
 from onnx_passes.passes.annotation.shape_inference import infer_shapes
 from onnx_passes.surgery.arguments import near
 from onnx_passes.surgery.builder import Builder

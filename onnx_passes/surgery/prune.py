@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.graph.walk import all_graphs
+from onnx_passes.model.walk import all_graphs
 from onnx_passes.runtime.base import Array
 
 GROUP, KEPT = 4, 2

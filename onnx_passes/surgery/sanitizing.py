@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 
 import onnx_ir as ir
 
-from onnx_passes.config.load import default_config
+from onnx_passes.configs.load import default_config
 from onnx_passes.errors import EngineError, EngineUnavailableError, UsageError
-from onnx_passes.graph.extract import Cut, extract
+from onnx_passes.model.extract import Cut, extract
 from onnx_passes.passes.annotation.shape_inference import infer_shapes
 from onnx_passes.pipeline.run import Run, run_pipeline
 from onnx_passes.runtime.inputs import Substitutes, generate

@@ -9,8 +9,8 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.errors import ModelError, UsageError
-from onnx_passes.graph.digest import tensor_digest
-from onnx_passes.graph.walk import all_graphs
+from onnx_passes.model.digest import tensor_digest
+from onnx_passes.model.walk import all_graphs
 
 KEY = "onnx_passes.stripped_weights"
 """Metadata of a model that says what its weights were."""

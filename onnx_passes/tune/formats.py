@@ -9,7 +9,7 @@ from typing import Any
 
 import onnx_ir as ir
 
-from onnx_passes.graph.copy import copy_model
+from onnx_passes.model.copy import copy_model
 from onnx_passes.passes.context import PassContext
 from onnx_passes.passes.registry import lookup
 

@@ -10,7 +10,7 @@ from itertools import pairwise
 import onnx_ir as ir
 
 from onnx_passes.errors import ConfigError
-from onnx_passes.graph.copy import copy_model
+from onnx_passes.model.copy import copy_model
 from onnx_passes.ops import linear
 from onnx_passes.ops.base import operator_of
 from onnx_passes.passes.naming import did_you_mean

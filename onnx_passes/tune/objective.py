@@ -9,7 +9,7 @@ from typing import Literal
 
 import onnx_ir as ir
 
-from onnx_passes.graph.walk import weight_bytes
+from onnx_passes.model.walk import weight_bytes
 from onnx_passes.passes.analysis._sized import label_of
 from onnx_passes.passes.analysis.cost import cost_of
 from onnx_passes.runtime.base import Array, Engine, Feeds

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import onnx_ir as ir
 
-from onnx_passes.graph.walk import captured_values
+from onnx_passes.model.walk import captured_values
 from onnx_passes.runtime.base import Array
 from onnx_passes.tune.groups import Group
 from onnx_passes.verify.region import Region, boundary_of, is_constant_node, region_model

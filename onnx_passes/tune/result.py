@@ -9,8 +9,8 @@ from typing import Any
 import onnx_ir as ir
 
 from onnx_passes.errors import VerificationError
-from onnx_passes.io.load import LoadedModel
-from onnx_passes.io.save import save_model
+from onnx_passes.model.load import LoadedModel
+from onnx_passes.model.save import save_model
 from onnx_passes.ops.bodies import CUSTOM, attach_to_model
 from onnx_passes.tune.asked import Result
 from onnx_passes.tune.audit import audit

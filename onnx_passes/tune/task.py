@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.config.engines import resolve_engines
-from onnx_passes.config.resolve import resolve
-from onnx_passes.config.schema import DEFAULT_ENGINES, PipelineConfig
+from onnx_passes.configs.engines import resolve_engines
+from onnx_passes.configs.resolve import resolve
+from onnx_passes.configs.schema import DEFAULT_ENGINES, PipelineConfig
 from onnx_passes.errors import ConfigError
 from onnx_passes.passes.naming import did_you_mean
 from onnx_passes.passes.registry import lookup

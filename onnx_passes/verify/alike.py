@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 import onnx_ir as ir
 
-from onnx_passes.graph.walk import captured_values
+from onnx_passes.model.walk import captured_values
 from onnx_passes.verify.node_equality import constant_tensor
 from onnx_passes.verify.numbering import Numbering, Numbers
 from onnx_passes.verify.obligations import Obligation

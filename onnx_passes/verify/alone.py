@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from onnx_passes.graph.copy import copy_nodes
-from onnx_passes.graph.extract import assemble
-from onnx_passes.graph.walk import captured_values
+from onnx_passes.model.copy import copy_nodes
+from onnx_passes.model.extract import assemble
+from onnx_passes.model.walk import captured_values
 
 
 def name_of(node: ir.Node) -> str:

@@ -9,8 +9,8 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.errors import EngineError
-from onnx_passes.graph.copy import copy_nodes
-from onnx_passes.graph.walk import captured_values
+from onnx_passes.model.copy import copy_nodes
+from onnx_passes.model.walk import captured_values
 from onnx_passes.runtime.base import Array, Data, Engine
 from onnx_passes.verify.node_equality import constant_tensor
 

@@ -21,8 +21,8 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.errors import OnnxPassesError, UsageError
-from onnx_passes.graph.walk import weight_bytes
-from onnx_passes.io.save import save_model
+from onnx_passes.model.save import save_model
+from onnx_passes.model.walk import weight_bytes
 from onnx_passes.ops.bodies import bodies_attached
 from onnx_passes.runtime.base import Array, Data, Feeds
 from onnx_passes.runtime.ort import OnnxRuntimeEngine

@@ -12,8 +12,8 @@ from typing import Any
 import onnx_ir as ir
 
 from onnx_passes.errors import EngineError, ModelError
-from onnx_passes.graph.copy import copy_model
-from onnx_passes.graph.walk import all_nodes, subgraphs_of
+from onnx_passes.model.copy import copy_model
+from onnx_passes.model.walk import all_nodes, subgraphs_of
 from onnx_passes.runtime.base import Engine
 from onnx_passes.runtime.isolated import IsolatedEngine
 from onnx_passes.runtime.ort import OnnxRuntimeEngine

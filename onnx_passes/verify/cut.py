@@ -8,7 +8,7 @@ import numpy as np
 import onnx_ir as ir
 from onnx_ir.passes.common import RemoveUnusedNodesPass
 
-from onnx_passes.graph.walk import captured_values
+from onnx_passes.model.walk import captured_values
 from onnx_passes.passes.constants import is_constant
 from onnx_passes.runtime.base import Data, Engine, Feeds
 from onnx_passes.verify.region import Region, changed_region, region_model

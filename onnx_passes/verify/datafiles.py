@@ -13,7 +13,7 @@ from onnx import numpy_helper
 
 from onnx_passes.contracts.elements import Array, dtype_name, kind_of
 from onnx_passes.errors import ReferenceDataError
-from onnx_passes.io.paths import near_by
+from onnx_passes.model.paths import near_by
 from onnx_passes.runtime.base import Data
 from onnx_passes.runtime.interface import did_you_mean
 

@@ -21,9 +21,9 @@ import onnx_ir as ir
 from onnx import TensorProto
 
 from onnx_passes.errors import EngineError
-from onnx_passes.graph.barriers import LOW, types_of
-from onnx_passes.graph.copy import copy_model
-from onnx_passes.graph.walk import all_nodes, captured_values
+from onnx_passes.model.barriers import LOW, types_of
+from onnx_passes.model.copy import copy_model
+from onnx_passes.model.walk import all_nodes, captured_values
 from onnx_passes.ops.bodies import attach_to_model, has_body
 from onnx_passes.runtime.base import Array, Data, Feeds, Outputs
 from onnx_passes.runtime.value_types import inferred_types

@@ -11,8 +11,8 @@ import onnx_ir as ir
 
 from onnx_passes.contracts.elements import blocks, kind_of, widen
 from onnx_passes.errors import EngineError, EngineUnavailableError
-from onnx_passes.graph.copy import copy_model
-from onnx_passes.graph.walk import all_graphs
+from onnx_passes.model.copy import copy_model
+from onnx_passes.model.walk import all_graphs
 from onnx_passes.runtime.base import Engine
 from onnx_passes.verify.alone import alone, name_of, untyped
 from onnx_passes.verify.checker import complaints

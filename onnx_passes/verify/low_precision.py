@@ -13,8 +13,8 @@ import ml_dtypes
 import onnx_ir as ir
 
 from onnx_passes.contracts import Tolerance
-from onnx_passes.graph.barriers import LOW, Types, types_of
-from onnx_passes.graph.walk import captured_values, subgraphs_of
+from onnx_passes.model.barriers import LOW, Types, types_of
+from onnx_passes.model.walk import captured_values, subgraphs_of
 from onnx_passes.runtime.value_types import inferred_types
 from onnx_passes.verify.elementwise import default_tolerance
 

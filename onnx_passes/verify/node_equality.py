@@ -8,8 +8,8 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 
-from onnx_passes.graph.digest import leaf_key
-from onnx_passes.io.tensors import string_data, tensor_buffer
+from onnx_passes.model.digest import leaf_key
+from onnx_passes.model.tensors import string_data, tensor_buffer
 
 _LOOKED_THROUGH = frozenset({"Constant", "Identity"})
 _NUMBERS = {

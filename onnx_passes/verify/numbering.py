@@ -15,8 +15,8 @@ from functools import cache
 import onnx
 import onnx_ir as ir
 
-from onnx_passes.graph.digest import leaf_key
-from onnx_passes.graph.walk import captured_values, subgraphs_of
+from onnx_passes.model.digest import leaf_key
+from onnx_passes.model.walk import captured_values, subgraphs_of
 from onnx_passes.ops.randomness import may_draw, may_vary
 from onnx_passes.verify.node_equality import (
     branch_taken,

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 import onnx_ir as ir
 
-from onnx_passes.graph.walk import captured_values
+from onnx_passes.model.walk import captured_values
 from onnx_passes.passes.context import Application
 from onnx_passes.verify.node_equality import constant_tensor
 from onnx_passes.verify.region import Region

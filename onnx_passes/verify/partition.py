@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import onnx_ir as ir
 
 from onnx_passes.errors import ModelError
-from onnx_passes.graph.extract import Cut, extract
-from onnx_passes.graph.walk import captured_values, topological_order
+from onnx_passes.model.extract import Cut, extract
+from onnx_passes.model.walk import captured_values, topological_order
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,8 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.errors import ModelError, VerificationError
-from onnx_passes.graph.digest import Key, leaf_key, shape_key, type_key
-from onnx_passes.io.tensors import chunks, string_data
+from onnx_passes.model.digest import Key, leaf_key, shape_key, type_key
+from onnx_passes.model.tensors import chunks, string_data
 
 _GRAPHS = (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS)
 _TENSORS = (ir.AttributeType.TENSOR, ir.AttributeType.TENSORS)

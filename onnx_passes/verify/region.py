@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 
 import onnx_ir as ir
 
-from onnx_passes.graph.copy import copy_nodes
-from onnx_passes.graph.walk import captured_values
+from onnx_passes.model.copy import copy_nodes
+from onnx_passes.model.walk import captured_values
 from onnx_passes.runtime.base import Array
 from onnx_passes.verify.node_equality import (
     Folded,

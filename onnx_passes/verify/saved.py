@@ -22,7 +22,7 @@ import onnx_ir as ir
 
 from onnx_passes.contracts.elements import Array, kind_of, shape_text
 from onnx_passes.errors import ReferenceDataError
-from onnx_passes.io.atomic import pending
+from onnx_passes.model.atomic import pending
 from onnx_passes.runtime.interface import did_you_mean
 from onnx_passes.verify import datafiles
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.graph.copy import copy_model
-from onnx_passes.graph.walk import all_nodes
+from onnx_passes.model.copy import copy_model
+from onnx_passes.model.walk import all_nodes
 from onnx_passes.ops.decisions import ROUNDING_TO_STEPS
 
 

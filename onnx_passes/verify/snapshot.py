@@ -15,11 +15,11 @@ from typing import Any
 
 import onnx_ir as ir
 
-from onnx_passes.graph.copy import copy_model
-from onnx_passes.graph.digest import Key, leaf_key, type_key
-from onnx_passes.graph.fingerprint import canonical_hash
-from onnx_passes.graph.walk import node_count, weight_bytes
-from onnx_passes.io.slots import make_immutable
+from onnx_passes.model.copy import copy_model
+from onnx_passes.model.digest import Key, leaf_key, type_key
+from onnx_passes.model.fingerprint import canonical_hash
+from onnx_passes.model.slots import make_immutable
+from onnx_passes.model.walk import node_count, weight_bytes
 
 # Where onnx-ir keeps a graph's quantization_annotation.
 _QUANTIZATION = "quant_parameter_tensor_names"

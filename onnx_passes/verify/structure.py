@@ -8,7 +8,7 @@ import onnx_ir as ir
 
 from onnx_passes.contracts.elements import shape_text
 from onnx_passes.errors import ModelError
-from onnx_passes.graph.walk import subgraphs_of, topological_order
+from onnx_passes.model.walk import subgraphs_of, topological_order
 from onnx_passes.verify.checker import complaints
 
 MOST = 20

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 import onnx_ir as ir
 
-from onnx_passes.graph.copy import copy_nodes
-from onnx_passes.graph.walk import captured_values
+from onnx_passes.model.copy import copy_nodes
+from onnx_passes.model.walk import captured_values
 from onnx_passes.passes.constants import is_constant
 from onnx_passes.passes.context import Application
 

@@ -6,7 +6,7 @@ import onnx
 import onnx.parser
 import pytest
 
-from onnx_passes.io.load import load_model
+from onnx_passes.model.load import load_model
 from onnx_passes.runtime.inputs import Substitutes
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.verify.reduce.boundary import Boundary

@@ -7,8 +7,8 @@ import onnx
 import pytest
 from onnx import helper, numpy_helper
 
-from onnx_passes.io import save, stream
-from onnx_passes.io.atomic import Pending
+from onnx_passes.model import save, stream
+from onnx_passes.model.atomic import Pending
 
 GOOD = b"the file that was there"
 

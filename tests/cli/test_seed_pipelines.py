@@ -39,7 +39,7 @@ def demo(tmp_path, cli, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
     def write(nodes, shape, tensors, *, layouts="", domains=(), as_inputs=False):
-        from onnx_passes.io.load import load_model
+        from onnx_passes.model.load import load_model
         from onnx_passes.runtime.ort import OnnxRuntimeEngine
 
         rng = np.random.default_rng(1)

@@ -8,15 +8,15 @@ from pathlib import Path
 import onnx
 import onnx_ir as ir
 
-from onnx_passes.config.load import default_config, load_config
-from onnx_passes.config.resolve import resolve
-from onnx_passes.config.schema import PipelineConfig
+from onnx_passes.configs.load import default_config, load_config
+from onnx_passes.configs.resolve import resolve
+from onnx_passes.configs.schema import PipelineConfig
 from onnx_passes.contracts import Equality, Tolerance
 from onnx_passes.errors import EngineError, OnnxPassesError
-from onnx_passes.graph.fingerprint import canonical_hash
-from onnx_passes.graph.walk import all_nodes
-from onnx_passes.io.load import load_model
-from onnx_passes.io.save import save_model
+from onnx_passes.model.fingerprint import canonical_hash
+from onnx_passes.model.load import load_model
+from onnx_passes.model.save import save_model
+from onnx_passes.model.walk import all_nodes
 from onnx_passes.pipeline.run import Run, run_pipeline
 from onnx_passes.runtime.base import Engine, Outputs
 from onnx_passes.runtime.ort import OnnxRuntimeEngine

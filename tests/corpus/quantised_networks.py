@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.config.schema import PipelineConfig
+from onnx_passes.configs.schema import PipelineConfig
 from onnx_passes.ops.bodies.domains import is_quantiser
 from onnx_passes.passes.analysis._between import floats_between, steps_of
 from onnx_passes.runtime.inputs import generate

@@ -9,9 +9,9 @@ from functools import partial
 
 import onnx_ir as ir
 
-from onnx_passes.config.load import default_config, load_config
-from onnx_passes.config.resolve import resolve
-from onnx_passes.config.schema import PipelineConfig
+from onnx_passes.configs.load import default_config, load_config
+from onnx_passes.configs.resolve import resolve
+from onnx_passes.configs.schema import PipelineConfig
 from onnx_passes.contracts import Equality, Tolerance
 from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.verify.models import Recipe

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 import onnx_ir as ir
 
-from onnx_passes.config.load import config_from_data, load_config
-from onnx_passes.config.resolve import GroupStep, PassStep, ResolvedStep, resolve
-from onnx_passes.config.schema import PipelineConfig
+from onnx_passes.configs.load import config_from_data, load_config
+from onnx_passes.configs.resolve import GroupStep, PassStep, ResolvedStep, resolve
+from onnx_passes.configs.schema import PipelineConfig
 from onnx_passes.passes.base import Pass
 from onnx_passes.passes.fusion.fuse_all import FIRST as FORMULAS
 from onnx_passes.passes.fusion.fuse_all import FuseAll

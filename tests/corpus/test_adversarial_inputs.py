@@ -10,9 +10,9 @@ from collections import Counter
 
 import pytest
 
-from onnx_passes.config.load import config_from_data, load_config
+from onnx_passes.configs.load import config_from_data, load_config
 from onnx_passes.errors import EngineError, OnnxPassesError
-from onnx_passes.io.load import load_model
+from onnx_passes.model.load import load_model
 from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.runtime.isolated_process import end_children
 from onnx_passes.verify.reference import Reference

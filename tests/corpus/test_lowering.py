@@ -9,8 +9,8 @@ from pathlib import Path
 import onnx_ir as ir
 import pytest
 
-from onnx_passes.io.load import load_model
-from onnx_passes.io.save import save_model
+from onnx_passes.model.load import load_model
+from onnx_passes.model.save import save_model
 from onnx_passes.pipeline.run import run_pipeline
 from tests.corpus.backend_models import load
 from tests.corpus.examine import contract_of, examine, preset

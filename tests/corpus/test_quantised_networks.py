@@ -5,7 +5,7 @@ from itertools import islice
 
 import pytest
 
-from onnx_passes.config.load import load_config
+from onnx_passes.configs.load import load_config
 from onnx_passes.passes.streamline.annotate_integers import KEY
 from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.verify.models import Recipe, network_recipes

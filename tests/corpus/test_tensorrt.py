@@ -6,8 +6,8 @@ import onnx
 import onnx_ir as ir
 import pytest
 
-from onnx_passes.config.load import load_config
-from onnx_passes.io.load import load_model
+from onnx_passes.configs.load import load_config
+from onnx_passes.model.load import load_model
 from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.runtime.isolated_process import end_children
 from onnx_passes.verify.result import LEVEL, Verdict

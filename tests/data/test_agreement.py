@@ -12,7 +12,7 @@ from onnx_passes.data.plan import make_plan
 from onnx_passes.data.rule import Rule
 from onnx_passes.data.run import evaluate
 from onnx_passes.data.spec import DataSpec
-from onnx_passes.io.load import load_model
+from onnx_passes.model.load import load_model
 
 
 def stored(folder, rng, x, y):

@@ -22,7 +22,7 @@ from onnx_passes.data.rule import Accuracy, Outcome, Rule
 from onnx_passes.data.run import evaluate
 from onnx_passes.data.spec import DataSpec
 from onnx_passes.errors import EngineUnavailableError, UsageError
-from onnx_passes.io.load import load_model
+from onnx_passes.model.load import load_model
 
 ACCURACY = Rule(Accuracy(0.02, 0.95))
 LEFT_OPEN = pytest.mark.filterwarnings(

@@ -8,9 +8,9 @@ import onnx
 import onnx_ir as ir
 import onnxruntime
 
-from onnx_passes.config.imports import import_modules
-from onnx_passes.config.load import load_config
-from onnx_passes.config.resolve import PassStep, resolve
+from onnx_passes.configs.imports import import_modules
+from onnx_passes.configs.load import load_config
+from onnx_passes.configs.resolve import PassStep, resolve
 
 HERE = Path(__file__).parents[2] / "examples" / "break_adds"
 

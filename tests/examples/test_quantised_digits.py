@@ -9,8 +9,8 @@ import onnx_ir as ir
 import pytest
 
 from onnx_passes.cli.main import main
-from onnx_passes.config.load import load_config
-from onnx_passes.config.steps import PassUse
+from onnx_passes.configs.load import load_config
+from onnx_passes.configs.steps import PassUse
 from onnx_passes.passes.streamline.annotate_integers import KEY
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 

@@ -3,8 +3,8 @@
 from benchmarks.faults import oracle, plant
 from benchmarks.faults.helpers import DigestOfPrefix
 from benchmarks.faults.suite import FAULTS
-from onnx_passes.graph import diff, digest
-from onnx_passes.graph.copy import _Copier
+from onnx_passes.model import diff, digest
+from onnx_passes.model.copy import _Copier
 from onnx_passes.passes._support import keys
 from onnx_passes.verify import node_equality
 
@@ -27,7 +27,7 @@ def test_the_verifier_compares_contents_and_is_not_wrong_with_it():
 
 def test_a_method_is_right_again_after():
     right = _Copier.node
-    with plant.method("onnx_passes.graph.copy", "_Copier.node", lambda _: None)():
+    with plant.method("onnx_passes.model.copy", "_Copier.node", lambda _: None)():
         assert _Copier.node is None
     assert _Copier.node is right
 

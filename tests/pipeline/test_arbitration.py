@@ -8,7 +8,7 @@ import onnx_ir as ir
 import pytest
 
 from onnx_passes import passes
-from onnx_passes.config.load import config_from_data
+from onnx_passes.configs.load import config_from_data
 from onnx_passes.errors import EngineError
 from onnx_passes.passes import registry
 from onnx_passes.passes.base import Transformation

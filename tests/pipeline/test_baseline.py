@@ -6,7 +6,7 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
-from onnx_passes.config.sections import Verify
+from onnx_passes.configs.sections import Verify
 from onnx_passes.errors import EngineError
 from onnx_passes.passes.eliminate.eliminate_identity import EliminateIdentity
 from onnx_passes.pipeline.baseline import Baseline, Bench

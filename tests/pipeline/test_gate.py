@@ -4,8 +4,8 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.config.load import default_config
-from onnx_passes.config.sections import Verify
+from onnx_passes.configs.load import default_config
+from onnx_passes.configs.sections import Verify
 from onnx_passes.passes.base import RewriteRulePass, Transformation
 from onnx_passes.passes.cleanup.remove_initializers_from_inputs import (
     RemoveInitializersFromInputs,

@@ -9,7 +9,7 @@ import onnx_ir as ir
 import pytest
 
 from onnx_passes import passes
-from onnx_passes.config.load import default_config, load_config
+from onnx_passes.configs.load import default_config, load_config
 from onnx_passes.errors import ConfigError, EngineUnavailableError
 from onnx_passes.passes.base import RewriteRulePass, Transformation
 from onnx_passes.pipeline.bisect import judge_by_score
@@ -261,7 +261,7 @@ def test_only_parsed_where_the_compiler_cannot_build_for_the_gpu():
 
 @pytest.mark.tensorrt
 def test_the_shipped_pipeline_leaves_the_digits_built():
-    from onnx_passes.io.load import load_model
+    from onnx_passes.model.load import load_model
 
     model = load_model(Path(__file__).parents[2] / "examples" / "digits" / "model.onnx").model
     each = ["engines.1.tensorrt-rtx.when=each", "engines.1.tensorrt-rtx.require=built"]

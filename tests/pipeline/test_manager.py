@@ -3,8 +3,8 @@ import onnx_ir as ir
 import pytest
 
 from onnx_passes import passes
-from onnx_passes.config.load import config_from_data
-from onnx_passes.graph.copy import copy_model
+from onnx_passes.configs.load import config_from_data
+from onnx_passes.model.copy import copy_model
 from onnx_passes.passes import registry
 from onnx_passes.passes.base import Analysis, RewriteRulePass, Transformation
 from onnx_passes.pipeline.instruments import Instrument

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 from benchmarks.models.transformer import transformer
 from onnx_passes import passes
 from onnx_passes.cli.main import program
-from onnx_passes.config.load import default_config
+from onnx_passes.configs.load import default_config
 from onnx_passes.contracts import Tolerance
 from onnx_passes.errors import ConfigError
 from onnx_passes.passes.base import Transformation

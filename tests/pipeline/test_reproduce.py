@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from onnx_passes import passes
-from onnx_passes.config.load import default_config, load_config
+from onnx_passes.configs.load import default_config, load_config
 from onnx_passes.passes.base import RewriteRulePass, Transformation
 from onnx_passes.pipeline import reproduce_level
 from onnx_passes.pipeline.baseline import Bench

@@ -4,8 +4,8 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
-from onnx_passes.config.load import config_from_data
-from onnx_passes.config.sections import Verify
+from onnx_passes.configs.load import config_from_data
+from onnx_passes.configs.sections import Verify
 from onnx_passes.contracts import Tolerance
 from onnx_passes.pipeline.rounding import excuse_outputs, is_rounding
 from onnx_passes.pipeline.run import run_pipeline

@@ -5,8 +5,8 @@ import onnx_ir as ir
 import pytest
 
 from onnx_passes import passes
-from onnx_passes.config.load import load_config
-from onnx_passes.graph.walk import all_graphs
+from onnx_passes.configs.load import load_config
+from onnx_passes.model.walk import all_graphs
 from onnx_passes.passes.base import Transformation
 from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.verify.models import recipes

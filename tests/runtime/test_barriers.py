@@ -5,9 +5,9 @@ import onnx_ir as ir
 import onnxruntime as ort
 import pytest
 
-from onnx_passes.graph.copy import copy_model
-from onnx_passes.graph.text import canonical_lines
-from onnx_passes.graph.walk import all_nodes
+from onnx_passes.model.copy import copy_model
+from onnx_passes.model.text import canonical_lines
+from onnx_passes.model.walk import all_nodes
 from onnx_passes.runtime.barriers import with_barriers
 from onnx_passes.runtime.inputs import generate
 from onnx_passes.runtime.ort import OnnxRuntimeEngine

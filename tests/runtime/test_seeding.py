@@ -4,7 +4,7 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
-from onnx_passes.graph.walk import all_nodes
+from onnx_passes.model.walk import all_nodes
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.runtime.reference import ReferenceEngine
 from onnx_passes.runtime.seeding import with_seeds

@@ -3,7 +3,7 @@
 import onnx_ir as ir
 import pytest
 
-from onnx_passes.config.engine_text import parse_engine
+from onnx_passes.configs.engine_text import parse_engine
 from onnx_passes.errors import EngineUnavailableError
 from onnx_passes.verify.capability import capability
 

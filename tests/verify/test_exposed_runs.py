@@ -5,7 +5,7 @@ import onnx_ir as ir
 import pytest
 
 from benchmarks.models import transformer
-from onnx_passes.io.load import load_model
+from onnx_passes.model.load import load_model
 from onnx_passes.runtime.inputs import generate
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.verify.recording import exposed

@@ -6,7 +6,7 @@ import onnx_ir as ir
 import pytest
 
 from onnx_passes.errors import ModelError
-from onnx_passes.io.load import load_model
+from onnx_passes.model.load import load_model
 from onnx_passes.passes.annotation.shape_inference import infer_shapes
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.verify.partition import parts_of

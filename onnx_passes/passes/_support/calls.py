@@ -7,7 +7,7 @@ from typing import Any
 
 import onnx_ir as ir
 
-from onnx_passes.graph.walk import graphs_within
+from onnx_passes.model.walk import graphs_within
 from onnx_passes.passes._support.edit import discard, supersede
 from onnx_passes.passes._support.scopes import nodes_within, own_values
 

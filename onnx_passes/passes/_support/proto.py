@@ -9,7 +9,7 @@ from typing import TypeVar
 import onnx
 import onnx_ir as ir
 
-from onnx_passes.graph.walk import all_graphs
+from onnx_passes.model.walk import all_graphs
 
 SMALL = 1024
 """Tensors up to this many bytes stay in: shapes are computed from them."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import onnx_ir as ir
 
-from onnx_passes.graph.walk import all_graphs, graphs_within, subgraphs_of
+from onnx_passes.model.walk import all_graphs, graphs_within, subgraphs_of
 
 QUANTIZATION = "quant_parameter_tensor_names"
 """Where onnx-ir keeps a value's quantization annotation: it refers to tensors by *name*."""

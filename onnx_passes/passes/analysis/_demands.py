@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 import onnx_ir as ir
 
 from onnx_passes.errors import ModelError, OptionError
-from onnx_passes.graph.equality import explain_difference, structurally_equal
-from onnx_passes.graph.walk import (
+from onnx_passes.model.equality import explain_difference, structurally_equal
+from onnx_passes.model.load import load_model
+from onnx_passes.model.walk import (
     all_graphs,
     all_nodes,
     all_tensors,
@@ -18,7 +19,6 @@ from onnx_passes.graph.walk import (
     topological_order,
     weight_bytes,
 )
-from onnx_passes.io.load import load_model
 from onnx_passes.passes.analysis._between import floats_between, steps_of
 from onnx_passes.passes.analysis._sized import (
     GIVE_SIZES,

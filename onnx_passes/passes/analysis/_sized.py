@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import onnx_ir as ir
 
 from onnx_passes.errors import OptionError, PassError
-from onnx_passes.graph.copy import copy_model
+from onnx_passes.model.copy import copy_model
 from onnx_passes.ops import families  # noqa: F401 (makes operators known)
 from onnx_passes.ops.base import operators
 from onnx_passes.passes._support.shapes import sizes_of

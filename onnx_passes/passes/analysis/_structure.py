@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import onnx_ir as ir
 
-from onnx_passes.graph.walk import captured_values, topological_order
+from onnx_passes.model.walk import captured_values, topological_order
 from onnx_passes.passes._support.tensors import constant_of
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.graph.walk import subgraphs_of
+from onnx_passes.model.walk import subgraphs_of
 from onnx_passes.ops.costs import flops_of, has_rule
 from onnx_passes.ops.domains.intervals import UNBOUNDED, Array
 from onnx_passes.ops.operands import Operands

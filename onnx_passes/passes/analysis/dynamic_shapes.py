@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.graph.walk import graphs_within
+from onnx_passes.model.walk import graphs_within
 from onnx_passes.passes._support.scopes import own_values
 from onnx_passes.passes._support.shapes import sizes_of
 from onnx_passes.passes.analysis._sized import label_of, listed, sized

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.graph.walk import all_tensors, node_count, operator_histogram, weight_bytes
+from onnx_passes.model.walk import all_tensors, node_count, operator_histogram, weight_bytes
 from onnx_passes.passes.base import Analysis
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.graph.walk import captured_values, subgraphs_of, weight_bytes
+from onnx_passes.model.walk import captured_values, subgraphs_of, weight_bytes
 from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.analysis._sized import (
     GIVE_SIZES,

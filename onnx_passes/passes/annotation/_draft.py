@@ -10,7 +10,7 @@ from types import MappingProxyType
 import onnx
 import onnx_ir as ir
 
-from onnx_passes.graph.walk import graphs_within
+from onnx_passes.model.walk import graphs_within
 from onnx_passes.ops.bodies import attach_bodies, has_body
 from onnx_passes.passes._support.proto import light_proto
 from onnx_passes.passes.annotation._bare import bare_proto, denoted

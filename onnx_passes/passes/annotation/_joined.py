@@ -6,7 +6,7 @@ import functools
 
 import onnx_ir as ir
 
-from onnx_passes.graph.walk import graphs_within
+from onnx_passes.model.walk import graphs_within
 from onnx_passes.ops.domains.known import Element, dimension
 from onnx_passes.ops.domains.polynomials import add, terms_of
 from onnx_passes.passes.annotation._capped import INVENTED, Dims

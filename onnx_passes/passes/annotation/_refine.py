@@ -7,7 +7,7 @@ from collections.abc import Set as AbstractSet
 
 import onnx_ir as ir
 
-from onnx_passes.graph.walk import graphs_within, topological_order
+from onnx_passes.model.walk import graphs_within, topological_order
 from onnx_passes.ops.domains.known import Element, dimension
 from onnx_passes.ops.domains.polynomials import divide, multiply
 from onnx_passes.passes._support.knowledge import Knowledge

@@ -3,7 +3,7 @@
 import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.graph.walk import all_graphs
+from onnx_passes.model.walk import all_graphs
 from onnx_passes.passes._support.scopes import annotated_names
 from onnx_passes.passes.base import Transformation
 

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.graph.walk import subgraphs_of, topological_order
+from onnx_passes.model.walk import subgraphs_of, topological_order
 from onnx_passes.passes._support.edit import discard
 from onnx_passes.passes._support.scopes import nodes_within, roots
 from onnx_passes.passes.base import Transformation

@@ -10,7 +10,7 @@ from typing import Any
 import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.graph.walk import all_graphs, all_nodes
+from onnx_passes.model.walk import all_graphs, all_nodes
 from onnx_passes.passes._support.renaming import rename_value
 from onnx_passes.passes._support.scopes import name_counts, own_values
 from onnx_passes.passes.base import Annotation

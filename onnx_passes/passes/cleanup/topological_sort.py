@@ -3,7 +3,7 @@
 import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.graph.walk import all_graphs, topological_order
+from onnx_passes.model.walk import all_graphs, topological_order
 from onnx_passes.passes.base import Transformation
 
 

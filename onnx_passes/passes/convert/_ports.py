@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import onnx_ir as ir
 
 from onnx_passes.errors import PassError
-from onnx_passes.graph.walk import all_graphs, graphs_within
+from onnx_passes.model.walk import all_graphs, graphs_within
 from onnx_passes.passes._support.scopes import QUANTIZATION, own_values
 from onnx_passes.passes.naming import did_you_mean
 from onnx_passes.passes.replace import Namer

@@ -10,8 +10,8 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 
-from onnx_passes.graph.copy import copy_model
-from onnx_passes.graph.walk import graphs_within
+from onnx_passes.model.copy import copy_model
+from onnx_passes.model.walk import graphs_within
 from onnx_passes.passes._support.proto import light_proto
 from onnx_passes.passes._support.scopes import own_values
 from onnx_passes.passes._support.shapes import ints_of, sizes_of

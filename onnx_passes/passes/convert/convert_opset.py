@@ -11,8 +11,8 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.errors import PassError
-from onnx_passes.graph.copy import copy_model
-from onnx_passes.graph.walk import graphs_within
+from onnx_passes.model.copy import copy_model
+from onnx_passes.model.walk import graphs_within
 from onnx_passes.passes._support.calls import Names, inline_call
 from onnx_passes.passes._support.scopes import nodes_within, roots
 from onnx_passes.passes.base import Transformation

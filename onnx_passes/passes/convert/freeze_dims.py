@@ -9,7 +9,7 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.errors import PassError
-from onnx_passes.graph.walk import graphs_within
+from onnx_passes.model.walk import graphs_within
 from onnx_passes.passes._support.scopes import own_values
 from onnx_passes.passes.base import Transformation
 from onnx_passes.passes.naming import did_you_mean

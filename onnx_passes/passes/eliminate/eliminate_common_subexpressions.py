@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.graph.walk import subgraphs_of
+from onnx_passes.model.walk import subgraphs_of
 from onnx_passes.passes._support.edit import discard, supersede
 from onnx_passes.passes._support.keys import Key, node_key
 from onnx_passes.passes._support.randomness import Determinism

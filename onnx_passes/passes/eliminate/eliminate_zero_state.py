@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.graph.walk import all_nodes
+from onnx_passes.model.walk import all_nodes
 from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.base import Transformation
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 import onnx_ir as ir
 
-from onnx_passes.graph.walk import (
+from onnx_passes.model.walk import (
     all_nodes,
     captured_values,
     subgraphs_of,

@@ -17,8 +17,8 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 
-from onnx_passes.graph.barriers import LOW, add_barriers
-from onnx_passes.graph.walk import captured_values
+from onnx_passes.model.barriers import LOW, add_barriers
+from onnx_passes.model.walk import captured_values
 from onnx_passes.passes._support.scopes import nodes_within
 from onnx_passes.passes._support.session import start
 from onnx_passes.passes._support.tensors import constant_of

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import onnx_ir as ir
 
-from onnx_passes.graph.walk import (
+from onnx_passes.model.walk import (
     GROWTH,
     all_tensors,
     constant_bytes,

@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.graph.digest import tensor_digest
-from onnx_passes.graph.walk import graphs_within, subgraphs_of
+from onnx_passes.model.digest import tensor_digest
+from onnx_passes.model.walk import graphs_within, subgraphs_of
 from onnx_passes.passes._support.scopes import annotated_names, name_counts
 from onnx_passes.passes.base import Transformation
 

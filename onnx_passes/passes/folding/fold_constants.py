@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.graph.walk import graphs_within, topological_order
+from onnx_passes.model.walk import graphs_within, topological_order
 from onnx_passes.passes._support.ir_version import require_free_initializers
 from onnx_passes.passes._support.knowledge import Knowledge
 from onnx_passes.passes._support.randomness import Determinism

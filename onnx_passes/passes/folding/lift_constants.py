@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.graph.walk import graphs_within
+from onnx_passes.model.walk import graphs_within
 from onnx_passes.passes._support.edit import discard
 from onnx_passes.passes._support.ir_version import require_free_initializers
 from onnx_passes.passes._support.tensors import constant_tensor

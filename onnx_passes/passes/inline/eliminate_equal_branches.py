@@ -8,7 +8,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.graph.walk import graphs_within
+from onnx_passes.model.walk import graphs_within
 from onnx_passes.passes._support.keys import graph_key
 from onnx_passes.passes._support.randomness import Determinism
 from onnx_passes.passes._support.scopes import roots

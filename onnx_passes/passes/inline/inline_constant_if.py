@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.graph.walk import all_graphs, all_nodes, graphs_within, subgraphs_of
+from onnx_passes.model.walk import all_graphs, all_nodes, graphs_within, subgraphs_of
 from onnx_passes.passes._support.calls import Names, free
 from onnx_passes.passes._support.edit import discard, supersede
 from onnx_passes.passes._support.ir_version import require_free_initializers

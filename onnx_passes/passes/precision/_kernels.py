@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import onnx_ir as ir
 
-from onnx_passes.graph.copy import copy_nodes
+from onnx_passes.model.copy import copy_nodes
 from onnx_passes.passes._support.proto import SMALL
 from onnx_passes.passes._support.session import start
 from onnx_passes.passes._support.tensors import constant_of

@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 import onnx_ir as ir
 
 from onnx_passes.errors import PassError
-from onnx_passes.graph.walk import subgraphs_of
+from onnx_passes.model.walk import subgraphs_of
 from onnx_passes.passes.base import Transformation
 from onnx_passes.passes.naming import did_you_mean
 

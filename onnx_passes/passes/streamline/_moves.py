@@ -6,7 +6,7 @@ from collections import Counter
 
 import onnx_ir as ir
 
-from onnx_passes.graph.walk import all_nodes
+from onnx_passes.model.walk import all_nodes
 from onnx_passes.passes._support.edit import discard, supersede
 from onnx_passes.passes.replace import Namer
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from onnx_passes.contracts.elements import Array, kind_of
 from onnx_passes.errors import UsageError
-from onnx_passes.io.atomic import pending
+from onnx_passes.model.atomic import pending
 from onnx_passes.report.plots.figures import Layer, heat_map, histogram, layers
 from onnx_passes.report.plots.png import encode
 from onnx_passes.verify.runs.found import Found, Pair, Run

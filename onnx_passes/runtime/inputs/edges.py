@@ -10,7 +10,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.contracts.elements import kind_of
-from onnx_passes.graph.walk import all_nodes
+from onnx_passes.model.walk import all_nodes
 from onnx_passes.ops.decisions import COMPARING, INDEXING, SUMS_OF_NOTHING
 from onnx_passes.ops.hints import Hint
 from onnx_passes.runtime.base import Array, Data, Feeds

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.graph.walk import captured_values
+from onnx_passes.model.walk import captured_values
 from onnx_passes.ops.admitted import steers
 from onnx_passes.ops.use import Use, rule_for
 from onnx_passes.runtime.inputs import rules_domain

@@ -9,10 +9,10 @@ from typing import Any
 import onnx_ir as ir
 
 from onnx_passes.errors import EngineError, ModelError, UnsupportedModelError
-from onnx_passes.graph.walk import weight_bytes
-from onnx_passes.io.render import inlined
-from onnx_passes.io.save import save_model
-from onnx_passes.io.slots import replaced
+from onnx_passes.model.render import inlined
+from onnx_passes.model.save import save_model
+from onnx_passes.model.slots import replaced
+from onnx_passes.model.walk import weight_bytes
 
 _LIMIT = (2 << 30) - (64 << 20)
 _MOST = 3

@@ -20,8 +20,8 @@ from onnx_passes.errors import (
     EngineUnavailableError,
     UnsupportedModelError,
 )
-from onnx_passes.io.load import load_model
-from onnx_passes.io.save import save_model
+from onnx_passes.model.load import load_model
+from onnx_passes.model.save import save_model
 from onnx_passes.runtime.tensorrt.bindings import (
     Package,
     install_help,

@@ -10,9 +10,9 @@ import onnx_ir as ir
 from onnx_passes.contracts import Tolerance
 from onnx_passes.contracts.elements import Array, widen
 from onnx_passes.errors import EngineError
-from onnx_passes.graph.barriers import LOW, types_of
-from onnx_passes.graph.copy import copy_model
-from onnx_passes.graph.walk import all_nodes
+from onnx_passes.model.barriers import LOW, types_of
+from onnx_passes.model.copy import copy_model
+from onnx_passes.model.walk import all_nodes
 from onnx_passes.ops.bodies.domains import is_quantiser
 from onnx_passes.runtime.barriers import with_barriers
 from onnx_passes.runtime.base import Feeds, Outputs

@@ -10,8 +10,8 @@ import onnx_ir as ir
 
 from onnx_passes.contracts import Equality, Tolerance
 from onnx_passes.errors import EngineError, OnnxPassesError, PassError, ReferenceDataError
-from onnx_passes.graph.text import canonical_lines
-from onnx_passes.graph.walk import all_graphs
+from onnx_passes.model.text import canonical_lines
+from onnx_passes.model.walk import all_graphs
 from onnx_passes.passes.interface_map import InterfaceMap, Port
 from onnx_passes.runtime.base import Data, Feeds, Outputs
 from onnx_passes.runtime.inputs import generate

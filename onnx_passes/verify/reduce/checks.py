@@ -14,7 +14,7 @@ import onnx_ir as ir
 
 from onnx_passes.contracts import Equality, Tolerance
 from onnx_passes.errors import EngineError, EngineUnavailableError, OnnxPassesError, UsageError
-from onnx_passes.graph.copy import copy_model
+from onnx_passes.model.copy import copy_model
 from onnx_passes.runtime.base import Engine, Feeds, Outputs
 from onnx_passes.verify.compare import compare
 from onnx_passes.verify.interface import compare_interfaces, interface_of

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import onnx
 import onnx_ir as ir
 
-from onnx_passes.io.slots import replaced
+from onnx_passes.model.slots import replaced
 from onnx_passes.ops.bodies import attach_bodies
 
 _LARGE = 1024  # bytes; shapes, axes and indices, which inference looks at, have no more

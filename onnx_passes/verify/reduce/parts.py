@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.graph.copy import copy_nodes
-from onnx_passes.graph.extract import assemble
-from onnx_passes.graph.walk import captured_values
+from onnx_passes.model.copy import copy_nodes
+from onnx_passes.model.extract import assemble
+from onnx_passes.model.walk import captured_values
 from onnx_passes.verify.node_equality import constant_tensor
 from onnx_passes.verify.reduce.boundary import Boundary
 

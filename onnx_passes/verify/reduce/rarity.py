@@ -11,7 +11,7 @@ from collections import Counter
 
 import onnx_ir as ir
 
-from onnx_passes.graph.digest import leaf_key
+from onnx_passes.model.digest import leaf_key
 from onnx_passes.verify.reduce.parts import Nodes, Parts
 
 _GRAPHS = (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS)

@@ -14,8 +14,8 @@ import onnx
 import onnx_ir as ir
 
 from onnx_passes.errors import ModelError, UsageError
-from onnx_passes.graph.fingerprint import canonical_hash
-from onnx_passes.io.slots import Choice, replaced
+from onnx_passes.model.fingerprint import canonical_hash
+from onnx_passes.model.slots import Choice, replaced
 from onnx_passes.runtime.base import Feeds
 from onnx_passes.verify.reduce.boundary import Boundary
 from onnx_passes.verify.reduce.hashing import hash_of

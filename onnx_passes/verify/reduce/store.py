@@ -15,10 +15,10 @@ from typing import Self
 import onnx_ir as ir
 
 from onnx_passes.errors import ModelError
-from onnx_passes.graph.walk import all_tensors
-from onnx_passes.io.datafile import write_data
-from onnx_passes.io.render import inlined
-from onnx_passes.io.slots import Choice, replaced
+from onnx_passes.model.datafile import write_data
+from onnx_passes.model.render import inlined
+from onnx_passes.model.slots import Choice, replaced
+from onnx_passes.model.walk import all_tensors
 from onnx_passes.verify.reduce.outcome import Candidate
 
 _INLINE = 16 << 20  # bytes of weights; a file of these is written faster than a check starts

@@ -11,13 +11,13 @@ from pathlib import Path
 
 
 def hash_of(paths: Iterable[Path]) -> str:
-    """Return the SHA-256 of the code of some modules, in the order given.
+    """Return the SHA-256 of the code of some modules, whatever their names and order.
 
     Raises:
         OSError: A file cannot be read.
         SyntaxError: A file is not Python.
     """
-    texts = [code_of(path.read_text("utf-8")) for path in paths]
+    texts = sorted(code_of(path.read_text("utf-8")) for path in paths)
     return hashlib.sha256("\0".join(texts).encode()).hexdigest()
 
 

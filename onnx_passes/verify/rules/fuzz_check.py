@@ -13,7 +13,7 @@ from onnxscript.rewriter import RewriteRule
 
 from onnx_passes.contracts import Tolerance
 from onnx_passes.errors import PassError
-from onnx_passes.graph.text import canonical_lines
+from onnx_passes.model.text import canonical_lines
 from onnx_passes.ops.bodies import attach_bodies
 from onnx_passes.passes.context import Rewrites
 from onnx_passes.passes.driver import rewrite

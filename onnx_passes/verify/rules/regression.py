@@ -12,7 +12,7 @@ import onnx_ir as ir
 
 from onnx_passes.contracts import Equality, Tolerance, contracts_of
 from onnx_passes.errors import UsageError
-from onnx_passes.io.save import save_model
+from onnx_passes.model.save import save_model
 from onnx_passes.verify.rules.applying import rules_of
 from onnx_passes.verify.rules.fuzz_check import Examiner, Fault
 from onnx_passes.verify.rules.replay import samples

@@ -12,7 +12,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.errors import UsageError
-from onnx_passes.graph.walk import subgraphs_of
+from onnx_passes.model.walk import subgraphs_of
 from onnx_passes.verify.inference import infer_types
 from onnx_passes.verify.node_equality import constant_tensor
 

@@ -16,7 +16,7 @@ from onnx_passes.errors import (
     ReferenceDataError,
     UsageError,
 )
-from onnx_passes.graph.fingerprint import canonical_hash
+from onnx_passes.model.fingerprint import canonical_hash
 from onnx_passes.runtime.base import Engine, Feeds, Outputs, Session
 from onnx_passes.runtime.interface import did_you_mean
 from onnx_passes.runtime.levels import BUILT_ONLY, Level, examine

@@ -11,8 +11,8 @@ from pathlib import Path
 import onnx_ir as ir
 
 from onnx_passes.errors import UsageError
-from onnx_passes.io.load import load_model
-from onnx_passes.io.tensors import tensor_buffer
+from onnx_passes.model.load import load_model
+from onnx_passes.model.tensors import tensor_buffer
 
 SMALL = 1 << 16
 """Bytes below which a weight stays in memory."""

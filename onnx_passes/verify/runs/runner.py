@@ -11,8 +11,8 @@ from typing import Any, Self, TypeAlias
 import onnx_ir as ir
 
 from onnx_passes.errors import EngineError
-from onnx_passes.graph.copy import copy_model
-from onnx_passes.io.load import load_model
+from onnx_passes.model.copy import copy_model
+from onnx_passes.model.load import load_model
 from onnx_passes.runtime.base import Engine, Feeds, Outputs, Session
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.verify.runs.offload import load_offloaded, offload

@@ -20,7 +20,7 @@ import numpy as np
 
 from onnx_passes.contracts.elements import Array, kind_of
 from onnx_passes.errors import ReferenceDataError, UsageError
-from onnx_passes.io.atomic import pending
+from onnx_passes.model.atomic import pending
 from onnx_passes.runtime.base import Data
 from onnx_passes.verify.runs.found import SAVED, Found, Run
 from onnx_passes.verify.runs.functions import existing

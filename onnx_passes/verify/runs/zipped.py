@@ -11,7 +11,7 @@ import ml_dtypes
 import numpy as np
 
 from onnx_passes.contracts.elements import Array, kind_of
-from onnx_passes.io.atomic import Pending
+from onnx_passes.model.atomic import Pending
 from onnx_passes.runtime.base import Data
 from onnx_passes.verify.runs.found import Found, Run
 from onnx_passes.verify.runs.metadata import KEY, described, fault, metadata

@@ -15,7 +15,7 @@ from onnx_passes.data.job import EngineChoice, Job, ModelFile, RunSpec
 from onnx_passes.data.plan import make_plan
 from onnx_passes.data.spec import DataSpec
 from onnx_passes.errors import UsageError
-from onnx_passes.io.load import load_model
+from onnx_passes.model.load import load_model
 
 pytestmark = [
     pytest.mark.usefixtures("cluster_is_collected"),

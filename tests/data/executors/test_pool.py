@@ -13,7 +13,7 @@ from onnx_passes.data.plan import make_plan
 from onnx_passes.data.rule import Outcome, Rule
 from onnx_passes.data.run import evaluate
 from onnx_passes.data.spec import DataSpec
-from onnx_passes.io.load import load_model
+from onnx_passes.model.load import load_model
 
 MODULE = """
 import os, signal

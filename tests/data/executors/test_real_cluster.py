@@ -20,7 +20,7 @@ from onnx_passes.data.rule import Rule
 from onnx_passes.data.run import evaluate
 from onnx_passes.data.spec import DataSpec
 from onnx_passes.errors import EngineUnavailableError, UsageError
-from onnx_passes.io.load import load_model
+from onnx_passes.model.load import load_model
 
 pytestmark = [
     pytest.mark.slow,

@@ -4,7 +4,7 @@ import onnx_ir as ir
 import pytest
 from onnx import TensorProto, helper
 
-from onnx_passes.graph.copy import copy_model
+from onnx_passes.model.copy import copy_model
 from onnx_passes.ops import bodies
 from onnx_passes.ops.bodies.attach import body_of
 from onnx_passes.ops.bodies.writer import Call

@@ -1,7 +1,7 @@
 import onnx_ir as ir
 import pytest
 
-from onnx_passes.graph.walk import all_nodes
+from onnx_passes.model.walk import all_nodes
 from onnx_passes.passes._support.proto import light_proto
 from onnx_passes.passes.annotation._draft import Draft, forget
 

@@ -4,7 +4,7 @@ import onnx_ir as ir
 import pytest
 
 from onnx_passes.errors import PassError
-from onnx_passes.graph.walk import all_nodes
+from onnx_passes.model.walk import all_nodes
 from onnx_passes.passes.annotation.shape_inference import ShapeInference
 
 HEADER = '<ir_version: 10, opset_import: ["" : 20]> m '

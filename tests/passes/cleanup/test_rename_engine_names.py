@@ -6,7 +6,7 @@ import onnxruntime
 import pytest
 
 from onnx_passes.errors import EngineError
-from onnx_passes.graph.walk import all_graphs
+from onnx_passes.model.walk import all_graphs
 from onnx_passes.passes._support.scopes import name_counts
 from onnx_passes.passes.cleanup.rename_engine_names import RenameEngineNames
 from onnx_passes.runtime.ort import OnnxRuntimeEngine

@@ -1,7 +1,7 @@
 import onnx
 import onnx_ir as ir
 
-from onnx_passes.graph.walk import all_graphs, all_nodes
+from onnx_passes.model.walk import all_graphs, all_nodes
 from onnx_passes.passes.cleanup.unique_names import UniqueNames
 
 BRANCHES = """(bool c, float[N] x) => (float[N] y) { y = If(c) <

@@ -6,7 +6,7 @@ import pytest
 
 from onnx_passes import testing
 from onnx_passes.errors import OptionError, PassError
-from onnx_passes.graph.walk import all_nodes
+from onnx_passes.model.walk import all_nodes
 from onnx_passes.passes.annotation.shape_inference import ShapeInference
 from onnx_passes.passes.convert.convert_opset import ConvertOpset
 from onnx_passes.verify.snapshot import Snapshot

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from onnx_passes import testing
-from onnx_passes.graph.walk import all_nodes
+from onnx_passes.model.walk import all_nodes
 
 EXTREMES = [
     -1e4,

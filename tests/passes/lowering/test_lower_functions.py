@@ -3,7 +3,7 @@ import pytest
 
 from onnx_passes import testing
 from onnx_passes.errors import OptionError
-from onnx_passes.graph.walk import all_nodes
+from onnx_passes.model.walk import all_nodes
 from onnx_passes.passes.lowering.lower_functions import LowerFunctions
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 

@@ -13,10 +13,10 @@ import onnx
 import onnx_ir as ir
 import pytest
 
-from onnx_passes.config.load import load_config
+from onnx_passes.configs.load import load_config
 from onnx_passes.contracts import Tolerance
 from onnx_passes.errors import ConfigError, EngineCrashedError, EngineError
-from onnx_passes.io.load import deserialize, load_model
+from onnx_passes.model.load import deserialize, load_model
 from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.runtime.engines import engine_from_config
 from onnx_passes.runtime.inputs import generate

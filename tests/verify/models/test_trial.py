@@ -5,7 +5,7 @@ import onnx_ir as ir
 import pytest
 
 from onnx_passes.contracts import Equality, Tolerance
-from onnx_passes.graph.walk import all_graphs, topological_order
+from onnx_passes.model.walk import all_graphs, topological_order
 from onnx_passes.passes.annotation.shape_inference import ShapeInference
 from onnx_passes.passes.cleanup.topological_sort import TopologicalSort
 from onnx_passes.passes.eliminate.eliminate_identity import EliminateIdentity

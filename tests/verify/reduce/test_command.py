@@ -150,7 +150,7 @@ def heavy(tmp_path):
 
 
 def test_weights_beside_the_model_are_referred_to(heavy):
-    from onnx_passes.io.load import load_model
+    from onnx_passes.model.load import load_model
 
     before = sorted(heavy.parent.iterdir())
     model = load_model(heavy).model
@@ -169,7 +169,7 @@ def test_weights_beside_the_model_are_referred_to(heavy):
 
 
 def test_weights_elsewhere_are_written_once(heavy, tmp_path):
-    from onnx_passes.io.load import load_model
+    from onnx_passes.model.load import load_model
 
     model = load_model(heavy).model
     there = tmp_path / "there"

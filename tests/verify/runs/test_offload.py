@@ -6,7 +6,7 @@ import onnx_ir as ir
 import pytest
 
 from onnx_passes.errors import UsageError
-from onnx_passes.io.save import save_model
+from onnx_passes.model.save import save_model
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.verify.runs.offload import offload
 from onnx_passes.verify.runs.runner import Loader
@@ -63,6 +63,6 @@ def test_a_temporary_folder_without_room_is_told(tmp_path, monkeypatch):
         raise OSError(28, "No space left on device")
 
     save_model(made(), tmp_path / "m.onnx")
-    monkeypatch.setattr("onnx_passes.io.load.parse_apart", full)
+    monkeypatch.setattr("onnx_passes.model.load.parse_apart", full)
     with pytest.raises(UsageError, match=r"no room for the weights.*No space left"):
         Loader(tmp_path / "m.onnx").offload()

@@ -1,1 +1,0 @@
-"""Pipelines from YAML."""

@@ -1,0 +1,88 @@
+"""An engine as a command names it: ``onnxruntime:CUDA{optimization=all}``."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from onnx_passes.configs.source import Source
+from onnx_passes.configs.steps import PassUse
+from onnx_passes.configs.text import parse_pipeline
+from onnx_passes.errors import ConfigError
+from onnx_passes.passes.options import parse_size
+from onnx_passes.runtime.base import Engine
+from onnx_passes.runtime.engines import engine_from_config
+from onnx_passes.runtime.interface import did_you_mean
+
+_END = "ExecutionProvider"
+
+
+def parse_engine(text: str, *, isolate: bool | None = None) -> Engine:
+    """Make an engine; it is not started.
+
+    Args:
+        text: Its name, then options in braces, as a pipeline file has them. An execution
+            provider of ONNX Runtime may stand after a colon, short or in full.
+        isolate: Whether it runs in a child process where the text does not say.
+
+    Raises:
+        ConfigError: The text is no engine, or an option does not fit.
+    """
+    name, options = read_engine(text, isolate=isolate)
+    try:
+        return engine_from_config(name, options, folders=[os.getcwd()])
+    except ConfigError as error:
+        error.where = error.where or f"--engine {text}"
+        raise
+
+
+def read_engine(text: str, *, isolate: bool | None = None) -> tuple[str, dict[str, Any]]:
+    """Return the name and the options of an engine, as :func:`parse_engine` reads them.
+
+    Raises:
+        ConfigError: The text is no engine.
+    """
+    steps = parse_pipeline(text, Source("--engine", text, is_file=False))
+    match steps:
+        case [PassUse(name=name, options=given, on_failure=None, tolerance=None)]:
+            options: dict[str, Any] = dict(given)
+        case _:
+            raise ConfigError(
+                f"--engine {text!r} is not one engine",
+                help="repeat --engine for several; options go in braces: "
+                "onnxruntime{optimization=all}",
+            )
+    if isolate is not None:
+        options.setdefault("isolate", isolate)
+    name, colon, provider = name.partition(":")
+    if colon:
+        if name != "onnxruntime" or "provider" in options:
+            raise ConfigError(
+                f"--engine {text!r}: only onnxruntime has providers, and one of them",
+                help="write onnxruntime:CUDA, or onnxruntime{provider=CUDAExecutionProvider}",
+            )
+        options["provider"] = _provider(provider, text)
+    if "memory_limit" in options:
+        try:
+            options["memory_limit"] = parse_size(options["memory_limit"])
+        except ValueError as error:
+            raise ConfigError(f"{name}.memory_limit: {error}") from error
+    return name, options
+
+
+def _provider(given: str, text: str) -> str:
+    """Return the name that ONNX Runtime has for a provider, in whatever case it is written."""
+    import onnxruntime as ort
+
+    names = [*ort.get_available_providers(), *ort.get_all_providers()]
+    known: dict[str, str] = {}
+    for full in names:
+        known.setdefault(full.removesuffix(_END).lower(), full)
+    found = known.get(given.lower().removesuffix(_END.lower()))
+    if found is None:
+        raise ConfigError(
+            f"ONNX Runtime has no execution provider {given!r}",
+            where=f"--engine {text}",
+            help=did_you_mean(given.lower(), known),
+        )
+    return found

@@ -1,0 +1,282 @@
+"""The whole of a pipeline file."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, PlainValidator, PrivateAttr, ValidationInfo
+
+from onnx_passes.configs import yaml_tree
+from onnx_passes.configs.problems import Place, described, located
+from onnx_passes.configs.read_steps import read_steps
+from onnx_passes.configs.section import Section, wrong
+from onnx_passes.configs.sections import (
+    Limits,
+    Logging,
+    OnnxRuntime,
+    Policy,
+    Reference,
+    Save,
+    Verify,
+    When,
+)
+from onnx_passes.configs.source import Span
+from onnx_passes.configs.steps import Places, Step
+from onnx_passes.configs.tune_section import TuneSection
+from onnx_passes.configs.waivers import WaiverSection
+from onnx_passes.configs.yaml_tree import Tree
+from onnx_passes.errors import ConfigError
+from onnx_passes.passes.naming import did_you_mean
+
+WHEN: tuple[When, ...] = ("each", "checkpoint", "end")
+
+
+@dataclass(frozen=True)
+class EngineUse:
+    """An engine that checks, and when.
+
+    Attributes:
+        name: Registered name of the engine.
+        options: Its options, not yet checked.
+        when: "each" pass, at every "checkpoint" and the end, or only at the "end".
+        places: Where it was written.
+    """
+
+    name: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+    when: When = "each"
+    places: Places = field(default_factory=Places, compare=False, repr=False)
+
+
+DEFAULT_ENGINES = (
+    # Packing weights ahead selects other kernels, and costs more than the one run it is for.
+    EngineUse("onnxruntime", {"optimization": "none", "prepacking": False}, "each"),
+    EngineUse("onnxruntime", {"optimization": "all", "prepacking": False}, "end"),
+)
+
+
+def _place(info: ValidationInfo, key: str) -> tuple[Tree, yaml_tree.Path]:
+    if isinstance(info.context, Place):
+        return info.context.tree, (*info.context.path, key)
+    return Tree(), (key,)
+
+
+def _steps(value: Any, info: ValidationInfo) -> tuple[Step, ...]:
+    return read_steps(value, *_place(info, "passes"))
+
+
+def _engines(value: Any, info: ValidationInfo) -> tuple[EngineUse, ...]:
+    tree, path = _place(info, "engines")
+    if not isinstance(value, list | tuple):
+        raise wrong("a list of engines")
+    return tuple(_engine(item, tree, (*path, i)) for i, item in enumerate(value))
+
+
+def _engine(item: Any, tree: Tree, path: yaml_tree.Path) -> EngineUse:
+    if isinstance(item, EngineUse):
+        return item
+    if isinstance(item, str):
+        return EngineUse(item, places=Places(tree.value(path)))
+    if not isinstance(item, dict) or len(item) != 1:
+        raise ConfigError(
+            f"{described(item)} is no engine",
+            where=located(tree.value(path)),
+            help="an engine is its name, or {name: {option: value, when: each}}",
+        )
+    ((name, given),) = item.items()
+    options = {} if given is None else given
+    if not isinstance(options, dict):
+        raise ConfigError(
+            f"the options of the engine {name!r} are {described(options)}, not a mapping",
+            where=located(tree.value((*path, name))),
+        )
+    when = options.get("when", "each")
+    if when not in WHEN:
+        raise ConfigError(
+            f"'when' is each, checkpoint or end, not {described(when)}",
+            where=located(tree.value((*path, name, "when"))),
+            help=did_you_mean(str(when), WHEN, "") or None,
+        )
+    rest = {key: value for key, value in options.items() if key != "when"}
+    return EngineUse(name, rest, when, Places.of(tree.key((*path, name)), tree, (*path, name)))
+
+
+def _verify(value: object) -> object:
+    if value == {}:
+        return {"enabled": False}  # as the seed system reads it
+    # Text such as "no" is left to pydantic, which knows the words for true and false.
+    return {"enabled": value} if isinstance(value, bool | str) else value
+
+
+def _dumps(value: object) -> object:
+    if value in ("none", "changed", "all") or (
+        isinstance(value, list | tuple) and all(isinstance(v, str) and v for v in value)
+    ):
+        return value
+    raise wrong("none, changed, all, or a list of passes")
+
+
+def _reproducers(value: object) -> object:
+    if value is False:
+        return ""
+    if isinstance(value, str) and value:
+        return value
+    raise wrong("a folder, or false")
+
+
+def _cache(value: object) -> object:
+    if value is False:
+        return ""
+    if value is None or (isinstance(value, str) and value):
+        return value
+    raise wrong("a folder, or false")
+
+
+class PipelineConfig(Section):
+    """A pipeline file."""
+
+    imports: tuple[str, ...] = Field(
+        default=(),
+        description="Modules to import first, which register passes, metrics or engines. They "
+        "are found from the folder of this file, the working folder and the environment.",
+    )
+    passes: Annotated[tuple[Step, ...], PlainValidator(_steps)] = Field(
+        default=(), description="The steps, in order."
+    )
+    exhaustive: bool = Field(
+        default=False,
+        description="Whether to repeat all steps until the model stops changing.",
+    )
+    engines: Annotated[tuple[EngineUse, ...], PlainValidator(_engines)] = Field(
+        default=DEFAULT_ENGINES,
+        description="The engines that models are compared on, and when.",
+    )
+    reference: Reference = Field(
+        default_factory=Reference, description="The data that models are compared on."
+    )
+    verify: Annotated[
+        Verify, BeforeValidator(_verify, json_schema_input_type=bool | Verify)
+    ] = Field(
+        default_factory=Verify,
+        description="What a pass must show; false switches verification off.",
+    )
+    on_failure: Policy = Field(
+        default="stop",
+        description="What a failed pass leads to: stop; rollback, to the model before it, and "
+        "go on; or warn, and go on with its model.",
+    )
+    granularity: Literal["pass", "application"] = Field(
+        default="pass",
+        description="What 'on_failure: rollback' undoes: the whole pass, or only the rewrites "
+        "that are wrong, where what is left of the pass then passes its checks.",
+    )
+    strict: bool = Field(
+        default=False, description="Whether a run fails if something could not be verified."
+    )
+    waivers: tuple[WaiverSection, ...] = Field(
+        default=(),
+        description="What is accepted though it is not verified or fails its check; every "
+        "report shows it.",
+    )
+    onnxruntime: OnnxRuntime = Field(
+        default_factory=OnnxRuntime, description="Options of every engine 'onnxruntime'."
+    )
+    logging: Logging = Field(
+        default_factory=Logging, description="What is told and kept on the way."
+    )
+    model_checker: dict[str, Any] = Field(
+        default={}, description="Default options of the pass model-checker."
+    )
+    shape_inference: dict[str, Any] = Field(
+        default={}, description="Default options of the pass shape-inference."
+    )
+    layouts: dict[str, Any] = Field(
+        default={}, description="Default options of the pass convert-layouts: inp and out."
+    )
+    infer_thresholds: dict[str, Any] = Field(
+        default={}, description="Default options of the pass infer-thresholds, such as max."
+    )
+    fold_constants: dict[str, Any] = Field(
+        default={}, description="Read by passes of the seed system's own, and by none here."
+    )
+    lift_constants: dict[str, Any] = Field(
+        default={}, description="Read by passes of the seed system's own, and by none here."
+    )
+    deduplicate_initializers: dict[str, Any] = Field(
+        default={}, description="Read by passes of the seed system's own, and by none here."
+    )
+    limits: Limits = Field(default_factory=Limits, description="Where a run stops by itself.")
+    dump_after: Annotated[
+        Literal["none", "changed", "all"] | tuple[str, ...],
+        BeforeValidator(_dumps),
+    ] = Field(
+        default="none",
+        description="After which passes the model is written: none, changed (those that "
+        "changed it), all, or a list of passes.",
+    )
+    dump_dir: str = Field(
+        default="onnx-passes-dump", min_length=1, description="Folder that those models go to."
+    )
+    reproducers: Annotated[
+        str, BeforeValidator(_reproducers, json_schema_input_type=str | Literal[False])
+    ] = Field(
+        default="onnx-passes-failures",
+        description="Folder, from the working folder, that gets a reproducer of each failed "
+        "check; false for none.",
+    )
+    cache: Annotated[
+        str | None, BeforeValidator(_cache, json_schema_input_type=str | Literal[False] | None)
+    ] = Field(
+        default=None,
+        description="Folder, from that of this file, that holds states of runs that ended "
+        "early, for --resume; false for none. By default the variable ONNX_PASSES_CACHE names "
+        "it, or it is ~/.cache/onnx-passes.",
+    )
+    save: Save = Field(default_factory=Save, description="How the result is written.")
+    tune: TuneSection = Field(
+        default_factory=TuneSection, description="What 'onnx-passes tune' looks for."
+    )
+    extra: dict[str, Any] = Field(
+        default={},
+        description="Data for your own passes, each key a key of their 'self.config'.",
+    )
+
+    _tree: Tree = PrivateAttr(default_factory=Tree)
+    _folder: Path = PrivateAttr(default_factory=Path)
+    _file: str = PrivateAttr(default="(defaults)")
+
+    @property
+    def folder(self) -> Path:
+        """Folder of the file, from which its modules and reference data are found."""
+        return self._folder
+
+    @property
+    def file(self) -> str:
+        """Path of the file as the user gave it, or ``(defaults)``."""
+        return self._file
+
+    @property
+    def tree(self) -> Tree:
+        """What was written, and where."""
+        return self._tree
+
+    def attach(self, tree: Tree, file: str, folder: Path) -> None:
+        """Say where this was read from."""
+        self._tree, self._file, self._folder = tree, file, folder
+
+    def span(self, *path: str | int) -> Span | None:
+        """Return where the value at ``path`` was written, or the nearest around it."""
+        return self._tree.value(path)
+
+    def where(self, *path: str | int) -> str | None:
+        """Return an excerpt of the value at ``path``, or of the nearest around it."""
+        return located(self.span(*path))
+
+    def plain(self) -> dict[str, Any]:
+        """Return a copy of the file as plain data: the ``self.config`` of passes."""
+        data: dict[str, Any] = copy.deepcopy(self._tree.data) or {}
+        return {**data, **copy.deepcopy(self.extra)}

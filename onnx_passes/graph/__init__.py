@@ -1,1 +1,0 @@
-"""Walk over graphs; hash, compare, copy and cut them."""

@@ -1,1 +1,0 @@
-"""Models in and out of files, nothing lost."""

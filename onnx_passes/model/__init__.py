@@ -1,0 +1,1 @@
+"""Models: load and save them with nothing lost; walk, copy, hash, compare and cut them."""

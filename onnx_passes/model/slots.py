@@ -1,0 +1,108 @@
+"""The places that hold a model's tensors, and other tensors there, for good or a while."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, MutableMapping
+from contextlib import contextmanager
+from typing import Literal
+
+import onnx_ir as ir
+
+from onnx_passes.model.contents import all_graphs
+from onnx_passes.model.tensors import immutable, lists_elements
+
+Choice = Callable[[ir.TensorProtocol, bool], ir.TensorProtocol]
+"""What to put in place of a tensor, which may be itself, and whether it is an initializer."""
+
+
+def make_immutable(model: ir.Model, *, layout: Literal["any", "same"]) -> bool:
+    """Put tensors that nobody can write to in place of others, in a model for good.
+
+    Args:
+        model: The model, changed in place.
+        layout: ``same`` leaves tensors alone whose protobufs list their elements, since
+            others are written as raw bytes. Their arrays are copies in any case.
+
+    Returns:
+        Whether any tensor was replaced.
+
+    Raises:
+        ModelError: The data of a tensor cannot be read.
+    """
+    made: dict[int, tuple[ir.TensorProtocol, ir.TensorProtocol]] = {}
+
+    def choose(tensor: ir.TensorProtocol, initializer: bool) -> ir.TensorProtocol:
+        # What is shared stays shared. The key's tensor is kept, so that ids stay unique.
+        known = made.get(id(tensor))
+        if known is None:
+            left = layout == "same" and lists_elements(tensor)
+            known = made[id(tensor)] = (tensor, tensor if left else immutable(tensor))
+        return known[1]
+
+    fill(model, choose)
+    return any(old is not new for old, new in made.values())
+
+
+def fill(model: ir.Model, choose: Choice) -> None:
+    """Put other tensors in a model's initializers and attributes for good."""
+    for graph in all_graphs(model):
+        for value in graph.initializers.values():
+            if value.const_value is not None:
+                value.const_value = choose(value.const_value, True)
+    for holder in _holders(model):
+        for name, attribute in list(holder.items()):
+            other = _with_tensors(attribute, choose)
+            if other is not attribute:
+                holder[name] = other
+
+
+def _holders(model: ir.Model) -> list[MutableMapping[str, ir.Attr]]:
+    holders: list[MutableMapping[str, ir.Attr]] = [
+        node.attributes for graph in all_graphs(model) for node in graph if node.attributes
+    ]
+    return holders + [function.attributes for function in model.functions.values()]
+
+
+@contextmanager
+def replaced(model: ir.Model, choose: Choice) -> Iterator[None]:
+    """Put other tensors in a model's initializers and attributes until the block ends.
+
+    Names of tensors are put back too, because onnx-ir sets them when it serialises.
+    """
+    values = [v for graph in all_graphs(model) for v in graph.initializers.values()]
+    before = [(v, t, t.name) for v in values if (t := v.const_value) is not None]
+    swapped: list[tuple[MutableMapping[str, ir.Attr], ir.Attr]] = []
+    try:
+        for value, tensor, _ in before:
+            value.const_value = choose(tensor, True)
+        for holder in _holders(model):
+            for name, attribute in list(holder.items()):
+                other = _with_tensors(attribute, choose)
+                if other is not attribute:
+                    swapped.append((holder, attribute))
+                    holder[name] = other
+        yield
+    finally:
+        for holder, attribute in swapped:
+            holder[attribute.name] = attribute
+        for value, tensor, tensor_name in before:
+            value.const_value = tensor
+            if tensor.name != tensor_name:
+                tensor.name = tensor_name
+
+
+def _with_tensors(attribute: ir.Attr, choose: Choice) -> ir.Attr:
+    if attribute.is_ref() or attribute.value is None:
+        return attribute
+    note = attribute.doc_string
+    if attribute.type == ir.AttributeType.TENSOR:
+        tensor = attribute.value
+        chosen = choose(tensor, False)
+        if chosen is not tensor:
+            return ir.AttrTensor(attribute.name, chosen, doc_string=note)
+    elif attribute.type == ir.AttributeType.TENSORS:
+        tensors = attribute.value
+        found = [choose(tensor, False) for tensor in tensors]
+        if any(a is not b for a, b in zip(found, tensors, strict=True)):
+            return ir.AttrTensors(attribute.name, found, doc_string=note)
+    return attribute

@@ -1,0 +1,17 @@
+"""Nodes out of order are no fault: every preset puts them in order before it checks."""
+
+import onnx_ir as ir
+import pytest
+
+from onnx_passes.configs.load import load_config, shipped_configs
+from onnx_passes.configs.resolve import resolve
+
+
+@pytest.mark.parametrize("config", shipped_configs())
+def test_a_preset_sorts_nodes_before_its_checker_refuses_their_order(config):
+    model = ir.from_onnx_text("""<ir_version: 10, opset_import: ["" : 18]>
+        g (float[3] x) => (float[3] o) { t = Exp(x) o = Neg(t) }""")
+    model.graph.extend(reversed(list(model.graph)))
+    for step in resolve(load_config(config)).passes[:2]:
+        model = step.make({}, {})(model).model
+    assert [node.op_type for node in model.graph] == ["Exp", "Neg"]

@@ -1,0 +1,250 @@
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from onnx_passes.configs.engines import resolve_engines
+from onnx_passes.configs.load import (
+    config_from_data,
+    default_config,
+    load_config,
+    shipped_configs,
+)
+from onnx_passes.configs.resolve import (
+    CheckpointStep,
+    GroupStep,
+    PassStep,
+    format_pipeline,
+    read_pipeline,
+    resolve,
+)
+from onnx_passes.errors import (
+    ConfigError,
+    OptionError,
+    UnknownMetricError,
+    UnknownPassError,
+)
+from onnx_passes.passes import registry
+
+
+def cls(name):
+    (found,) = registry.lookup(name)
+    return found
+
+
+def test_steps_become_classes_with_all_their_options(load):
+    config = load("passes: [{cfg-fold: {size_limit: 1 MiB}, on_failure: warn}, CfgTidy]")
+    fold, tidy = resolve(config).steps
+    assert fold == PassStep(
+        cls("cfg-fold"), {"size_limit": 1 << 20, "mode": "fast", "ratio": 0.5}, "warn"
+    )
+    assert tidy == PassStep(cls("cfg-tidy"), {})
+    assert "cfg.yaml:1:11" in fold.where
+
+
+def test_a_step_makes_its_pass():
+    (step,) = read_pipeline("cfg-fold{size_limit=2 KiB}").steps
+    config, state = {}, {}
+    made = step.make(config, state)
+    assert made.size_limit == 2048
+    assert made.config is config
+    assert made.state_dict is state
+    assert step.text == "cfg-fold{size_limit=2048}"
+
+
+def test_a_registered_group_becomes_its_passes(load):
+    resolved = resolve(load("passes: [{cfg-group: , on_failure: rollback}, checkpoint]"))
+    assert [s.cls.name for s in resolved.passes] == ["cfg-fold", "cfg-tidy"]
+    assert {s.on_failure for s in resolved.passes} == {"rollback"}
+    assert resolved.steps[-1] == CheckpointStep("checkpoint")
+
+
+def test_exhaustive_is_a_fixpoint_around_everything(load):
+    config = load("exhaustive: true\npasses: [cfg-tidy]", (), ["cfg-fold"])
+    (group,) = resolve(config).steps
+    assert isinstance(group, GroupStep)
+    assert group.repeat == "fixpoint"
+    assert len(group.steps) == 2
+    assert resolve(default_config(["exhaustive=true"])).steps == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "error", "message", "place", "help_"),
+    [
+        (
+            "passes: [cfg-fol]",
+            UnknownPassError,
+            "no pass or group is named 'cfg-fol'",
+            "1:10",
+            "'cfg-fold'",
+        ),
+        ("passes: [{group: [{cfg-fol: {}}]}]", UnknownPassError, "'cfg-fol'", "1:20", None),
+        ("passes: ['cfg-tidy,cfg-fol']", UnknownPassError, "'cfg-fol'", "1:20", None),
+        (
+            "passes: [cfg-fold: {siz: 1}]",
+            OptionError,
+            "cfg-fold has no option 'siz'",
+            "1:21",
+            None,
+        ),
+        (
+            "passes: [cfg-fold: {mode: 1, siz: 1}]",
+            OptionError,
+            "no option 'siz'",
+            "1:30",
+            None,
+        ),
+        ("passes: [cfg-fold: {mode: slow}]", OptionError, "option 'mode'", "1:27", None),
+        ("passes: ['cfg-fold{ratio=x}']", OptionError, "option 'ratio'", "1:26", None),
+        ("passes: [cfg-tidy: {x: 1}]", OptionError, "no option 'x'", "1:21", "no options"),
+        (
+            "passes: [cfg-group: {x: 1}]",
+            ConfigError,
+            "is a group of passes",
+            "1:22",
+            "cfg-fold, cfg-tidy",
+        ),
+        ("verify: {metrics: {rmsee: [0, 1]}}", UnknownMetricError, "rmsee", "1:27", "rmse"),
+        ("dump_after: [cfg-tidy, nope]", UnknownPassError, "nope", "1:24", None),
+    ],
+)
+def test_complaints(load, text, error, message, place, help_):
+    with pytest.raises(error) as caught:
+        resolve(load(text))
+    assert message in caught.value.message
+    assert f"cfg.yaml:{place}\n" in caught.value.where
+    if help_ is not None:
+        assert help_ in caught.value.help
+
+
+def test_complaints_about_command_line_passes():
+    with pytest.raises(UnknownPassError) as caught:
+        resolve(default_config((), ["cfg-tidy,cfg-tidi"]))
+    assert "PASS, column 10\n" in caught.value.where
+
+
+@pytest.fixture
+def shape_inference():
+    """The class of the pass shape-inference, or one in its place until there is one."""
+    from onnx_passes.passes import Annotation
+
+    known = {c.name for c in registry.all_passes()}
+    if "shape-inference" not in known:
+
+        @registry.register()
+        class ShapeInference(Annotation):
+            data_prop: bool = True
+
+            def call(self, model): ...
+
+    return cls("shape-inference")
+
+
+def test_the_sections_of_two_passes_are_their_defaults(load, shape_inference):
+    text = "passes: [shape-inference, shape-inference: {data_prop: true}]\n"
+    first, second = resolve(load(f"{text}shape_inference: {{data_prop: false}}")).steps
+    assert first.options["data_prop"] is False
+    assert second.options["data_prop"] is True
+    with pytest.raises(OptionError) as caught:
+        resolve(load(f"{text}shape_inference: {{data_pro: false}}"))
+    assert "cfg.yaml:2:19\n" in caught.value.where
+
+
+def test_the_text_reads_back_to_the_same_pipeline(load):
+    config = load("""\
+exhaustive: true
+passes:
+  - cfg-fold: {size_limit: 1 MiB, mode: safe}
+    tolerance: {rtol: 1e-3}
+  - group: [cfg-group, checkpoint: {name: in the middle}]
+    repeat: fixpoint
+    limit: 7
+  - cfg-anything: {path: "a b/c", colour: blue, sizes: {1: [2, 3]}, data: [.nan]}
+""")
+    resolved = resolve(config)
+    text = format_pipeline(resolved)
+    assert text == (
+        "fixpoint<name=exhaustive,limit=100>(cfg-fold<tolerance={rtol: 0.001}>"
+        "{size_limit=1048576,mode=safe},fixpoint<limit=7>(cfg-fold,cfg-tidy,"
+        'checkpoint<name="in the middle">),cfg-anything'
+        '{data=[.nan],path="a b/c",colour=blue,sizes={1: [2, 3]}})'
+    )
+    assert format_pipeline(read_pipeline(text)) == text
+    options = read_pipeline(text).passes[-1].options
+    assert options["path"] == Path("a b/c")
+    assert options["sizes"] == {1: (2, 3)}
+
+
+characters = st.characters(exclude_categories=["Cs"])
+values = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False)
+    | st.text(characters)
+    | st.text("{}[],:'\"\\ #=<>()"),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.text(characters, max_size=6), inner, max_size=3)
+    ),
+    max_leaves=6,
+)
+
+
+@settings(max_examples=100, deadline=None)
+@given(values, st.floats(allow_nan=False), st.dictionaries(st.integers(), st.just((1, 2))))
+def test_every_option_reads_back(data, ratio, sizes):
+    anything = {"cfg-anything": {"data": data, "sizes": sizes}}
+    resolved = resolve(
+        config_from_data({"passes": [anything, {"cfg-fold": {"ratio": ratio}}]})
+    )
+    assert read_pipeline(format_pipeline(resolved)) == resolved
+
+
+def test_a_value_that_no_text_stands_for():
+    resolved = resolve(config_from_data({"passes": [{"cfg-anything": {"data": object()}}]}))
+    with pytest.raises(ConfigError, match="no text stands for"):
+        format_pipeline(resolved)
+
+
+def test_the_default_engines():
+    first, last = resolve_engines(default_config())
+    assert (first.engine.optimization, first.when) == ("none", "each")
+    assert (last.engine.name, last.when) == (
+        "onnxruntime[optimization=all, prepacking=off]",
+        "end",
+    )
+
+
+def test_engines_of_onnxruntime_share_its_section(load):
+    config = load("""\
+onnxruntime:
+  providers: [[CPUExecutionProvider, {}], OtherProvider]
+  threads: 2
+engines: [onnxruntime, onnxruntime: {threads: 3, when: end}]
+""")
+    assert [e.engine.threads for e in resolve_engines(config)] == [2, 3]
+    assert [e.engine.provider for e in resolve_engines(config)] == ["CPUExecutionProvider"] * 2
+
+
+@pytest.mark.parametrize(
+    ("text", "message", "place"),
+    [
+        ("engines: [onnxrt]", "unknown engine 'onnxrt'", "1:11"),
+        ("engines: [onnxruntime: {optimisation: all}]", "no option 'optimisation'", "1:25"),
+        ("engines: [onnxruntime: {threads: many}]", "threads", "1:25"),
+        ("onnxruntime: {thread: 1}", "no option 'thread'", "1:15"),
+        ("onnxruntime: {threads: many}", "threads", "1:15"),
+    ],
+)
+def test_complaints_about_engines(load, text, message, place):
+    with pytest.raises(ConfigError) as caught:
+        resolve_engines(load(text))
+    assert message in caught.value.message
+    assert f"cfg.yaml:{place}\n" in caught.value.where
+
+
+@pytest.mark.parametrize("name", shipped_configs())
+def test_the_shipped_pipelines_name_passes_that_exist(name):
+    assert resolve(load_config(name)).passes

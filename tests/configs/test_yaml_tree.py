@@ -1,0 +1,137 @@
+import math
+
+import pytest
+
+from onnx_passes.configs.source import Source
+from onnx_passes.configs.yaml_nodes import MAX_DEPTH
+from onnx_passes.configs.yaml_tree import parse_yaml
+from onnx_passes.errors import ConfigError
+
+
+def data(text):
+    return parse_yaml(Source("f.yaml", text)).data
+
+
+def complaint(text):
+    with pytest.raises(ConfigError) as caught:
+        data(text)
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("1e-5", 1e-5),
+        ("-1.5E+3", -1500.0),
+        (".5", 0.5),
+        ("-.inf", -math.inf),
+        ("017", 17),
+        ("0x1F", 31),
+        ("0o17", 15),
+        ("-3", -3),
+        ("on", "on"),
+        ("no", "no"),
+        ("12:30:45", "12:30:45"),
+        ("2024-01-01", "2024-01-01"),
+        ("~", None),
+        ("True", True),
+        ("'1'", "1"),
+        ("!!str 1", "1"),
+        ("!!float 1", 1.0),
+        (r'"\ud83d\ude00"', "\U0001f600"),
+    ],
+)
+def test_scalars_follow_the_core_schema(text, value):
+    found = data(text)
+    assert found == value
+    assert type(found) is type(value)
+
+
+def test_not_a_number():
+    assert math.isnan(data(".nan"))
+
+
+def test_keys_are_text():
+    assert data("{1: a, 1.0: b, true: c, ~: d}") == {
+        "1": "a",
+        "1.0": "b",
+        "true": "c",
+        "~": "d",
+    }
+
+
+def test_merge_keys_give_defaults():
+    text = "base: &b {x: 1, y: 2}\nuse: {<<: *b, y: 3}\nboth: {<<: [{x: 4}, *b]}"
+    assert data(text)["use"] == {"x": 1, "y": 3}
+    assert data(text)["both"] == {"x": 4, "y": 2}
+
+
+def test_an_alias_is_a_copy():
+    tree = parse_yaml(Source("f", "a: &x [1]\nb: *x"))
+    tree.data["a"].append(2)
+    assert tree.data["b"] == [1]
+
+
+def test_places_survive_merges():
+    tree = parse_yaml(Source("f.yaml", "a: &x {k: 1}\nb:\n  <<: *x"))
+    assert tree.keys["b", "k"].place == "f.yaml:1:8"
+
+
+@pytest.mark.parametrize(
+    ("text", "message", "place"),
+    [
+        ("a: 1\nb: 2\na: 3", "the key 'a' is given twice", "3:1"),
+        ("a:\n\tb: 1", "a tab indents this line", "2:1"),
+        ("a: 1\nb\t: 1", "a tab stands where", "2:2"),
+        ("a: [1,\n  2", "not valid YAML", "2:4"),
+        ("a: 'x", "not valid YAML", "1:6"),
+        ("a: 1\n---\nb: 1", "a second YAML document", "2:1"),
+        ("a: !!python/object:os.system x", "tag '!!python/object:os.system'", "1:4"),
+        ("a: !mine {}", "tag '!mine'", "1:4"),
+        ("? [1]\n: 2", "a key must be text", "1:3"),
+        ("a: &x [*x]", "nested more than", "1:4"),
+        ("a: *nowhere", "not valid YAML", "1:4"),
+        ("<<: 3", "'<<' takes a mapping", "1:5"),
+        ("a: !!int x", "cannot be read as int", "1:4"),
+        ("a: !!bool maybe", "cannot be read as bool", "1:4"),
+        ('a: "\\UFFFFFFFF"', "not valid YAML", "1:"),
+        ("a: b\x00c", "U+0000", "1:5"),
+        ("a: b\n c\x07", "U+0007", "2:3"),
+        ('a: "\\ud800"', "half a character", "1:4"),
+        ('{"\\udc00": 1}', "half a character", "1:2"),
+        ("%YAML 3.0\n---\na: 1", "not valid YAML", "1:1"),
+    ],
+)
+def test_complaints_point_at_the_place(text, message, place):
+    error = complaint(text)
+    assert message in error.message
+    assert f"f.yaml:{place}" in error.where
+
+
+def test_an_integer_of_more_digits_than_python_reads():
+    assert "cannot be read as int" in complaint("a: " + "9" * 5000).message
+
+
+def test_depth_is_limited():
+    assert data("[" * (MAX_DEPTH - 1) + "]" * (MAX_DEPTH - 1)) is not None
+    assert "nested more than" in complaint("[" * 2000).message
+
+
+def test_aliases_within_aliases_are_limited_in_depth():
+    chain = "\n".join(f"a{i}: &a{i} [*a{i - 1}]" for i in range(1, 500))
+    assert "nested more than" in complaint(f"a0: &a0 1\n{chain}").message
+
+
+def test_alias_bombs_are_refused():
+    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x]"]
+    lines += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]" for i in range(1, 9)]
+    assert "more than 100000 values" in complaint("\n".join(lines)).message
+
+
+def test_merge_bombs_are_refused():
+    lines = ["a0: &a0 {k: {x: 1}}"]
+    lines += [
+        f"a{i}: &a{i} {{<<: [{', '.join([f'*a{i - 1}'] * 9)}], k{i}: *a{i - 1}}}"
+        for i in range(1, 9)
+    ]
+    assert "values" in complaint("\n".join(lines)).message

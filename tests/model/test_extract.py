@@ -1,0 +1,83 @@
+"""Parts cut out at named values, and cuts that make no sense."""
+
+import numpy as np
+import onnx_ir as ir
+import pytest
+
+from onnx_passes.errors import UsageError
+from onnx_passes.model.extract import Cut, extract
+from onnx_passes.runtime.ort import OnnxRuntimeEngine
+from onnx_passes.testing import parse
+
+FLOAT = ir.DataType.FLOAT
+MODEL = """<ir_version: 10, opset_import: ["" : 20]>
+main (float[N,2] x, float[N,2] z) => (float[N,2] y, float[N,2] s)
+<float[2] w = {2.0, 3.0}, float[N,2] a, float[N,2] b>
+{ a = Mul(x, w) b = Neg(a) y = Relu(b) s = Add(a, z) }"""
+BRANCH = """<ir_version: 10, opset_import: ["" : 20]>
+main (bool c, float[2] x) => (float[2] y)
+<float[2] w = {2.0, 3.0}, float[2] a>
+{
+  a = Abs(x)
+  y = If (c) <then_branch = t () => (float[2] q) { p = Mul(a, w) q = Neg(p) },
+              else_branch = e () => (float[2] r) { r = Identity(a) }>
+}"""
+
+
+def names(values):
+    return [str(value.name) for value in values]
+
+
+def run(model, **feeds):
+    with OnnxRuntimeEngine().prepare(model) as session:
+        return session.run(feeds)
+
+
+def test_what_lies_between_two_values_is_cut_out():
+    model = parse(MODEL)
+    part = extract(model, [Cut("a")], [Cut("y")])
+    assert [node.op_type for node in part.graph] == ["Neg", "Relu"]
+    assert (names(part.graph.inputs), names(part.graph.outputs)) == (["a"], ["y"])
+    assert not part.graph.initializers
+    value = np.array([[-1, 2]], np.float32)
+    assert np.array_equal(run(part, a=value)["y"], [[1, 0]])
+    assert len(model.graph) == 4
+
+
+def test_without_inputs_the_part_begins_at_those_that_it_needs():
+    part = extract(parse(MODEL), (), [Cut("b")])
+    assert (names(part.graph.inputs), names(part.graph.outputs)) == (["x"], ["b"])
+    assert np.array_equal(run(part, x=np.ones((1, 2), np.float32))["b"], [[-2, -3]])
+
+
+def test_types_and_shapes_that_are_given_count():
+    part = extract(parse(MODEL), [Cut("a", FLOAT, ("n", 2))], [Cut("y", FLOAT)])
+    assert str(part.graph.inputs[0].shape) == "[n,2]"
+
+
+def test_a_part_of_a_subgraph_is_cut_out_of_it():
+    part = extract(parse(BRANCH), [Cut("a")], [Cut("q", FLOAT)])
+    assert [node.op_type for node in part.graph] == ["Mul", "Neg"]
+    assert names(part.graph.inputs) == ["a"]
+    assert np.array_equal(run(part, a=np.ones(2, np.float32))["q"], [-2, -3])
+
+
+@pytest.mark.parametrize(
+    ("inputs", "outputs", "told"),
+    [
+        (["aa"], ["y"], r"no value 'aa'\n.*did you mean 'a'"),
+        (["a"], ["s"], "the outputs depend on 'z' as well"),
+        (["a", "z"], ["y"], "no output depends on the input 'z'"),
+        (["y"], ["b"], "the outputs depend on 'x' as well"),
+    ],
+)
+def test_cuts_that_make_no_part_are_told(inputs, outputs, told):
+    with pytest.raises(UsageError, match=told):
+        extract(parse(MODEL), list(map(Cut, inputs)), list(map(Cut, outputs)))
+
+
+def test_a_type_that_is_not_known_is_asked_for():
+    model = parse(MODEL.replace(", float[N,2] a", ""))
+    with pytest.raises(UsageError, match="the type of 'a' is not known"):
+        extract(model, [Cut("a")], [Cut("y")])
+    extract(model, [Cut("a", FLOAT, (1, 2))], [Cut("y")])

@@ -1,0 +1,163 @@
+import json
+import os
+from pathlib import Path
+
+import onnx
+import pytest
+from google.protobuf import json_format, text_format
+
+from onnx_passes.errors import ModelError
+from onnx_passes.model import formats
+from onnx_passes.model.load import load_model
+
+TEXT = """
+<ir_version: 10, opset_import: ["": 20]>
+g (float[N, 4] x) => (float[N, 4] y)
+<float[4] w = {1.0, 2.0, 3.0, 0.1}>
+{
+    z = Add(x, w)
+    y = Relu(z)
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "render"),
+    [
+        ("m.onnx", lambda p: p.SerializeToString()),
+        ("m.pb", lambda p: p.SerializeToString()),
+        ("m.bin", lambda p: p.SerializeToString()),
+        ("m", lambda p: p.SerializeToString()),
+        ("m.onnxtxt", lambda _: TEXT),
+        ("m.onnx.txt", lambda _: TEXT),
+        ("m.txt", lambda _: "# a comment first\n" + TEXT),
+        ("m.model", lambda _: TEXT),
+        ("m.textproto", text_format.MessageToString),
+        ("m.proto", text_format.MessageToString),
+        ("m.json", json_format.MessageToJson),
+        ("m", json_format.MessageToJson),
+    ],
+)
+def test_every_form_is_read_by_extension_or_content(write, proto, name, render):
+    model = load_model(write(render(proto), name)).model
+    assert [node.op_type for node in model.graph] == ["Add", "Relu"]
+
+
+@pytest.mark.parametrize(
+    ("content", "says", "advice"),
+    [
+        (
+            b"version https://git-lfs.github.com/spec/v1\noid sha256:0",
+            "git-LFS",
+            "git lfs pull",
+        ),
+        (b"\x1f\x8b\x08\x00", "gzip", "gunzip"),
+        (b"PK\x03\x04abc", "zip", "unpack"),
+        (b"\x89HDF\r\n", "HDF5", "export"),
+        (b"\x1c\0\0\0TFL3", "TensorFlow Lite", "tf2onnx"),
+        (b"\x1c\0\0\0ORTM", "ONNX Runtime", ".onnx"),
+        (b"", "empty", "complete"),
+        (b"\xff\xfe\xfd rubbish", "damaged", "export"),
+        (b"\x08\x0a", "no graph", "complete"),
+        (TEXT.encode(), "is text", ".onnxtxt"),
+        (b"<html>404 not found</html>", "is text", ".onnxtxt"),
+    ],
+)
+def test_what_is_no_model_is_called_what_it_is(refused, content, says, advice):
+    error = refused(content)
+    assert says in error.message
+    assert advice in str(error.help)
+
+
+def test_a_truncated_model_is_damaged(refused, proto):
+    assert "damaged" in refused(proto.SerializeToString()[:-20]).message
+
+
+def test_missing_files_folders_and_pipes(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    for name, says in [
+        ("no.onnx", "No such file"),
+        (".", "folder"),
+        ("pipe", "pipe or device"),
+        ("a\0b", "null"),
+        ("n" * 300, "too long"),
+    ]:
+        with pytest.raises(ModelError, match=says):
+            load_model(tmp_path / name)
+
+
+def test_a_file_above_the_limit_of_protobuf_is_not_read(write, monkeypatch):
+    path = write(b"\x08\x0a" * 10)
+    monkeypatch.setattr(formats, "LIMIT", 10)
+    with pytest.raises(ModelError, match="20 bytes") as caught:
+        load_model(path)
+    assert "external data" in str(caught.value.help)
+
+
+def test_errors_in_text_have_line_and_column(refused):
+    error = refused(TEXT.replace("Add(x, w)", "Add(x, w"), "m.onnxtxt")
+    assert str(error.where).endswith(":7:5")
+    assert "Expected character )" in error.message
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        TEXT.replace("[4] w", "[99999999999999999999] w"),
+        TEXT.replace("0.1}", "1e99999}"),
+        TEXT + "trailing",
+        "hello",
+        b"\xff\xfe",
+    ],
+)
+def test_text_that_onnx_cannot_parse_is_refused(refused, content):
+    refused(content, "m.onnxtxt")
+
+
+@pytest.mark.parametrize(
+    "opening", ["seq(", "y = If(c) <then_branch = g () => (float z) {", "{"]
+)
+def test_text_that_nests_deeply_does_not_crash_the_process(refused, opening):
+    error = refused("<ir_version: 10>\ng (float x) => (float y) {" + opening * 50_000, "m.txt")
+    assert "nests" in error.message
+    assert str(error.where).endswith(":2")
+
+
+def test_brackets_in_strings_and_comments_do_not_nest(write):
+    noise = "# " + "(" * 500 + "\n"
+    text = TEXT.replace('["": 20]>', '["": 20], doc_string: "' + "{" * 500 + '">')
+    assert load_model(write(noise + text, "m.txt")).model.doc_string == "{" * 500
+
+
+def test_deep_graphs_deep_json_and_deep_textproto_are_refused(refused):
+    graph = onnx.parser.parse_graph("g () => (float y) { y = Constant<value_float = 1.0>() }")
+    wrap = b""
+    for _ in range(60):
+        # Built from bytes: protobuf refuses to build what it would refuse to read.
+        wrap = graph.SerializeToString() if not wrap else _nest(wrap)
+    refused(b"\x08\x0a" + _field(7, wrap))
+    refused('{"graph": ' * 5000, "m.json")
+    refused("graph { node { attribute { g { " * 2000, "m.textproto")
+
+
+def _nest(graph: bytes) -> bytes:
+    return _field(1, _field(5, _field(6, graph)))
+
+
+def _field(number: int, content: bytes) -> bytes:
+    size, length = len(content), b""
+    while size > 127:
+        length += bytes([size & 127 | 128])
+        size >>= 7
+    return bytes([number << 3 | 2]) + length + bytes([size]) + content
+
+
+@pytest.mark.parametrize("content", ["[]", "{", '{"graph": 3}', json.dumps({"nonsense": 1})])
+def test_json_that_is_no_model_is_refused(refused, content):
+    refused(content, "m.json")
+
+
+def test_form_of_looks_at_the_end_of_the_name():
+    assert formats.form_of(Path("a.json.onnx")) == "binary"
+    assert formats.form_of(Path("A.ONNX.TXT")) == "text"
+    assert formats.form_of(Path("a.onnx.bak")) is None
