@@ -6,6 +6,7 @@ import abc
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import numpy as np
 import onnx_ir as ir
 from onnxscript.rewriter import MatchResult
 
@@ -60,9 +61,9 @@ class Site:
         return default if found is None else found
 
     def number(self, name: str, default: float) -> float:
-        """Return an attribute that is a number."""
+        """Return an attribute that is a number, in single precision, as files hold it."""
         found = self.node.attributes.get_float(name)
-        return default if found is None else found
+        return float(np.float32(default if found is None else found))
 
     def text(self, name: str, default: str) -> str:
         """Return an attribute that is text."""

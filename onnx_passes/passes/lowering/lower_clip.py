@@ -56,6 +56,6 @@ class LowerClip(LoweringPass):
         if site.dtype not in FLOATS:
             return None
         # Infinities exceed the default, and before opset 11 it was that of single precision.
-        limits = ir.DataType.FLOAT if site.opset < 11 else to.dtype
+        limit = float(getattr(ir.DataType.FLOAT if site.opset < 11 else to.dtype, name))
         with np.errstate(over="ignore"):
-            return to.number(site.number(name, float(getattr(limits, name))))
+            return to.number(site.number(name, limit) if site.opset < 11 else limit)

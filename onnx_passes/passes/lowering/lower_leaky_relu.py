@@ -13,9 +13,10 @@ class LowerLeakyRelu(LoweringPass):
     """Compute LeakyRelu by a choice.
 
     Before: ``LeakyRelu<alpha>(x)``
-    After:  ``Where(x < 0, alpha * x, x)``
+    After:  ``x * Where(x < 0, alpha, 1)``
 
-    Sound because this is how the operator is defined. The contract is a tolerance: engines
+    Sound because a product by 1 changes nothing. The product comes last, because ONNX Runtime's
+    Where turns the -0 of ``0 * x`` into 0. The contract is a tolerance: engines
     may hold alpha in another precision.
 
     Leaves alone: nodes whose type is not known, as in functions; opsets before 9, which
@@ -32,5 +33,5 @@ class LowerLeakyRelu(LoweringPass):
         wide = to.exact(alpha)
         x = wide.cast(site.given(0), to.dtype)
         negative = wide.node("Less", x, wide.number(0.0))
-        result = wide.node("Where", negative, wide.node("Mul", x, wide.number(alpha)), x)
-        return to.cast(result, wide.dtype)
+        slope = wide.node("Where", negative, wide.number(alpha), wide.number(1.0))
+        return to.cast(wide.node("Mul", x, slope), wide.dtype)
