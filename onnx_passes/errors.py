@@ -97,6 +97,12 @@ class EngineBuildError(EngineError):
     code = "engine-build"
 
 
+class InputsRefusedError(EngineError):
+    """An engine loads the original model, and runs it on none of the inputs."""
+
+    code = "inputs-refused"
+
+
 class EngineCrashedError(EngineError):
     """The process in which an engine ran ended."""
 

@@ -11,7 +11,12 @@ import onnx_ir as ir
 
 from onnx_passes.configs.engines import EngineStep
 from onnx_passes.contracts import Equality
-from onnx_passes.errors import EngineError, EngineUnavailableError, UnsupportedModelError
+from onnx_passes.errors import (
+    EngineError,
+    EngineUnavailableError,
+    InputsRefusedError,
+    UnsupportedModelError,
+)
 from onnx_passes.model.digest import Key
 from onnx_passes.model.walk import captured_values, subgraphs_of
 from onnx_passes.ops.randomness import may_draw, may_vary
@@ -20,7 +25,7 @@ from onnx_passes.runtime.inputs import AdversarialFeeds, Substitutes, name_of
 from onnx_passes.runtime.parallel import concurrent, run_each
 from onnx_passes.runtime.reference import ReferenceEngine
 from onnx_passes.runtime.tensorrt.engine import compiler_of
-from onnx_passes.verify.compare import compare
+from onnx_passes.verify.judge import Promise
 from onnx_passes.verify.snapshot import exact_key
 
 KEPT = 2
@@ -260,7 +265,7 @@ class Baseline:
                         raise
                     error = failure
                     if self.given:
-                        raise EngineError(
+                        raise InputsRefusedError(
                             f"{bench.engine.name} cannot run the original model on the "
                             f"reference inputs: {error.message}",
                             help="correct the inputs under 'reference', or the model",
@@ -286,7 +291,7 @@ class Baseline:
         else:
             found, tried = others.search(session), f"; {others.failure}"
         if found is None:
-            raise EngineError(
+            raise InputsRefusedError(
                 f"{bench.engine.name} cannot run the original model on generated inputs: "
                 f"{error.message}",
                 help="give inputs that it can take under 'reference: {inputs: ...}', or sizes "
@@ -316,8 +321,7 @@ class Baseline:
         return frozenset(
             check.output.partition("[")[0]
             for first, second in zip(known, again, strict=True)
-            for check in compare(first, second, Equality())
-            if not check.passed
+            for check in Promise(Equality()).broken(first, second)
         )
 
 
@@ -325,9 +329,9 @@ def _no_engine(
     error: EngineError, engine: str, stand_in: str, second: EngineError
 ) -> EngineError:
     """Return the error of an original that the engine cannot run, nor the one in its place."""
+    if isinstance(error, InputsRefusedError):
+        return error
     if not isinstance(error, UnsupportedModelError):
-        if "the original" in error.message:
-            return error
         return EngineError(
             f"{engine} cannot run the original model: {error.message}",
             where=error.where,

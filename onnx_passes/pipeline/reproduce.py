@@ -26,7 +26,7 @@ from onnx_passes.runtime.isolated import IsolatedEngine
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.runtime.reference import ReferenceEngine
 from onnx_passes.verify.bundle import Bundle, write_failing
-from onnx_passes.verify.compare import compare
+from onnx_passes.verify.judge import Promise
 from onnx_passes.verify.result import LEVEL, OutputCheck
 from onnx_passes.verify.score import score
 from onnx_passes.verify.shrink import Case, Shrinker
@@ -115,14 +115,13 @@ class _Judge:
                 limits[output.output] = Tolerance(output.rtol, output.atol)
         unstable = () if case.part else self.judgement.gate.baseline.unstable
         old, new = ({k: v for k, v in o.items() if k not in unstable} for o in (old, new))
-        return compare(
-            old,
-            new,
+        promise = Promise(
             contract if check.engine is not None else Equality(),
             overrides=limits,
-            scale_by_max=case.part,
+            inside=case.part,
             negative_zero=self.signed_zeros(case),
         )
+        return promise.check(old, new)
 
     def signed_zeros(self, case: Case) -> bool:
         """Whether equality tells -0 from 0."""

@@ -13,8 +13,7 @@ from onnx_passes.runtime.base import Feeds, Outputs
 from onnx_passes.runtime.inputs import name_of
 from onnx_passes.verify.float64 import evaluate
 from onnx_passes.verify.growth import error_growth
-from onnx_passes.verify.judge import describe_mismatch
-from onnx_passes.verify.noise import merge
+from onnx_passes.verify.judge import describe_mismatch, merge
 from onnx_passes.verify.result import Check, OutputCheck, Verdict
 from onnx_passes.verify.snapshot import Snapshot
 

@@ -11,8 +11,8 @@ import onnx_ir as ir
 from onnx_passes.contracts import Equality, Tolerance
 from onnx_passes.errors import EngineError
 from onnx_passes.runtime.base import Engine, Feeds
-from onnx_passes.verify.compare import compare
 from onnx_passes.verify.cut import makers_of, values_of
+from onnx_passes.verify.judge import Promise
 from onnx_passes.verify.region import changed_region
 from onnx_passes.verify.result import OutputCheck
 
@@ -59,18 +59,10 @@ def first_divergence(
         actual = values_of(after, names, feeds, engine)
     except EngineError:
         return None
+    promise = Promise(contract, overrides=overrides or {}, inside=True, negative_zero=True)
     for name in names:
         if not isinstance(expected[name], np.ndarray):
             continue
-        checks = compare(
-            {name: expected[name]},
-            {name: actual[name]},
-            contract,
-            overrides=overrides,
-            scale_by_max=True,
-            negative_zero=True,
-        )
-        wrong = next((check for check in checks if not check.passed), None)
-        if wrong is not None:
-            return Divergence(wrong, old.get(name), new.get(name))
+        if wrong := promise.broken({name: expected[name]}, {name: actual[name]}):
+            return Divergence(wrong[0], old.get(name), new.get(name))
     return None

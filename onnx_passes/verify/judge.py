@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from onnx_passes.contracts import Equality, Tolerance
 from onnx_passes.runtime.base import Outputs
 from onnx_passes.verify.compare import compare
-from onnx_passes.verify.noise import merge
 from onnx_passes.verify.result import Check, OutputCheck, Verdict
 
 _SAYS = {"equality": "not as expected", "tolerance": "not within tolerance"}
@@ -43,6 +43,21 @@ class Promise:
         if not self.kind:
             object.__setattr__(self, "kind", str(self.contract).partition("(")[0])
 
+    def check(self, expected: Outputs, actual: Outputs) -> tuple[OutputCheck, ...]:
+        """Return a comparison of each value of one sample; see :func:`compare`."""
+        return compare(
+            expected,
+            actual,
+            self.contract if self.limit is None else self.limit,
+            overrides=self.overrides,
+            scale_by_max=self.inside or self.low,
+            negative_zero=self.negative_zero,
+        )
+
+    def broken(self, expected: Outputs, actual: Outputs) -> list[OutputCheck]:
+        """Return the comparisons of one sample that do not keep the promise."""
+        return [found for found in self.check(expected, actual) if not found.passed]
+
 
 def judge(
     expected: Sequence[Outputs],
@@ -67,19 +82,11 @@ def judge(
     """
     worst: dict[str, OutputCheck] = {}
     failed: int | None = None
-    limit = promise.contract if promise.limit is None else promise.limit
     for sample, sides in enumerate(zip(expected, actual, strict=True)):
         old, new = ({k: v for k, v in side.items() if k not in ignored} for side in sides)
         if not old and sides[0]:
             continue
-        results = compare(
-            old,
-            new,
-            limit,
-            overrides=promise.overrides,
-            scale_by_max=promise.inside or promise.low,
-            negative_zero=promise.negative_zero,
-        )
+        results = promise.check(old, new)
         for result in results:
             merge(worst, result)
         if failed is None and not all(result.passed for result in results):
@@ -94,6 +101,38 @@ def judge(
     name = names[failed] if failed < len(names) else None
     reason = describe_mismatch(promise.kind, outputs, failed, name)
     return Check(promise.kind, Verdict.FAILED, reason=reason, sample=failed, outputs=outputs)
+
+
+def merge(found: dict[str, OutputCheck], new: OutputCheck) -> None:
+    """Add a sample's comparison: the worst sample is told, the errors are of all."""
+    old = found.get(new.output)
+    if old is None:
+        found[new.output] = new
+        return
+    found[new.output] = replace(
+        new if worse(new, old) else old,
+        max_abs=_most(old.max_abs, new.max_abs),
+        max_rel=_most(old.max_rel, new.max_rel),
+        share=_share(old, new),
+    )
+
+
+def _share(old: OutputCheck, new: OutputCheck) -> float | None:
+    most = _most(old.share, new.share)
+    # What failed by no limit (a shape, a type) fails under any.
+    beyond = any(not check.passed and check.share is None for check in (old, new))
+    return math.inf if most is not None and beyond else most
+
+
+def worse(new: OutputCheck, old: OutputCheck | None) -> bool:
+    """Whether ``new`` tells more of a failure than ``old``, or is farther off."""
+    if old is None or old.passed != new.passed:
+        return old is None or old.passed
+    return (new.max_abs or 0.0) > (old.max_abs or 0.0)
+
+
+def _most(one: float | None, other: float | None) -> float | None:
+    return max((v for v in (one, other) if v is not None), default=None)
 
 
 def describe_mismatch(

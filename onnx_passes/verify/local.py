@@ -20,8 +20,8 @@ from onnx_passes.contracts import Equality, Tolerance
 from onnx_passes.errors import EngineError
 from onnx_passes.passes.context import Application
 from onnx_passes.runtime.base import Array, Data, Engine, Feeds, Outputs
-from onnx_passes.verify.compare import compare
 from onnx_passes.verify.cut import values_of
+from onnx_passes.verify.judge import Promise
 from onnx_passes.verify.region import Region, region_model
 from onnx_passes.verify.result import OutputCheck
 from onnx_passes.verify.runs.bodies import expose, place_of, typed
@@ -87,6 +87,7 @@ def local_scores(
     read = {str(value.name) for side in sides for value in side.read()}
     arrays = _recorded(before, read, feeds, engine)
     scores: list[LocalScore | None] = []
+    promise = Promise(contract, overrides=overrides or {}, inside=True, negative_zero=True)
     for piece, ok in zip(pieces, known, strict=True):
         checks = _checks(after, piece, arrays, read, engine) if ok and arrays else None
         if checks is None:
@@ -98,9 +99,7 @@ def local_scores(
             name = piece.application.replaced[0][0]
             found, size = (OutputCheck(name, False, "it does not run"),), math.inf
         else:
-            found = compare(
-                old, new, contract, overrides=overrides, scale_by_max=True, negative_zero=True
-            )
+            found = promise.check(old, new)
             size = score([old], [new], frozenset())
         scores.append(LocalScore(piece.application, size, found))
     return scores

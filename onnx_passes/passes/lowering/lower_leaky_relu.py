@@ -15,7 +15,7 @@ class LowerLeakyRelu(LoweringPass):
     Before: ``LeakyRelu<alpha>(x)``
     After:  ``x * Where(x < 0, alpha, 1)``
 
-    Sound because a product by 1 changes nothing. The product comes last, because ONNX Runtime's
+    Sound because a product by 1 changes nothing. The product comes last: ONNX Runtime's
     Where turns the -0 of ``0 * x`` into 0. The contract is a tolerance: engines
     may hold alpha in another precision.
 

@@ -16,8 +16,8 @@ from onnx_passes.passes.interface_map import InterfaceMap, Port
 from onnx_passes.runtime.base import Data, Feeds, Outputs
 from onnx_passes.runtime.inputs import generate
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
-from onnx_passes.verify.compare import compare
 from onnx_passes.verify.interface import compare_interfaces, interface_of
+from onnx_passes.verify.judge import Promise
 from onnx_passes.verify.low_precision import low_tolerances
 from onnx_passes.verify.models.dispute import DISPUTED, is_disputed, other_opinion
 from onnx_passes.verify.models.quantizers import agree_between_steps
@@ -199,17 +199,15 @@ def _values(
         for name, output in zip(names, outputs, strict=False)
         if output in by_name
     }
+    # Values below float32 are measured against their largest element: a sum that cancels keeps
+    # the rounding of its terms.
+    promise = Promise(contract, overrides=low, low=frozenset(low), negative_zero=negative_zero)
     for feeds, old, new in zip(samples, expected, produced, strict=True):
         # By position: where a pass may rename outputs, their order is what stays.
         known = dict(zip(names, old.values(), strict=False))
-        checks = compare(known, new, contract, negative_zero=negative_zero)
-        wrong = [check for check in checks if not check.passed]
-        if not wrong:
-            continue
-        if isinstance(contract, Tolerance):
-            agreeing = _agree_as_low(known, new, contract, low)
-            if any(check.output not in agreeing for check in wrong):
-                agreeing |= agree_between_steps(original, feeds, known, new, contract, low)
+        wrong = promise.broken(known, new)
+        if wrong and isinstance(contract, Tolerance):
+            agreeing = agree_between_steps(original, feeds, known, new, contract, low)
             wrong = [check for check in wrong if check.output not in agreeing]
         opinion = other_opinion(original, feeds) if wrong else []
         third = dict(zip(names, opinion, strict=False))
@@ -219,20 +217,6 @@ def _values(
             if not disputed:
                 return found
     return found
-
-
-def _agree_as_low(
-    known: Outputs, new: Outputs, contract: Tolerance, low: Mapping[str, Tolerance]
-) -> set[str]:
-    """Return the outputs that agree within the coarsest type that they depend on.
-
-    Measured against their largest element: a sum that cancels keeps the rounding of its terms.
-    """
-    before, after = ({n: side[n] for n in low if n in side} for side in (known, new))
-    if not before:
-        return set()
-    checks = compare(before, after, contract, overrides=low, scale_by_max=True)
-    return {check.output for check in checks if check.passed}
 
 
 def _run(model: ir.Model, samples: Sequence[Feeds]) -> list[Outputs]:

@@ -16,8 +16,8 @@ from onnx_passes.contracts import Equality, Tolerance
 from onnx_passes.errors import EngineError, EngineUnavailableError, OnnxPassesError, UsageError
 from onnx_passes.model.copy import copy_model
 from onnx_passes.runtime.base import Engine, Feeds, Outputs
-from onnx_passes.verify.compare import compare
 from onnx_passes.verify.interface import compare_interfaces, interface_of
+from onnx_passes.verify.judge import Promise
 from onnx_passes.verify.reduce.boundary import Boundary
 from onnx_passes.verify.reduce.outcome import Candidate, Outcome, Status
 from onnx_passes.verify.reduce.store import Store
@@ -241,8 +241,7 @@ def _compared(
 ) -> Outcome:
     if not expected:
         return Outcome(Status.UNJUDGED, "it has no outputs")
-    found = compare(expected, actual, contract, scale_by_max=True)
-    wrong = [one for one in found if not one.passed]
+    wrong = Promise(contract, inside=True).broken(expected, actual)
     if not wrong:
         return Outcome(Status.GOOD)
     return check.bad("differs", f"{wrong[0].output}: {wrong[0].reason}")

@@ -14,8 +14,8 @@ import numpy as np
 
 from onnx_passes.contracts import Equality, Tolerance
 from onnx_passes.errors import OnnxPassesError
-from onnx_passes.runtime.base import Array, Data, Engine, Feeds, Outputs
-from onnx_passes.verify.compare import compare
+from onnx_passes.runtime.base import Array, Data, Engine, Feeds
+from onnx_passes.verify.judge import Promise
 from onnx_passes.verify.reduce.checks import EngineCheck
 from onnx_passes.verify.reduce.outcome import Check, Outcome
 from onnx_passes.verify.reduce.parts import Nodes, Parts
@@ -161,12 +161,10 @@ def _first(
     seen: Mapping[str, Array],
     contract: Equality | Tolerance,
 ) -> str | None:
+    promise = Promise(contract, inside=True)
     for name in names:
-        if name in off:
-            one: Outputs = {name: right[name]}
-            other: Outputs = {name: seen[name]}
-            if not all(c.passed for c in compare(one, other, contract, scale_by_max=True)):
-                return name
+        if name in off and promise.broken({name: right[name]}, {name: seen[name]}):
+            return name
     return None
 
 

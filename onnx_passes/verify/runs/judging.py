@@ -8,7 +8,7 @@ from typing import Protocol
 
 from onnx_passes.contracts import Equality, Tolerance
 from onnx_passes.runtime.base import Outputs
-from onnx_passes.verify.compare import compare
+from onnx_passes.verify.judge import Promise
 from onnx_passes.verify.result import OutputCheck
 
 
@@ -86,7 +86,6 @@ class Simple:
                 for values in (side.expected, side.actual)
             )
             if old or new:
-                found += compare(
-                    old, new, self.contract, overrides=self.overrides, scale_by_max=inside
-                )
+                promise = Promise(self.contract, overrides=self.overrides, inside=inside)
+                found += promise.check(old, new)
         return found
