@@ -12,7 +12,12 @@ from onnx_passes.verify.judge import Promise, judge
 from onnx_passes.verify.result import Verdict
 
 ROOT = Path(onnx_passes.__file__).parent
-MEASURES = {"verify/judge.py", "verify/score.py", "verify/growth.py", "verify/runs/measures.py"}
+MEASURES = {
+    "verify/judge.py",
+    "verify/score.py",
+    "verify/growth.py",
+    "verify/runs/measures.py",
+}
 """The judge, and what measures how far values are apart."""
 
 

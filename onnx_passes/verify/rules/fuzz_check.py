@@ -185,8 +185,7 @@ class Examiner:
         for kind, error in errors.items():
             trial.errors[kind] = trial.errors.get(kind, Error()).joined(error)
         if self.declared is not None and trial.loose is None:
-            low = tuple(low_tolerances(model).values())
-            reason = exceeds(errors, self.declared, low)
+            reason = exceeds(found, self.declared, low_tolerances(model)) if errors else None
             if reason is not None and not replayer.is_rounding(
                 found.feeds, found.expected, found.actual
             ):

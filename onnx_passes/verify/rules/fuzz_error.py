@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from onnx_passes.contracts import Tolerance
-from onnx_passes.verify.elementwise import default_tolerance
+from onnx_passes.verify.judge import Promise, describe
 from onnx_passes.verify.rules.proof import Counterexample
 
 _ORDINARY = 1e3
@@ -55,27 +55,26 @@ def errors_of(found: Counterexample) -> dict[str, Error]:
 
 
 def exceeds(
-    errors: dict[str, Error], declared: Tolerance, low: Sequence[Tolerance] = ()
+    found: Counterexample, declared: Tolerance, low: Mapping[str, Tolerance]
 ) -> str | None:
-    """Return in one sentence which error is above a declared tolerance, or None.
+    """Return in one sentence which output breaks a declared tolerance, or None.
 
-    As for tensors inside a model, the relative part is taken of the largest element.
+    As for tensors inside a model, the relative part is taken of the largest element. Elements
+    that are not finite on one of the sides do not count.
 
     Args:
-        errors: By type of the outputs.
+        found: What differs.
         declared: The tolerance; parts of it that are None are the defaults.
         low: Tolerances of outputs that depend on values below float32, as the gate has them.
     """
-    for kind, error in errors.items():
-        usual = [default_tolerance(np.dtype(kind))]
-        usual += [(t.rtol, t.atol) for t in low if t.rtol is not None and t.atol is not None]
-        default = max(usual)
-        rtol = default[0] if declared.rtol is None else declared.rtol
-        atol = default[1] if declared.atol is None else declared.atol
-        largest = error.absolute / error.relative if error.relative else 0.0
-        if error.absolute > atol + rtol * largest:
-            return (
-                f"{kind} outputs are off by {error.absolute:.3g}, {error.relative:.3g} of the "
-                f"largest element; declared are rtol={rtol:g} and atol={atol:g}"
-            )
+    promise = Promise(declared, overrides=low if declared == Tolerance() else {}, inside=True)
+    for name, expected in found.expected.items():
+        actual = found.actual.get(name)
+        if actual is None or expected.dtype.kind in "biuOSU" or actual.shape != expected.shape:
+            continue
+        sides = (expected.astype(np.float64), actual.astype(np.float64))
+        finite = np.isfinite(sides[0]) & np.isfinite(sides[1])
+        broken = promise.broken({name: expected[finite]}, {name: actual[finite]})
+        if broken:
+            return f"{expected.dtype} output {name} breaks {declared}: {describe(broken[0])}"
     return None

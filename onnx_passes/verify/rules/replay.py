@@ -7,8 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.contracts import Equality, Tolerance
 from onnx_passes.ops.evaluation import concrete_shape
 from onnx_passes.ops.semantics import is_float
+from onnx_passes.verify.judge import Promise
 from onnx_passes.verify.rules.arbitration import is_rounding
 from onnx_passes.verify.rules.proof import Counterexample
 from onnx_passes.verify.rules.running import Array, Failure, Feeds, Runner, engine_name
@@ -16,6 +18,7 @@ from onnx_passes.verify.rules.running import Array, Failure, Feeds, Runner, engi
 # Over the reals a counterexample must stand clear of rounding: this share of the largest
 # value is far above what a kernel loses on tensors of a few elements.
 _CLEAR = {ir.DataType.FLOAT16: 2e-2, ir.DataType.BFLOAT16: 1e-1, ir.DataType.FLOAT: 1e-3}
+_EQUAL = Promise(Equality())
 _SPECIAL = (0.0, -0.0, 1.0, -1.0, 0.5, 3.0, np.inf, -np.inf, np.nan, 1e-7, 6e4)
 
 
@@ -141,26 +144,21 @@ def difference(expected: Array, actual: Array, *, real: bool) -> str | None:
     """Return what differs between two results, or None.
 
     Shapes and types count first, so that broadcasting never hides a difference. With ``real``,
-    floats may differ by a share of the largest that depends on their type.
+    floats may differ by a share of the largest that depends on their type, and elements that
+    are not finite in ``expected`` do not count.
     """
-    if expected.dtype != actual.dtype:
-        return f"the type is {actual.dtype}, expected {expected.dtype}"
-    if expected.shape != actual.shape:
-        return f"the shape is {list(actual.shape)}, expected {list(expected.shape)}"
-    if expected.dtype.kind in "biu":
-        wrong = expected != actual
-    else:
-        wide_e, wide_a = expected.astype(np.float64), actual.astype(np.float64)
-        with np.errstate(invalid="ignore"):
-            if real:
-                finite = np.isfinite(wide_e) & np.isfinite(wide_a)
-                scale = float(np.max(np.abs(wide_e[finite]), initial=1e-3))
-                share = _CLEAR.get(ir.DataType.from_numpy(expected.dtype), 1e-6)
-                wrong = finite & (np.abs(wide_e - wide_a) > share * scale)
-                wrong |= np.isfinite(wide_e) & ~np.isfinite(wide_a)
-            else:
-                wrong = (wide_e != wide_a) & ~(np.isnan(wide_e) & np.isnan(wide_a))
-    if not np.any(wrong):
+    promise = _EQUAL
+    if real and expected.dtype.kind not in "biuOSU" and expected.shape == actual.shape:
+        share = _CLEAR.get(ir.DataType.from_numpy(expected.dtype), 1e-6)
+        promise = Promise(Tolerance(share, share * 1e-3), inside=True)
+        finite = np.isfinite(expected.astype(np.float64))
+        expected, actual = (
+            np.where(finite, side, np.zeros((), side.dtype)) for side in (expected, actual)
+        )
+    broken = promise.broken({"": expected}, {"": actual})
+    if not broken:
         return None
-    at = tuple(int(i) for i in np.argwhere(wrong)[0])
-    return f"element {list(at)} is {actual[at]}, expected {expected[at]}"
+    (found,) = broken
+    if found.worst is None:
+        return f"the {found.reason}"
+    return f"element {list(found.worst)} is {found.actual}, expected {found.expected}"

@@ -94,7 +94,7 @@ def test_a_tolerance_that_is_declared_too_tight_is_an_error_with_a_script(tmp_pa
     result = verdict_of(TooClose, _by_reciprocal(), job)
     assert result["verdict"] == "tested"
     assert result["disagrees"]
-    assert "declared are rtol=1e-09" in result["reason"]
+    assert "breaks tolerance(rtol=1e-09" in result["reason"]
     assert 0 < result["tested"]["errors"]["float32"]["rtol"] < 1e-6
     script = tmp_path / "out" / "repro.py"
     ran = subprocess.run([sys.executable, script], capture_output=True, check=False)
