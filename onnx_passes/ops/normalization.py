@@ -91,16 +91,24 @@ def _normalized(
     call: Call, a: Primitives, rows: Elements, *, centred: bool = True
 ) -> Elements:
     """Return rows less their means, by their deviations."""
-    epsilon, apply = call.number("epsilon", 1e-5), call.semantics.map
     if not call.semantics.expands:
-        return opaque_rows(call, a, rows, f"{call.node.op_type}[{epsilon!r}]")
-    count = float(rows.shape[-1])
+        name = f"{call.node.op_type}[{call.number('epsilon', 1e-5)!r}]"
+        return opaque_rows(call, a, rows, name)
     if centred:
-        means = apply(lambda total: a.div(total, count), summed(call, a.total, rows))
-        rows = apply(a.sub, rows, means)
+        rows = call.semantics.map(a.sub, rows, _means(call, a, rows))
+    return call.semantics.map(a.div, rows, _roots(call, a, rows))
+
+
+def _means(call: Call, a: Primitives, rows: Elements) -> Elements:
+    count = float(rows.shape[-1])
+    return call.semantics.map(lambda total: a.div(total, count), summed(call, a.total, rows))
+
+
+def _roots(call: Call, a: Primitives, rows: Elements) -> Elements:
+    """Return the roots of the means of squares."""
+    epsilon, count = call.number("epsilon", 1e-5), float(rows.shape[-1])
     squares = summed(call, lambda row: a.dot(row, row), rows)
-    roots = apply(lambda total: a.sqrt(a.add(a.div(total, count), epsilon)), squares)
-    return apply(a.div, rows, roots)
+    return call.semantics.map(lambda s: a.sqrt(a.add(a.div(s, count), epsilon)), squares)
 
 
 class LayerNormalization(Operator):
@@ -148,11 +156,22 @@ class InstanceNormalization(Operator):
             raise Unsupported(f"{self.op_type} of this rank")
         groups, a = self.groups(call, x.shape[1]), call.primitives(x.dtype)
         size = math.prod(x.shape[1:]) // max(groups, 1)
-        normal = _normalized(call, a, x.data.reshape(x.shape[0], groups, size))
+        rows = x.data.reshape(x.shape[0], groups, size)
+        normal = _normalized(call, a, rows)
         shape = (x.shape[1], *([1] * (len(x.shape) - 2)))
         scale, bias = (Tensor(p.data.reshape(shape), p.dtype) for p in (scale, bias))
         scaled = call.map(a.mul, x.dtype, Tensor(normal.reshape(x.shape), x.dtype), scale)
-        return call.map(a.add, x.dtype, scaled, bias)
+        found = call.map(a.add, x.dtype, scaled, bias)
+
+        def size_of_terms() -> Elements:
+            # Engines multiply by one factor, and add one number that has the mean in it.
+            means = _means(call, a, rows)
+            roots = _roots(call, a, call.semantics.map(a.sub, rows, means))
+            ratio = call.semantics.map(a.div, means, roots)
+            spread = np.broadcast_to(ratio, rows.shape).reshape(x.shape)
+            return call.map(a.mul, x.dtype, Tensor(spread, x.dtype), scale).data
+
+        return Tensor(call.semantics.kernel(found.data, x.dtype, size_of_terms), x.dtype)
 
 
 class GroupNormalization(InstanceNormalization):

@@ -105,6 +105,8 @@ def _session(model: ir.Model) -> Any:
     options = onnxruntime.SessionOptions()
     # The engine's own rewrites would put a second rule between the two sides.
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    # As in the gate: a weight in a layout of its own has another kernel than a computed one.
+    options.add_session_config_entry("session.disable_prepacking", "1")
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.log_severity_level = 4
     proto = ir.to_proto(with_barriers(model))
@@ -149,6 +151,7 @@ import json, sys, numpy as np, onnxruntime as ort
 folder, first, count = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 options = ort.SessionOptions()
 options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+options.add_session_config_entry("session.disable_prepacking", "1")
 options.log_severity_level = 4
 def text(error):
     return json.dumps((str(error).splitlines() or [""])[0][:300])

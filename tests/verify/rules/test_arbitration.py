@@ -2,6 +2,7 @@
 
 import ml_dtypes
 import numpy as np
+import onnx_ir as ir
 import pytest
 
 from onnx_passes import testing
@@ -72,3 +73,18 @@ def test_a_replay_lets_rounding_pass_and_shows_a_fault():
     assert replayer.compare(noise, real=True) is None
     assert replayer.compare(noise, real=False) is not None
     assert replayer.compare(clear, real=True) is not None
+
+
+def test_digits_that_an_engine_loses_are_not_a_wrong_value():
+    # ONNX Runtime multiplies first: 60,000 less its own mean is not 0 then.
+    header = '<ir_version: 8, opset_import: ["" : 17]> g (float[1,1,1] x) => (float[1,1,1] y)'
+    weights = "<float[1] s = {1}, float[1] b = {0.5}>"
+    plain = ir.from_onnx_text(
+        header + weights + "{ m = ReduceMean(x) d = Sub(x, m) q = Mul(d, s) y = Add(q, b) }"
+    )
+    fused = ir.from_onnx_text(header + weights + "{ y = InstanceNormalization(x, s, b) }")
+    wrong = ir.from_onnx_text(header + weights + "{ y = InstanceNormalization(x, s, s) }")
+    feeds = {"x": np.full((1, 1, 1), 60_000, np.float32)}
+    assert Replayer(plain, fused).compare(feeds, real=False) is not None
+    assert Replayer(plain, fused).compare(feeds, real=True) is None
+    assert Replayer(plain, wrong).compare(feeds, real=True) is not None
