@@ -12,10 +12,13 @@ SUMS_OF_NOTHING = frozenset(
 )
 """Reductions of which the standard says what they are of no element."""
 
-COMPARING = frozenset(
-    ("Clip", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Max", "Min")
+DECIDING = frozenset(
+    (
+        *("Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual"),
+        *("ArgMax", "ArgMin", "Ceil", "Floor", "Mod", "Sign", "TopK"),
+    )
 )
-"""Operators that compare operands, so that constants among them are limits."""
+"""Operators whose results jump where operands are equal, or next to an integer."""
 
 INDEXING = {"Gather": 1, "GatherElements": 1, "OneHot": 0, "ScatterElements": 1}
 """Which operand of an operator holds indices that may count from the end."""

@@ -508,6 +508,7 @@ class RegionCheck:
             self.required,
             self._settled,
             self._proved,
+            not self.baseline.given,
         ).weigh(compared, failing)
         moved = moved or bool(failing) or differs is not None
         return Regional(checks, evidence, recorded, moved, None, differs)

@@ -204,6 +204,7 @@ def _run(
         gate.baseline.settle()
         _tell_baseline(report, gate, manager.model)
     report.not_verified = _not_verified(report, config)
+    report.preconditions = _preconditions(report, config)
     if gate is not None and any(p.changed for p in report.passes):
         report.not_verified += [
             f"output {name!r}: the original gives another result each time"
@@ -436,6 +437,23 @@ def _not_verified(report: RunReport, config: PipelineConfig) -> list[str]:
     return found
 
 
+def _preconditions(report: RunReport, config: PipelineConfig) -> list[str]:
+    """Return what the kept passes did that holds on the values seen, and not on others."""
+    found: list[str] = []
+    for done in report.passes:
+        told = [
+            f"{done.name}: {one.what}: {one.unobserved}"
+            for one in done.evidence
+            if one.unobserved and done.action != "rolled back"
+        ]
+        why = waive_gaps(config, report, done) if told else None
+        if why is not None:
+            told = [f"{sentence} (waived: {why})" for sentence in told]
+            report.waived += told
+        found += told
+    return found
+
+
 def _say(checks: Sequence[Check]) -> str:
     return "; ".join(
         str(c.reason) if c.kind == ENGINE else f"{c.reason} on {c.engine}" for c in checks
@@ -446,4 +464,5 @@ def _exit_code(run: Run, *, strict: bool) -> int:
     if run.error is not None:
         return run.error.exit_code
     report = run.report
-    return 4 if strict and set(report.not_verified) - set(report.waived) else 0
+    doubts = {*report.not_verified, *report.preconditions} - set(report.waived)
+    return 4 if strict and doubts else 0

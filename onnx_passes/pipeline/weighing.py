@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -23,6 +24,9 @@ from onnx_passes.verify.obligations import Obligation, Part, split_parts
 from onnx_passes.verify.region import Region
 from onnx_passes.verify.result import OutputCheck
 
+_PROBES = 4
+"""How many parts with the same text are asked about values that samples may lack."""
+
 BY_STRUCTURE = "the nodes that the outputs depend on compute what they did"
 
 
@@ -42,6 +46,7 @@ class Weighing:
         required: All that has to be equal.
         settled: Where the models agree again behind values that differ.
         proved: The values that are computed alike on both sides.
+        generated: Whether the inputs of the model were generated, so that others are as good.
     """
 
     before: ir.Model
@@ -55,6 +60,7 @@ class Weighing:
     required: Sequence[Obligation]
     settled: Mapping[Obligation, Agreement]
     proved: Collection[Obligation]
+    generated: bool
 
     def weigh(
         self,
@@ -77,6 +83,14 @@ class Weighing:
                 self._draw(part, one) if one.kind is Kind.NOTHING else one
                 for part, one in zip(parts, found, strict=True)
             ]
+        if not failing:
+            asked = Counter[str]()
+            for place, (part, one) in enumerate(zip(parts, found, strict=True)):
+                if one.kind is not Kind.EXECUTED or asked[part.text] >= _PROBES:
+                    continue
+                if not any(o in self.settled for o in part.obligations):
+                    asked[part.text] += 1
+                    found[place] = self._probe(part, one)
         inner = [one for within in self.bodies.values() for one in within if one.numbers]
         known = {number for one in inner for number in one.numbers}
         whole = weakest(one.kind for one in found)
@@ -154,6 +168,20 @@ class Weighing:
             return replace(found, reason=f"{found.reason}; it differs on drawn values")
         told = "compared on drawn values: the recorded ones are constant or empty"
         return replace(found, kind=Kind.EXECUTED, elements=drawn.elements, reason=told)
+
+    def _probe(self, part: Part, one: Evidence) -> Evidence:
+        """Ask a part that was executed about values that the samples may lack.
+
+        What differs there holds only on the values that were seen: a precondition. Where
+        generated inputs may be these values, the part is not verified.
+        """
+        drawn = self._drawing.probe(part)
+        if drawn is None or drawn.agrees:
+            return one
+        told = f"{', '.join(one.values[:3])} differs on drawn values"
+        if drawn.given and self.generated:
+            return replace(one, kind=Kind.NOTHING, reason=f"{told} of the inputs")
+        return replace(one, unobserved=f"{told}, which no sample has")
 
     @cached_property
     def _drawing(self) -> Drawing:

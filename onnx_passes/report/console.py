@@ -142,7 +142,8 @@ class ConsoleReporter:
             self._print(f"note: {self._glyphs.name(note)}")
         if not report.verify:
             self._off()
-        self._not_verified(report.not_verified)
+        self._doubts("NOT VERIFIED", report.not_verified)
+        self._doubts("PRECONDITION", report.preconditions)
 
     def replay(self, report: RunReport) -> None:
         """Print a run that is over, as it would have been printed on a terminal."""
@@ -274,7 +275,7 @@ class ConsoleReporter:
         loud = "VERIFICATION IS OFF: nothing that the passes do is checked"
         self._print(loud, "bold black on yellow")
 
-    def _not_verified(self, sentences: list[str]) -> None:
+    def _doubts(self, title: str, sentences: list[str]) -> None:
         from rich.panel import Panel
         from rich.text import Text
 
@@ -285,12 +286,12 @@ class ConsoleReporter:
             told.append(f"and {len(sentences) - len(told):,} more, in the JSON report")
         if not self._terminal:
             for sentence in told:
-                self._print(f"not verified: {sentence}")
+                self._print(f"{title.lower()}: {sentence}")
             return
         style = lines.STYLES["warn"]
-        title = Text("NOT VERIFIED", f"bold {style}")
+        head = Text(title, f"bold {style}")
         self._console.print(
-            Panel(Text("\n".join(told)), title=title, title_align="left", border_style=style)
+            Panel(Text("\n".join(told)), title=head, title_align="left", border_style=style)
         )
 
     def _detail(self, told: str, indent: int = 4) -> None:

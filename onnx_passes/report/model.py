@@ -253,8 +253,9 @@ class RunReport:
         blame: What a failure of those was traced to.
         reproducer: Folder of the reproducer that such a failure left.
         not_verified: What was not verified and why, a sentence each.
+        preconditions: What holds on the values that were seen, and not on others.
         waivers: The waivers of the pipeline file.
-        waived: The sentences of ``not_verified`` that a waiver accepts.
+        waived: The sentences of both that a waiver accepts.
         notes: What the loader and the saver had to say, a sentence each.
         error: The error that ended the run, as text.
         seconds: Wall time of the whole run.
@@ -282,6 +283,7 @@ class RunReport:
     blame: list[Blame] = field(default_factory=list)
     reproducer: str | None = None
     not_verified: list[str] = field(default_factory=list)
+    preconditions: list[str] = field(default_factory=list)
     waivers: list[WaiverReport] = field(default_factory=list)
     waived: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)

@@ -93,6 +93,9 @@ def outcome(report: RunReport) -> Words:
         return Words(head, "bad", _first_line(report.error) or _blame(failed, broken))
     asides = [f"{_named(undone)} failed and rolled back"] if undone else []
     asides += [f"{_named(waived)} failed and is accepted by a waiver"] if waived else []
+    if report.preconditions:
+        count = plural(len(report.preconditions), "part")
+        asides.append(f"{count} may differ on values that no sample has")
     aside = "; ".join(asides)
     if not report.verify:
         return Words("NOT VERIFIED", "warn", "verification was off")

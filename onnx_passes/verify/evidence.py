@@ -38,6 +38,7 @@ class Evidence:
         elements: Number of elements that were compared, over all samples.
         values: Names of the values that were compared, at most a few.
         reason: Where the part agreed, or why there is no stronger evidence, in one sentence.
+        unobserved: Where it differs at values that no sample has; None where none was found.
     """
 
     what: str
@@ -46,6 +47,7 @@ class Evidence:
     elements: int = 0
     values: tuple[str, ...] = ()
     reason: str | None = None
+    unobserved: str | None = None
 
     @property
     def count(self) -> int:

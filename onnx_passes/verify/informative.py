@@ -70,11 +70,13 @@ class Draw:
         integers: Whether integers are drawn: those that may be sizes or indices grow by 0 or
             1, with ``special`` any small ones.
         special: Whether every second float is NaN, infinite, zero or large.
+        negated: Whether floats are those that there were, negated.
     """
 
     positive: bool = False
     integers: bool = True
     special: bool = False
+    negated: bool = False
 
 
 DRAWS = (
@@ -83,6 +85,12 @@ DRAWS = (
     Draw(positive=True),
     Draw(positive=True, integers=False),
 )
+DRAWS_OF_OTHERS = (
+    Draw(integers=False),
+    Draw(integers=False, positive=True),
+    Draw(integers=False, negated=True),
+)
+"""For values that recorded ones may lack: sizes, shapes and indices are never drawn."""
 DRAWS_OF_SPECIALS = (Draw(special=True, integers=False), Draw(special=True))
 _SPECIALS = (np.nan, np.inf, -np.inf, 0.0, -0.0, 1e30)
 
@@ -107,6 +115,8 @@ def draw_like(array: Array, seed: str, draw: Draw = DRAWS[0]) -> Array:
         return np.where((array > 0) & (array < 1 << 6), array + more, array)
     if kind != "float":
         return array
+    if draw.negated:
+        return np.negative(array)
     drawn = np.asarray(rng.standard_normal(array.shape))
     if draw.special:
         drawn.reshape(-1)[::2] = np.resize(_SPECIALS, (drawn.size + 1) // 2)

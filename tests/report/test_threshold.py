@@ -12,7 +12,7 @@ from onnx_passes.report.model import PassReport, ReferenceReport, RunReport
 from onnx_passes.report.summary import outcome
 from onnx_passes.report.threshold import reapply
 from onnx_passes.verify.compare import compare
-from onnx_passes.verify.noise import merge
+from onnx_passes.verify.judge import merge
 from onnx_passes.verify.result import Check, OutputCheck, Verdict
 
 

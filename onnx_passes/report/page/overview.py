@@ -53,8 +53,9 @@ def hero(report: RunReport) -> Element:
 
 def warnings(report: RunReport) -> Element | None:
     """Return what was not verified and why."""
-    sentences = [tag("li", told) for told in report.not_verified[:_MOST_SENTENCES]]
-    more = len(report.not_verified) - len(sentences)
+    doubts = [*report.not_verified, *(f"precondition: {p}" for p in report.preconditions)]
+    sentences = [tag("li", told) for told in doubts[:_MOST_SENTENCES]]
+    more = len(doubts) - len(sentences)
     if more > 0:
         sentences.append(tag("li", f"and {more:,} more, in the JSON report"))
     # A reader who skims must not take an unverified pass for a verified one.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
@@ -11,7 +10,8 @@ import onnx_ir as ir
 
 from onnx_passes.contracts.elements import kind_of
 from onnx_passes.model.walk import all_nodes
-from onnx_passes.ops.decisions import COMPARING, INDEXING, SUMS_OF_NOTHING
+from onnx_passes.ops.breakpoints import around, breakpoints_of
+from onnx_passes.ops.decisions import INDEXING, SUMS_OF_NOTHING
 from onnx_passes.ops.hints import Hint
 from onnx_passes.runtime.base import Array, Data, Feeds
 from onnx_passes.runtime.inputs.adversarial import (
@@ -25,7 +25,6 @@ from onnx_passes.runtime.inputs.generate import Made, Ranges
 from onnx_passes.runtime.inputs.steering import steering_inputs
 
 _MOST_ALONE = 3
-_MOST_LIMITS = 16
 _SMALL = 1 << 16
 """Elements up to which a sample of edge sizes costs little."""
 _RISKY_IF_EMPTY = frozenset(
@@ -54,7 +53,7 @@ def edge_samples(
 
     - Dynamic dimensions have size 1, or 0.
     - Floats are multiples of 1/2, with ties, zeros and equal values.
-    - Floats that are compared with a constant lie on both sides of it.
+    - Floats lie on both sides of the breakpoints of what reads them.
     - Floats that are quantised by a power of two lie half way between two levels.
     - Booleans are negated, and all false. Inputs with a default have another value.
     - Integers are large, of either sign. Indices count from the end.
@@ -97,7 +96,7 @@ def _edge_values(
         if kind_of(array.dtype) == "float" and array.size > 1 and name not in steering
     }
     limits = {
-        name: np.resize(_around(values), free[name].shape).astype(free[name].dtype)
+        name: np.resize(around(values), free[name].shape).astype(free[name].dtype)
         for name, values in _limits(model).items()
         if name in halves
     }
@@ -208,19 +207,11 @@ def _read_by_loops(model: ir.Model, index: int) -> set[str]:
 
 
 def _limits(model: ir.Model) -> dict[str, list[float]]:
-    """Return the constants that inputs are compared with, by the names of the inputs."""
-    inputs, found = set(model.graph.inputs), defaultdict[str, list[float]](list)
-    for node in all_nodes(model):
-        if node.domain != "" or node.op_type not in COMPARING:
-            continue
-        for value in node.inputs:
-            tensor = None if value is None else ir.convenience.get_const_tensor(value)
-            if tensor is None or tensor.size > _MOST_LIMITS or value in inputs:
-                continue
-            numbers = np.asarray(tensor.numpy(), np.float64).ravel()
-            for read in set(node.inputs) & inputs:
-                found[str(read and read.name)] += numbers[np.isfinite(numbers)].tolist()
-    return found
+    """Return the breakpoints of what reads the inputs, by the names of the inputs."""
+    inputs = {str(value.name): value for value in model.graph.inputs}
+    readers = (node for value in inputs.values() for node in value.consumers())
+    found = breakpoints_of(dict.fromkeys(readers))
+    return {name: found[name] for name in inputs if any(found.get(name, ()))}
 
 
 def _scales(model: ir.Model) -> dict[str, float]:
@@ -243,12 +234,6 @@ def _scales(model: ir.Model) -> dict[str, float]:
             if step > 0 and math.frexp(step)[0] == 0.5:
                 found[str(node.inputs[0] and node.inputs[0].name)] = step
     return found
-
-
-def _around(limits: Iterable[float]) -> Array:
-    """Return each limit, and values on both sides of it."""
-    each = np.unique([*limits, 0.0])
-    return np.concatenate([each, each + np.abs(each) / 8 + 0.125, each - np.abs(each) / 8])
 
 
 def _is_small(feeds: Feeds) -> bool:

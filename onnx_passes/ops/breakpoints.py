@@ -1,0 +1,41 @@
+"""Where the pieces of operators meet: values on both sides of it show a wrong piece."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+
+import numpy as np
+import onnx_ir as ir
+
+from onnx_passes.ops.base import operator_of
+from onnx_passes.ops.hints import Array
+from onnx_passes.ops.use import Use
+
+
+def breakpoints_of(nodes: Iterable[ir.Node]) -> dict[str, list[float]]:
+    """Return the finite breakpoints of what nodes read, by the names of the values.
+
+    Args:
+        nodes: The nodes; constants among their operands are breakpoints of the others.
+    """
+    rng, found = np.random.default_rng(0), defaultdict[str, list[float]](list)
+    for node in nodes:
+        operator = operator_of(node)
+        if operator is None:
+            continue
+        for index, value in enumerate(node.inputs):
+            if value is not None and value.name:
+                numbers = operator.breakpoints(Use(node, index, rng))
+                found[value.name] += [n for n in numbers if np.isfinite(n)]
+    return {name: numbers for name, numbers in found.items() if numbers}
+
+
+def around(breakpoints: Iterable[float]) -> Array:
+    """Return each breakpoint, 0, and values on both sides of them.
+
+    Returns:
+        float64 of shape [3 * n].
+    """
+    each = np.unique([*breakpoints, 0.0])
+    return np.concatenate([each, each + np.abs(each) / 8 + 0.125, each - np.abs(each) / 8])

@@ -1,0 +1,61 @@
+"""What holds on the inputs that were given, and not on others."""
+
+import json
+
+import numpy as np
+import onnx
+import pytest
+
+LEAKY = """\
+from onnx_passes import passes
+from onnx_passes.passes.base import RewriteRulePass, Transformation
+
+@passes.verify.equality
+@passes.register()
+class ForgetSlopes(Transformation, RewriteRulePass):
+    def pattern(self, op, x): return op.LeakyRelu(x)
+    def rewrite(self, op, x): return op.Relu(x)
+"""
+POSITIVE = """<ir_version: 8, opset_import: ["" : 17]> g (float[4, 3] x) => (float[4, 2] y)
+    <float[3, 2] w = {1, 2, 3, 4, 5, 6}> { m = MatMul(x, w) l = LeakyRelu(m) y = Exp(l) }"""
+
+
+@pytest.fixture
+def run(cli, write, tmp_path):
+    write("leaky.py", LEAKY)
+    onnx.save(onnx.parser.parse_model(POSITIVE), tmp_path / "positive.onnx")
+    np.savez(tmp_path / "x.npz", x=np.linspace(0.1, 1, 12, dtype=np.float32).reshape(4, 3))
+
+    def call(*words, given=True, **more):
+        config = {"imports": ["leaky"], "passes": ["ForgetSlopes"], "reproducers": False, **more}
+        if given:
+            config["reference"] = {"inputs": "x.npz"}
+        path = write("cfg.yaml", json.dumps(config))
+        done = cli("-c", path, "-o", "out.onnx", "positive.onnx", "--json", "r.json", *words)
+        return done, json.loads((tmp_path / "r.json").read_text())
+
+    return call
+
+
+def test_a_rewrite_that_is_right_on_the_given_inputs_alone_is_a_precondition(run):
+    done, report = run()
+    assert done.code == 0
+    (told,) = report["preconditions"]
+    assert "l differs on drawn values" in told
+    assert "precondition: forget-slopes" in done.err
+    assert report["passes"][0]["verdict"] == "passed"
+
+
+def test_a_precondition_is_an_error_if_strict(run):
+    assert run("--strict")[0].code == 4
+
+
+def test_a_precondition_can_be_waived(run):
+    waivers = [{"pass": "ForgetSlopes", "reason": "never below 0"}]
+    done, report = run("--strict", waivers=waivers)
+    assert done.code == 0
+    assert "waived: never below 0" in report["preconditions"][0]
+
+
+def test_generated_inputs_refuse_it(run):
+    assert run(given=False)[0].code == 1
