@@ -27,7 +27,12 @@ def run(cli, write, tmp_path):
     np.savez(tmp_path / "x.npz", x=np.linspace(0.1, 1, 12, dtype=np.float32).reshape(4, 3))
 
     def call(*words, given=True, **more):
-        config = {"imports": ["leaky"], "passes": ["ForgetSlopes"], "reproducers": False, **more}
+        config = {
+            "imports": ["leaky"],
+            "passes": ["ForgetSlopes"],
+            "reproducers": False,
+            **more,
+        }
         if given:
             config["reference"] = {"inputs": "x.npz"}
         path = write("cfg.yaml", json.dumps(config))
