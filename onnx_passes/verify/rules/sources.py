@@ -43,6 +43,9 @@ _RECORDS = frozenset(
 )
 """Modules of the verifier that only record, show or serve other ends."""
 
+_OF_INPUTS = frozenset(("breakpoints.py", "decisions.py"))
+"""Modules on operators that decide what models are run on, and nothing about rules."""
+
 
 @dataclass(frozen=True)
 class _Module:
@@ -96,7 +99,7 @@ def verifier_of(operators: Collection[str], *, rules: bool) -> tuple[Path, ...]:
         for module in vars(families).values()
         if inspect.ismodule(module)
     }
-    core = [path for path in ops.glob("*.py") if path.name not in told]
+    core = [path for path in ops.glob("*.py") if path.name not in told | _OF_INPUTS]
     used = []
     for name in operators:
         domain, _, op_type = name.rpartition(":")
