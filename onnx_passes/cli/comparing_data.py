@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import json
-import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from onnx_passes.cli.data_options import make_executor, read_rule, read_spec
+from onnx_passes.cli.data_options import announce, make_executor, read_rule, read_spec
 from onnx_passes.cli.destinations import check_destinations, check_folder
 from onnx_passes.cli.printing import echo_line
 from onnx_passes.errors import UsageError
 
 if TYPE_CHECKING:
     from onnx_passes.data.job import EngineChoice, Job
-    from onnx_passes.data.progress import Progress
     from onnx_passes.data.result import Result
 
 _APART = {
@@ -62,9 +60,14 @@ def compare_on_data(
         journal = None
         if given["journal"] is not None:
             journal = stack.enter_context(Journal(given["journal"], job))
-        told = _announcer(stack) if sys.stderr is not None and sys.stderr.isatty() else None
-        executor = make_executor(given)
-        result = evaluate(job, rule, executor, journal=journal, told=told, accept=fleet.accept)
+        result = evaluate(
+            job,
+            rule,
+            make_executor(given),
+            journal=journal,
+            told=announce(stack),
+            accept=fleet.accept,
+        )
     notes = [*fleet.notes, *_write(result, given)]
     if as_json:
         click.echo(result.text(), nl=False)
@@ -163,14 +166,6 @@ def _fleet(job: Job, given: Mapping[str, Any]) -> Any:
     from onnx_passes.data.fleet import Fleet
 
     return Fleet(job, allow_mixed=given["mixed_cpus"])
-
-
-def _announcer(stack: ExitStack) -> Callable[[Progress], None]:
-    """Show a line of progress until the stack is closed."""
-    from rich.console import Console
-
-    status = stack.enter_context(Console(stderr=True).status("starting workers"))
-    return lambda progress: status.update(str(progress))
 
 
 def _write(result: Result, given: Mapping[str, Any]) -> list[str]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -13,6 +15,7 @@ from onnx_passes.errors import UsageError
 
 if TYPE_CHECKING:
     from onnx_passes.data.executors.base import Executor
+    from onnx_passes.data.progress import Progress
     from onnx_passes.data.rule import Rule
     from onnx_passes.data.spec import DataSpec
 
@@ -61,8 +64,10 @@ RULE = (
     ),
     click.option("--scores", metavar="OUTPUT", help="The output that holds class scores."),
 )
-WORKERS = (
+JOBS = (
     click.option("--jobs", type=click.IntRange(1), help="Worker processes; default none."),
+)
+CLUSTER = (
     click.option(
         "--scheduler", metavar="ADDRESS", help="A Dask cluster: local:8, or tcp://host:8786."
     ),
@@ -74,6 +79,8 @@ WORKERS = (
     click.option(
         "--mixed-cpus", is_flag=True, help="Allow different processors for 8-bit models."
     ),
+)
+JOURNAL = (
     click.option("--journal", type=_path, metavar="FILE", help="Go on from, and add to."),
 )
 FILES = (
@@ -84,7 +91,7 @@ FILES = (
         "--save-worst", type=_path, metavar="DIR", help="Write the worst samples as inputs."
     ),
 )
-EVERY = (*SOURCE, *RULE, *WORKERS, *FILES)
+EVERY = (*SOURCE, *RULE, *JOBS, *CLUSTER, *JOURNAL, *FILES)
 NAMES = (
     *(
         "columns",
@@ -105,9 +112,18 @@ NAMES = (
 
 def data_options(function: F) -> F:
     """Add the options of a run over a data set to a command."""
-    for option in reversed(EVERY):
-        function = option(function)
-    return function
+    return add_options(EVERY)(function)
+
+
+def add_options(options: Sequence[Callable[[F], F]]) -> Callable[[F], F]:
+    """Return what adds options to a command, in order."""
+
+    def add(function: F) -> F:
+        for option in reversed(options):
+            function = option(function)
+        return function
+
+    return add
 
 
 def refuse_without_data(given: Mapping[str, Any]) -> None:
@@ -117,7 +133,7 @@ def refuse_without_data(given: Mapping[str, Any]) -> None:
         UsageError: One is given, and ``--data`` is not.
     """
     for name in NAMES:
-        if given[name] not in (None, False, ()):
+        if given.get(name) not in (None, False, ()):
             option = "--metric" if name == "metrics" else f"--{name.replace('_', '-')}"
             raise UsageError(f"{option} needs a data set", help="give --data SOURCE")
 
@@ -153,7 +169,7 @@ def read_spec(given: Mapping[str, Any]) -> DataSpec:
 
 def _is_early(given: Mapping[str, Any]) -> bool:
     # What is stored in an order, by class for example, says nothing after its first part.
-    return "early" in str(given["accuracy"] or "")
+    return "early" in str(given.get("accuracy") or "")
 
 
 def _is_pair(source: str) -> bool:
@@ -231,3 +247,13 @@ def make_executor(given: Mapping[str, Any]) -> Executor:
         cert=given["tls_cert"],
         key=given["tls_key"],
     )
+
+
+def announce(stack: ExitStack) -> Callable[[Progress], None] | None:
+    """Show a line of progress until a stack is closed; on a terminal only."""
+    if sys.stderr is None or not sys.stderr.isatty():
+        return None
+    from rich.console import Console
+
+    status = stack.enter_context(Console(stderr=True).status("starting workers"))
+    return lambda progress: status.update(str(progress))

@@ -3,21 +3,36 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from onnx_passes.cli.data_options import (
+    CLUSTER,
+    JOBS,
+    SOURCE,
+    add_options,
+    announce,
+    make_executor,
+    read_spec,
+    refuse_without_data,
+)
 from onnx_passes.errors import UsageError
 
 if TYPE_CHECKING:
+    from onnx_passes.configs.schema import PipelineConfig
     from onnx_passes.model.load import LoadedModel
     from onnx_passes.tune.asked import Result, Task
+    from onnx_passes.tune.streams import DataSource
 
 HELP = """\
 Choose the precision of each part of MODEL: the least time, size or bit operations within a
 budget of what may be lost. PIPELINE holds the data (reference), the budget (verify.metrics,
-tune.flips), and the formats, groups and objective (tune).
+tune.flips), and the formats, groups and objective (tune). A whole data set (--data, or
+reference.data) is read as a stream, by one process or many.
 
 Parts are scored by runs of their own on values that were recorded once. A choice is written
 only after the whole model was run, kept the budget, and its file was read back. Without a
@@ -28,12 +43,14 @@ Exit codes:
   0    a model is written, or a question is answered
   1    the file that was written does not hold the chosen formats
   2    bad usage or config
-  3    the model cannot be read, or the engine does not run it
+  3    the model cannot be read, the engine does not run it, or all workers are gone
+  5    a part of the data set could not be evaluated
   130  interrupted; the best model so far is written
 
 \b
 Examples:
   onnx-passes tune model.onnx -c tune.yaml -o small.onnx --json found.json
+  onnx-passes tune model.onnx -c tune.yaml -o small.onnx --data images/ --jobs 4
   onnx-passes tune model.onnx -c tune.yaml -o small.onnx --record search
   onnx-passes tune model.onnx -c tune.yaml --record search --explain /encoder/MatMul
   onnx-passes tune model.onnx -c tune.yaml --culprits
@@ -69,6 +86,7 @@ _path = click.Path(path_type=Path)
     is_flag=True,
     help="Name the fewest nodes that must stay in float32, all others in the first format.",
 )
+@add_options((*SOURCE, *JOBS, *CLUSTER))
 @click.option("-q", "--quiet", is_flag=True, help="Do not tell of each step.")
 @click.option("--debug", is_flag=True, hidden=True)
 def command(
@@ -82,6 +100,7 @@ def command(
     culprits: bool,
     quiet: bool,
     debug: bool,
+    **given: Any,
 ) -> None:
     """Choose precisions."""
     del debug  # read by the program itself
@@ -95,7 +114,8 @@ def command(
         raise UsageError("there is no -o: where to write the model", help="-o small.onnx")
     check_destinations(output, {"--json": json_file}, {"the model": [model]})
     loaded = load_model(model)
-    task = task_of(loaded.model, settings)
+    source = _source(settings, given, record, quiet=quiet)
+    task = task_of(loaded.model, settings, source)
     if explain is not None:
         _explain(task, record, explain)
         return
@@ -109,6 +129,46 @@ def command(
         return
     assert output is not None, "it was asked for above"
     _search(task, loaded, output, record, json_file, tell)
+
+
+def _source(
+    config: PipelineConfig,
+    given: Mapping[str, Any],
+    record: Path | None,
+    *,
+    quiet: bool,
+) -> DataSource | None:
+    """Return the whole data set: what options name, or else the file.
+
+    Args:
+        config: The file.
+        given: The options of a data set.
+        record: Folder of the record, which holds finished shards as well; None for none.
+        quiet: Whether no progress is shown.
+
+    Raises:
+        UsageError: An option cannot be read, or needs a data set.
+    """
+    from onnx_passes.tune.streams import DataSource, source_of
+
+    if given["data"]:
+        found = DataSource(read_spec(given), lambda: make_executor(given))
+    elif (in_file := source_of(config)) is not None:
+        workers = ("jobs", "scheduler", "tls_ca", "tls_cert", "tls_key", "mixed_cpus")
+        refuse_without_data({n: v for n, v in given.items() if n not in workers})
+        found = in_file
+        if given["jobs"] or given["scheduler"]:
+            found = replace(in_file, executor=lambda: make_executor(given))
+    else:
+        refuse_without_data(given)
+        return None
+    found.executor()  # what cannot be read is said before hours of work
+    return replace(
+        found,
+        allow_mixed=given["mixed_cpus"],
+        journals=None if record is None else record / "shards",
+        watch=None if quiet else announce,
+    )
 
 
 def _search(

@@ -79,7 +79,31 @@ class DataSet:
             ReferenceDataError: Its data is damaged, or does not fit the model.
             OSError: It cannot be read.
         """
-        rows = self._order.rows(*self.plan.range(number))
+        return self.read(self._order.rows(*self.plan.range(number)))
+
+    def sample(self, count: int) -> Shard:
+        """Read some samples from all over the data set, the same ones each time.
+
+        Args:
+            count: How many, at most; rounded up to whole batches.
+
+        Raises:
+            ReferenceDataError: Their data is damaged, or does not fit the model.
+            OSError: It cannot be read.
+        """
+        plan, size = self.plan, self.plan.binding.batch
+        count = min(-(-count // size) * size, plan.used)
+        places = np.sort(Order(plan.used, 0).rows(0, count))
+        rows = [self.rows(int(place), int(place) + 1) for place in places]
+        return self.read(np.concatenate(rows))
+
+    def read(self, rows: Array) -> Shard:
+        """Read samples by their numbers in the whole data set.
+
+        Raises:
+            ReferenceDataError: Their data is damaged, or does not fit the model.
+            OSError: It cannot be read.
+        """
         columns = self.take(rows)
         binding = self.plan.binding
         for column in (*binding.columns.values(), binding.labels):

@@ -12,13 +12,15 @@ from typing import Any, Literal
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.runtime.base import Engine, Feeds
+from onnx_passes.runtime.base import Engine, Feeds, Outputs
 from onnx_passes.tune.budget import Budget, Spent
 from onnx_passes.tune.choice import by_format
 from onnx_passes.tune.formats import Format, convert
 from onnx_passes.tune.groups import Group
+from onnx_passes.tune.joined import join_effects, join_outputs
 from onnx_passes.tune.objective import Objective
 from onnx_passes.tune.score import Score
+from onnx_passes.tune.whole import InMemory, Stream, Streamed, Whole
 
 
 @dataclass(frozen=True)
@@ -32,10 +34,11 @@ class Task:
         engine: Runs models, and is what they are measured on.
         objective: What has to be small.
         budget: What may be lost.
-        feeds: The samples that the budget is about.
+        feeds: The samples that the budget is about; empty if they are a stream.
         sketch: The samples that groups are scored on.
         evaluations: Number of whole models that may be run on all samples.
         seconds: After which no other model is tried.
+        stream: A data set that is read as a stream, in place of feeds.
         ranges: Recorded ranges of values; filled by the search.
     """
 
@@ -49,6 +52,7 @@ class Task:
     sketch: Sequence[Feeds]
     evaluations: int = 8
     seconds: float = math.inf
+    stream: Stream | None = None
     ranges: dict[str, tuple[float, float]] = field(default_factory=dict)
 
     def build(self, names: Mapping[str, str]) -> ir.Model:
@@ -63,9 +67,32 @@ class Task:
         nodes = {group.name: group.nodes for group in self.groups}
         return convert(self.model, by_format(nodes, names), self.formats, self.ranges)
 
+    def whole(self) -> Whole:
+        """Return all samples, to measure models on."""
+        if self.stream is not None:
+            return Streamed(self.model, self.stream, self.budget)
+        return InMemory(self.model, self.engine, self.feeds, self.budget)
+
+    def join(self, outputs: list[Outputs]) -> list[Outputs]:
+        """Join outputs of the samples of the scores, where those of all samples are joined."""
+        size = self._batch
+        return outputs if size is None else join_outputs(outputs, size)
+
+    def join_effects(self, score: Score, outputs: list[Outputs]) -> Score:
+        """Join what a group moves, as its outputs are joined."""
+        size = self._batch
+        return score if size is None else join_effects(score, outputs, size)
+
+    @property
+    def _batch(self) -> int | None:
+        return None if self.stream is None else self.stream.plan.binding.batch
+
     @property
     def share(self) -> float:
         """How large the samples of the scores are, as a share of all."""
+        if self.stream is not None:
+            plan = self.stream.plan
+            return min(1.0, len(self.sketch) * plan.binding.batch / plan.used)
         return _bytes(self.sketch) / max(1, _bytes(self.feeds))
 
     @property
@@ -79,6 +106,8 @@ class Task:
             "budget": [dict(self.budget.limits), repr(self.budget.flips)],
         }
         digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode())
+        if self.stream is not None:
+            digest.update(self.stream.plan.digest.encode())
         digest.update(ir.to_proto(self.model).SerializeToString(deterministic=True))
         for sample in (*self.feeds, *self.sketch):
             for name, value in sorted(sample.items()):

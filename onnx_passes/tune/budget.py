@@ -94,7 +94,21 @@ class Budget:
         Raises:
             ConfigError: It does not, so that nothing can.
         """
-        self._start = self._measure(original, original, sure=True)
+        values = self._measure(original, original, sure=True)
+        flips = self.flips
+        self.begin_with(values, flips.count(original, original)[1] if flips else 0)
+
+    def begin_with(self, values: Mapping[str, float], decisions: int) -> None:
+        """Take what was measured of the original.
+
+        Args:
+            values: Its metrics.
+            decisions: Number of decisions that may flip.
+
+        Raises:
+            ConfigError: It does not keep the budget.
+        """
+        self._start = dict(values)
         for name, value in self._start.items():
             low, high = self.limits[name]
             if not low <= value <= high:
@@ -102,17 +116,14 @@ class Budget:
                     f"the original itself has {name} {value:.6g}, not in [{low:g}, {high:g}]",
                     help="correct the budget, or the data",
                 )
-        if self.flips is not None:
-            total = self.flips.count(original, original)[1]
-            if total and self.flips.bound(0, total).high > self.flips.most:
-                needed = math.log((1 - self.flips.confidence) / self.flips.looks) / math.log(
-                    1 - self.flips.most
-                )
-                raise ConfigError(
-                    f"{total} decisions cannot show that at most {self.flips.most:.2%} flip, "
-                    f"with a confidence of {self.flips.confidence:.0%}",
-                    help=f"give data with {math.ceil(needed)} decisions, or allow more flips",
-                )
+        flips = self.flips
+        if flips and decisions and flips.bound(0, decisions).high > flips.most:
+            needed = math.log((1 - flips.confidence) / flips.looks) / math.log(1 - flips.most)
+            raise ConfigError(
+                f"{decisions} decisions cannot show that at most {flips.most:.2%} flip, "
+                f"with a confidence of {flips.confidence:.0%}",
+                help=f"give data with {math.ceil(needed)} decisions, or allow more flips",
+            )
 
     def measure(
         self, produced: Sequence[Outputs], expected: Sequence[Outputs], *, sure: bool = True
@@ -125,10 +136,23 @@ class Budget:
             sure: Whether flips count with their upper bound, and not as they are.
         """
         values = self._measure(produced, expected, sure)
+        counted = self.flips.count(produced, expected) if self.flips else (0, 0)
+        return self.spend(values, counted, sure=sure)
+
+    def spend(
+        self, values: Mapping[str, float], counted: tuple[int, int], *, sure: bool = True
+    ) -> Spent:
+        """Return what metrics and flips use of the budget.
+
+        Args:
+            values: The metrics.
+            counted: Number of decisions that differ, and of all.
+            sure: Whether flips count with their upper bound, and not as they are.
+        """
         shares = {n: self._share(n, value, self.limits[n]) for n, value in values.items()}
         found = None
         if self.flips is not None:
-            flipped, total = self.flips.count(produced, expected)
+            flipped, total = counted
             if total:
                 found = self.flips.bound(flipped, total)
                 spent = found.high if sure else found.value

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import onnx_ir as ir
 
-from onnx_passes.errors import EngineError
 from onnx_passes.tune.asked import Task
 from onnx_passes.tune.budget import Spent
 from onnx_passes.tune.fewest import fewest
 from onnx_passes.tune.formats import Format, convert
+from onnx_passes.tune.whole import RejectedError
 
 
 @dataclass(frozen=True)
@@ -50,10 +50,19 @@ def find_culprits(
     Raises:
         ConfigError: The original does not keep the budget.
         EngineError: The engine does not run the original.
+        IncompleteDataError: A part of the data could not be evaluated.
         PassError: The pass of the format refuses the model.
     """
     search = _Search(task, item)
-    task.budget.begin(search.original)
+    try:
+        return _find(search, tell)
+    finally:
+        search.whole.close()
+
+
+def _find(search: _Search, tell: Callable[[str], object]) -> Culprits:
+    task, item = search.task, search.item
+    search.whole.begin()
     nodes = [name for group in task.groups for name in group.nodes]
     without = search.measure(())
     if without is not None and without.holds:
@@ -72,8 +81,7 @@ class _Search:
     def __init__(self, task: Task, item: Format) -> None:
         self.task, self.item, self.runs = task, item, 0
         self.model = task.model
-        with task.engine.prepare(task.model) as session:
-            self.original = [session.run(feed) for feed in task.feeds]
+        self.whole = task.whole()
         self._known: dict[frozenset[str], Spent | None] = {}
 
     def measure(self, kept: Sequence[str]) -> Spent | None:
@@ -87,14 +95,11 @@ class _Search:
             self.model = convert(
                 task.model, {self.item.name: chosen}, {self.item.name: self.item}, task.ranges
             )
-            with task.engine.prepare(self.model) as session:
-                outputs = [session.run(feed) for feed in task.feeds]
-        except EngineError:
+            self._known[key] = self.whole.measure(self.model)
+        except RejectedError:
             self._known[key] = None
-            return None
         finally:
             self.runs += 1
-        self._known[key] = task.budget.measure(outputs, self.original)
         return self._known[key]
 
     def holds(self, kept: Sequence[str]) -> bool:

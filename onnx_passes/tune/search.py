@@ -11,13 +11,13 @@ import onnx_ir as ir
 
 from onnx_passes.data.statistics import Interval
 from onnx_passes.errors import OnnxPassesError
-from onnx_passes.runtime.base import Feeds, Outputs
 from onnx_passes.tune.asked import Result, Task, Tried
 from onnx_passes.tune.budget import Spent
 from onnx_passes.tune.choice import Choice, Table, front
 from onnx_passes.tune.fewest import fewest
 from onnx_passes.tune.journal import Record, plain
 from onnx_passes.tune.score import Scorer
+from onnx_passes.tune.whole import RejectedError
 
 _DISAGREES = 1.5
 """Ratio of measured and predicted loss from which on decisions are bisected."""
@@ -40,6 +40,7 @@ class Search:
         self, task: Task, record: Record, tell: Callable[[str], object] = lambda text: None
     ) -> None:
         self.task, self.record, self.tell = task, record, tell
+        self._all = task.whole()
         self._whole = self._on_sketch = 0.0
         self._start = time.monotonic()
         self._rejected: set[Choice] = set()
@@ -50,17 +51,22 @@ class Search:
         Raises:
             ConfigError: The original itself does not keep the budget.
             EngineError: The engine does not run the original.
+            IncompleteDataError: A part of the data could not be evaluated.
         """
+        try:
+            return self._run_all()
+        finally:
+            self._all.close()
+
+    def _run_all(self) -> Result:
         task = self.task
-        original = self._run(task.model, task.feeds)
+        spent = self._all.begin()
         self._whole += 1
-        task.budget.begin(original)
         nothing = {group.name: "float32" for group in task.groups}
-        spent = task.budget.measure(original, original)
         first = Tried(nothing, 0.0, 0.0, spent, accepted=True)
         result = Result(task, task.model, first, -math.inf, 0.0)
         try:
-            self._search(result, original)
+            self._search(result)
         except KeyboardInterrupt:
             result.ended = "interrupted"
         result.seconds = time.monotonic() - self._start
@@ -71,7 +77,7 @@ class Search:
         )
         return result
 
-    def _search(self, result: Result, original: list[Outputs]) -> None:
+    def _search(self, result: Result) -> None:
         task = self.task
         self.tell(f"{len(task.groups)} groups: recording the original")
         scorer = Scorer(
@@ -91,18 +97,20 @@ class Search:
             [s for s in result.scores if s.group == group.name and not s.refused]
             for group in task.groups
         ]
-        table = Table(rows, scorer.recorded.outputs, task.budget)
+        outputs = scorer.recorded.outputs
+        rows = [[task.join_effects(score, outputs) for score in row] for row in rows]
+        table = Table(rows, task.join(outputs), task.budget)
         result.start = table.cost(table.start)
         result.best = Tried(
             result.best.names, result.start, 0.0, result.best.spent, accepted=True
         )
-        self._improve(result, table, original)
+        self._improve(result, table)
         result.front = [
             {"names": table.names(c), "expected": plain(share), "cost": cost}
             for c, share, cost in front(table, _FRONT)
         ]
 
-    def _improve(self, result: Result, table: Table, original: list[Outputs]) -> None:
+    def _improve(self, result: Result, table: Table) -> None:
         task, count, limit = self.task, 0, 1.0
         while True:
             choice, bound = table.best(limit, result.best.cost, self._rejected)
@@ -118,7 +126,7 @@ class Search:
             if time.monotonic() - self._start > task.seconds:
                 result.ended = "time"
                 return
-            tried, model = self._try(choice, table, original, limit)
+            tried, model = self._try(choice, table, limit)
             count += tried.spent is not None
             result.tried.append(tried)
             if tried.accepted and model is not None:
@@ -129,7 +137,7 @@ class Search:
                 self.tell(f"rejected: {tried.why}")
 
     def _try(
-        self, choice: Choice, table: Table, original: list[Outputs], limit: float
+        self, choice: Choice, table: Table, limit: float
     ) -> tuple[Tried, ir.Model | None]:
         """Run a choice on the few samples of the scores, and then on all."""
         names, cost, predicted = (
@@ -154,13 +162,17 @@ class Search:
                 self._note(tried)
                 self._correct(table, choice, few)
                 return tried, None
-            outputs = self._run(model, self.task.feeds)
-            self._whole += 1
         except OnnxPassesError as error:
             tried = Tried(names, cost, predicted, None, accepted=False, why=error.message)
             self._note(tried)
             return tried, None
-        spent = self.task.budget.measure(outputs, original)
+        try:
+            spent = self._all.measure(model)
+        except RejectedError as error:
+            tried = Tried(names, cost, predicted, None, accepted=False, why=str(error))
+            self._note(tried)
+            return tried, None
+        self._whole += 1
         why = "" if spent.holds else f"uses {spent.total:.3g} of the budget"
         tried = Tried(names, cost, predicted, spent, spent.holds, why)
         self._note(tried)
@@ -211,13 +223,10 @@ class Search:
 
     def _measure_few(self, table: Table, choice: Choice) -> float:
         model = self.task.build(table.names(choice))
-        outputs = self._run(model, self.task.sketch)
+        with self.task.engine.prepare(model) as session:
+            outputs = self.task.join([session.run(feed) for feed in self.task.sketch])
         self._on_sketch += self.task.share
         return self.task.budget.measure(outputs, table.outputs, sure=False).total
-
-    def _run(self, model: ir.Model, feeds: Sequence[Feeds]) -> list[Outputs]:
-        with self.task.engine.prepare(model) as session:
-            return [session.run(feed) for feed in feeds]
 
     def _note(self, tried: Tried) -> None:
         spent = tried.spent

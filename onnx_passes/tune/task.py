@@ -21,20 +21,23 @@ from onnx_passes.tune.asked import Task
 from onnx_passes.tune.budget import Budget, Flips
 from onnx_passes.tune.formats import BUILTIN, FLOAT32, Format
 from onnx_passes.tune.groups import partition, prepare
+from onnx_passes.tune.streams import DataSource, draw_batches, make_stream
 from onnx_passes.verify.reference import load_reference
 
 
-def task_of(model: ir.Model, config: PipelineConfig) -> Task:
+def task_of(model: ir.Model, config: PipelineConfig, source: DataSource | None = None) -> Task:
     """Return what a pipeline file asks.
 
     Args:
         model: The model; not changed.
         config: The file: its sections ``tune``, ``reference``, ``engines`` and
             ``verify.metrics`` count.
+        source: A whole data set; None for what the file says.
 
     Raises:
         ConfigError: The file is wrong, has no data, or no budget.
         ReferenceDataError: The data does not fit the model.
+        IncompleteDataError: The samples of the scores cannot be read.
     """
     if config.passes:
         raise ConfigError(
@@ -44,12 +47,24 @@ def task_of(model: ir.Model, config: PipelineConfig) -> Task:
         )
     resolve(config)  # imports the modules that may register passes, metrics and engines
     asked = config.tune
+    if config.verify.accuracy is not None:
+        raise ConfigError(
+            "tune holds models to metrics and flips, not to verify.accuracy",
+            where=config.where("verify", "accuracy"),
+            help="give verify.metrics: {accuracy: [0.97, 1]}, or tune.flips: {most: 1 %}",
+        )
     reference = load_reference(config.reference.model_dump(), model, config.folder)
-    if not reference.samples:
+    if source is not None and reference.samples:
+        raise ConfigError(
+            "there are two sources of data, reference.inputs and a whole data set",
+            where=config.where("reference", "inputs"),
+            help="give one of the two",
+        )
+    if source is None and not reference.samples:
         raise ConfigError(
             "there is no data, and what a model loses on random inputs tells nothing",
             where=config.where("reference"),
-            help="give reference.inputs",
+            help="give reference.data or --data, or reference.inputs for few samples",
         )
     if not config.verify.metrics and asked.flips is None:
         raise ConfigError(
@@ -67,6 +82,7 @@ def task_of(model: ir.Model, config: PipelineConfig) -> Task:
                     help=did_you_mean(wanted, formats, f"known are {', '.join(formats)}"),
                 )
     prepared = prepare(model)
+    stream = None if source is None else make_stream(prepared, config, source)
     names = [name for name in formats if name != FLOAT32]
     groups = {name: (g.nodes, g.formats) for name, g in asked.groups.items()}
     flips = None
@@ -84,9 +100,12 @@ def task_of(model: ir.Model, config: PipelineConfig) -> Task:
         asked.objective,
         Budget(dict(config.verify.metrics), flips, labels),
         reference.samples,
-        few(prepared, reference.samples, asked.samples),
+        few(prepared, reference.samples, asked.samples)
+        if stream is None
+        else draw_batches(stream, asked.samples),
         asked.evaluations,
         asked.seconds or math.inf,
+        stream,
     )
 
 
