@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from onnx_passes.cli.grammar import Several
+from onnx_passes.cli.grammar import Several, SeveralFiles
 from onnx_passes.errors import UsageError
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ _path = click.Path(path_type=Path)
 SOURCE = (
     click.option(
         "--data",
-        cls=Several,
+        cls=SeveralFiles,
         multiple=True,
         metavar="SOURCE...",
         help="A whole data set: folders, files, patterns, URLs, or MODULE:FUNCTION.",

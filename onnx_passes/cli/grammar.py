@@ -85,6 +85,22 @@ class Several(click.Option):
         return not Path(word).is_file()
 
 
+_MODELS = frozenset(
+    (".onnx", ".onnxtxt", ".onnxtext", ".onnxjson", ".textproto", ".prototxt", ".pbtxt")
+)
+
+
+class SeveralFiles(Several):
+    """An option of several files or folders; only what is named as a model is none of them.
+
+    So it takes all words that a shell makes of ``--data shards/*.tar``.
+    """
+
+    def takes(self, word: str) -> bool:
+        """Whether a word after the first belongs to this option too."""
+        return not word.startswith("-") and Path(word).suffix.lower() not in _MODELS
+
+
 class ManyWords(click.Command):
     """A command with options of :class:`Several` words."""
 

@@ -20,6 +20,7 @@ from onnx_passes.cli.data_options import (
     read_spec,
     refuse_without_data,
 )
+from onnx_passes.cli.grammar import ManyWords
 from onnx_passes.errors import UsageError
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ Examples:
 _path = click.Path(path_type=Path)
 
 
-@click.command("tune", help=HELP, no_args_is_help=True)
+@click.command("tune", cls=ManyWords, help=HELP, no_args_is_help=True)
 @click.argument("model", type=_path)
 @click.option("-c", "--config", required=True, metavar="PIPELINE", help="The pipeline file.")
 @click.option("-o", "--output", type=_path, metavar="FILE", help="Where to write the model.")
