@@ -10,13 +10,19 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from onnx_passes.cli.data_options import announce, make_executor, read_rule, read_spec
+from onnx_passes.cli.data_options import (
+    announce,
+    make_executor,
+    read_engine_choice,
+    read_rule,
+    read_spec,
+)
 from onnx_passes.cli.destinations import check_destinations, check_folder
 from onnx_passes.cli.printing import echo_line
 from onnx_passes.errors import UsageError
 
 if TYPE_CHECKING:
-    from onnx_passes.data.job import EngineChoice, Job
+    from onnx_passes.data.job import Job
     from onnx_passes.data.result import Result
 
 _APART = {
@@ -118,7 +124,9 @@ def _job(
     measures = Measures.of(
         limits.contract, limits.overrides, scores=given["scores"], metrics=tuple(rule.metrics)
     )
-    choices = [_engine(text, isolate) for text in engines or ("onnxruntime",)]
+    choices = [
+        read_engine_choice(text, isolate=isolate) for text in engines or ("onnxruntime",)
+    ]
     names = [str(m) if [o.name for o in models].count(m.name) > 1 else m.name for m in models]
     files = tuple(ModelFile.of(m, n) for m, n in zip(models, names, strict=True))
     interface = Interface.of(load_model(models[0]).model)
@@ -147,19 +155,6 @@ def _same_inputs(models: Sequence[Path], interface: Any) -> None:
                 f"the inputs of {path} are not those of {models[0]}",
                 help=f"{', '.join(other.names)}; and {', '.join(interface.names)}",
             )
-
-
-def _engine(text: str, isolate: bool) -> EngineChoice:
-    from onnx_passes.configs.engine_text import read_engine
-    from onnx_passes.data.job import EngineChoice
-
-    name, options = read_engine(text, isolate=True if isolate else None)
-    if name == "onnxruntime" and options.get("threads") == 0:
-        raise UsageError(
-            "threads=0 leaves the number of threads to each worker's machine",
-            help="say how many: onnxruntime{threads=1} is the default",
-        )
-    return EngineChoice(name, options)
 
 
 def _fleet(job: Job, given: Mapping[str, Any]) -> Any:

@@ -15,6 +15,7 @@ from onnx_passes.errors import UsageError
 
 if TYPE_CHECKING:
     from onnx_passes.data.executors.base import Executor
+    from onnx_passes.data.job import EngineChoice
     from onnx_passes.data.progress import Progress
     from onnx_passes.data.rule import Rule
     from onnx_passes.data.spec import DataSpec
@@ -257,3 +258,22 @@ def announce(stack: ExitStack) -> Callable[[Progress], None] | None:
 
     status = stack.enter_context(Console(stderr=True).status("starting workers"))
     return lambda progress: status.update(str(progress))
+
+
+def read_engine_choice(text: str, *, isolate: bool = False) -> EngineChoice:
+    """Read an engine, so that each worker can make it.
+
+    Raises:
+        UsageError: It has no number of threads of its own.
+        ConfigError: It cannot be read.
+    """
+    from onnx_passes.configs.engine_text import read_engine
+    from onnx_passes.data.job import EngineChoice
+
+    name, options = read_engine(text, isolate=True if isolate else None)
+    if name == "onnxruntime" and options.get("threads") == 0:
+        raise UsageError(
+            "threads=0 leaves the number of threads to each worker's machine",
+            help="say how many: onnxruntime{threads=1} is the default",
+        )
+    return EngineChoice(name, options)

@@ -11,24 +11,30 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from onnx_passes.cli.reducing_data import make_engine_check, make_pass_check
 from onnx_passes.errors import UsageError
 
 if TYPE_CHECKING:
     from onnx_passes.contracts import Tolerance
+    from onnx_passes.data.plan import Plan
     from onnx_passes.passes.base import Pass
     from onnx_passes.runtime.base import Engine
     from onnx_passes.verify.reduce import Boundary
+    from onnx_passes.verify.reduce.checks import PassCheck
     from onnx_passes.verify.reduce.outcome import Check
     from onnx_passes.verify.reduce.store import Store
 
 
-def make_check(given: Mapping[str, Any], store: Store, boundary: Boundary) -> Check:
+def make_check(
+    given: Mapping[str, Any], store: Store, boundary: Boundary, plan: Plan | None = None
+) -> Check:
     """Return what judges candidates.
 
     Args:
         given: The options of the command.
         store: Writes candidates for checks that read files.
         boundary: Values at cuts; gets the engine that is right, if one is given.
+        plan: A whole data set that they are judged over; None for one sample.
 
     Raises:
         UsageError: An option does not parse, or names what is not there.
@@ -61,7 +67,10 @@ def make_check(given: Mapping[str, Any], store: Store, boundary: Boundary) -> Ch
     contract = Tolerance(given["rtol"], given["atol"])
     if given["passes"] or given["config"]:
         limits = contract if asked else None
-        return _pass_check(given["config"], given["passes"], boundary, limits)
+        check = _pass_check(given["config"], given["passes"], boundary, limits)
+        return check if plan is None else make_pass_check(given, plan, store, boundary, check)
+    if plan is not None:
+        return make_engine_check(given, plan, store, boundary)
     engine = _engine(given["engine"])
     if given["against"] == "golden":
         return EngineCheck(engine, boundary, contract)
@@ -103,7 +112,7 @@ def _engine(text: str) -> Engine:
 
 def _pass_check(
     config: str | None, texts: Sequence[str], boundary: Boundary, contract: Tolerance | None
-) -> Check:
+) -> PassCheck:
     from onnx_passes.configs.load import default_config, load_config
     from onnx_passes.configs.resolve import resolve
     from onnx_passes.contracts import Equality, Tolerance

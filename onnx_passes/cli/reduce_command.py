@@ -8,6 +8,8 @@ from typing import Any
 
 import click
 
+from onnx_passes.cli.data_options import CLUSTER, SOURCE, add_options
+from onnx_passes.cli.grammar import ManyWords
 from onnx_passes.errors import UsageError
 
 HELP = """\
@@ -27,6 +29,9 @@ CMD gets each candidate as {model}, and the values of its inputs as the .npz fil
 without {model} it reads onnx_passes_debug.onnx (--iter-artifact) in this folder. Quote CMD, or
 put it last: all that follows --check is CMD then.
 
+With --data, two engines or passes are asked about each sample of a data set, which is read as
+a stream. What a candidate reads from inside of MODEL is computed from the data.
+
 \b
 Exit codes:
   0  a smaller model, or the same one where nothing can go, is written
@@ -37,13 +42,15 @@ Exit codes:
 Examples:
   onnx-passes reduce model.onnx -o small.onnx --engine onnxruntime{optimization=all} \\
       --against onnxruntime
+  onnx-passes reduce model.onnx -o small.onnx --engine onnxruntime{optimization=all} \\
+      --against onnxruntime --data images/ --limit 500
   onnx-passes reduce model.onnx -o small.onnx --mode bisect --load-inputs golden.npz \\
       --fail-regex 'Op: Mul' --check trtexec --onnx={model}
 """
 _path = click.Path(path_type=Path)
 
 
-class _Reduce(click.Command):
+class _Reduce(ManyWords):
     """Takes all words after ``--check`` as the command, unless it is quoted as one word."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -87,7 +94,13 @@ class _Reduce(click.Command):
 )
 @click.option("--iter-artifact", type=_path, default="onnx_passes_debug.onnx", metavar="FILE")
 @click.option("--timeout", type=float, default=600.0, show_default=True, metavar="SECONDS")
-@click.option("-j", "--jobs", type=click.IntRange(1), default=1, help="Checks at a time.")
+@click.option(
+    "-j",
+    "--jobs",
+    type=click.IntRange(1),
+    default=1,
+    help="Checks at a time; with --data, worker processes.",
+)
 @click.option(
     "--warm", is_flag=True, help="Start --check's Python script from a warm process."
 )
@@ -97,6 +110,7 @@ class _Reduce(click.Command):
 @click.option("--min-good", type=_path, metavar="FILE", help="Write the nearest good model.")
 @click.option("--artifacts", type=_path, metavar="DIR", help="Keep candidates: good/, bad/.")
 @click.option("--replay", type=_path, metavar="FILE", help="Read and write the answers.")
+@add_options((*SOURCE, *CLUSTER))
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("-q", "--quiet", is_flag=True, help="Do not tell of each check.")
 @click.option("--debug", is_flag=True, hidden=True)

@@ -6,6 +6,8 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from onnx_passes.cli.data_options import refuse_without_data
+from onnx_passes.cli.reducing_data import refuse_data
 from onnx_passes.errors import UsageError
 
 # Which checks an option says something to.
@@ -32,7 +34,11 @@ def check_options(given: Mapping[str, Any]) -> None:
             option = f"--{name.replace('_', '-')}"
             what = ": what to hold against it" if name == "against" else f", not {check}"
             raise UsageError(f"{option} needs {' or '.join(checks)}{what}")
-    if given["jobs"] > 1 and check != "--check":
+    if given["data"]:
+        refuse_data(given)
+    else:
+        refuse_without_data({name: v for name, v in given.items() if name != "jobs"})
+    if given["jobs"] > 1 and check != "--check" and not given["data"]:
         raise UsageError(f"-j {given['jobs']} needs --check: {check} is asked one at a time")
     for name in ("rtol", "atol", "timeout"):
         number = given[name]

@@ -16,6 +16,7 @@ from onnx_passes.cli.destinations import check_destinations
 from onnx_passes.cli.printing import echo_line
 from onnx_passes.cli.reduce_checks import make_check
 from onnx_passes.cli.reduce_options import check_options
+from onnx_passes.cli.reducing_data import plan_data
 from onnx_passes.errors import UsageError
 from onnx_passes.report.text import plural
 
@@ -71,26 +72,27 @@ def reduce_file(path: Path, output: Path, given: Mapping[str, Any]) -> None:
             click.echo(_progress(trial, len(parts.nodes)), err=True)
 
     by_command = bool(given["check"]) or given["interactive"]
-    held = given["against"] == "golden" or (by_command and _inner(golden, model))
+    plan = plan_data(given, model) if given["data"] else None
+    kept = _kept(given, by_command and _inner(golden, model))
     limit = _COMMAND if by_command else _IN_PROCESS
     folder = None
     if given["interactive"] or (given["check"] and "{model}" not in given["check"]):
         folder = given["iter_artifact"].absolute().parent
     with Store(model, folder) as store:
-        check = make_check(given, store, boundary)
+        check = make_check(given, store, boundary, plan)
         found = Reducer(
             parts,
             check,
             given["mode"],
             tell=tell,
             replay=given["replay"],
-            shrink=0 if given["no_shrink"] or held else limit,
+            shrink=0 if given["no_shrink"] or kept else limit,
             every=given["every"],
         ).run()
         if isinstance(check, CommandCheck) and check.warm:
             found = _confirmed(found, check)
-    if held and not given["no_shrink"]:
-        why = "dimensions and values were left as they are, since golden values go with them"
+    if kept and not given["no_shrink"]:
+        why = f"dimensions and values were left as they are, since {kept} with them"
         found = replace(found, notes=(*found.notes, why))
     written = _write(found, loaded, output, given["min_good"])
     _tell(
@@ -99,6 +101,13 @@ def reduce_file(path: Path, output: Path, given: Mapping[str, Any]) -> None:
         boundary,
         as_json=given["as_json"],
     )
+
+
+def _kept(given: Mapping[str, Any], inner: bool) -> str | None:
+    """Return why dimensions and values cannot get smaller, as a clause; None if they can."""
+    if given["data"]:
+        return "the data goes"
+    return "golden values go" if inner or given["against"] == "golden" else None
 
 
 def _confirmed(found: Reduction, check: CommandCheck) -> Reduction:

@@ -8,7 +8,7 @@ import json
 import os
 import time
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from typing import Any
 from onnx_passes.data.accumulators.pair import PairState
 from onnx_passes.data.blocks import Blocks
 from onnx_passes.data.dataset import DataSet
-from onnx_passes.data.job import Job, ModelFile, RunSpec
+from onnx_passes.data.job import Feeder, Job, ModelFile, RunSpec
 from onnx_passes.data.machine import machine
 from onnx_passes.errors import (
     EngineCrashedError,
@@ -25,7 +25,7 @@ from onnx_passes.errors import (
     OnnxPassesError,
 )
 from onnx_passes.model.load import load_model
-from onnx_passes.runtime.base import Session
+from onnx_passes.runtime.base import Feeds, Session
 
 PASSING = (EngineMemoryError, EngineCrashedError, EngineTimeoutError, MemoryError, OSError)
 """Faults that another attempt may not meet. All others are of the data or the model."""
@@ -122,9 +122,20 @@ class Evaluator:
         shard = self._data.shard(number)
         blocks = Blocks(states, shard)
         for part in shard.batches(lambda: blocks.many):
-            blocks.add(part, [[session.run(f) for f in part.feeds] for session in sessions])
+            feeds = part.feeds if job.feeder is None else self._inner(job.feeder, part.feeds)
+            blocks.add(part, [[session.run(f) for f in feeds] for session in sessions])
         blocks.flush()
         return [state.to_json() for state in states]
+
+    def _inner(self, feeder: Feeder, feeds: Sequence[Feeds]) -> list[Feeds]:
+        """Return what parts of a model read, computed from what the model is fed with."""
+        every = [dict(feed) for feed in feeds]
+        if feeder.model is not None:
+            run = RunSpec(feeder.model, feeder.engine, "")
+            session = self._sessions.get(self.job.models[feeder.model], run)
+            for feed in every:
+                feed |= session.run({name: feed[name] for name in feeder.reads})
+        return [{n: feed[n] for n in feeder.gives if n in feed} for feed in every]
 
 
 def _reason(error: BaseException) -> str:

@@ -93,6 +93,30 @@ class RunSpec:
 
 
 @dataclass(frozen=True)
+class Feeder:
+    """How parts of a model are fed, whose inputs are not those of the data.
+
+    Attributes:
+        model: Place in the job of the model that computes inner values from the data; None if
+            the parts read inputs only.
+        engine: What it runs on.
+        reads: Its inputs.
+        gives: Inputs of the parts.
+    """
+
+    model: int | None
+    engine: EngineChoice
+    reads: tuple[str, ...]
+    gives: tuple[str, ...]
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Feeder:
+        """Read the fields as JSON has them."""
+        engine = EngineChoice(**data["engine"])
+        return cls(data["model"], engine, tuple(data["reads"]), tuple(data["gives"]))
+
+
+@dataclass(frozen=True)
 class Job:
     """Models on engines over a data set. The first run is the reference of the others.
 
@@ -102,6 +126,7 @@ class Job:
         runs: What is run on each sample; at least one.
         measures: What is measured.
         imports: Modules that a worker imports first, which register metrics or engines.
+        feeder: How the models are fed if they are parts of another; None if by the data.
     """
 
     plan: Plan
@@ -109,6 +134,7 @@ class Job:
     runs: tuple[RunSpec, ...]
     measures: Measures
     imports: tuple[str, ...] = ()
+    feeder: Feeder | None = None
 
     @property
     def candidates(self) -> Sequence[RunSpec]:
@@ -123,6 +149,7 @@ class Job:
             "runs": [asdict(run) for run in self.runs],
             "measures": self.measures.to_json(),
             "imports": list(self.imports),
+            "feeder": None if self.feeder is None else asdict(self.feeder),
         }
 
     @classmethod
@@ -136,12 +163,14 @@ class Job:
             ModelFile(m["name"], m["path"], m["digest"], tuple(m["files"]))
             for m in data["models"]
         )
+        feeder = data["feeder"]
         return cls(
             Plan.from_json(data["plan"]),
             models,
             runs,
             Measures.from_json(data["measures"]),
             tuple(data["imports"]),
+            None if feeder is None else Feeder.from_json(feeder),
         )
 
     @cached_property
@@ -153,6 +182,8 @@ class Job:
             "engines": [[run.model, asdict(run.engine), _version(run)] for run in self.runs],
             "measures": [FORMAT, self.measures.to_json()],
         }
+        if self.feeder is not None:
+            parts["models"].append(asdict(self.feeder))
         return {name: _hash(part) for name, part in parts.items()}
 
     @property

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -21,8 +21,15 @@ from onnx_passes.data.sources.discover import discover
 from onnx_passes.data.sources.function import SequencePart, as_sample
 from onnx_passes.data.sources.part import FORMS, Columns, Part, PartSpec
 from onnx_passes.data.spec import EARLY_SAMPLES, SHARD_BYTES, SHARD_SAMPLES, DataSpec
-from onnx_passes.errors import ReferenceDataError
+from onnx_passes.errors import OnnxPassesError, ReferenceDataError
 from onnx_passes.verify.runs.functions import named_function
+
+
+class IncompleteDataError(OnnxPassesError):
+    """A part of the data set could not be evaluated."""
+
+    code: ClassVar[str] = "incomplete-data"
+    exit_code: ClassVar[int] = 5
 
 
 @dataclass(frozen=True)

@@ -104,11 +104,13 @@ class Rule:
         accuracy: The accuracy that may be lost; None if outputs are held to their limits.
         metrics: Ranges of metrics by name.
         confidence: Of the bounds that a report shows.
+        first: Whether one sample that is beyond its limits is enough to stop.
     """
 
     accuracy: Accuracy | None = None
     metrics: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     confidence: float = 0.95
+    first: bool = False
 
     @property
     def early(self) -> bool:
@@ -117,6 +119,8 @@ class Rule:
 
     def enough(self, states: list[PairState]) -> bool:
         """Whether the verdict on all candidates is known, or one failed."""
+        if self.first and any(state.failing for state in states):
+            return True
         if not self.early or self.accuracy is None:
             return False
         decided = [self.accuracy.decide(flips_of(state)) for state in states]

@@ -17,11 +17,11 @@ from onnx_passes.data.executors.base import Executor
 from onnx_passes.data.executors.choose import choose_executor
 from onnx_passes.data.interface import Interface
 from onnx_passes.data.job import EngineChoice
-from onnx_passes.data.plan import make_plan
+from onnx_passes.data.plan import IncompleteDataError, make_plan
 from onnx_passes.data.spec import DataSpec
 from onnx_passes.errors import ConfigError, ReferenceDataError
 from onnx_passes.runtime.base import Feeds
-from onnx_passes.tune.whole import IncompleteDataError, Stream, Watch
+from onnx_passes.tune.whole import Stream, Watch
 
 
 @dataclass(frozen=True)

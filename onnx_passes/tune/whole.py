@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import onnx_ir as ir
 
@@ -16,23 +16,16 @@ from onnx_passes.data.executors.base import Executor, WorkersGoneError
 from onnx_passes.data.fleet import Fleet
 from onnx_passes.data.job import EngineChoice, Job, ModelFile, RunSpec
 from onnx_passes.data.journal import Journal
-from onnx_passes.data.plan import Plan
+from onnx_passes.data.plan import IncompleteDataError, Plan
 from onnx_passes.data.progress import Progress
 from onnx_passes.data.rule import Rule
 from onnx_passes.data.run import evaluate
-from onnx_passes.errors import ConfigError, EngineError, OnnxPassesError
+from onnx_passes.errors import ConfigError, EngineError
 from onnx_passes.model.save import save_model
 from onnx_passes.runtime.base import Engine, Feeds, Outputs
 from onnx_passes.tune.budget import Budget, Spent
 
 Watch: TypeAlias = Callable[[ExitStack], Callable[[Progress], None] | None]
-
-
-class IncompleteDataError(OnnxPassesError):
-    """A part of the data set could not be evaluated."""
-
-    code: ClassVar[str] = "incomplete-data"
-    exit_code = 5
 
 
 class RejectedError(Exception):

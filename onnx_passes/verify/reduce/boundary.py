@@ -66,6 +66,11 @@ class Boundary:
         made = generate(self.model, seed=0, samples=1, dims=shapes)[0]
         return {**made, **given}
 
+    def use(self, values: Mapping[str, Array]) -> None:
+        """Take other inputs from now on; what was recorded of those before is dropped."""
+        with self._lock:
+            self.golden, self._recorded, self._found = values, None, None
+
     def value(self, name: str) -> Array | None:
         """Return a value, recorded if need be; None where it is not known, or no tensor."""
         if name in self.golden:

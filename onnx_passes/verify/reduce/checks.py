@@ -26,7 +26,8 @@ from onnx_passes.verify.structure import check_structure
 if TYPE_CHECKING:
     from onnx_passes.passes.base import Pass
 
-_UNKNOWN = Outcome(Status.UNJUDGED, "values of its inputs are not known")
+UNKNOWN = Outcome(Status.UNJUDGED, "values of its inputs are not known")
+"""What is said of a candidate that has no values."""
 
 
 @dataclass
@@ -80,7 +81,7 @@ class EngineCheck(_SameFault):
         del number
         feeds = candidate.feeds()
         if feeds is None:
-            return _UNKNOWN
+            return UNKNOWN
         try:
             expected = self._expected(candidate.model, feeds)
         except EngineUnavailableError:
@@ -152,7 +153,7 @@ class PassCheck(_SameFault):
             return self.bad("structure", _line(faults[0]))
         feeds = candidate.feeds()
         if feeds is None:
-            return _UNKNOWN
+            return UNKNOWN
         try:
             with self.engine.prepare(model) as session:
                 expected = session.run(feeds)

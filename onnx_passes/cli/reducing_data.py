@@ -1,0 +1,130 @@
+"""``reduce --data``: candidates are judged over a whole data set."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from onnx_passes.cli.data_options import make_executor, read_engine_choice, read_spec
+from onnx_passes.errors import UsageError
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+    from onnx_passes.data.candidates import WholeData
+    from onnx_passes.data.job import EngineChoice
+    from onnx_passes.data.plan import Plan
+    from onnx_passes.verify.reduce import Boundary
+    from onnx_passes.verify.reduce.checks import PassCheck
+    from onnx_passes.verify.reduce.outcome import Check
+    from onnx_passes.verify.reduce.store import Store
+
+
+def plan_data(given: Mapping[str, Any], model: ir.Model) -> Plan:
+    """Find the data set of the options.
+
+    Raises:
+        UsageError: An option cannot be read.
+        ReferenceDataError: There is no data, or it does not fit the model.
+        IncompleteDataError: A part of it cannot be read.
+    """
+    from onnx_passes.data.interface import Interface
+    from onnx_passes.data.plan import IncompleteDataError, make_plan
+
+    plan = make_plan(read_spec(given), Interface.of(model))
+    if plan.broken:
+        raise IncompleteDataError(
+            f"{plan.broken[0].name}: {plan.broken[0].reason}",
+            help="mend that part, or leave it out: no candidate could be said to be right",
+        )
+    return plan
+
+
+def make_engine_check(
+    given: Mapping[str, Any], plan: Plan, store: Store, boundary: Boundary
+) -> Check:
+    """Return a check that compares two engines over the data.
+
+    Raises:
+        UsageError: An engine cannot be read.
+    """
+    from onnx_passes.contracts import Tolerance
+    from onnx_passes.data.candidates import EngineDataCheck
+
+    right, doubted = (read_engine_choice(given[n]) for n in ("against", "engine"))
+    data = _whole(given, plan, store, boundary, right)
+    return EngineDataCheck(
+        doubted.make(),
+        boundary.engine,
+        Tolerance(given["rtol"], given["atol"]),
+        data=data,
+        choices=(right, doubted),
+    )
+
+
+def make_pass_check(
+    given: Mapping[str, Any], plan: Plan, store: Store, boundary: Boundary, check: PassCheck
+) -> Check:
+    """Return a check that compares a model with what passes make of it, over the data."""
+    from onnx_passes.data.candidates import PassDataCheck
+    from onnx_passes.data.job import EngineChoice
+
+    choice = EngineChoice("onnxruntime", {})
+    data = _whole(given, plan, store, boundary, choice, check)
+    return PassDataCheck(
+        check.make, check.engine, check.what, check.contract, data=data, choice=choice
+    )
+
+
+def _whole(
+    given: Mapping[str, Any],
+    plan: Plan,
+    store: Store,
+    boundary: Boundary,
+    right: EngineChoice,
+    check: PassCheck | None = None,
+) -> WholeData:
+    from onnx_passes.contracts import Tolerance
+    from onnx_passes.data.accumulators.pair import Measures
+    from onnx_passes.data.candidates import WholeData
+
+    contract = check.contract if check is not None else Tolerance(given["rtol"], given["atol"])
+    workers = {**given, "jobs": given["jobs"] if given["jobs"] > 1 else None}
+    make_executor(workers)  # what cannot be read is said before the first check
+    boundary.engine = right.make()
+    data = WholeData(
+        boundary.model,
+        plan,
+        Measures.of(contract, {}, scores=""),
+        lambda: make_executor(workers),
+        store,
+        boundary,
+        right,
+        given["mixed_cpus"],
+    )
+    data.start()
+    return data
+
+
+def refuse_data(given: Mapping[str, Any]) -> None:
+    """Check the options that go with a data set.
+
+    Raises:
+        UsageError: Some do not.
+    """
+    if given["check"] is not None:
+        raise UsageError(
+            "--data and --check do not go together: a command reads its own data",
+            help="give it to the command: --check 'onnx-passes compare {model} --data DATA'",
+        )
+    for name in ("check_function", "interactive", "load_inputs"):
+        if given[name]:
+            raise UsageError(
+                f"--{name.replace('_', '-')} and --data do not go together",
+                help="--data goes with --engine and --against, or with --pass",
+            )
+    if given["engine"] and given["against"] in (None, "golden"):
+        raise UsageError(
+            "--data compares two engines, and --against names none",
+            help="give --against ENGINE: the engine that is right",
+        )

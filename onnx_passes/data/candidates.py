@@ -1,0 +1,255 @@
+"""Checks of a reduction that judge each candidate over a whole data set."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from onnx_passes.data.accumulators.pair import Measures
+from onnx_passes.data.dataset import DataSet
+from onnx_passes.data.executors.base import Executor
+from onnx_passes.data.fleet import Fleet
+from onnx_passes.data.job import EngineChoice, Feeder, Job, ModelFile, RunSpec
+from onnx_passes.data.plan import Plan
+from onnx_passes.data.result import Result
+from onnx_passes.data.rule import Rule
+from onnx_passes.data.run import evaluate
+from onnx_passes.errors import EngineError, EngineUnavailableError, OnnxPassesError
+from onnx_passes.model.copy import copy_model
+from onnx_passes.model.extract import Cut, extract
+from onnx_passes.runtime.base import Engine
+from onnx_passes.verify.reduce.boundary import Boundary
+from onnx_passes.verify.reduce.checks import UNKNOWN, EngineCheck, PassCheck
+from onnx_passes.verify.reduce.outcome import Candidate, Outcome, Status
+from onnx_passes.verify.reduce.store import Store
+
+
+@dataclass
+class WholeData:
+    """Runs candidates over a data set.
+
+    What a candidate reads from inside of the model is computed from the data, batch by batch,
+    by the nodes ahead of it. A run ends at the first shard with a sample that differs.
+
+    Attributes:
+        model: The whole model.
+        plan: The data set.
+        measures: How far outputs may be off.
+        executor: Makes what runs the shards.
+        store: Writes candidates.
+        boundary: Gets the sample that differs most of the first candidate that fails.
+        right: The engine that computes inner values.
+        allow_mixed: Whether workers with different processors may run models in 8 bits.
+    """
+
+    model: ir.Model
+    plan: Plan
+    measures: Measures
+    executor: Callable[[], Executor]
+    store: Store
+    boundary: Boundary
+    right: EngineChoice
+    allow_mixed: bool = False
+    _failed: bool = field(default=False, init=False)
+
+    @property
+    def text(self) -> str:
+        """The data and its limits, so that answers for other ones are not taken."""
+        limits = {k: v for k, v in self.measures.to_json().items() if v}
+        return f"data {self.plan.digest} within {limits}"
+
+    def start(self) -> None:
+        """Give the boundary a sample of the data in the place of made-up inputs."""
+        self._use(int(DataSet(self.plan).rows(0, 1)[0]))
+
+    def compare(
+        self,
+        expected: tuple[ir.Model | Candidate, EngineChoice],
+        actual: tuple[ir.Model | Candidate, EngineChoice],
+        bad: Callable[[str, str], Outcome],
+    ) -> Outcome:
+        """Compare two models over the data.
+
+        Args:
+            expected: What is right: a model and an engine.
+            actual: What is in doubt.
+            bad: Says that a candidate fails, given the kind of fault and what is wrong.
+
+        Raises:
+            OnnxPassesError: The workers are gone, or differ.
+        """
+        names = {str(value.name) for value in _model(expected[0]).graph.inputs}
+        if not names <= self._values:
+            return UNKNOWN
+        result = self._run(expected, actual)
+        counts, (pair,) = result.data["counts"], result.data["pairs"]
+        if pair["found"]["failing_samples"]:
+            if not self._failed:
+                self._failed = True
+                self._use(result.worst_rows()[0])
+            return bad("differs", _told(result, pair["found"]))
+        reasons = [entry["reason"] for entry in (*counts["left_out"], *counts["broken"])]
+        if not reasons:
+            return Outcome(Status.GOOD)
+        if counts["broken"] or self._run(expected).data["counts"]["left_out"]:
+            return Outcome(Status.UNJUDGED, f"a part of the data was left out: {reasons[0]}")
+        # What is right has run on all of the data.
+        return bad("does not run", f"does not run on all of the data: {reasons[0]}")
+
+    def _run(self, *pairs: tuple[ir.Model | Candidate, EngineChoice]) -> Result:
+        with ExitStack() as stack:
+            written: dict[int, int] = {}
+            models: list[ModelFile] = []
+            runs: list[RunSpec] = []
+            for model, choice in pairs:
+                if id(model) not in written:
+                    written[id(model)] = len(models)
+                    path = stack.enter_context(self.store.file(model))
+                    models.append(ModelFile.of(path, f"candidate {len(models)}"))
+                place = written[id(model)]
+                runs.append(RunSpec(place, choice, f"{models[place].name} on {choice.name}"))
+            feeder = self._feeder(_model(pairs[0][0]), len(models))
+            if feeder.model is not None:
+                ahead = self._ahead(feeder)
+                path = stack.enter_context(self.store.file(ahead))
+                models.append(ModelFile.of(path, "ahead"))
+                reads = tuple(str(value.name) for value in ahead.graph.inputs)
+                fed = tuple(n for n in reads if n in self.plan.binding.columns)
+                feeder = Feeder(feeder.model, feeder.engine, fed, feeder.gives)
+            job = Job(self.plan, tuple(models), tuple(runs), self.measures, (), feeder)
+            return evaluate(
+                job,
+                Rule(first=True),
+                self.executor(),
+                accept=Fleet(job, allow_mixed=self.allow_mixed).accept,
+            )
+
+    def _feeder(self, model: ir.Model, place: int) -> Feeder:
+        names = tuple(str(value.name) for value in model.graph.inputs)
+        inner = [name for name in names if name not in self._inputs]
+        return Feeder(place if inner else None, self.right, (), names)
+
+    @cached_property
+    def _values(self) -> set[str]:
+        made = {str(value.name) for node in self.model.graph for value in node.outputs}
+        return made | self._inputs
+
+    @cached_property
+    def _inputs(self) -> set[str]:
+        return {str(value.name) for value in self.model.graph.inputs}
+
+    def _ahead(self, feeder: Feeder) -> ir.Model:
+        """Return the nodes ahead of a part, which compute what it reads."""
+        inner = [name for name in feeder.gives if name not in self._inputs]
+        return extract(self.model, outputs=[Cut(name) for name in inner])
+
+    def _use(self, row: int) -> None:
+        feeds = DataSet(self.plan).feeds(row)
+        self.boundary.use({n: v for n, v in feeds.items() if isinstance(v, np.ndarray)})
+
+
+@dataclass
+class EngineDataCheck(EngineCheck):
+    """An engine against another over a whole data set.
+
+    Attributes:
+        data: The data set.
+        choices: The engine that is right, and the one in doubt.
+    """
+
+    data: WholeData = field(kw_only=True)
+    choices: tuple[EngineChoice, EngineChoice] = field(kw_only=True)
+
+    def __post_init__(self) -> None:
+        """Say that values at cuts are no part of a question."""
+        self.reads_values = False
+
+    @property
+    def text(self) -> str:
+        """The engines, the data and its limits."""
+        return f"{super().text} over {self.data.text}"
+
+    def judge(self, candidate: Candidate, number: int) -> Outcome:
+        """Run the candidate on both engines over the data.
+
+        Raises:
+            EngineUnavailableError: One of the engines is not there.
+        """
+        del number
+        assert not isinstance(self.against, Boundary | None), "there are two engines"
+        if (why := _refused(self.against, candidate.model)) is not None:
+            return Outcome(Status.UNJUDGED, f"the other engine: {_line(why.message)}")
+        if (why := _refused(self.engine, candidate.model)) is not None:
+            return self.bad(why.code, _line(why.message))
+        right, doubted = self.choices
+        return self.data.compare((candidate, right), (candidate, doubted), self.bad)
+
+
+@dataclass
+class PassDataCheck(PassCheck):
+    """Passes that change what a model computes on some sample of a data set.
+
+    Attributes:
+        data: The data set.
+        choice: The engine that both models run on.
+    """
+
+    data: WholeData = field(kw_only=True)
+    choice: EngineChoice = field(kw_only=True)
+
+    def __post_init__(self) -> None:
+        """Say that values at cuts are no part of a question."""
+        self.reads_values = False
+
+    @property
+    def text(self) -> str:
+        """The passes, the data and its limits."""
+        return f"{super().text} over {self.data.text}"
+
+    def judge(self, candidate: Candidate, number: int) -> Outcome:
+        """Apply the passes to a copy, and compare over the data."""
+        outcome = super().judge(Candidate(candidate.model, lambda: None), number)
+        if outcome != UNKNOWN:  # they raise, or break it, whatever the data
+            return outcome
+        after = copy_model(candidate.model)
+        for each in self.make():
+            after = each(after).model
+        return self.data.compare((candidate, self.choice), (after, self.choice), self.bad)
+
+
+def _model(model: ir.Model | Candidate) -> ir.Model:
+    return model.model if isinstance(model, Candidate) else model
+
+
+def _refused(engine: Engine, model: ir.Model) -> OnnxPassesError | None:
+    """Return why an engine does not take a model; None if it does."""
+    try:
+        with engine.prepare(model):
+            return None
+    except EngineUnavailableError:
+        raise
+    except EngineError as error:
+        return error
+
+
+def _told(result: Result, found: Mapping[str, Any]) -> str:
+    counts = result.data["counts"]
+    bad = [(n, o) for n, o in found["outputs"].items() if o["failing_samples"]]
+    if not bad:
+        return next(iter(found["missing"]), "outputs differ")
+    name, output = bad[0]
+    worst = result.data["samples"].get(str(result.worst_rows()[0]), "")
+    return (
+        f"{name}: {output['failing_samples']:,} of the first {counts['evaluated']:,} samples "
+        f"differ, by up to {float(output['max_abs']):.3g}; the worst is {worst}"
+    )
+
+
+def _line(text: str) -> str:
+    return text.strip().partition("\n")[0][:200]
