@@ -92,15 +92,18 @@ class Blocks:
         for run, slots in zip(outputs, self._runs, strict=True):
             for name, (dtype, shape, samples) in slots.items():
                 values = [found.get(name) for found in run]
+                stacked = len(shape) == samples.ndim
+                # The last batch may be smaller.
+                wanted = (size + batches.filled, *shape[1:]) if stacked else shape
                 for value in values:
                     if type(value) is not np.ndarray or value.dtype is not dtype:
                         return False
-                    if value.shape != shape:
+                    if value.shape != wanted:
                         return False
                 where = samples[start - self._start : stop - self._start]
                 if batches.filled:
                     values = [value[:size] for value in values]  # type: ignore[index]
-                if len(shape) == samples.ndim:
+                if stacked:
                     np.concatenate(values, out=where)  # type: ignore[arg-type]
                 elif size == 1:
                     np.stack(values, out=where)  # type: ignore[arg-type]

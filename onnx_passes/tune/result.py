@@ -83,6 +83,9 @@ def to_json(result: Result) -> dict[str, Any]:
             }
             for tried in result.tried
         ],
+        "data": None
+        if task.stream is None
+        else {"samples": task.stream.plan.used, "plan": task.stream.plan.digest},
         "work": result.work,
         "seconds": result.seconds,
     }
@@ -135,6 +138,8 @@ def lines(data: Mapping[str, Any]) -> list[str]:
         f"cost {cost['chosen']:.6g} {unit} of {cost['original']:.6g}: {saved:.1%} less; "
         f"gap to the bound {data['gap']:.2%}; ended: {data['ended']}",
     ]
+    if data["data"] is not None:
+        text.append(f"measured on {data['data']['samples']:,} samples, read as a stream")
     for name, value in sorted(data["values"].items()):
         low, high = data["budget"][name]
         text.append(f"measured {name} {float(value):.6g} in [{low:g}, {high:g}]")

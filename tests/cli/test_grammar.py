@@ -3,7 +3,7 @@
 import click
 import pytest
 
-from onnx_passes.cli.grammar import ManyWords, Several, read_dtype, read_shape
+from onnx_passes.cli.grammar import ManyWords, Several, SeveralFiles, read_dtype, read_shape
 from onnx_passes.errors import UsageError
 
 
@@ -50,6 +50,7 @@ def parsed(*words):
     @click.argument("models", nargs=-1)
     @click.option("--names", cls=Several, multiple=True)
     @click.option("--show", cls=Several, multiple=True, type=click.Choice(["a", "b"]))
+    @click.option("--data", cls=SeveralFiles, multiple=True)
     @click.option("--flag", is_flag=True)
     def command(**given):
         return given
@@ -69,6 +70,15 @@ def test_a_file_that_there_is_is_an_argument(tmp_path):
     file.touch()
     given = parsed("--names", "x", "y", str(file))
     assert (given["names"], given["models"]) == (("x", "y"), (str(file),))
+
+
+def test_files_of_data_are_no_arguments_but_models_are(tmp_path):
+    files = [str(tmp_path / name) for name in ("0.npz", "1.npz", "m.onnx")]
+    for file in files:
+        open(file, "w").close()
+    given = parsed("--data", *files, "n.onnx")
+    assert given["data"] == tuple(files[:2])
+    assert given["models"] == (files[2], "n.onnx")
 
 
 def test_choices_end_at_the_first_word_that_is_none():

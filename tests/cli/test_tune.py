@@ -2,13 +2,14 @@
 
 import json
 import signal
+from pathlib import Path
 
 import numpy as np
 import onnx
 import pytest
 
 from onnx_passes.cli import interrupts
-from onnx_passes.tune.search import Search
+from onnx_passes.tune.whole import InMemory
 
 from .conftest import ROOT
 
@@ -128,15 +129,11 @@ def test_formats_and_groups_of_ones_own(cli, config):
 
 
 def test_an_interrupt_writes_the_best_model_so_far(cli, config, monkeypatch):
-    run = Search._run
+    def interrupted(self, model):
+        interrupts.received.number = signal.SIGINT
+        raise KeyboardInterrupt
 
-    def interrupted(self, model, feeds):
-        if model is not self.task.model:
-            interrupts.received.number = signal.SIGINT
-            raise KeyboardInterrupt
-        return run(self, model, feeds)
-
-    monkeypatch.setattr(Search, "_run", interrupted)
+    monkeypatch.setattr(InMemory, "measure", interrupted)
     found = cli("tune", MODEL, "-c", config, "-o", "out.onnx")
     assert found.code == 130
     assert "out.onnx holds the best model so far" in found.err
@@ -160,3 +157,91 @@ def test_what_is_written_is_held_against_what_was_chosen(cli, config, monkeypatc
     assert "does not hold the chosen formats: /fc1/Gemm" in found.err
     with pytest.raises(FileNotFoundError):
         np.fromfile("out.onnx")
+
+
+STREAMED = TASK.replace(
+    f"""inputs: {{image: {DIGITS}/images.npy}}
+  outputs: {{scores: {DIGITS}/labels.npy}}""",
+    f"data: {{files: {{image: {DIGITS}/images.npy, label: {DIGITS}/labels.npy}}, shard: 50}}",
+)
+
+
+def test_a_data_set_is_streamed_by_any_workers(cli, write):
+    config = write("stream.yaml", STREAMED)
+    found = {}
+    for workers in ((), ("--jobs", "2")):
+        words = ("tune", MODEL, "-c", config, "-o", "out.onnx", "--json", "out.json", "-q")
+        told = cli(*words, *workers)
+        assert told.code == 0, told.err
+        with open("out.json") as file:
+            found[workers] = json.load(file) | {"seconds": 0}
+    one, two = found.values()
+    assert one == two
+    assert one["data"]["samples"] == 400
+    assert one["cost"]["chosen"] < 0.3 * one["cost"]["original"]
+    assert one["work"]["whole model"] == len(one["tried"]) + 1 == 2
+    assert 0.98 <= one["values"]["accuracy"] < 1
+
+
+def test_a_killed_search_goes_on_by_its_shards(cli, write):
+    config = write("stream.yaml", STREAMED)
+    words = ("tune", MODEL, "-c", config, "-o", "out.onnx", "--record", "search", "-q")
+    assert cli(*words).code == 0
+    journals = sorted(Path("search/shards").glob("*.journal"))
+    assert len(journals) == 2  # of the original, and of the model that was chosen
+    before = [path.read_bytes() for path in journals]
+    first = Path("out.onnx").read_bytes()
+    half = before[0][: len(before[0]) // 2]
+    journals[0].write_bytes(half)
+    assert cli(*words).code == 0
+    assert Path("out.onnx").read_bytes() == first
+    assert [path.read_bytes() for path in journals] == before
+
+
+def test_options_name_a_data_set(cli, write):
+    config = write(
+        "t.yaml", "verify: {metrics: {accuracy: [0.98, 1]}}\ntune: {formats: [float16]}"
+    )
+    data = ("--data", f"image={DIGITS}/images.npy", f"truth={DIGITS}/labels.npy")
+    words = (
+        "tune",
+        MODEL,
+        "-c",
+        config,
+        "-o",
+        "out.onnx",
+        *data,
+        "--set",
+        "tune.objective=size",
+    )
+    found = cli(*words, "--labels", "truth", "--limit", "100", "--batch", "20")
+    assert found.code == 0, found.err
+    assert "measured on 100 samples" in found.out
+    found = cli(*words)
+    assert found.code == 2
+    assert "the metric 'accuracy' needs labels" in found.err
+
+
+def test_a_part_that_cannot_be_evaluated_ends_the_search(cli, write):
+    labels = np.load(DIGITS / "labels.npy").astype(np.float32)
+    labels[321] = np.nan
+    np.save("labels.npy", labels)
+    text = STREAMED.replace(f"{DIGITS}/labels.npy", "labels.npy")
+    found = cli("tune", MODEL, "-c", write("t.yaml", text), "-o", "out.onnx")
+    assert found.code == 5
+    assert "samples 300 to 349" in found.err
+    assert not Path("out.onnx").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--data", f"image={DIGITS}/images.npy"), "two sources of data"),
+        (("--jobs", "2"), "--jobs needs a data set"),
+        (("--set", "verify.accuracy=1%"), "not to verify.accuracy"),
+    ],
+)
+def test_what_does_not_go_with_data_is_told(cli, config, words, message):
+    found = cli("tune", MODEL, "-c", config, "-o", "out.onnx", *words)
+    assert found.code == 2
+    assert message in found.err

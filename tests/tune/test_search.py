@@ -1,5 +1,6 @@
 """The clauses of a search: each of them by what happens, not by what is said."""
 
+import contextlib
 import dataclasses
 import itertools
 import math
@@ -141,11 +142,13 @@ def test_interactions_are_found_by_bisection(task, monkeypatch):
     asked = task(formats=("int8-static",), limits={"snr": (30.0, math.inf)}, evaluations=4)
     names = [group.name for group in asked.groups]
 
-    class Harmed(Search):
+    class Harmed:
         """Two groups destroy the outputs, if both have another format."""
 
-        def _run(self, model, feeds):
-            outputs = super()._run(model, feeds)
+        name = "harmed"
+
+        @contextlib.contextmanager
+        def prepare(self, model):
             both = {
                 node.name
                 for node in model.graph
@@ -153,12 +156,18 @@ def test_interactions_are_found_by_bisection(task, monkeypatch):
                 and node.inputs[0].producer() is not None
                 and "DequantizeLinear" in node.inputs[0].producer().op_type
             }
-            if both == set(names[1:3]):
-                return [{n: np.zeros_like(v) for n, v in o.items()} for o in outputs]
-            return outputs
+            with engine.prepare(model) as session:
+                yield Destroyed(session) if both == set(names[1:3]) else session
 
-    record = Record(None, "")
-    result = Harmed(asked, record).run()
+    class Destroyed:
+        def __init__(self, session):
+            self.session = session
+
+        def run(self, feeds):
+            return {n: np.zeros_like(v) for n, v in self.session.run(feeds).items()}
+
+    engine, record = asked.engine, Record(None, "")
+    result = run(dataclasses.replace(asked, engine=Harmed()), record)
     (found, *_) = record.of("interaction")
     assert set(found["groups"]) == set(names[1:3])
     assert found["measured"] > found["predicted"]

@@ -1,0 +1,150 @@
+"""``onnx-passes reduce --data``: each candidate is judged over a whole data set."""
+
+import json
+
+import numpy as np
+import onnx
+import pytest
+
+CHAIN = """<ir_version: 10, opset_import: ["" : 20]>
+g (float[N,4] x) => (float[N,4] y) {
+    a = Relu(x) b = Neg(a) c = Abs(b) d = Sqrt(c) e = Relu(d) f = Cos(e) y = Neg(f)
+}"""
+PASSES = """\
+from onnx_passes import passes
+from onnx_passes.passes.base import RewriteRulePass, Transformation
+
+
+@passes.verify.equality
+@passes.register()
+class BoundAbs(Transformation, RewriteRulePass):
+    '''Wrong above 100.'''
+
+    def pattern(self, op, x):
+        return op.Abs(x)
+
+    def rewrite(self, op, x):
+        return op.Min(op.Max(x, op.Neg(x)), op.Constant(value_float=100.0))
+"""
+RARE = 1234  # the only sample with an element above 100
+
+
+@pytest.fixture
+def chain(cli, write, tmp_path):
+    """A chain of nodes, data, and a pipeline with a pass that is wrong on one sample."""
+    onnx.save(onnx.parser.parse_model(CHAIN), tmp_path / "chain.onnx")
+    x = np.random.default_rng(0).uniform(-9, 9, size=(2_000, 4)).astype(np.float32)
+    x[RARE, 1] = 400.0
+    np.save(tmp_path / "x.npy", x)
+    write("rare_passes.py", PASSES)
+    write("p.yaml", "imports: [rare_passes]\npasses: [bound-abs]\n")
+    return cli
+
+
+def reduced(path="small.onnx"):
+    return [node.op_type for node in onnx.load(path).graph.node]
+
+
+WORDS = ("reduce", "chain.onnx", "-o", "small.onnx", "-c", "p.yaml")
+DATA = ("--data", "x.npy", "--shard", "100")
+
+
+def test_a_fault_on_one_sample_is_reduced_to_its_node(chain):
+    found = chain(*WORDS)
+    assert found.code == 2
+    assert "does not fail on the whole model" in found.err
+    found = chain(*WORDS, *DATA, "--json")
+    assert found.code == 0, found.err
+    told = json.loads(found.out)
+    assert (told["before"], told["after"]) == (7, 1)
+    assert reduced() == ["Abs"]
+    assert (
+        f"1 of the first 1,300 samples differ, by up to 300; the worst is x.npy[{RARE}]"
+        in (told["failure"])
+    )
+    assert "since the data goes with them" in told["notes"][0]
+    # The node reads an inner value, which is computed from the data.
+    assert [v.name for v in onnx.load("small.onnx").graph.input] == ["b"]
+
+
+def test_workers_and_answers_change_nothing(chain):
+    short = CHAIN.replace("a = Relu(x) b = Neg(a)", "b = Neg(x)")
+    short = short[: short.index(" d =")] + " y = Neg(c) }"
+    onnx.save(onnx.parser.parse_model(short), "chain.onnx")
+    words = (*WORDS, *DATA, "--batch", "8", "--no-reduce-inputs", "--json")
+    for more in ((), ("-j", "2"), ()):
+        found = chain(*words, *(more or ("--replay", "answers.json")))
+        assert found.code == 0, found.err
+        assert reduced() == ["Neg", "Abs"]
+    assert json.loads(found.out)["checks"] == 0
+    other = chain(*WORDS, *DATA, "--replay", "answers.json")
+    assert other.code == 2
+    assert "answers" in other.err
+
+
+def test_two_engines_differ_over_the_data(chain):
+    """onnx's reference evaluator is wrong about global pools of three dimensions."""
+    pools = """<ir_version: 9, opset_import: ["" : 18]>
+    g (float[N,2,6] x) => (float[N,2,6] y, float[N,2,1] z) {
+        a = Relu(x) b = Neg(a) y = Abs(b) d = Sin(a) e = GlobalMaxPool(d) z = Cos(e)
+    }"""
+    onnx.save(onnx.parser.parse_model(pools), "pools.onnx")
+    x = np.random.default_rng(0).normal(size=(40, 2, 6)).astype(np.float32)
+    np.savez("pools.npz", x=x)
+    found = chain(
+        *("reduce", "pools.onnx", "-o", "small.onnx", "--data", "pools.npz"),
+        *("--engine", "reference", "--against", "onnxruntime"),
+    )
+    assert found.code == 0, found.err
+    assert reduced() == ["GlobalMaxPool"]
+
+
+def test_an_engine_that_does_not_run_all_samples_fails(chain):
+    gather = """<ir_version: 9, opset_import: ["" : 18]>
+    g (int64[N] x) => (int64[N] y) {
+        a = Abs(x) t = Constant <value_ints: ints = [1, 2, 3, 4]> ()
+        b = Gather(t, a) y = Neg(b)
+    }"""
+    onnx.save(onnx.parser.parse_model(gather), "gather.onnx")
+    x = np.arange(40, dtype=np.int64) % 4
+    x[33] = 9  # beyond the table: both engines refuse it, so that nothing can be said
+    np.save("gather.npy", x)
+    words = ("reduce", "gather.onnx", "-o", "small.onnx", "--data", "x=gather.npy")
+    found = chain(*words, "--engine", "reference", "--against", "onnxruntime", "--shard", "8")
+    assert found.code == 2
+    assert "a part of the data was left out" in found.err
+    assert "out of data bounds" in found.err or "indices" in found.err
+
+
+def test_a_part_that_cannot_be_read_is_told_first(chain, tmp_path):
+    (tmp_path / "bad.npz").write_bytes(b"PK\x03\x04 cut short")
+    np.savez(tmp_path / "good.npz", x=np.ones((3, 4), np.float32))
+    found = chain(*WORDS, "--data", "good.npz", "bad.npz")
+    assert found.code == 5
+    assert "bad.npz" in found.err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--check", "true"), "--data and --check do not go together"),
+        (("--check-function", "a:b"), "--check-function and --data do not go together"),
+        (("--interactive",), "--interactive and --data do not go together"),
+        (("--engine", "onnxruntime"), "--against names none"),
+        (("--engine", "onnxruntime", "--against", "golden"), "--against names none"),
+        (("-c", "p.yaml", "--load-inputs", "x.npz"), "--load-inputs and --data"),
+        (("-c", "p.yaml", "-j", "2", "--scheduler", "local:2"), "two kinds of workers"),
+        (("-c", "p.yaml", "--scheduler", "here"), "is no address"),
+        (("-c", "p.yaml", "--columns", "z=x"), "the model has no input 'z'"),
+    ],
+)
+def test_what_does_not_go_with_data_is_told(chain, words, message):
+    found = chain("reduce", "chain.onnx", "-o", "small.onnx", "--data", "x.npy", *words)
+    assert found.code == 2
+    assert message in found.err
+
+
+def test_options_of_data_need_data(chain):
+    found = chain(*WORDS, "--limit", "5")
+    assert found.code == 2
+    assert "--limit needs a data set" in found.err
