@@ -142,7 +142,8 @@ class DataSet:
                 self._part(int(number)).take(rows[group] - self._starts[number])
                 for number, group in zip(numbers, groups, strict=True)
             ]
-            columns = _joined(taken, groups, len(rows))
+            names = [self.plan.parts[int(number)].name for number in numbers]
+            columns = _joined(taken, groups, names, len(rows))
         return columns if self._prepare is None else self._prepared(columns, rows)
 
     def _prepared(self, columns: Columns, rows: Array) -> Columns:
@@ -180,17 +181,20 @@ class DataSet:
         return self._parts.get(self.plan.parts[number])
 
 
-def _joined(taken: list[Columns], groups: list[Array], count: int) -> Columns:
+def _joined(
+    taken: list[Columns], groups: list[Array], parts: list[str], count: int
+) -> Columns:
     """Put what several parts gave into the order that was asked for."""
-    names = list(taken[0])
-    if strange := next((t for t in taken if sorted(t) != sorted(names)), None):
-        raise ReferenceDataError(
-            f"parts of the data have different columns: {', '.join(names)} and "
-            f"{', '.join(strange)}",
-            help="store the same columns in all files",
-        )
+    first = sorted(taken[0])
+    for part, columns in zip(parts, taken, strict=True):
+        if sorted(columns) != first:
+            raise ReferenceDataError(
+                f"parts of the data have different columns: {parts[0]} has "
+                f"{', '.join(taken[0])}, and {part} has {', '.join(columns)}",
+                help="store the same columns in all files",
+            )
     found: Columns = {}
-    for name in names:
+    for name in taken[0]:
         pieces = [columns[name] for columns in taken]
         arrays = [piece for piece in pieces if isinstance(piece, np.ndarray)]
         forms = {(array.dtype, array.shape[1:]) for array in arrays}

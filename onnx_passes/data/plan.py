@@ -136,24 +136,27 @@ def make_plan(spec: DataSpec, interface: Interface) -> Plan:
     """
     parts: list[PartSpec] = []
     broken: list[Broken] = []
-    first: Columns | None = None
+    taken: Columns | None = None
     for found in discover(spec, interface):
         try:
             part = FORMS[found.form](found)
             counted = _counted(found, part)
-            if first is None and counted.count:
-                first = _prepared(part.take(np.array([0])), spec)
+            if taken is None and counted.count:
+                taken = part.take(np.array([0]))
         except ReferenceDataError as error:
             broken.append(Broken(found.name, error.message))
         except OSError as error:
             broken.append(Broken(found.name, f"cannot be read: {error.strerror or error}"))
         else:
             parts.append(counted)
-    if first is None:
-        what = f": {broken[0].reason}" if broken else ""
+    if taken is None:
         raise ReferenceDataError(
-            f"the data set has no samples{what}", help="check what --data names"
+            f"no part of the data set can be read: {broken[0].reason}"
+            if broken
+            else "the data set has no samples",
+            help="check what --data names",
         )
+    first = _prepared(taken, spec)
     binding = bind(spec, interface, first)
     for name, column in binding.columns.items():
         # What does not fit from the first sample on is an error of usage, not of a shard.

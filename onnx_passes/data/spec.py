@@ -68,6 +68,8 @@ class DataSpec:
                 else "a data set is named twice",
                 help="give paths, or a mapping of columns to files",
             )
+        if any(not source.strip() for source in (*self.sources, *self.named.values())):
+            raise UsageError("a source of the data set is empty", help="give a path")
         for name in ("batch", "limit", "shard"):
             value = getattr(self, name)
             if value is not None and value < 1:

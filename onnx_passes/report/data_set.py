@@ -27,11 +27,14 @@ def result_lines(
     yield f"{data['outcome'].upper()}  {_counts(counts)}"
     for entry in counts["broken"]:
         yield f"  left out: {entry['name']}: {entry['reason']}"
-    for entry in counts["left_out"]:
+    shown = counts["left_out"][: None if verbose else _NAMED]
+    for entry in shown:
         yield (
             f"  left out: shard {entry['shard']}, samples {entry['first']} to "
             f"{entry['stop'] - 1}: {entry['reason']}"
         )
+    if more := len(counts["left_out"]) - len(shown):
+        yield f"  left out: {more:,} more shards; -v and --result name them"
     for pair in data["pairs"]:
         yield from _pair(pair, data["samples"], _NAMED if not verbose else 100)
     speed = timing.get("samples_per_second")

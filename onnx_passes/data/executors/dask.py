@@ -6,6 +6,7 @@ import json
 import logging
 import queue
 import re
+import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -97,17 +98,7 @@ class Dask:
             logging.getLogger(name).setLevel(logging.CRITICAL)
         self._job, self._text = job, json.dumps(job.to_json())
         if self._address is None:
-            # Its scheduler listens on this machine only, and serves no dashboard.
-            self._cluster = distributed.LocalCluster(
-                n_workers=self._workers,
-                threads_per_worker=1,
-                processes=True,
-                host="127.0.0.1",
-                dashboard_address="127.0.0.1:0",
-                scheduler_kwargs={"dashboard": False},
-                worker_dashboard_address=None,
-                silence_logs=logging.CRITICAL,
-            )
+            self._cluster = self._start_cluster(distributed)
         target = self._cluster if self._cluster is not None else self._address
         security = (
             distributed.Security(require_encryption=True, **self._tls) if self._tls else None
@@ -128,11 +119,35 @@ class Dask:
         self._check_versions()
         self._client.register_plugin(make_plugin(self._text, job.digest), name="onnx-passes")
 
+    def _start_cluster(self, distributed: Any) -> Any:
+        try:
+            # Its scheduler listens on this machine only, and serves no dashboard.
+            return distributed.LocalCluster(
+                n_workers=self._workers,
+                threads_per_worker=1,
+                processes=True,
+                host="127.0.0.1",
+                dashboard_address="127.0.0.1:0",
+                scheduler_kwargs={"dashboard": False},
+                worker_dashboard_address=None,
+                silence_logs=logging.CRITICAL,
+            )
+        except (OSError, TimeoutError, RuntimeError) as error:
+            raise EngineUnavailableError(
+                f"a cluster of {self._workers} workers cannot be started here: {error}",
+                help="see whether there is memory for them, or use --jobs",
+            ) from error
+
     def _check_versions(self) -> None:
         from onnx_passes import __version__
 
         try:
-            found = self._client.run(version)
+            found = self._ask_versions()
+        except OSError as error:
+            raise EngineUnavailableError(
+                f"workers end as soon as they are asked: {error}",
+                help="see what they log, and whether there is memory for them",
+            ) from error
         except Exception as error:  # whatever a worker without this package raises
             raise EngineUnavailableError(
                 f"workers cannot import onnx-passes: {error}",
@@ -144,6 +159,16 @@ class Dask:
                 f"workers have onnx-passes {theirs}, and this is {__version__}",
                 help="install the same version on each worker",
             )
+
+    def _ask_versions(self, attempts: int = 3) -> dict[str, str]:
+        try:
+            found: dict[str, str] = self._client.run(version)
+        except OSError:  # a worker has just died; a new one takes its place
+            if attempts == 1:
+                raise
+            time.sleep(WAIT)
+            return self._ask_versions(attempts - 1)
+        return found
 
     def submit(self, shard: int) -> None:
         """Have a shard evaluated."""

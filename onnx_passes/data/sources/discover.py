@@ -16,7 +16,7 @@ from onnx_passes.data.sources import arrays, function, saved, tables
 from onnx_passes.data.sources.archive import TarPart
 from onnx_passes.data.sources.part import PartSpec
 from onnx_passes.data.spec import DataSpec
-from onnx_passes.errors import ReferenceDataError
+from onnx_passes.errors import ReferenceDataError, UsageError
 from onnx_passes.runtime.interface import did_you_mean
 
 FORM_OF = {
@@ -43,8 +43,12 @@ def discover(spec: DataSpec, interface: Interface) -> Iterator[PartSpec]:
         ReferenceDataError: There is no data, of no known form, or of several forms.
     """
     if spec.named:
+        _refuse_split(spec)
         yield from _named(spec)
         return
+    columns: list[str] = []
+    if not any((Path(spec.base) / s / "dataset_dict.json").is_file() for s in spec.sources):
+        _refuse_split(spec)
     for source in spec.sources:
         if _is_function(source, spec.base):
             yield from _function(source)
@@ -53,7 +57,21 @@ def discover(spec: DataSpec, interface: Interface) -> Iterator[PartSpec]:
         folders = [path for path in paths if not files.is_url(path) and os.path.isdir(path)]
         for folder in folders:
             yield from _folder(Path(folder), spec, interface)
-        yield from _files([p for p in paths if p not in folders], source, spec, interface)
+        rest = [path for path in paths if path not in folders]
+        if rest and all(Path(path).suffix == ".npy" for path in rest):
+            columns += rest  # columns of one table may be named one by one
+        else:
+            yield from _files(rest, source, spec, interface)
+    if columns:
+        yield from _columns(columns)
+
+
+def _refuse_split(spec: DataSpec) -> None:
+    if spec.split is not None:
+        raise UsageError(
+            f"the data has no splits, and split {spec.split!r} is asked for",
+            help="splits are those of the library 'datasets', saved by save_to_disk",
+        )
 
 
 def _is_function(source: str, base: str) -> bool:

@@ -37,7 +37,12 @@ class SequencePart:
     @property
     def count(self) -> int:
         """How many samples there are."""
-        return len(self._samples)
+        try:
+            return len(self._samples)
+        except Exception as error:  # whatever the sequence raises
+            raise broken(
+                f"len({self._text})", f"raised {type(error).__name__}: {error}"
+            ) from error
 
     def take(self, rows: Array) -> Columns:
         """Read samples; see ``Part.take``."""
@@ -60,7 +65,8 @@ class SequencePart:
     def digest(self) -> str:
         """Hash the length and some samples, evenly spaced: all of them may take hours."""
         content = hashlib.sha256(f"{self.count}".encode())
-        for row in np.unique(np.linspace(0, self.count - 1, _LOOKED_AT).astype(int)):
+        some = np.linspace(0, self.count - 1, min(_LOOKED_AT, self.count))
+        for row in np.unique(some.astype(int)):
             for name, value in self._sample(int(row)).items():
                 content.update(f"{name} {value.dtype} {value.shape}".encode())
                 content.update(np.ascontiguousarray(value).tobytes())
@@ -78,7 +84,7 @@ def call(text: str) -> Any:
     function: Callable[[], Any] = named_function(text, "--data")
     try:
         return function()
-    except Exception as error:  # whatever the function raises
+    except (Exception, SystemExit) as error:  # whatever the function raises
         raise ReferenceDataError(
             f"--data {text} raised {type(error).__name__}: {error}",
             help="it is called without arguments, and gives mappings of columns to arrays",

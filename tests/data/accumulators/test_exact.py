@@ -2,7 +2,7 @@ import json
 import math
 
 import numpy as np
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from onnx_passes.data.accumulators.exact import ExactSum, loaded, number, plain
@@ -17,6 +17,7 @@ def total(values):
     return found
 
 
+@settings(suppress_health_check=[HealthCheck.too_slow])  # a busy machine
 @given(st.lists(FLOATS, max_size=20), st.randoms())
 def test_the_order_does_not_matter_and_the_sum_is_rounded_once(values, random):
     shuffled = list(values)
