@@ -74,12 +74,17 @@ def compare_on_data(
             told=announce(stack),
             accept=fleet.accept,
         )
-    notes = [*fleet.notes, *_write(result, given)]
-    if as_json:
-        click.echo(result.text(), nl=False)
-    else:
-        for line in result_lines(result.data, result.timing.to_json(), notes, verbose=verbose):
-            echo_line(line)
+    notes = [*fleet.notes]
+    try:
+        notes += _write(result, given)
+    finally:
+        # A full disk does not take the findings of a long run with it.
+        if as_json:
+            click.echo(result.text(), nl=False)
+        else:
+            timing = result.timing.to_json()
+            for line in result_lines(result.data, timing, notes, verbose=verbose):
+                echo_line(line)
     return result.exit_code
 
 

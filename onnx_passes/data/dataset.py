@@ -152,8 +152,8 @@ class DataSet:
             sample = {name: values[place] for name, values in columns.items()}
             try:
                 done.append(as_sample(self._prepare(sample), f"prepare {text}"))
-            except ReferenceDataError:
-                raise
+            except (ReferenceDataError, MemoryError, OSError):
+                raise  # the last two may pass, so that the shard is tried again
             except Exception as error:  # whatever the function raises
                 raise ReferenceDataError(
                     f"prepare {text} raised {type(error).__name__}: {error}",

@@ -147,6 +147,8 @@ def make_plan(spec: DataSpec, interface: Interface) -> Plan:
             broken.append(Broken(found.name, error.message))
         except OSError as error:
             broken.append(Broken(found.name, f"cannot be read: {error.strerror or error}"))
+        except MemoryError:
+            broken.append(Broken(found.name, "cannot be read: it does not fit into memory"))
         else:
             parts.append(counted)
     if taken is None:

@@ -88,7 +88,10 @@ class Dask:
         """How many shards should be under way: two for each thread of a worker."""
         if self._client is None:
             return 2 * max(1, self._workers)
-        threads = self._client.nthreads() if self._address is not None else {}
+        try:
+            threads = self._client.nthreads() if self._address is not None else {}
+        except OSError as error:
+            raise self._gone() from error
         return 2 * int(max(1, self._workers, sum(threads.values())))
 
     def start(self, job: Job) -> None:
@@ -174,15 +177,14 @@ class Dask:
         """Have a shard evaluated."""
         self._tries[shard] = self._tries.get(shard, 0) + 1
         parcel = self._parcel() if shard in self._whole else None
-        future = self._client.submit(
-            evaluate_shard,
-            self._job.digest,
-            shard,
-            parcel,
-            # Each attempt is a task of its own: Dask would return the old result.
-            key=f"onnx-passes-{self._job.digest}-{shard}-{self._tries[shard]}",
-            pure=False,
-        )
+        # Each attempt is a task of its own: Dask would return the old result.
+        key = f"onnx-passes-{self._job.digest}-{shard}-{self._tries[shard]}"
+        try:
+            future = self._client.submit(
+                evaluate_shard, self._job.digest, shard, parcel, key=key, pure=False
+            )
+        except OSError as error:
+            raise self._gone() from error
         self._running[future] = shard
         future.add_done_callback(self._done.put)
 

@@ -51,8 +51,8 @@ class SequencePart:
     def _sample(self, row: int) -> dict[str, Any]:
         try:
             return as_sample(self._samples[row], self._text)
-        except ReferenceDataError:
-            raise
+        except (ReferenceDataError, MemoryError, OSError):
+            raise  # the last two may pass, so that the shard is tried again
         except Exception as error:  # whatever the sequence raises
             raise broken(
                 f"{self._text}[{row}]", f"raised {type(error).__name__}: {error}"
