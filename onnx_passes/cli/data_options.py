@@ -270,10 +270,6 @@ def read_engine_choice(text: str, *, isolate: bool = False) -> EngineChoice:
     from onnx_passes.configs.engine_text import read_engine
     from onnx_passes.data.job import EngineChoice
 
-    name, options = read_engine(text, isolate=True if isolate else None)
-    if name == "onnxruntime" and options.get("threads") == 0:
-        raise UsageError(
-            "threads=0 leaves the number of threads to each worker's machine",
-            help="say how many: onnxruntime{threads=1} is the default",
-        )
-    return EngineChoice(name, options)
+    choice = EngineChoice(*read_engine(text, isolate=True if isolate else None))
+    choice.check_threads()
+    return choice

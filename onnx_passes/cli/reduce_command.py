@@ -37,6 +37,7 @@ Exit codes:
   0  a smaller model, or the same one where nothing can go, is written
   2  bad usage: the check does not fail on MODEL, fails on any model, or cannot be run
   3  the model cannot be read, taken apart or written, or an engine is not there
+  5  with --data: a part of the data set could not be evaluated
 
 \b
 Examples:

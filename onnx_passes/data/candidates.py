@@ -16,7 +16,7 @@ from onnx_passes.data.dataset import DataSet
 from onnx_passes.data.executors.base import Executor
 from onnx_passes.data.fleet import Fleet
 from onnx_passes.data.job import EngineChoice, Feeder, Job, ModelFile, RunSpec
-from onnx_passes.data.plan import Plan
+from onnx_passes.data.plan import IncompleteDataError, Plan
 from onnx_passes.data.result import Result
 from onnx_passes.data.rule import Rule
 from onnx_passes.data.run import evaluate
@@ -28,6 +28,7 @@ from onnx_passes.verify.reduce.boundary import Boundary
 from onnx_passes.verify.reduce.checks import UNKNOWN, EngineCheck, PassCheck
 from onnx_passes.verify.reduce.outcome import Candidate, Outcome, Status
 from onnx_passes.verify.reduce.store import Store
+from onnx_passes.verify.region import is_constant_node
 
 
 @dataclass
@@ -82,6 +83,7 @@ class WholeData:
             bad: Says that a candidate fails, given the kind of fault and what is wrong.
 
         Raises:
+            IncompleteDataError: The whole model does not run on all of the data.
             OnnxPassesError: The workers are gone, or differ.
         """
         names = {str(value.name) for value in _model(expected[0]).graph.inputs}
@@ -98,7 +100,12 @@ class WholeData:
         if not reasons:
             return Outcome(Status.GOOD)
         if counts["broken"] or self._run(expected).data["counts"]["left_out"]:
-            return Outcome(Status.UNJUDGED, f"a part of the data was left out: {reasons[0]}")
+            why = f"a part of the data set could not be evaluated: {reasons[0]}"
+            if _size(_model(expected[0])) == _size(self.model):
+                raise IncompleteDataError(
+                    why, help="mend that part, or leave it out of the data"
+                )
+            return Outcome(Status.UNJUDGED, why)
         # What is right has run on all of the data.
         return bad("does not run", f"does not run on all of the data: {reasons[0]}")
 
@@ -225,6 +232,10 @@ class PassDataCheck(PassCheck):
 
 def _model(model: ir.Model | Candidate) -> ir.Model:
     return model.model if isinstance(model, Candidate) else model
+
+
+def _size(model: ir.Model) -> int:
+    return sum(not is_constant_node(node) for node in model.graph)
 
 
 def _refused(engine: Engine, model: ir.Model) -> OnnxPassesError | None:

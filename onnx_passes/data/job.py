@@ -13,7 +13,7 @@ from typing import Any
 from onnx_passes.data.accumulators.pair import Measures
 from onnx_passes.data.files import digest
 from onnx_passes.data.plan import Plan
-from onnx_passes.errors import ModelError
+from onnx_passes.errors import ModelError, UsageError
 from onnx_passes.model.load import load_model
 from onnx_passes.runtime.base import Engine
 from onnx_passes.runtime.engines import engine_from_config
@@ -67,6 +67,18 @@ class EngineChoice:
 
     name: str
     options: Mapping[str, Any]
+
+    def check_threads(self) -> None:
+        """Check that each worker uses as many threads as another.
+
+        Raises:
+            UsageError: The number depends on the worker's machine.
+        """
+        if self.name == "onnxruntime" and self.options.get("threads") == 0:
+            raise UsageError(
+                "threads=0 leaves the number of threads to each worker's machine",
+                help="say how many: onnxruntime{threads=1} is the default",
+            )
 
     def make(self) -> Engine:
         """Make the engine.

@@ -70,7 +70,7 @@ def make_stream(model: ir.Model, config: PipelineConfig, source: DataSource) -> 
     Raises:
         ConfigError: A metric needs labels, and there are none.
         ReferenceDataError: The data does not fit the model.
-        UsageError: A metric needs all samples at once.
+        UsageError: A metric needs all samples at once, or the engine has no number of threads.
     """
     plan = make_plan(source.spec, Interface.of(model))
     for name in config.verify.metrics:
@@ -86,6 +86,7 @@ def make_stream(model: ir.Model, config: PipelineConfig, source: DataSource) -> 
     else:
         use = config.engines[0]
         choice = EngineChoice(use.name, options_of(config, use))
+        choice.check_threads()
     return Stream(
         plan,
         choice,
@@ -110,7 +111,13 @@ def draw_batches(stream: Stream, count: int) -> list[Feeds]:
     try:
         shard = DataSet(stream.plan).sample(count)
         return [feed for part in shard.batches() for feed in part.feeds]
-    except (ReferenceDataError, OSError) as error:
+    except ReferenceDataError as error:
+        where = f" ({error.where})" if error.where else ""
+        raise IncompleteDataError(
+            f"a part of the data set could not be evaluated: {error.message}{where}",
+            help=error.help,
+        ) from error
+    except OSError as error:
         raise IncompleteDataError(
             f"a part of the data set could not be evaluated: {error}",
             help="mend that part, or leave it out of the data",

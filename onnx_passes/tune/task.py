@@ -87,8 +87,16 @@ def task_of(model: ir.Model, config: PipelineConfig, source: DataSource | None =
     groups = {name: (g.nodes, g.formats) for name, g in asked.groups.items()}
     flips = None
     if asked.flips is not None:
-        section = asked.flips
-        flips = Flips(section.most, section.confidence, section.output, asked.evaluations)
+        section, data = asked.flips, config.reference.data
+        scores = section.output or (data.scores if data is not None else None)
+        ends = [str(value.name) for value in model.graph.outputs]
+        if scores is not None and scores not in ends:
+            raise ConfigError(
+                f"the model has no output {scores!r}, which holds the scores",
+                where=config.where("tune", "flips", "output"),
+                help=did_you_mean(scores, ends, f"known are {', '.join(ends)}"),
+            )
+        flips = Flips(section.most, section.confidence, scores, asked.evaluations)
     labels = [
         [np.asarray(value) for value in sample.values()] for sample in reference.expected or ()
     ]
