@@ -6,6 +6,7 @@ import importlib
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +27,11 @@ if TYPE_CHECKING:
 
 
 def make_check(
-    given: Mapping[str, Any], store: Store, boundary: Boundary, plan: Plan | None = None
+    given: Mapping[str, Any],
+    store: Store,
+    boundary: Boundary,
+    plan: Plan | None,
+    stack: ExitStack,
 ) -> Check:
     """Return what judges candidates.
 
@@ -35,6 +40,7 @@ def make_check(
         store: Writes candidates for checks that read files.
         boundary: Values at cuts; gets the engine that is right, if one is given.
         plan: A whole data set that they are judged over; None for one sample.
+        stack: Ends workers.
 
     Raises:
         UsageError: An option does not parse, or names what is not there.
@@ -68,9 +74,11 @@ def make_check(
     if given["passes"] or given["config"]:
         limits = contract if asked else None
         check = _pass_check(given["config"], given["passes"], boundary, limits)
-        return check if plan is None else make_pass_check(given, plan, store, boundary, check)
+        if plan is None:
+            return check
+        return make_pass_check(given, plan, store, boundary, stack, check)
     if plan is not None:
-        return make_engine_check(given, plan, store, boundary)
+        return make_engine_check(given, plan, store, boundary, stack)
     engine = _engine(given["engine"])
     if given["against"] == "golden":
         return EngineCheck(engine, boundary, contract)

@@ -6,6 +6,7 @@ import json
 import logging
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -78,8 +79,8 @@ def reduce_file(path: Path, output: Path, given: Mapping[str, Any]) -> None:
     folder = None
     if given["interactive"] or (given["check"] and "{model}" not in given["check"]):
         folder = given["iter_artifact"].absolute().parent
-    with Store(model, folder) as store:
-        check = make_check(given, store, boundary, plan)
+    with Store(model, folder) as store, ExitStack() as stack:
+        check = make_check(given, store, boundary, plan, stack)
         found = Reducer(
             parts,
             check,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 from onnx_passes.cli.data_options import make_executor, read_engine_choice, read_spec
@@ -41,7 +42,7 @@ def plan_data(given: Mapping[str, Any], model: ir.Model) -> Plan:
 
 
 def make_engine_check(
-    given: Mapping[str, Any], plan: Plan, store: Store, boundary: Boundary
+    given: Mapping[str, Any], plan: Plan, store: Store, boundary: Boundary, stack: ExitStack
 ) -> Check:
     """Return a check that compares two engines over the data.
 
@@ -52,7 +53,7 @@ def make_engine_check(
     from onnx_passes.data.candidates import EngineDataCheck
 
     right, doubted = (read_engine_choice(given[n]) for n in ("against", "engine"))
-    data = _whole(given, plan, store, boundary, right)
+    data = _whole(given, plan, store, boundary, stack, right)
     return EngineDataCheck(
         doubted.make(),
         boundary.engine,
@@ -63,14 +64,19 @@ def make_engine_check(
 
 
 def make_pass_check(
-    given: Mapping[str, Any], plan: Plan, store: Store, boundary: Boundary, check: PassCheck
+    given: Mapping[str, Any],
+    plan: Plan,
+    store: Store,
+    boundary: Boundary,
+    stack: ExitStack,
+    check: PassCheck,
 ) -> Check:
     """Return a check that compares a model with what passes make of it, over the data."""
     from onnx_passes.data.candidates import PassDataCheck
     from onnx_passes.data.job import EngineChoice
 
     choice = EngineChoice("onnxruntime", {})
-    data = _whole(given, plan, store, boundary, choice, check)
+    data = _whole(given, plan, store, boundary, stack, choice, check)
     return PassDataCheck(
         check.make, check.engine, check.what, check.contract, data=data, choice=choice
     )
@@ -81,22 +87,25 @@ def _whole(
     plan: Plan,
     store: Store,
     boundary: Boundary,
+    stack: ExitStack,
     right: EngineChoice,
     check: PassCheck | None = None,
 ) -> WholeData:
     from onnx_passes.contracts import Tolerance
     from onnx_passes.data.accumulators.pair import Measures
     from onnx_passes.data.candidates import WholeData
+    from onnx_passes.data.executors.base import Kept
 
     contract = check.contract if check is not None else Tolerance(given["rtol"], given["atol"])
     workers = {**given, "jobs": given["jobs"] if given["jobs"] > 1 else None}
-    make_executor(workers)  # what cannot be read is said before the first check
+    workers_kept = Kept(make_executor(workers))
+    stack.callback(workers_kept.end)
     boundary.engine = right.make()
     data = WholeData(
         boundary.model,
         plan,
         Measures.of(contract, {}, scores=""),
-        lambda: make_executor(workers),
+        workers_kept,
         store,
         boundary,
         right,

@@ -42,7 +42,7 @@ class WholeData:
         model: The whole model.
         plan: The data set.
         measures: How far outputs may be off.
-        executor: Makes what runs the shards.
+        executor: Runs the shards of one candidate after the other.
         store: Writes candidates.
         boundary: Gets the sample that differs most of the first candidate that fails.
         right: The engine that computes inner values.
@@ -52,7 +52,7 @@ class WholeData:
     model: ir.Model
     plan: Plan
     measures: Measures
-    executor: Callable[[], Executor]
+    executor: Executor
     store: Store
     boundary: Boundary
     right: EngineChoice
@@ -133,7 +133,7 @@ class WholeData:
             return evaluate(
                 job,
                 Rule(first=True),
-                self.executor(),
+                self.executor,
                 accept=Fleet(job, allow_mixed=self.allow_mixed).accept,
             )
 

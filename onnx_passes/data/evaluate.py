@@ -49,7 +49,7 @@ class Sessions:
             ModelError: The model cannot be read.
             EngineError: The engine refuses it.
         """
-        key = json.dumps([model.digest, run.engine.name, dict(run.engine.options)])
+        key = _key(model, run)
         if key in self._open:
             self._open.move_to_end(key)
             return self._open[key][0]
@@ -62,10 +62,20 @@ class Sessions:
             old.close()
         return session
 
+    def keep(self, job: Job) -> None:
+        """Free the sessions that a job does not use."""
+        used = {_key(job.models[run.model], run) for run in job.runs}
+        for key in self._open.keys() - used:
+            self._open.pop(key)[1].close()
+
     def close(self) -> None:
         """Free all sessions."""
         while self._open:
             self._open.popitem()[1][1].close()
+
+
+def _key(model: ModelFile, run: RunSpec) -> str:
+    return json.dumps([model.digest, run.engine.name, dict(run.engine.options)])
 
 
 class Evaluator:
@@ -151,6 +161,12 @@ _sessions = Sessions()
 _evaluators: OrderedDict[str, Evaluator] = OrderedDict()
 
 
+def forget_others(text: str) -> None:
+    """Free what this process holds for other jobs than one, given as JSON."""
+    _evaluators.clear()
+    _sessions.keep(Job.from_json(json.loads(text)))
+
+
 def evaluator_of(text: str, digest: str, folder: str | None = None) -> Evaluator:
     """Return the evaluator of a job in this process, made when it is first asked for.
 
@@ -166,10 +182,14 @@ def evaluator_of(text: str, digest: str, folder: str | None = None) -> Evaluator
         if folder is not None:
             job = moved(job, Path(folder))
         _evaluators[key] = Evaluator(job, _sessions)
-        # Looking through all modules and models for garbage takes longer than a small shard.
-        gc.freeze()
         while len(_evaluators) > 2:
             _evaluators.popitem(last=False)
+        # Models of jobs before are garbage with cycles.
+        if gc.get_freeze_count():
+            gc.unfreeze()
+            gc.collect()
+        # Looking through all modules and models for garbage takes longer than a small shard.
+        gc.freeze()
     return _evaluators[key]
 
 

@@ -12,7 +12,7 @@ from typing import Any, Protocol, TypeAlias
 import onnx_ir as ir
 
 from onnx_passes.data.accumulators.pair import Measures
-from onnx_passes.data.executors.base import Executor, WorkersGoneError
+from onnx_passes.data.executors.base import Executor, Kept, WorkersGoneError
 from onnx_passes.data.fleet import Fleet
 from onnx_passes.data.job import EngineChoice, Job, ModelFile, RunSpec
 from onnx_passes.data.journal import Journal
@@ -55,7 +55,7 @@ class Whole(Protocol):
         ...
 
     def close(self) -> None:
-        """Remove what was written."""
+        """Remove what was written, and end the workers."""
         ...
 
 
@@ -137,6 +137,8 @@ class Streamed:
         scores = "" if flips is None else flips.output or first
         self._measures = Measures(scores=scores, metrics=tuple(budget.limits))
         self._stack = ExitStack()
+        self._workers = Kept(stream.executor())
+        self._stack.callback(self._workers.end)
         self._folder: Path | None = None
 
     def begin(self) -> Spent:
@@ -161,7 +163,7 @@ class Streamed:
         return self._budget.spend(*found)
 
     def close(self) -> None:
-        """Remove the models that were written."""
+        """Remove the models that were written, and end the workers."""
         self._stack.close()
 
     def _found(self, *names: str) -> tuple[dict[str, float], tuple[int, int]]:
@@ -182,7 +184,7 @@ class Streamed:
             result = evaluate(
                 job,
                 Rule(),
-                stream.executor(),
+                self._workers,
                 journal=journal,
                 told=None if stream.watch is None else stream.watch(stack),
                 accept=Fleet(job, allow_mixed=stream.allow_mixed).accept,

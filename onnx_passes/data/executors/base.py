@@ -33,7 +33,7 @@ class Executor(Protocol):
         ...
 
     def start(self, job: Job) -> None:
-        """Get ready for a job.
+        """Get ready for a job; workers that are kept from one before are used.
 
         Raises:
             OnnxPassesError: Workers cannot be started or reached, or a model cannot be run.
@@ -54,6 +54,10 @@ class Executor(Protocol):
         """
         ...
 
+    def rest(self) -> None:
+        """Give up shards under way, and keep the workers for another job."""
+        ...
+
     def close(self) -> None:
         """End what :meth:`start` started; shards under way are given up."""
         ...
@@ -72,6 +76,7 @@ class InProcess:
 
     def start(self, job: Job) -> None:
         """Get ready; see ``Executor.start``."""
+        self._sessions.keep(job)
         self._evaluator = Evaluator(job, self._sessions)
         self._evaluator.warm()
 
@@ -84,9 +89,44 @@ class InProcess:
         assert self._evaluator is not None
         return self._evaluator.shard(self._todo.pop(0))
 
+    def rest(self) -> None:
+        """Give up shards; the sessions stay ready."""
+        self._todo.clear()
+
     def close(self) -> None:
         """Free the sessions."""
         self._sessions.close()
+
+
+class Kept:
+    """An executor whose workers stay from one job to the next.
+
+    Args:
+        executor: What runs the shards.
+    """
+
+    def __init__(self, executor: Executor) -> None:
+        self._executor = executor
+        self.start, self.submit = executor.start, executor.submit
+        self.collect, self.rest = executor.collect, executor.rest
+
+    @property
+    def name(self) -> str:
+        """What a report calls it."""
+        return self._executor.name
+
+    @property
+    def slots(self) -> int:
+        """How many shards should be under way."""
+        return self._executor.slots
+
+    def close(self) -> None:
+        """Give up shards under way."""
+        self._executor.rest()
+
+    def end(self) -> None:
+        """End the workers."""
+        self._executor.close()
 
 
 def died(shard: int, samples: int, reason: str) -> dict[str, Any]:

@@ -100,6 +100,11 @@ class Dask:
         for name in ("distributed", "distributed.client", "tornado.application"):
             logging.getLogger(name).setLevel(logging.CRITICAL)
         self._job, self._text = job, json.dumps(job.to_json())
+        if self._client is None:
+            self._connect(distributed)
+        self._client.register_plugin(make_plugin(self._text, job.digest), name="onnx-passes")
+
+    def _connect(self, distributed: Any) -> None:
         if self._address is None:
             self._cluster = self._start_cluster(distributed)
         target = self._cluster if self._cluster is not None else self._address
@@ -120,7 +125,6 @@ class Dask:
                 help="start them: dask scheduler, and dask worker ADDRESS --nthreads 1",
             ) from error
         self._check_versions()
-        self._client.register_plugin(make_plugin(self._text, job.digest), name="onnx-passes")
 
     def _start_cluster(self, distributed: Any) -> Any:
         try:
@@ -246,6 +250,14 @@ class Dask:
             folder = Path(model.path).parent
             found[model.digest] = {name: (folder / name).read_bytes() for name in model.files}
         return {"job": self._text, "models": found}
+
+    def rest(self) -> None:
+        """Give up shards; the cluster stays."""
+        with suppress(Exception):
+            self._client.cancel(list(self._running))
+        self._running.clear()
+        self._whole.clear()
+        self._tries.clear()
 
     def close(self) -> None:
         """Disconnect; a local cluster ends."""

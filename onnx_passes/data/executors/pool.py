@@ -6,19 +6,22 @@ import json
 import multiprocessing
 import os
 import signal
+import tempfile
 import threading
 from collections import deque
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing.connection import wait as wait_for
+from pathlib import Path
 from typing import Any
 
-from onnx_passes.data.evaluate import evaluator_of
+from onnx_passes.data.evaluate import evaluator_of, forget_others
 from onnx_passes.data.executors.base import died
 from onnx_passes.data.job import Job
 from onnx_passes.errors import UsageError
 
 _job: tuple[str, str] = ("", "")
+"""The job of this process, and its digest."""
 
 
 class Pool:
@@ -38,6 +41,7 @@ class Pool:
         self._pool: ProcessPoolExecutor | None = None
         self._running: dict[Future[dict[str, Any]], int] = {}
         self._suspects: deque[int] = deque()
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
 
     @property
     def name(self) -> str:
@@ -53,7 +57,12 @@ class Pool:
         """Start the workers; see ``Executor.start``."""
         self._job = job
         self._text = json.dumps(job.to_json())
-        self._make()
+        if self._pool is None:
+            self._make()
+        # A worker that is kept from another job reads this one when it first gets a shard.
+        self._folder = self._folder or tempfile.TemporaryDirectory(prefix="onnx-passes-jobs-")
+        self._place = Path(self._folder.name) / job.digest
+        self._place.write_text(self._text, encoding="utf-8")
 
     def _make(self) -> None:
         # Not fork: the threads of an engine do not survive it.
@@ -72,7 +81,8 @@ class Pool:
     def _run(self, shard: int) -> None:
         assert self._pool is not None
         try:
-            self._running[self._pool.submit(_evaluate, shard)] = shard
+            future = self._pool.submit(_evaluate, str(self._place), shard)
+            self._running[future] = shard
         except BrokenProcessPool:
             self._suspects.append(shard)
             self._restart()
@@ -104,8 +114,18 @@ class Pool:
             self._pool.shutdown(wait=True, cancel_futures=True)
         self._make()
 
+    def rest(self) -> None:
+        """Give up shards; the workers stay."""
+        for future in self._running:
+            future.cancel()
+        self._running.clear()
+        self._suspects.clear()
+
     def close(self) -> None:
         """End the workers, whatever they do."""
+        if self._folder is not None:
+            self._folder.cleanup()
+            self._folder = None
         pool, self._pool = self._pool, None
         if pool is None:
             return
@@ -132,5 +152,10 @@ def _end_with_parent() -> None:
         os._exit(1)
 
 
-def _evaluate(shard: int) -> dict[str, Any]:
+def _evaluate(place: str, shard: int) -> dict[str, Any]:
+    global _job
+    digest = Path(place).name
+    if digest != _job[1]:
+        _job = Path(place).read_text("utf-8"), digest
+        forget_others(_job[0])
     return evaluator_of(*_job).shard(shard)
