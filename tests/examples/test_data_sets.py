@@ -60,3 +60,14 @@ def test_the_cluster_gives_the_same_bytes(tmp_path):
             assert (tmp_path / "a.json").read_bytes() == (tmp_path / "b.json").read_bytes()
         finally:
             cluster.terminate()
+
+
+def test_tune_reads_all_images_as_the_readme_says(tmp_path):
+    done = run(
+        *("-m", "onnx_passes", "tune", "../digits/model.onnx", "-c", "tune.yaml"),
+        *("-o", tmp_path / "small.onnx", "--data", "digits_data:digits", "--batch", 32, "-q"),
+    )
+    assert done.returncode == 0, done.stderr
+    shown = (FOLDER / "README.md").read_text()
+    for line in done.stdout.splitlines()[-5:-2]:
+        assert line in shown, done.stdout
