@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -129,13 +129,20 @@ class WholeData:
                 reads = tuple(str(value.name) for value in ahead.graph.inputs)
                 fed = tuple(n for n in reads if n in self.plan.binding.columns)
                 feeder = Feeder(feeder.model, feeder.engine, fed, feeder.gives)
-            job = Job(self.plan, tuple(models), tuple(runs), self.measures, (), feeder)
+            measures = self._measures(_model(pairs[0][0]))
+            job = Job(self.plan, tuple(models), tuple(runs), measures, (), feeder)
             return evaluate(
                 job,
                 Rule(first=True),
                 self.executor,
                 accept=Fleet(job, allow_mixed=self.allow_mixed).accept,
             )
+
+    def _measures(self, model: ir.Model) -> Measures:
+        """Return the limits of a candidate, some of whose outputs are inner values."""
+        ends = {value.name for value in self.model.graph.outputs}
+        names = (str(v.name) for v in model.graph.outputs if v.name not in ends)
+        return replace(self.measures, inner=tuple(names))
 
     def _feeder(self, model: ir.Model, place: int) -> Feeder:
         names = tuple(str(value.name) for value in model.graph.inputs)

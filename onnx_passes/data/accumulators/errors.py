@@ -76,7 +76,10 @@ class Errors:
             else:
                 error = np.where(usable, np.abs(new - old), np.where(same, 0.0, np.inf))
                 clean, other = np.where(usable, old, 0), np.where(usable, new, 0)
-            allowed = 0.0 if close is None else close[1] + close[0] * np.abs(clean)
+            size = np.abs(clean)
+            if self._limit.scale_by_max:
+                size = size.max(axis=1, initial=0, keepdims=True)
+            allowed = 0.0 if close is None else close[1] + close[0] * size
             bad: Array = ~same & ~(error <= allowed)
             failing = self._fail(bad, rows, error.max(axis=1, initial=0))
             self.largest.add(error.max(axis=1, initial=0), rows)

@@ -33,6 +33,8 @@ class Measures:
         scores: The output that holds class scores; None for the first float output of two
             axes or more, "" for none.
         metrics: Names of further metrics.
+        inner: Outputs that are values from inside of a model, whose small elements carry the
+            error of the large ones: each sample is measured against its largest element.
     """
 
     exact: bool = False
@@ -41,14 +43,16 @@ class Measures:
     overrides: Mapping[str, tuple[float | None, float | None]] = field(default_factory=dict)
     scores: str | None = None
     metrics: tuple[str, ...] = ()
+    inner: tuple[str, ...] = ()
 
     def limit(self, output: str) -> Limit:
         """Return how far the floats of an output may be off."""
         if self.exact:
             return Limit()
+        inner = output in self.inner
         if output in self.overrides:
-            return Limit(Tolerance(*self.overrides[output]), explicit=True)
-        return Limit(Tolerance(self.rtol, self.atol))
+            return Limit(Tolerance(*self.overrides[output]), inner, explicit=True)
+        return Limit(Tolerance(self.rtol, self.atol), inner)
 
     @classmethod
     def of(
@@ -69,6 +73,7 @@ class Measures:
             "overrides": {name: list(pair) for name, pair in self.overrides.items()},
             "scores": self.scores,
             "metrics": list(self.metrics),
+            **({"inner": list(self.inner)} if self.inner else {}),
         }
 
     @classmethod
@@ -82,6 +87,7 @@ class Measures:
             named,
             data["scores"],
             tuple(data["metrics"]),
+            tuple(data.get("inner", ())),
         )
 
 

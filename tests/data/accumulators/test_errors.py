@@ -17,6 +17,7 @@ CASES = {
     "default": (Limit(Tolerance()), Tolerance()),
     "loose": (Limit(Tolerance(1e-2, 1e-2)), Tolerance(1e-2, 1e-2)),
     "equality": (Limit(), Equality()),
+    "inner": (Limit(Tolerance(1e-3, 1e-6), scale_by_max=True), Tolerance(1e-3, 1e-6)),
 }
 DTYPES = [np.float16, np.float32, np.float64, ml_dtypes.bfloat16, np.int64, np.uint8, np.bool_]
 
@@ -53,7 +54,10 @@ def test_the_samples_that_fail_are_those_that_the_judge_refuses(case, dtype):
     limit, contract = CASES[case]
     old, new = pair(dtype)
     (found,) = added(limit, old, new)
-    checks = [compare({"y": a}, {"y": b}, contract)[0] for a, b in zip(old, new, strict=True)]
+    checks = [
+        compare({"y": a}, {"y": b}, contract, scale_by_max=limit.scale_by_max)[0]
+        for a, b in zip(old, new, strict=True)
+    ]
     assert found.counts["failing_samples"] == sum(not check.passed for check in checks)
     assert found.counts["failing_elements"] == sum(check.mismatched for check in checks)
 
