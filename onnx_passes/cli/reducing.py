@@ -96,12 +96,7 @@ def reduce_file(path: Path, output: Path, given: Mapping[str, Any]) -> None:
         why = f"dimensions and values were left as they are, since {kept} with them"
         found = replace(found, notes=(*found.notes, why))
     written = _write(found, loaded, output, given["min_good"])
-    _tell(
-        found,
-        written,
-        boundary,
-        as_json=given["as_json"],
-    )
+    _tell(found, written, boundary, as_json=given["as_json"])
 
 
 def _kept(given: Mapping[str, Any], inner: bool) -> str | None:
