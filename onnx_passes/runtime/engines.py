@@ -162,6 +162,22 @@ def _reference(options: Mapping[str, object]) -> Engine:
     return ReferenceEngine(**checked_options(ReferenceEngine, options, "reference"))
 
 
+# Sizes that do not fit each other, and strings, end the process that runs it.
+@register_engine("openvino", isolate=True)
+def _openvino(options: Mapping[str, object]) -> Engine:
+    from onnx_passes.runtime.openvino import OpenVinoEngine
+
+    engine = OpenVinoEngine(**checked_options(OpenVinoEngine, options, "openvino"))
+    if engine.threads < 0:
+        raise ConfigError(f"openvino.threads must be at least 0, not {engine.threads}")
+    if (kind := engine.device.partition(":")[0]) in ("AUTO", "BATCH", "HETERO", "MULTI"):
+        raise ConfigError(
+            f"openvino.device cannot be {engine.device!r}: {kind} chooses devices unseen",
+            help="name one device: CPU, GPU, GPU.1, NPU",
+        )
+    return engine
+
+
 # Without a GPU the library can end the process that it is loaded into.
 @register_engine("tensorrt", isolate=True)
 def _tensorrt(options: Mapping[str, object]) -> Engine:

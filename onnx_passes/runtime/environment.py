@@ -15,6 +15,8 @@ PACKAGES = (
     "onnxscript",
     "onnxruntime",
     "onnxruntime-gpu",
+    "onnxruntime-openvino",
+    "openvino",
     "tensorrt",
     "tensorrt-rtx",
     "numpy",
