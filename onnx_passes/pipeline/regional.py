@@ -16,6 +16,7 @@ from onnx_passes.passes.context import Application
 from onnx_passes.pipeline.baseline import Baseline, Bench
 from onnx_passes.pipeline.downstream import Agreement, Downstream, nodes_behind
 from onnx_passes.pipeline.drawing import new_value
+from onnx_passes.pipeline.fused import FUSED, explain
 from onnx_passes.pipeline.recorder import Recorded, Recorder
 from onnx_passes.pipeline.rounding import ROUNDING, is_rounding
 from onnx_passes.pipeline.weighing import BY_STRUCTURE, Weighing, describe_places
@@ -63,6 +64,8 @@ class Regional:
             bit, so that the outputs may be.
         outputs: The outputs of the model after, where it was run as a whole.
         differs: What is not equal, where a pass promises no more than equal outputs.
+        certain: Whether a value differs by more than rounding can do, wherever the engine
+            rounds: what other runs say does not excuse it.
     """
 
     checks: list[Check]
@@ -71,6 +74,7 @@ class Regional:
     moved: bool = False
     outputs: list[Outputs] | None = None
     differs: str | None = None
+    certain: bool = False
 
     @property
     def failed(self) -> bool:
@@ -103,6 +107,7 @@ class RegionCheck:
     _settled: dict[Obligation, Agreement] = field(default_factory=dict)
     _bodies: dict[str, list[Regional]] = field(default_factory=dict)
     _rounded: list[Obligation] = field(default_factory=list)
+    _fused: dict[Obligation, bool | None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Put the bodies of functions in place, unless the pass itself did so."""
@@ -235,6 +240,10 @@ class RegionCheck:
                 results = self._compare(produced, [*self.required, *inner], expected)
         if self.bench.node_by_node and _any_failed(results):
             results = {o: self._excused(o, produced, checks) for o, checks in results.items()}
+        if expected is not None and not self.bench.node_by_node:
+            results = {
+                o: self._weighed(o, expected, produced, found) for o, found in results.items()
+            }
         nodes = list(region.nodes)
         if _any_failed(results):
             names = {o.new for o, checks in results.items() if not _passed(checks)}
@@ -264,6 +273,24 @@ class RegionCheck:
             return checks
         self._rounded.append(one)
         return [replace(check, passed=True, reason=ROUNDING) for check in checks]
+
+    def _weighed(
+        self,
+        one: Obligation,
+        expected: Recorded,
+        produced: Sequence[Mapping[str, Data]],
+        checks: list[OutputCheck],
+    ) -> list[OutputCheck]:
+        """Return the comparison of a value, passed where only an engine's rounding differs."""
+        if _passed(checks):
+            return checks
+        rows = zip(expected.samples, produced, strict=True)
+        pairs = [(old.get(one.old), new_value(one, old, new)) for old, new in rows]
+        sides = (self.before, self.region.removed), (self.after, self.region.nodes)
+        self._fused[one] = explain(one, *sides, self.recorded.samples, pairs)
+        if self._fused[one] is not True:
+            return checks
+        return [replace(check, passed=True, reason=FUSED) for check in checks]
 
     def _produce(self, nodes: Sequence[ir.Node]) -> list[Mapping[str, Data]] | None:
         """Run nodes of the model after; None where a value that they need is no tensor."""
@@ -454,7 +481,9 @@ class RegionCheck:
         compared = {o: checks for o, checks in results.items() if checks}
         failing = [o for o, checks in compared.items() if not self._is_good(o, checks)]
         moved = any(
-            not self._is_same(o, produced) for o in compared if o.new in self.region.frontier
+            not self._is_same(o, produced)
+            for o in compared
+            if o.new in self.region.frontier and self._fused.get(o) is not True
         )
         only_outputs = any(
             isinstance(p.contract, Equality) and p.contract.at == "outputs"
@@ -511,7 +540,9 @@ class RegionCheck:
             not self.baseline.given,
         ).weigh(compared, failing)
         moved = moved or bool(failing) or differs is not None
-        return Regional(checks, evidence, recorded, moved, None, differs)
+        certain = any(self._fused.get(o) is False for o in failing)
+        certain |= any(own.certain for own in bodies)
+        return Regional(checks, evidence, recorded, moved, None, differs, certain)
 
     def _ordered(self, wrong: Sequence[Obligation]) -> list[Obligation]:
         """Put the values first that are computed first: what follows inherits the fault."""
@@ -542,6 +573,7 @@ class RegionCheck:
         if sample is None:
             places = [describe_places(self._settled, self._settled)]
             places += [f"{one.old} differs by {ROUNDING}" for one in self._rounded[:3]]
+            places += [f"{o.old} differs by {FUSED}" for o, why in self._fused.items() if why]
             return "; ".join(filter(None, places)) or None
         name = name_of(self.baseline.samples[sample])
         told = describe_mismatch(promise.kind, checks, sample, name)

@@ -68,6 +68,32 @@ def test_an_input_with_a_default_takes_another_value():
     assert list(given) == [1, 2]
 
 
+def test_an_input_without_a_rank_takes_any():
+    text = "g (float[] x) => (float[] y) { y = Neg(x) }"
+    given = model(text)
+    given.graph.inputs[0].shape = given.graph.outputs[0].shape = None
+    with OpenVinoEngine().prepare(given) as session:
+        for shape in [(), (3,), (2, 3)]:
+            x = np.ones(shape, np.float32)
+            np.testing.assert_array_equal(session.run({"x": x})["y"], -x)
+
+
+def test_values_inside_that_are_one_value_are_outputs_all_the_same():
+    text = "g (float[2] x) => (float[2] a, float[2] b, float[2] y)"
+    found = run(
+        text + "{ a = Neg(x) b = Identity(a) y = Relu(b) }", {"x": np.float32([1, -2])}
+    )
+    assert [list(value) for value in found.values()] == [[-1, 2], [-1, 2], [0, 2]]
+
+
+def test_outputs_without_a_type_have_that_of_their_values():
+    given = model("g (bfloat16[2] x) => (bfloat16[2] y) { y = Neg(x) }")
+    given.graph.outputs[0].type = None
+    with OpenVinoEngine().prepare(given) as session:
+        found = session.run({"x": np.ones(2, ml_dtypes.bfloat16)})["y"]
+    assert found.dtype == ml_dtypes.bfloat16
+
+
 def test_functions_run():
     text = (
         '<ir_version: 10, opset_import: ["": 21, "my": 1]> '

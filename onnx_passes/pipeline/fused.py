@@ -1,0 +1,76 @@
+"""Values that differ on an engine that rewrites graphs, held against what rounding can do.
+
+Such an engine may fuse the nodes of the model before, and not those of the model after, so
+that right results differ in their last places. How far they may is derived from the running
+error of the operators, wherever the engine rounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import onnx_ir as ir
+
+from onnx_passes.runtime.base import Data
+from onnx_passes.verify.obligations import Obligation
+from onnx_passes.verify.recording import Recording
+from onnx_passes.verify.region import Region, boundary_of, leading_to, region_model
+from onnx_passes.verify.rules.arbitration import weigh_rounding
+
+FUSED = "rounding, at other places where the engine fuses nodes"
+"""Why a value that differs passes."""
+
+Side = tuple[ir.Model, Sequence[ir.Node]]
+
+
+def explain(
+    one: Obligation,
+    before: Side,
+    after: Side,
+    recordings: Sequence[Recording],
+    pairs: Sequence[tuple[Data, Data]],
+) -> bool | None:
+    """Return whether rounding explains how a value inside a model differs.
+
+    Args:
+        one: The value.
+        before: The model before, and those of its nodes that a pass took out.
+        after: The model after, and its new nodes.
+        recordings: The values of the model before, by sample.
+        pairs: What the engine gave before and after, by sample, run in one form.
+
+    Returns:
+        False where it differs by more, on some sample; None where that is not known: a part
+        has an operator without a bound, a body, or more elements than are evaluated.
+    """
+    old = _part(one.old, before, recordings)
+    # A constant is held to the bounds of what it stands for.
+    new = old if one.tensor is not None else _part(one.new, after, recordings)
+    found: list[bool | None] = []
+    for recording, (expected, actual) in zip(recordings, pairs, strict=True):
+        if not isinstance(expected, np.ndarray) or not isinstance(actual, np.ndarray):
+            return None
+        if expected.shape != actual.shape or expected.dtype != actual.dtype:
+            return False
+        if old is None or new is None:
+            return None
+        feeds = {
+            str(value.name): recording[str(value.name)]
+            for value in (*old.graph.inputs, *new.graph.inputs)
+        }
+        found.append(weigh_rounding(old, new, feeds, expected, actual, one.old))
+    if False in found:
+        return False
+    return None if None in found else True
+
+
+def _part(name: str, side: Side, recordings: Sequence[Recording]) -> ir.Model | None:
+    """Return the nodes that lead to a value, as a model with this output alone."""
+    model, nodes = side
+    needed = leading_to([name], nodes, lambda _: False)
+    boundary = boundary_of(needed)
+    if not needed or not all(set(boundary) <= row.keys() for row in recordings):
+        return None
+    hidden = {str(v.name) for node in needed for v in node.outputs} - {name}
+    return region_model(model, Region(tuple(needed), boundary, ()), recordings, hidden)

@@ -1,0 +1,187 @@
+"""A model compiled by OpenVINO."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx.inliner
+import onnx_ir as ir
+
+from onnx_passes.errors import EngineError, UnsupportedModelError
+from onnx_passes.runtime.base import Array, Data, Feeds, Outputs
+from onnx_passes.runtime.interface import Interface
+from onnx_passes.runtime.openvino_errors import translate
+from onnx_passes.runtime.weightless import split_for_engine
+
+_BY_ADDRESS = "*/_ORT_MEM_ADDR_/*"
+"""Location of external data whose offset is an address in this process."""
+
+_BITS = {
+    "bf16": ir.DataType.BFLOAT16,
+    "f8e4m3": ir.DataType.FLOAT8E4M3FN,
+    "f8e5m2": ir.DataType.FLOAT8E5M2,
+    "f8e8m0": ir.DataType.FLOAT8E8M0,
+}
+"""Element types that numpy lacks, by OpenVINO's names."""
+
+_Call = tuple[frozenset[str], tuple[tuple[str, int], ...]]
+
+_INT32 = np.iinfo(np.int32)
+
+
+class OpenVinoSession:
+    """A model compiled by OpenVINO, and the weights that it points into."""
+
+    def __init__(
+        self, ov: ModuleType, compile_model: Callable[[onnx.ModelProto], Any], model: ir.Model
+    ) -> None:
+        """Compile a model, unless it must be called to be known.
+
+        Args:
+            ov: OpenVINO.
+            compile_model: Makes OpenVINO's compiled model.
+            model: The model.
+
+        Raises:
+            EngineError: OpenVINO refuses it.
+        """
+        self._ov, self._compile = ov, compile_model
+        self._interface = Interface(model)
+        proto, weights = split_for_engine(model, _array)
+        self._defaults = {
+            str(value.name): value.const_value
+            for value in model.graph.inputs
+            if value.const_value is not None
+        }
+        self._proto: onnx.ModelProto | None = _by_address(proto, weights)
+        self._weights = weights
+        self._unranked = [str(v.name) for v in model.graph.inputs if v.shape is None]
+        self._requests: dict[_Call, Any] = {}
+        if not self._unranked:
+            self._request(frozenset(), ())
+
+    def close(self) -> None:
+        """Free what was compiled, then let go of the weights that it points into."""
+        self._requests = {}
+        self._weights = {}
+        self._proto = None
+
+    def run(self, feeds: Feeds, outputs: Sequence[str] | None = None) -> Outputs:
+        """Run once; see ``Session.run``."""
+        names = self._interface.check(feeds, outputs)
+        if self._proto is None:
+            raise EngineError("the session is closed")
+        given = frozenset(name for name in self._defaults if name in feeds)
+        ranks = tuple(
+            (name, np.ndim(np.asarray(feeds[name])))
+            for name in self._unranked
+            if name in feeds
+        )
+        request = self._request(given, ranks)
+        for port in request.model_inputs:
+            name = next(n for n in port.get_names() if n in self._interface.inputs)
+            request.set_tensor(port, _tensor(self._ov, name, feeds[name], port))
+        try:
+            request.infer()
+        except Exception as error:
+            raise translate(error) from error
+        found: Outputs = {
+            name: _data(request.get_output_tensor(index))
+            for index, name in enumerate(self._interface.outputs)
+            if name in names
+        }
+        return {name: found[name] for name in names}
+
+    def _request(self, given: frozenset[str], ranks: tuple[tuple[str, int], ...]) -> Any:
+        """Return a request of the model as it is called.
+
+        Args:
+            given: Inputs that have a default, and are fed: they are not constants.
+            ranks: Ranks of the inputs that the model declares without one. OpenVINO's CPU
+                needs them.
+        """
+        assert self._proto is not None
+        call = given, ranks
+        if call not in self._requests:
+            compiled = self._compile(_as_called(self._proto, given, dict(ranks)))
+            # In the model's order; names are lost where two outputs are one value.
+            if len(compiled.outputs) != len(self._interface.outputs):
+                raise UnsupportedModelError("OpenVINO drops outputs of the model")
+            self._requests[call] = compiled.create_infer_request()
+        return self._requests[call]
+
+
+def _array(tensor: ir.TensorProtocol) -> Array:
+    """Return the bytes of a tensor as ONNX stores them, in place where that is possible."""
+    if tensor.dtype.itemsize < 1:
+        return np.frombuffer(tensor.tobytes(), np.uint8)
+    return np.require(tensor.numpy(), requirements=["C", "A"])
+
+
+def _by_address(proto: onnx.ModelProto, weights: dict[str, Array]) -> onnx.ModelProto:
+    """Return a model whose weights are found by their addresses, and without functions."""
+    for initializer in proto.graph.initializer:
+        if (array := weights.get(initializer.name)) is not None:
+            del initializer.external_data[:]
+            place = {
+                "location": _BY_ADDRESS,
+                "offset": str(array.ctypes.data),
+                "length": str(array.nbytes),
+            }
+            for key, text in place.items():
+                initializer.external_data.add(key=key, value=text)
+    if not proto.functions:
+        return proto
+    try:
+        inlined: onnx.ModelProto = onnx.inliner.inline_local_functions(proto)
+    except Exception as error:  # the inliner raises what C++ throws
+        raise EngineError(f"the functions of the model cannot be inlined: {error}") from error
+    return inlined
+
+
+def _as_called(
+    proto: onnx.ModelProto, given: Collection[str], ranks: Mapping[str, int]
+) -> onnx.ModelProto:
+    """Return a model without some defaults, and with these ranks of inputs."""
+    if not given and not ranks:
+        return proto
+    found = onnx.ModelProto()
+    found.CopyFrom(proto)
+    kept = [each for each in found.graph.initializer if each.name not in given]
+    del found.graph.initializer[:]
+    found.graph.initializer.extend(kept)
+    for value in found.graph.input:
+        if value.name in ranks:
+            value.type.tensor_type.shape.SetInParent()
+            for _ in range(ranks[value.name]):
+                value.type.tensor_type.shape.dim.add()
+    return found
+
+
+def _tensor(ov: ModuleType, name: str, data: Data, port: Any) -> Any:
+    assert isinstance(data, np.ndarray | np.generic), "the interface has tensors only"
+    array = np.asarray(data)
+    if array.dtype.kind in "iu" and array.dtype.itemsize >= 4 and array.size:
+        low, high = int(array.min()), int(array.max())
+        if low < _INT32.min or high > _INT32.max:
+            raise EngineError(
+                f"the input {name!r} holds {low if low < _INT32.min else high}, and OpenVINO "
+                f"computes {array.dtype} in int32",
+                help="give values of 32 bits, or run this model on onnxruntime",
+            )
+    array = np.require(array, array.dtype.newbyteorder("="), ["C", "A"])
+    if array.dtype.isbuiltin == 1:
+        return ov.Tensor(array, shared_memory=True)
+    bits = array.view(np.dtype(f"u{array.dtype.itemsize}"))
+    return ov.Tensor(bits, list(array.shape), port.get_element_type())
+
+
+def _data(tensor: Any) -> Array:
+    found: Array = np.array(tensor.data)  # OpenVINO writes the next results there
+    # A type that numpy lacks comes as its bits, in one that numpy has.
+    kind = _BITS.get(tensor.element_type.to_string())
+    return found if kind is None else found.view(kind.numpy())
