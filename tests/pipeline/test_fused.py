@@ -1,0 +1,155 @@
+"""Values inside a model on an engine that fuses nodes: rounding passes, a fault fails."""
+
+from contextlib import contextmanager
+
+import numpy as np
+import onnx_ir as ir
+import pytest
+
+from onnx_passes import passes
+from onnx_passes.configs.load import config_from_data
+from onnx_passes.passes import registry
+from onnx_passes.passes.base import RewriteRulePass, Transformation
+from onnx_passes.pipeline.fused import FUSED, explain
+from onnx_passes.pipeline.run import run_pipeline
+from onnx_passes.runtime import engines
+from onnx_passes.runtime.ort import OnnxRuntimeEngine
+from onnx_passes.verify.float64 import evaluate
+from onnx_passes.verify.obligations import Obligation
+from onnx_passes.verify.recording import Recording
+from onnx_passes.verify.result import ENGINE, Verdict
+
+# The Softmax does not notice: one element is far above the others.
+MASKED = """<ir_version: 10, opset_import: ["" : 20]>
+    g (float[3,4] x) => (float[3,4] y) <float[4] far = {0, 500, 0, 0}, float k = {0.7}> {
+      s = Sin(x) t = Mul(s, k) u = Add(t, far) y = Softmax(u) }"""
+
+
+class Fusing:
+    """Computes a model without Mul in double precision, and rounds at its end only."""
+
+    name = "fusing"
+    factor = 1.0
+
+    def describe(self):
+        return {"engine": self.name}
+
+    @contextmanager
+    def prepare(self, model):
+        factor = self.factor
+
+        class Session:
+            def run(self, feeds, *_):
+                (found,) = evaluate(model, [feeds]).outputs
+                return {k: np.float32(v * factor) for k, v in found.items()}
+
+        if any(node.op_type == "Mul" for node in model.graph):
+            with OnnxRuntimeEngine().prepare(model) as session:
+                yield session
+        else:
+            yield Session()
+
+
+class Doubling(Fusing):
+    """Doubles what it fuses."""
+
+    name = "doubling"
+    factor = 2.0
+
+
+class Divides(Transformation, RewriteRulePass):
+    """Write ``x * c`` as ``x / (1 / c)``, or with another divisor."""
+
+    divisor: float = 1 / 0.7
+
+    def pattern(self, op, x, k):
+        return op.Mul(x, k)
+
+    def rewrite(self, op, x, k):
+        value = ir.tensor(np.float32(self.divisor))
+        return op.Div(x, op.Constant(value=value))
+
+
+@pytest.fixture(autouse=True)
+def own_engines(monkeypatch):
+    monkeypatch.setattr(engines, "_FACTORIES", dict(engines._FACTORIES))
+    engines.register_engine("fusing")(lambda options: Fusing())
+    engines.register_engine("doubling")(lambda options: Doubling())
+    registry.discover()
+    monkeypatch.setattr(registry, "_passes", dict(registry._passes))
+
+
+def check(cls, engine, **options):
+    """Return the report of one pass, and its check by the engine."""
+    passes.register()(cls)
+    data = {"passes": [{cls.name: options}], "engines": [engine], "reproducers": False}
+    report = run_pipeline(ir.from_onnx_text(MASKED), config_from_data(data)).report.passes[0]
+    return report, next(c for c in report.checks if c.engine == engine)
+
+
+@passes.verify.tolerance(rtol=1e-9, atol=0)
+class Closely(Divides):
+    """Promises more than float32 keeps."""
+
+
+@passes.verify.tolerance
+class Roughly(Divides):
+    """Promises what float32 keeps."""
+
+
+def test_a_value_that_differs_by_rounding_alone_passes():
+    report, found = check(Closely, "fusing")
+    assert report.verdict is Verdict.PASSED
+    assert FUSED in str(found.reason)
+
+
+def test_a_fault_that_the_outputs_do_not_show_fails_and_is_named():
+    report, found = check(Roughly, "fusing", divisor=1 / 0.71)
+    assert (found.verdict, found.scope, found.kind) == (Verdict.FAILED, "region", "tolerance")
+    assert report.culprits == [1]
+    assert str(found.reason).startswith("t not within tolerance")
+
+
+def test_what_another_engine_finds_right_is_charged_to_the_engine():
+    report, found = check(Roughly, "doubling")
+    assert (found.verdict, found.kind) == (Verdict.FAILED, ENGINE)
+    assert "onnxruntime finds them to agree" in str(found.reason)
+    assert not report.culprits
+
+
+def sides(new):
+    """Return the value t of the model and of one in which it is computed otherwise."""
+    before = ir.from_onnx_text(MASKED)
+    after = ir.from_onnx_text(MASKED.replace("t = Mul(s, k)", new))
+    found = [(m, [n for n in m.graph if n.outputs[0].name == "t"]) for m in (before, after)]
+    return Obligation("t", "t"), *found
+
+
+def explained(new, expected, actual):
+    recording = Recording(1 << 20)
+    recording.update({"s": np.linspace(-1, 1, 12, dtype=np.float32).reshape(3, 4)})
+    one, before, after = sides(new)
+    return explain(one, before, after, [recording], [(expected, actual)])
+
+
+RIGHT = np.float32(0.7) * np.linspace(-1, 1, 12, dtype=np.float32).reshape(3, 4)
+
+
+@pytest.mark.parametrize(
+    ("actual", "answer"),
+    [
+        (RIGHT, True),
+        (RIGHT + np.float32(1e-4), False),
+        (RIGHT[:2], False),
+        (RIGHT.astype(np.float64), False),
+        (np.where(RIGHT > 0, np.nan, RIGHT).astype(np.float32), False),
+    ],
+)
+def test_the_limit_is_derived_from_the_operators(actual, answer):
+    assert explained("t = Mul(k, s)", RIGHT, actual) is answer
+
+
+def test_what_has_no_bound_is_not_known():
+    other = RIGHT + np.float32(1)
+    assert explained("t = NoSuch(s, k)", RIGHT, other) is None
+    assert explained("t = Mul(k, s)", RIGHT, [RIGHT]) is None
