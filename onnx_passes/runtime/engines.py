@@ -100,8 +100,9 @@ def checked_options(
     """Check options against the fields of an engine's dataclass.
 
     Args:
-        cls: A dataclass whose fields are bool, int, str, Literal, or pairs of strings, which
-            a pipeline file writes as a mapping.
+        cls: A dataclass whose fields are bool, int, str, Literal, strings, which a pipeline
+            file writes as a list or as one of them, or pairs of strings, which it writes as a
+            mapping.
         options: As a pipeline file spells them.
         engine: Name of the engine, for the message.
 
@@ -132,9 +133,17 @@ def _checked(hint: Any, value: object, where: str) -> Any:
                 f"{where} cannot be {value!r}", help=did_you_mean(str(value), choices)
             )
         return value
+    if hint == tuple[str, ...]:
+        items = [value] if isinstance(value, str) else value
+        if not isinstance(items, list) or not all(isinstance(item, str) for item in items):
+            raise ConfigError(f"{where} must be a list of text, not {value!r}")
+        return tuple(items)
     if get_origin(hint) is tuple:
-        if not isinstance(value, Mapping):
-            raise ConfigError(f"{where} must be a mapping, not {value!r}")
+        if not isinstance(value, Mapping) or None in value.values():
+            raise ConfigError(
+                f"{where} must be a mapping with values, not {value!r}",
+                help=f"write {where.rpartition('.')[2]}={{NAME: VALUE}}",
+            )
         return tuple((str(key), _plain(item)) for key, item in value.items())
     if type(value) is not hint:
         raise ConfigError(f"{where} must be {hint.__name__}, not {value!r}")

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from threading import Lock
 from types import ModuleType
 from typing import TYPE_CHECKING, Literal
@@ -22,6 +23,7 @@ from onnx_passes.runtime.ort_providers import (
     add_plugin,
     broken_help,
     is_plugin,
+    nodes_by_provider,
     with_provider,
 )
 from onnx_passes.runtime.ort_session import OrtSession
@@ -72,6 +74,7 @@ class OnnxRuntimeEngine:
         cpu_fallback: Whether the CPU may run those nodes that the provider has no kernel for.
         seed: Seed of the random operators that have none of their own, together with the
             name of what each computes.
+        custom_ops: Libraries of operators of other domains, registered in this order.
     """
 
     provider: str = _CPU
@@ -82,6 +85,7 @@ class OnnxRuntimeEngine:
     memory_arena: bool = True
     cpu_fallback: bool = True
     seed: int = 0
+    custom_ops: tuple[str, ...] = ()
 
     @property
     def node_by_node(self) -> bool:
@@ -122,6 +126,7 @@ class OnnxRuntimeEngine:
             "memory_arena": self.memory_arena,
             "cpu_fallback": self.cpu_fallback,
             "seed": self.seed,
+            **({"custom_ops": ", ".join(self.custom_ops)} if self.custom_ops else {}),
         }
 
     @property
@@ -143,7 +148,9 @@ class OnnxRuntimeEngine:
             model, lambda t: t if in_folder(t, folder) else ort_values.of_tensor(t)
         )
         weights = locate_files(proto, found)
-        session = OrtSession(model, self._session(ort, proto, weights, folder), weights)
+        started = self._session(ort, proto, weights, folder)
+        placed = {} if self.provider == _CPU else nodes_by_provider(started)
+        session = OrtSession(model, started, weights, placed)
         try:
             yield session
         finally:
@@ -207,9 +214,7 @@ class OnnxRuntimeEngine:
                 f"{self.provider} cannot be used here: ONNX Runtime fell back to {active}",
                 help=broken_help(self.provider),
             )
-        if self.provider == _CPU or not hasattr(session, "get_provider_graph_assignment_info"):
-            return
-        placed = {part.ep_name for part in session.get_provider_graph_assignment_info()}
+        placed = {} if self.provider == _CPU else nodes_by_provider(session)
         if placed and self.provider not in placed:
             raise EngineUnavailableError(
                 f"{self.provider} runs no node of this model: all are on {', '.join(placed)}",
@@ -233,7 +238,30 @@ class OnnxRuntimeEngine:
             entries |= {_RECORD_PLACEMENT: True, _DISABLE_CPU_FALLBACK: not self.cpu_fallback}
         for entry, value in entries.items():
             options.add_session_config_entry(entry, str(int(value)))
+        for path in self.custom_ops:
+            _register_operators(options, path)
         return options
+
+
+def _register_operators(options: onnxruntime.SessionOptions, path: str) -> None:
+    """Let a session know the operators of a library.
+
+    Raises:
+        EngineUnavailableError: There is no such file, or ONNX Runtime cannot load it.
+    """
+    if not Path(path).is_file():
+        raise EngineUnavailableError(
+            f"the library of operators {path!r} is not a file",
+            help="give onnxruntime.custom_ops the path of a library, as its package tells it",
+        )
+    try:
+        options.register_custom_ops_library(path)
+    except Exception as error:  # ONNX Runtime's exceptions share no base
+        said = " ".join(str(error).rpartition(" : ")[2].split())
+        raise EngineUnavailableError(
+            f"the library of operators {path!r} cannot be loaded: {said}",
+            help="it must export RegisterCustomOps, and be built for this ONNX Runtime",
+        ) from error
 
 
 _ARENA = Lock()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+from collections import Counter
 from types import ModuleType
 from typing import TYPE_CHECKING
 
@@ -12,16 +13,32 @@ from onnx_passes.errors import EngineUnavailableError
 if TYPE_CHECKING:
     import onnxruntime
 
-EXACT: dict[str, dict[str, str]] = {"CUDAExecutionProvider": {"use_tf32": "0"}}
+EXACT: dict[str, dict[str, str]] = {
+    "CUDAExecutionProvider": {"use_tf32": "0"},
+    "OpenVINOExecutionProvider": {"device_type": "CPU", "precision": "FP32"},
+}
 """Options that a provider gets unless others are given: it is to compute what a model says."""
 
 _CPU = "CPUExecutionProvider"
 _PLUGINS = {"NvTensorRTRTXExecutionProvider": "onnxruntime_ep_nv_tensorrt_rtx"}
-_GPU_BUILD = "pip uninstall onnxruntime, then pip install onnxruntime-gpu"
+
+
+def _instead(package: str) -> str:
+    """Return how to install a build of ONNX Runtime in place of the plain one."""
+    return f"pip uninstall onnxruntime, then pip install {package}"
+
+
+_GPU_BUILD = _instead("onnxruntime-gpu")
 _HELP = {
     "CUDAExecutionProvider": _GPU_BUILD,
     "TensorrtExecutionProvider": f"{_GPU_BUILD}, and the libraries of TensorRT 10",
     "NvTensorRTRTXExecutionProvider": "pip install onnxruntime-ep-nv-tensorrt-rtx",
+    "OpenVINOExecutionProvider": _instead("onnxruntime-openvino"),
+    "DmlExecutionProvider": f"{_instead('onnxruntime-directml')}, on Windows",
+    "QNNExecutionProvider": f"{_instead('onnxruntime-qnn')}, on Windows or Linux for ARM",
+    "CoreMLExecutionProvider": "the build of onnxruntime for macOS has it",
+    "XnnpackExecutionProvider": "no package of PyPI has it: build ONNX Runtime with "
+    "--use_xnnpack",
 }
 _BROKEN = {
     "CUDAExecutionProvider": "the driver, CUDA and cuDNN: onnxruntime-gpu[cuda,cudnn]",
@@ -69,6 +86,23 @@ def with_provider(provider: str) -> ModuleType:
 def broken_help(provider: str) -> str:
     """Return what to check where a provider is there and cannot be used."""
     return f"check {_BROKEN.get(provider, 'its driver and libraries')}; or ask for {_CPU}"
+
+
+def nodes_by_provider(session: onnxruntime.InferenceSession) -> dict[str, int]:
+    """Return how many nodes each provider got, the most first.
+
+    Args:
+        session: One that records it; see ``record_ep_graph_assignment_info``.
+
+    Returns:
+        Nothing where this ONNX Runtime does not tell. Fused nodes count as what they were.
+    """
+    if not hasattr(session, "get_provider_graph_assignment_info"):
+        return {}
+    found: Counter[str] = Counter()
+    for part in session.get_provider_graph_assignment_info():
+        found[part.ep_name] += len(part.get_nodes())
+    return dict(found.most_common())
 
 
 def is_plugin(provider: str) -> bool:

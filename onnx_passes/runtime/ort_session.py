@@ -30,6 +30,8 @@ class OrtSession:
     Attributes:
         in_turn: Whether runs beside each other would not repeat themselves: the generators of
             random operators go on from run to run, seeded or not.
+        placed: Number of nodes by execution provider; empty on the CPU, and where ONNX Runtime
+            does not tell.
     """
 
     def __init__(
@@ -37,7 +39,9 @@ class OrtSession:
         model: ir.Model,
         session: onnxruntime.InferenceSession,
         weights: Mapping[str, onnxruntime.OrtValue],
+        placed: Mapping[str, int] | None = None,
     ) -> None:
+        self.placed = dict(placed or {})
         self._interface = Interface(model)
         self.in_turn = any(map(may_draw, all_nodes(model)))
         self._types = {output.name: output.type for output in session.get_outputs()}

@@ -238,6 +238,7 @@ class _Comparison:
         seconds: list[float] = []
         for batch in todo.batches:
             with _session(runner, batch, as_it_is=todo.as_it_is) as session:
+                self._note_placement(runner.engine, session)
                 for sample in range(len(self.samples)):
                     feeds = self.samples.sample(sample)
                     names = None if todo.watched else batch.names
@@ -349,6 +350,12 @@ class _Comparison:
             f"{engine.name} fuses nodes where nobody asks for the values between them: with "
             "these outputs it may compute otherwise than without"
         )
+
+    def _note_placement(self, engine: Engine, session: Session) -> None:
+        placed: dict[str, int] = getattr(session, "placed", {})
+        if placed:
+            told = ", ".join(f"{name} {count}" for name, count in placed.items())
+            self._note(f"nodes by provider on {engine.name}: {told}")
 
     def _validate(self, run: Run, sample: int, outputs: Outputs) -> None:
         known = {found.output for found in self.found.invalid if found.run == run.name}
