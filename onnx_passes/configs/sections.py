@@ -5,7 +5,15 @@ from __future__ import annotations
 import math
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, Strict, WithJsonSchema
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    Strict,
+    WithJsonSchema,
+    model_validator,
+)
 
 from onnx_passes.configs.data_section import (
     AccuracySection,
@@ -222,6 +230,24 @@ class Reference(Section):
         "sample to sample; or the whole shape of an input, by its name.",
     )
     allow_nan: bool = Field(default=False, description="Whether given inputs may hold NaN.")
+    steps: Whole | None = Field(
+        default=None,
+        ge=1,
+        description="Number of steps of a model with states. Each step is a sample.",
+    )
+    feed: dict[str, str] = Field(
+        default={},
+        description="For each input that is a state, the output of the step before it.",
+    )
+
+    @model_validator(mode="after")
+    def _check_steps(self) -> Reference:
+        if (self.steps is None) != (not self.feed):
+            raise wrong("both 'steps' and 'feed', or neither")
+        if self.steps is not None and (self.data is not None or self.samples is not None):
+            other = "data" if self.data is not None else "samples"
+            raise wrong(f"no '{other}' beside 'steps': each step is a sample")
+        return self
 
 
 class OnnxRuntime(Section):

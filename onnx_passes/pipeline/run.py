@@ -33,6 +33,7 @@ from onnx_passes.pipeline.instruments import Dump, Instrument, SeedLogging
 from onnx_passes.pipeline.levels import begin
 from onnx_passes.pipeline.manager import PassManager, Stopped
 from onnx_passes.pipeline.resume import Resume
+from onnx_passes.pipeline.stepping import drift_along_steps, roll_out
 from onnx_passes.pipeline.summary import summarize
 from onnx_passes.pipeline.waiving import is_waived, list_waivers, waive_gaps, waive_result
 from onnx_passes.report.model import EngineReport, ReferenceReport, RunReport
@@ -184,6 +185,7 @@ def _run(
         moments = ("each", "checkpoint", "end") if changed else ()
         report.final = gate.against_original(manager.model, moments)
         report.final += gate.levels.at_end(manager.model, changed=changed)
+        report.final += drift_along_steps(gate, manager.model, config.reference)
         failures = [c for c in report.final if c.verdict is Verdict.FAILED]
         if failures:
             engines = all(c.kind == ENGINE for c in failures)
@@ -244,6 +246,8 @@ def _gate(
         source = f"generated (seed {config.reference.seed})"
         samples = [one.feeds for one in made]
         reference = Reference(samples, reference.expected, source)
+    if config.reference.steps is not None:
+        reference = roll_out(model, config.reference, reference, engines, given=given)
     baseline = prepared(
         model,
         reference.samples,
