@@ -22,7 +22,7 @@ from onnx_passes.pipeline.baseline import Bench
 from onnx_passes.pipeline.budget import Budget
 from onnx_passes.pipeline.comparing import Comparing
 from onnx_passes.report.text import bound
-from onnx_passes.runtime.base import Outputs
+from onnx_passes.runtime.base import Engine, Outputs
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.verify.float64 import rounding_spread
 from onnx_passes.verify.growth import error_growth
@@ -157,7 +157,7 @@ class Arbiter:
             return plain[str(said[0].engine)] if agreed else None
         first = next(b for b in self.asked if b.engine.name == suspects[0].engine)
         twin = _twin(first)
-        if twin is None and contracts is not None and self.second is not None:
+        if is_foreign(first.engine) and contracts is not None and self.second is not None:
             return self.second()
         if twin is None or (contracts is not None and not _compares(contracts)):
             return None
@@ -277,10 +277,18 @@ def _compares(contracts: Sequence[Contract]) -> bool:
     return bool(contracts) and not any(isinstance(c, Metric) for c in contracts)
 
 
+def is_foreign(engine: Engine) -> bool:
+    """Whether an engine is not ONNX Runtime, which can be told to run node by node."""
+    return not isinstance(engine, OnnxRuntimeEngine)
+
+
 def _twin(bench: Bench) -> Bench | None:
-    """Return the same engine without optimizations, where it runs node by node then."""
+    """Return the same engine without optimizations, where it runs node by node then.
+
+    For an engine of another kind it is ONNX Runtime.
+    """
     if not isinstance(bench.engine, OnnxRuntimeEngine):
-        return None
+        return Bench(OnnxRuntimeEngine(prepacking=False), "never")
     twin = Bench(replace(bench.engine, optimization="none", prepacking=False), "never")
     return twin if twin.node_by_node else None
 

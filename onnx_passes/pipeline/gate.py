@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import onnx_ir as ir
@@ -16,7 +17,7 @@ from onnx_passes.model.walk import all_nodes
 from onnx_passes.ops.randomness import may_draw
 from onnx_passes.passes.base import Pass
 from onnx_passes.passes.context import Application
-from onnx_passes.pipeline.arbitration import Arbiter
+from onnx_passes.pipeline.arbitration import Arbiter, is_foreign
 from onnx_passes.pipeline.baseline import Baseline, Bench
 from onnx_passes.pipeline.budget import Budget
 from onnx_passes.pipeline.comparing import Comparing
@@ -77,6 +78,34 @@ class _Found:
     @property
     def failed(self) -> bool:
         return any(check.verdict is Verdict.FAILED for check in self.checks)
+
+
+@dataclass
+class _Opinion:
+    """What an engine that runs node by node says of a pass; it is asked at most once.
+
+    Attributes:
+        ask: Asks it.
+    """
+
+    ask: Callable[[], tuple[Bench, Regional | None]]
+
+    @cached_property
+    def _found(self) -> tuple[Bench, Regional | None]:
+        return self.ask()
+
+    @property
+    def confirms(self) -> bool:
+        """Whether it finds values inside that differ, too."""
+        found = self._found[1]
+        return found is not None and found.failed
+
+    @property
+    def contradicts(self) -> Bench | None:
+        """The engine, where it runs what changed before and after, and finds it right."""
+        bench, found = self._found
+        agrees = found is not None and not found.failed and found.differs is None
+        return bench if agrees else None
 
 
 @dataclass
@@ -217,26 +246,26 @@ class Gate:
             certain: Engines on which a value inside differs by more than rounding can do.
         """
         asked = [b for b in state.baseline.benches if b.when == "each"]
+        opinion = _Opinion(lambda: self._ask_node_by_node(state, step))
         for index, bench in enumerate(state.baseline.benches):
             # Values inside a model are no evidence of how an engine rounds the whole.
             inside = [
                 c for c in checks if c.engine == bench.engine.name and c.scope == "region"
             ]
             failed = any(c.verdict is Verdict.FAILED for c in inside)
+            failed &= bench in asked and not bench.node_by_node
             failed &= bench.engine.name not in certain
-            if bench in asked and failed and not bench.node_by_node:
+            if failed and not (is_foreign(bench.engine) and opinion.confirms):
                 whole = self._whole(index, bench, state, step).checks
                 checks = [c for c in checks if c not in inside] + whole
-        arbiter = Arbiter(
-            state, step.before, step.model, asked, lambda: self._second_opinion(state, step)
-        )
+        arbiter = Arbiter(state, step.before, step.model, asked, lambda: opinion.contradicts)
         return arbiter.after_pass(checks, step.pass_.contracts(), step.override)
 
-    def _second_opinion(self, state: State, step: _Step) -> Bench | None:
+    def _ask_node_by_node(self, state: State, step: _Step) -> tuple[Bench, Regional | None]:
         """Ask an engine that runs node by node about what changed, with all its values inside.
 
         Returns:
-            The engine, where it runs the region before and after, and finds it right.
+            The engine, and what it found; None where it does not run the region.
         """
         comparing, bench = state.comparing, Bench(OnnxRuntimeEngine(), "never")
         check = RegionCheck(
@@ -249,11 +278,9 @@ class Gate:
             untouched=True,
         )
         try:
-            found = check.run(None)
+            return bench, check.run(None) if step.promises else None
         except EngineError:
-            return None
-        agrees = found is not None and not found.failed and found.differs is None
-        return bench if agrees and step.promises else None
+            return bench, None
 
     def _renamed(
         self, state: State, step: _Step, checks: list[Check], what: str = _ONLY_NAMES
