@@ -52,7 +52,7 @@ _path = click.Path(path_type=Path)
     "engines",
     multiple=True,
     metavar="ENGINE",
-    help="onnxruntime[:PROVIDER], reference, tensorrt; repeat for several.",
+    help="onnxruntime[:PROVIDER], openvino, reference, tensorrt; repeat for several.",
 )
 @click.option("--isolate", is_flag=True, help="Run each engine in a child process.")
 @click.option(

@@ -141,7 +141,7 @@ def _engine(file: str, package: Package, *, as_json: bool) -> NoReturn:
 @command.command("capability", help=_CAPABILITY)
 @click.argument("file", metavar="MODEL")
 @click.option(
-    "--engine", required=True, metavar="ENGINE", help="onnxruntime[:PROVIDER], tensorrt, ..."
+    "--engine", required=True, metavar="ENGINE", help="onnxruntime[:PROVIDER], openvino, ..."
 )
 @click.option(
     "--partition",

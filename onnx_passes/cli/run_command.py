@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import time
@@ -46,6 +47,7 @@ Exit codes:
 Examples:
   onnx-passes -c optimize -o out.onnx model.onnx
   onnx-passes -o out.onnx model.onnx 'fold-constants{size_limit=1MiB}' eliminate-identity
+  onnx-passes -c optimize -e onnxruntime -e openvino -o out.onnx model.onnx
   onnx-passes -c passes.yaml -o out.onnx model.onnx --resume    # once the pass is repaired
 """
 
@@ -75,6 +77,15 @@ def _refuse_pipelines(passes: Sequence[str]) -> None:
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Where the result goes.")
 @click.option(
     "-s", "--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Override a key."
+)
+@click.option(
+    "-e",
+    "--engine",
+    "engines",
+    multiple=True,
+    metavar="ENGINE",
+    help="Check on this engine, not on the pipeline's: openvino, onnxruntime:CUDA. Repeat "
+    "for several.",
 )
 @click.option("--no-verify", is_flag=True, help="Check nothing. The report says so.")
 @click.option(
@@ -121,6 +132,7 @@ def command(
     config: str | None,
     output: Path | None,
     overrides: Sequence[str],
+    engines: Sequence[str],
     no_verify: bool,
     allow_invalid: bool,
     strict: bool,
@@ -146,6 +158,8 @@ def command(
     reports = {"--json": json_path, "--html": html_path, "--junit": junit_path}
     _check_output(output)
     extra = list(overrides)
+    if engines:
+        extra.append(f"engines={_engines(engines)}")
     if no_verify:
         extra.append("verify=false")
     elif allow_invalid:
@@ -350,6 +364,19 @@ def write_reports(
         from onnx_passes.report.junit import write_junit
 
         write_junit(report, junit_path)
+
+
+def _engines(texts: Sequence[str]) -> str:
+    """Return engines as a pipeline file has them.
+
+    Raises:
+        ConfigError: A text is no engine.
+    """
+    from onnx_passes.configs.engine_text import parse_engine, read_engine
+
+    for text in texts:
+        parse_engine(text)  # what is wrong is told of the option, not of a pipeline file
+    return json.dumps([{name: options} for name, options in map(read_engine, texts)])
 
 
 def _dumped(text: str) -> str:

@@ -1,0 +1,59 @@
+"""``run --engine``: which engines check a pipeline, from the command line."""
+
+import json
+
+import pytest
+
+TEXT = """<ir_version: 10, opset_import: ["" : 21]>
+    g (float[N,8] x) => (float[N,8] y) <float[8] w = {1, -2, 3, -4, 5, -6, 7, -8}>
+    { a = Relu(x) b = Mul(a, w) c = Identity(b) y = Add(c, x) }"""
+
+
+@pytest.fixture
+def model(write):
+    return write("m.txt", TEXT)
+
+
+def engines(path):
+    return [one["name"] for one in json.loads(path.read_text())["engines"]]
+
+
+def test_it_stands_in_place_of_those_of_the_pipeline(cli, model, tmp_path):
+    words = ["-o", "o.onnx", model, "eliminate-identity", "--json", "r.json"]
+    done = cli("-e", "reference", "-e", "onnxruntime{optimization=all}", *words)
+    assert done.code == 0, done.err
+    assert engines(tmp_path / "r.json") == ["reference", "onnxruntime[optimization=all]"]
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("openvyno", "did you mean 'openvino'"),
+        ("onnxruntime{threads=-1}", "at least 0"),
+        ("openvino{device=AUTO}", "chooses devices unseen"),
+        ("onnxruntime:Cuba", "no execution provider 'Cuba'"),
+    ],
+)
+def test_a_text_that_is_no_engine_is_told(cli, model, text, told):
+    done = cli("-e", text, "-o", "o.onnx", model, "eliminate-identity")
+    assert done.code == 2
+    assert told in done.err
+    assert f"--engine {text}" in done.err
+
+
+def test_openvino_verifies_a_pipeline(cli, model, tmp_path):
+    pytest.importorskip("openvino", reason="pip install -e '.[openvino]'")
+    words = ["-o", "o.onnx", model, "eliminate-identity", "fold-constants", "--json", "r.json"]
+    done = cli("--engine", "openvino", *words)
+    assert done.code == 0, done.err
+    assert engines(tmp_path / "r.json") == ["openvino"]
+
+
+def test_openvino_is_compared_and_asked_what_it_takes(cli, model):
+    pytest.importorskip("openvino", reason="pip install -e '.[openvino]'")
+    done = cli("compare", model, "--engine", "onnxruntime", "--engine", "openvino")
+    assert done.code == 0, done.err
+    assert "agrees  y" in done.out
+    done = cli("inspect", "capability", model, "--engine", "openvino")
+    assert done.code == 0, done.err
+    assert "openvino takes the model: 4 nodes" in done.out
