@@ -37,8 +37,7 @@ _HELP = {
     "DmlExecutionProvider": f"{_instead('onnxruntime-directml')}, on Windows",
     "QNNExecutionProvider": f"{_instead('onnxruntime-qnn')}, on Windows or Linux for ARM",
     "CoreMLExecutionProvider": "the build of onnxruntime for macOS has it",
-    "XnnpackExecutionProvider": "no package of PyPI has it: build ONNX Runtime with "
-    "--use_xnnpack",
+    "XnnpackExecutionProvider": "build ONNX Runtime with --use_xnnpack: packages lack it",
 }
 _BROKEN = {
     "CUDAExecutionProvider": "the driver, CUDA and cuDNN: onnxruntime-gpu[cuda,cudnn]",
