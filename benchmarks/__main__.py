@@ -2,7 +2,8 @@
 
 The sections are optimize, driver, regions, faults, failures, startup and, only where
 named, certify, compare, corpus, data, reduce, streamlining, verification, peers and verdicts.
-``certify``, ``corpus``, ``peers`` and ``verdicts`` take what follows as their own arguments:
+``certify``, ``corpus``, ``faults-on``, ``peers`` and ``verdicts`` take what follows as their
+own arguments:
 ``python -m benchmarks peers --help``.
 
 Each figure is a median of several runs. A run of the command line is a process of its own, and
@@ -28,7 +29,7 @@ from benchmarks import (
     verification,
 )
 from benchmarks.certify import report
-from benchmarks.faults import table
+from benchmarks.faults import on_engine, table
 from benchmarks.peers.__main__ import main as peers
 from benchmarks.verdicts import main as verdicts
 from onnx_passes.runtime.environment import machine, versions
@@ -51,6 +52,7 @@ SECTIONS: dict[str, Callable[[], list[str]]] = {
 ARGUMENTS: dict[str, Callable[[list[str]], object]] = {
     "certify": lambda words: print("\n".join(report.tables(words)), flush=True),
     "corpus": lambda words: print("\n".join(corpus.tables(words)), flush=True),
+    "faults-on": lambda words: print("\n".join(on_engine.tables(words)), flush=True),
     "peers": lambda words: peers(words, prog_name="python -m benchmarks peers"),
     "verdicts": lambda words: verdicts(words, prog_name="python -m benchmarks verdicts"),
 }
