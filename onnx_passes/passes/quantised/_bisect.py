@@ -38,7 +38,8 @@ def find_table(steps: Steps, level: Any, most: int) -> Table | None:
     """Find the thresholds of a chain by bisection over the floats.
 
     Every operator of a chain is weakly monotone as computed, so that each level is reached at
-    one float32 and kept from there on: it is found exactly, in 32 runs of the chain.
+    one float32 and kept from there on: it is found exactly, in 32 runs of the chain. Where the
+    chain turns, which is found alike, it is searched piece by piece.
 
     Args:
         steps: The chain.
@@ -48,48 +49,111 @@ def find_table(steps: Steps, level: Any, most: int) -> Table | None:
     Returns:
         The table; None if the chain has more steps, or is not monotone after all.
     """
-    ends = np.full((2, *steps.chain.channels), _LARGEST, np.float32)
-    ends[0] *= -1
-    first, last = level(steps.of(ends))
-    if not (np.isfinite(first).all() and np.isfinite(last).all()):
+    starts = _starts(steps)
+    after = [*starts[1:], np.full(starts.shape[1:], _TOP + 1)]
+    parts: list[tuple[Array, Array]] = []
+    begin = current = None
+    for low, end in zip(starts, after, strict=True):
+        high = np.maximum(end - 1, np.minimum(low, _TOP))
+        piece = _Piece(np.minimum(low, _TOP), high)
+        first, last = level(steps.of(_float(np.stack([piece.low, piece.high]))))
+        if not _are_integers(first) or not _are_integers(last):
+            return None
+        is_there = end > low
+        if begin is None or current is None:
+            begin = current = first
+        jump = np.where(is_there, first - current, 0.0)
+        if jump.any():
+            parts.append((np.where(jump != 0, _float(piece.low), np.inf)[None], jump[None]))
+        current = np.where(is_there, last, current)
+        found = _steps_within(steps, level, piece, np.where(is_there, last - first, 0.0), most)
+        if found is None:
+            return None
+        parts.append(found)
+    if begin is None or sum(len(thresholds) for thresholds, _ in parts) > most:
         return None
-    if not (np.array_equal(first, np.rint(first)) and np.array_equal(last, np.rint(last))):
-        return None
-    count = int(np.abs(last - first).max())
+    thresholds, weights = (np.concatenate(part) for part in zip(*parts, strict=True))
+    if not len(thresholds):  # a quantiser that always gives the same
+        thresholds = np.full((1, *begin.shape), np.inf)
+        weights = np.zeros_like(thresholds)
+    return Table(
+        np.moveaxis(thresholds, 0, -1).astype(np.float32),
+        np.moveaxis(weights, 0, -1).astype(np.float32),
+        begin.astype(np.float32),
+    )
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """Floats between which a chain is monotone, by their places; int64 ``[*channels]``."""
+
+    low: Array
+    high: Array
+
+
+def _starts(steps: Steps) -> Array:
+    """Return the places at which pieces start, int64 ``[pieces, *channels]``."""
+    chain = steps.chain
+    first = np.full((1, *chain.channels), -_TOP, np.int64)
+    if chain.turns is None:
+        return first
+    turns = np.broadcast_to(chain.turns, (len(chain.turns), *chain.channels))
+
+    def is_beyond(places: Array) -> Array:
+        found: Array = steps.at_bend(_float(places)) >= turns
+        return found
+
+    below = np.broadcast_to(first, turns.shape).copy()
+    above = np.full(turns.shape, _TOP + 1, np.int64)
+    at_first = is_beyond(below)
+    while (above - below > 1).any():
+        middle = (below + above) // 2
+        hit = is_beyond(middle) != at_first
+        above, below = np.where(hit, middle, above), np.where(hit, below, middle)
+    return np.sort(np.concatenate([first, above]), axis=0)
+
+
+def _steps_within(
+    steps: Steps, level: Any, piece: _Piece, change: Array, most: int
+) -> tuple[Array, Array] | None:
+    """Return thresholds and weights of a piece, ``[steps, *channels]``."""
+    count = int(np.abs(change).max())
     if count > most:
         return None
-    count = max(count, 1)  # a quantiser that always gives the same has one that is not there
-    sign = np.where(last >= first, 1.0, -1.0)
-    index = np.arange(1, count + 1, dtype=np.float64).reshape(-1, *[1] * first.ndim)
-    wanted = first + sign * index
-    there = index <= np.abs(last - first)
+    sign = np.where(change >= 0, 1.0, -1.0)
+    index = np.arange(1, count + 1, dtype=np.float64).reshape(-1, *[1] * change.ndim)
+    there = index <= np.abs(change)
+    if not count:
+        return np.empty(there.shape, np.float32), np.empty(there.shape)
+    wanted = level(steps.of(_float(piece.low[None]))) + sign * index
 
     def reached(values: Array) -> Array:
         found: Array = sign * (level(steps.of(values)) - wanted) >= 0
         return found
 
-    below = np.full(wanted.shape, _ordered(ends[0].flat[0]), np.int64)
-    above = np.full(wanted.shape, _ordered(ends[1].flat[0]), np.int64)
+    below = np.broadcast_to(piece.low, wanted.shape)
+    above = np.broadcast_to(piece.high, wanted.shape)
     while (above - below > 1).any():
         middle = (below + above) // 2
         hit = reached(_float(middle))
         above, below = np.where(hit, middle, above), np.where(hit, below, middle)
     distances = _CHECKED if steps.chain.is_exact else _CHECKED_APPROXIMATELY
-    if not _holds(reached, above, there, distances):
+    if not _holds(reached, above, piece, there, distances):
         return None
     thresholds = np.where(there, _float(above), np.float32(np.inf))
-    weights = np.where(there, sign, 0.0).astype(np.float32)
-    return Table(
-        np.moveaxis(thresholds, 0, -1).astype(np.float32),
-        np.moveaxis(np.broadcast_to(weights, wanted.shape), 0, -1),
-        first.astype(np.float32),
-    )
+    return thresholds, np.where(there, sign, 0.0)
 
 
-def _holds(reached: Any, found: Array, there: Array, distances: tuple[int, ...]) -> bool:
+def _are_integers(levels: Array) -> bool:
+    return bool(np.isfinite(levels).all() and np.array_equal(levels, np.rint(levels)))
+
+
+def _holds(
+    reached: Any, found: Array, piece: _Piece, there: Array, distances: tuple[int, ...]
+) -> bool:
     """Look at the floats beside each threshold: a kernel need not be monotone."""
     for offset in (*(-distance for distance in distances), 0, *distances):
-        near = np.clip(found + offset, -_TOP, _TOP)
+        near = np.clip(found + offset, piece.low, piece.high)
         expected = near >= found
         if not (reached(_float(near)) == expected)[there].all():
             return False

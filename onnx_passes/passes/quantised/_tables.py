@@ -31,6 +31,33 @@ def table_of(thresholds: Value, weights: Value) -> tuple[Array, Array] | None:
     return first, second
 
 
+def turns_of(thresholds: Value, weights: Value) -> Array | None:
+    """Return where thresholds begin to go the other way.
+
+    Returns:
+        float32 ``[turns, ...]``, infinite for a turn that a channel does not have; no turns if
+        all weights of a channel have one sign. None if something is computed or NaN.
+    """
+    found = table_of(thresholds, weights)
+    if found is None or np.isnan(found[0]).any():
+        return None
+    order = np.argsort(found[0], axis=-1, kind="stable")
+    places, signs = (np.take_along_axis(part, order, -1) for part in found)
+    rows = []
+    for row, sign in zip(
+        places.reshape(-1, places.shape[-1]),
+        np.sign(signs).reshape(-1, places.shape[-1]),
+        strict=True,
+    ):
+        row, sign = row[sign != 0], sign[sign != 0]
+        rows.append(row[1:][sign[1:] != sign[:-1]])
+    most = max(map(len, rows))
+    turns = np.full((len(rows), most), np.inf, np.float32)
+    for row, target in zip(rows, turns, strict=True):
+        target[: len(row)] = row
+    return np.moveaxis(turns.reshape(*places.shape[:-1], most), -1, 0)
+
+
 def multi_threshold(op: Op, x: Value, thresholds: Array, weights: Array) -> Value:
     """Make a MultiThreshold of our own domain; weights that repeat become one number."""
     single = weights.size and (weights == weights.flat[0]).all()

@@ -15,6 +15,7 @@ from onnx_passes.passes._support.session import start
 from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.base import Op, RewriteRuleSetPass, Transformation, Value, Var
 from onnx_passes.passes.quantised._attributes import CALLS, quantiser_of
+from onnx_passes.passes.quantised._pairs import grid_of
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -29,66 +30,104 @@ IR_VERSION = 10
 class ExtractWeightScales(Transformation, RewriteRuleSetPass):
     """Put integers and a scale in the place of quantised weights.
 
-    Before: ``Quant(w, scale, zero, bits)`` with a constant ``w``; also ``BipolarQuant``
-    After:  ``Mul(levels, scale)``, where ``levels`` is a constant of integers in float32
+    Before: ``Quant(w, scale, zero, bits)`` with a constant ``w``; also ``BipolarQuant``, and
+            ``DequantizeLinear(integers, scale, zero)``; a bias alike
+    After:  ``Mul(levels, scale)``, where ``levels`` is a constant of integers in float32; in
+            the place of a bias the constant that it is
 
     Sound because a quantiser ends in this product, and the integers are what it computes
-    before. ONNX Runtime computes them.
+    before. ONNX Runtime computes them. A bias is what is only added, or the third operand of
+    Conv and its kin; its scale moves nowhere, and thresholds take in constants.
 
     Leaves alone: scales, zero points and bits that are computed; levels that are no integers
     or that float32 does not hold; opsets before 9.
     """
 
     def pattern(self) -> list[Any]:
-        return [_Call(*place) for place in CALLS]
+        return [_Call(*place) for place in _PLACES]
 
     def check(self) -> list[Any]:
-        return [self._is_constant for _ in CALLS]
+        return [self._is_constant for _ in _PLACES]
 
     def rewrite(self) -> list[Any]:
-        return [self._split for _ in CALLS]
+        return [self._split for _ in _PLACES]
 
     def _is_constant(self, context: Any, x: Value, y: Value, **_: Any) -> bool:
         if constant_of(x) is None:
             return False
-        self._levels = _levels(node_of(y), opset_at(context))
-        return self._levels is not None
+        self._found = _parts(node_of(y), opset_at(context), is_bias=_is_bias(y))
+        return self._found is not None
 
-    def _split(self, op: Op, x: Value, s: Value, **_: Any) -> Value:
+    def _split(self, op: Op, **_: Any) -> Value:
         # The driver asks `check` about the same node right before.
-        assert self._levels is not None, "check has seen to it"
-        made: Value = op.Mul(op.Constant(value=ir.tensor(self._levels)), s)
+        assert self._found is not None, "check has seen to it"
+        made: Value = op.Constant(value=ir.tensor(self._found[0]))
+        if len(self._found) > 1:
+            made = op.Mul(made, op.Constant(value=ir.tensor(self._found[1])))
         return made
 
 
+_PLACES = [
+    *((kind, domain, 2 if kind == "BipolarQuant" else 4) for kind, domain in CALLS),
+    ("DequantizeLinear", "", 3),
+    ("DequantizeLinear", "", 2),
+]
+
+_BIASED = frozenset({"Conv", "ConvTranspose", "Gemm"})
+
+
 class _Call:
-    def __init__(self, kind: str, domain: str) -> None:
-        self.kind, self.domain = kind, domain
+    def __init__(self, kind: str, domain: str, operands: int) -> None:
+        self.kind, self.domain, self.operands = kind, domain, operands
 
     def __call__(self, op: Op, x: Var, s: Var, z: Var, b: Var) -> Var:
-        inputs = (x, s) if self.kind == "BipolarQuant" else (x, s, z, b)
-        return getattr(op, self.kind)(*inputs, _domain=self.domain, _outputs=["y"])
+        inputs = (x, s, z, b)[: self.operands]
+        domain = {"_domain": self.domain} if self.domain else {}
+        return getattr(op, self.kind)(*inputs, **domain, _outputs=["y"])
 
 
-def _levels(node: ir.Node, opset: int) -> Array | None:
-    quantiser = quantiser_of(node)
-    if quantiser is None or not (quantiser.scale > 0).all():
+def _is_bias(value: Value) -> bool:
+    """Whether a constant is added to something, and nothing else reads it."""
+    uses = list(value.uses())
+    return bool(uses) and all(
+        (use.node.op_type in ("Add", "Sub") or (use.node.op_type in _BIASED and use.idx == 2))
+        and use.node.domain == ""
+        for use in uses
+    )
+
+
+def _parts(node: ir.Node, opset: int, *, is_bias: bool) -> tuple[Array, ...] | None:
+    """Return levels and scale of quantised constants; of a bias what they are."""
+    scale = _scale(node)
+    result = None if scale is None else _computed(node, opset)
+    if result is None or scale is None:
         return None
-    result = _computed(node, opset)
-    if result is None:
-        return None
+    if is_bias:
+        return (result,)
     with np.errstate(all="ignore"):
-        levels = np.rint(result.astype(np.float64) / quantiser.scale).astype(np.float32)
-        same = np.array_equal(levels * quantiser.scale, result)
+        levels = np.rint(result.astype(np.float64) / scale).astype(np.float32)
+        same = np.array_equal(levels * scale, result)
     levels = levels + np.float32(0)  # -0 is no other integer
-    return levels if same and (np.abs(levels) <= _LARGEST).all() else None
+    return (levels, scale) if same and (np.abs(levels) <= _LARGEST).all() else None
+
+
+def _scale(node: ir.Node) -> Array | None:
+    """Return the positive scale of a quantiser, in the shape in which it is broadcast."""
+    if node.domain == "":
+        value = node.inputs[0]
+        grid = grid_of(node, None if value is None else value.shape)
+        return None if grid is None else grid.scale
+    quantiser = quantiser_of(node)
+    scale = None if quantiser is None else quantiser.scale
+    return scale if scale is not None and (scale > 0).all() else None
 
 
 def _computed(node: ir.Node, opset: int) -> Array | None:
     """Return what a node over constants computes."""
     proto = onnx.ModelProto(ir_version=IR_VERSION)
     proto.opset_import.add(domain="", version=opset)
-    proto.opset_import.add(domain=node.domain, version=1)
+    if node.domain:
+        proto.opset_import.add(domain=node.domain, version=1)
     proto.graph.name = "weights"
     proto.graph.node.append(ir.serde.serialize_node(node))
     proto.graph.node[0].overload = ""

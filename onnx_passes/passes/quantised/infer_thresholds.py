@@ -11,7 +11,7 @@ from onnx_passes import passes
 from onnx_passes.ops.bodies.domains import CUSTOM
 from onnx_passes.passes._support.matches import node_of, opset_at
 from onnx_passes.passes.base import Op, RewriteRuleSetPass, Transformation, Value, Var
-from onnx_passes.passes.quantised._attributes import CALLS, Quantiser, quantiser_of
+from onnx_passes.passes.quantised._attributes import CALLS, Quantiser
 from onnx_passes.passes.quantised._bisect import Table, find_table
 from onnx_passes.passes.quantised._chains import Chain, Steps, chain_to
 
@@ -25,13 +25,16 @@ class InferThresholds(Transformation, RewriteRuleSetPass):
 
     Before: ``Quant(Relu(Add(BatchNormalization(x, ...), b)), scale, zero, bits)``; also
             ``Round``, ``Ceil``, ``Floor``, ``Sign``, ``BipolarQuant`` or ``MultiThreshold`` at
-            the end, and ``Where(x >= c, a, b)`` of integers
+            the end, ``DequantizeLinear(QuantizeLinear(x, s, z), s, z)`` with a Clip between or
+            not, and ``Where(x >= c, a, b)`` of integers
     After:  ``(MultiThreshold(x, thresholds, weights) + least) * scale``
 
     The chain goes up as far as operators are monotone in one operand and have constants for
     the others, which may differ along the channels: sums, products of any sign, divisions,
     BatchNormalization, Relu, Sigmoid, Tanh, Clip, Min, Max and their like. Where it falls, the
-    weights are -1.
+    weights are -1. One place may fall and then rise: Gelu, SiLU, Swish, HardSwish and Mish, as
+    operators or as ``x * Sigmoid(x)`` and ``x * (1 + Erf(x / sqrt(2)))``, or thresholds of
+    both signs. The floats are then searched piece by piece between the turns.
 
     Sound because each operator is monotone as it is computed, rounding included, so that each
     level is reached at one float32 and kept beyond it. That float is found by bisection over
@@ -72,7 +75,7 @@ class InferThresholds(Transformation, RewriteRuleSetPass):
         chain = chain_to(node, opset)
         if chain is None or (len(chain.nodes) == 1 and node.op_type == "MultiThreshold"):
             return None
-        quantiser = quantiser_of(node)
+        quantiser = chain.quantiser
         if quantiser is not None and not quantiser.levels <= self.max + 1:
             return None
         try:
@@ -92,7 +95,7 @@ class InferThresholds(Transformation, RewriteRuleSetPass):
             _constant(op, _narrow(weights, keep_last=False)),
             _domain=CUSTOM,
         )
-        quantiser = quantiser_of(chain.nodes[-1])
+        quantiser = chain.quantiser
         start = table.start.astype(np.float64)
         if quantiser is None:
             return _shifted(op, result, start)
@@ -106,22 +109,25 @@ class InferThresholds(Transformation, RewriteRuleSetPass):
         return result
 
 
-_PLACES = [
+_PLACES: list[tuple[Any, ...]] = [
     *[("", kind) for kind in ("Round", "Ceil", "Floor", "Sign")],
     *[(domain, kind) for kind, domain in CALLS],
     (CUSTOM, "MultiThreshold"),
     ("", "Where"),
+    ("", "DequantizeLinear"),
+    ("", "DequantizeLinear", 2),
 ]
 
-_OPERANDS = {"Where": 3, "Quant": 4, "IntQuant": 4, "BipolarQuant": 2, "MultiThreshold": 3}
+_OPERANDS = {"Where": 3, "DequantizeLinear": 3, "Quant": 4, "IntQuant": 4, "BipolarQuant": 2, "MultiThreshold": 3}
 
 
 class _End:
-    def __init__(self, domain: str, kind: str) -> None:
+    def __init__(self, domain: str, kind: str, operands: int | None = None) -> None:
         self.domain, self.kind = domain, kind
+        self.operands = operands or _OPERANDS.get(kind, 1)
 
     def __call__(self, op: Op, x: Var, a: Var, b: Var, c: Var) -> Var:
-        inputs = (x, a, b, c)[: _OPERANDS.get(self.kind, 1)]
+        inputs = (x, a, b, c)[: self.operands]
         domain = {"_domain": self.domain} if self.domain else {}
         return getattr(op, self.kind)(*inputs, **domain, _outputs=["y"])
 
