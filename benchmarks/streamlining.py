@@ -26,7 +26,7 @@ NETWORKS = ("mlp_1w1a", "mlp_2w2a", "cnn_w4a4", "residual_w3a4", "attention_w4a4
 SEED = "SEED_PYTHON"
 """Variable that names the Python of an environment with the seed system, onnx-passes 0.4.1."""
 
-_PRODUCTS = ("MatMul", "Conv")
+_PRODUCTS = ("MatMul", "Conv", "ConvTranspose")
 _OPSET = 19
 """The one opset that the seed system takes; it takes no dynamic batch either."""
 

@@ -61,7 +61,7 @@ class DatatypeCost:
 class IntegerCost(Analysis):
     """Count multiplications by the datatypes of their factors, and the bits that are kept.
 
-    Finds: of each MatMul, Gemm and Conv of the main graph the multiplications of one run, by
+    Finds: of each MatMul, Gemm, Conv and ConvTranspose of the main graph the multiplications of one run, by
     the datatypes of data and weights; bit operations (for each multiplication the product of
     both widths); the bits of weights and of what these operators read and write. Datatypes are
     those that are noted in the model (``finn_datatype``), and those that integers have by
@@ -128,7 +128,11 @@ def datatype_cost(
         if size is None or depth < 0 or data is None or factor is None:
             unknown.append(label_of(node))
             continue
-        macs[datatype(data), datatype(factor)] += int(np.prod(size)) * depth
+        elements = sizes_of(data) if node.op_type == "ConvTranspose" else size
+        if elements is None:
+            unknown.append(label_of(node))
+            continue
+        macs[datatype(data), datatype(factor)] += int(np.prod(elements)) * depth
         for value in (data, factor, node.outputs[0]):
             if value in seen:
                 continue
@@ -142,7 +146,7 @@ def datatype_cost(
 
 
 def _depth(node: ir.Node) -> int | None:
-    """Return how many products an element of the result is the sum of.
+    """Return how many products an element of the result (ConvTranspose: the data) is in.
 
     Returns:
         None for a node that is no product, -1 where it is not known.
@@ -163,8 +167,12 @@ _DEPTHS: dict[str, Callable[[ir.Node, list[int]], int]] = {
     "MatMul": lambda node, shape: shape[-2] if len(shape) > 1 else shape[0],
     "Gemm": lambda node, shape: shape[bool(node.attributes.get_int("transB", False))],
     "Conv": lambda node, shape: int(np.prod(shape[1:])),
+    "ConvTranspose": lambda node, shape: int(np.prod(shape[1:])),
 }
-"""How many products make an element of the result, by the shape of the weights."""
+"""How many products make an element of the result, by the shape of the weights.
+
+Of ConvTranspose it is how many products an element of the data is in.
+"""
 
 
 def bits_of(datatype: str) -> int:

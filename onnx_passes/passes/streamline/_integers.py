@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import gcd
 from typing import Any, TypeAlias
 
@@ -13,11 +13,9 @@ import onnx_ir as ir
 from onnx_passes.ops.bodies.domains import CUSTOM, QONNX_ALIASES
 from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.quantised._tables import table_of
+from onnx_passes.passes.streamline._products import PRODUCTS, Range, of_product, size_of
 
 Array = np.ndarray[Any, np.dtype[Any]]
-
-_EXACT = 2.0**24
-"""Up to here float32 holds every integer."""
 
 _KEPT = frozenset(
     {
@@ -40,42 +38,6 @@ _KEPT = frozenset(
     }
 )
 """Operators whose elements are some of their first operand's."""
-
-
-@dataclass(frozen=True)
-class Range:
-    """Bounds of a value whose elements are integers.
-
-    Attributes:
-        low: The least element that is possible.
-        high: The greatest.
-        step: What the distance of every element to ``low`` is a multiple of.
-        least: The least sum that is possible on the way to an element, in any order.
-        most: The greatest.
-    """
-
-    low: float
-    high: float
-    step: int = 1
-    least: float = 0.0
-    most: float = 0.0
-
-    @property
-    def name(self) -> str:
-        """The smallest datatype of QONNX that holds it, and every sum on the way."""
-        low, high = min(self.low, self.least), max(self.high, self.most)
-        if (low, high) == (-1, 1):
-            return "BIPOLAR" if self.step == 2 else "TERNARY"
-        if low >= 0:
-            bits = max(int(high).bit_length(), 1)
-            return "BINARY" if bits == 1 else f"UINT{bits}"
-        bits = max(int(-low - 1).bit_length(), int(high).bit_length()) + 1
-        return f"INT{bits}"
-
-    @property
-    def exact(self) -> bool:
-        """Whether float32 computes it without rounding, in any order of additions."""
-        return max(map(abs, (self.low, self.high, self.least, self.most))) <= _EXACT
 
 
 _Lookup: TypeAlias = Callable[[ir.Value | None], Range | None]
@@ -123,7 +85,7 @@ def _of_node(node: ir.Node, of: _Lookup) -> Range | None:
     if (node.domain, node.op_type) == (CUSTOM, "MultiThreshold"):
         return _of_thresholds(node)
     if node.domain in QONNX_ALIASES and node.op_type == "XnorPopcountMatMul":
-        depth = _size(node.inputs[1], -2)
+        depth = size_of(node.inputs[1], -2)
         return None if depth is None else Range(0.0, float(depth))
     if node.domain == CUSTOM and node.op_type in ("Im2Col", "LayoutConverter"):
         return _moved(of(node.inputs[0]))
@@ -137,8 +99,8 @@ def _of_node(node: ir.Node, of: _Lookup) -> Range | None:
         if len(known) < len(ranges):
             return None
         return Range(min(r.low for r in known), max(r.high for r in known))
-    if node.op_type in ("MatMul", "Conv"):
-        return _of_product(node, ranges)
+    if node.op_type in PRODUCTS:
+        return of_product(node, ranges)
     if len(ranges) < 1 or any(r is None for r in ranges):
         return None
     return _of_arithmetic(node.op_type, [r for r in ranges if r is not None])
@@ -186,66 +148,6 @@ def _of_thresholds(node: ir.Node) -> Range | None:
     sums = np.cumsum(steps, -1)
     step = int(np.gcd.reduce(np.abs(steps).astype(np.int64), axis=None)) or 1
     return Range(float(sums.min(initial=0)), float(sums.max(initial=0)), step)
-
-
-def _of_product(node: ir.Node, ranges: list[Range | None]) -> Range | None:
-    """Bound sums of products, and what is summed up on the way in any order."""
-    data, other = ranges[0], ranges[1]
-    if data is None or other is None or any(r is None for r in ranges[2:]):
-        return None
-    weights = constant_of(node.inputs[1])
-    if weights is None:
-        return _of_computed(node, data, other) if node.op_type == "MatMul" else None
-    matrix = weights.numpy().astype(np.float64)
-    if node.op_type == "MatMul":
-        if matrix.ndim < 2:
-            return None
-        axes: Any = -2
-        low, high = data.low, data.high
-    else:
-        axes = tuple(range(1, matrix.ndim))
-        padded = any(node.attributes.get_ints("pads") or ()) or (
-            node.attributes.get_string("auto_pad", "NOTSET") not in ("NOTSET", "VALID")
-        )
-        low = min(data.low, 0.0) if padded else data.low
-        high = max(data.high, 0.0) if padded else data.high
-    least, most = (
-        np.minimum(matrix * low, matrix * high),
-        np.maximum(matrix * low, matrix * high),
-    )
-    found = _summed(least.sum(axes), most.sum(axes))
-    partial = _summed(np.minimum(least, 0).sum(axes), np.maximum(most, 0).sum(axes))
-    bias = ranges[2] if len(ranges) > 2 else None
-    start = (0.0, 0.0) if bias is None else (bias.low, bias.high)
-    return Range(
-        found.low + start[0],
-        found.high + start[1],
-        least=partial.low + min(start[0], 0),
-        most=partial.high + max(start[1], 0),
-    )
-
-
-def _of_computed(node: ir.Node, data: Range, other: Range) -> Range | None:
-    """Bound a product of two computed matrices by how many products are summed up."""
-    sizes = (_size(node.inputs[0], -1), _size(node.inputs[1], -2))
-    depth = next((size for size in sizes if size is not None), None)
-    if depth is None:
-        return None
-    ends = [a * b for a in (data.low, data.high) for b in (other.low, other.high)]
-    low, high = depth * min(ends), depth * max(ends)
-    return Range(low, high, least=min(low, 0.0), most=max(high, 0.0))
-
-
-def _size(value: ir.Value | None, axis: int) -> int | None:
-    shape = None if value is None else value.shape
-    if shape is None or len(shape) < -axis:
-        return None
-    size = shape[axis]
-    return size if isinstance(size, int) else None
-
-
-def _summed(low: Array, high: Array) -> Range:
-    return Range(float(low.min()), float(high.max()))
 
 
 __all__ = ["Range", "integer_ranges"]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,6 +10,7 @@ from onnx_passes import passes
 from onnx_passes.passes._support.matches import node_of
 from onnx_passes.passes._support.shapes import dims_of
 from onnx_passes.passes.base import Op, RewriteRuleSetPass, Transformation, Value, Var
+from onnx_passes.passes.streamline._convolutions import Rule, conv_rules, conv_term
 from onnx_passes.passes.streamline._terms import (
     Array,
     along,
@@ -33,21 +32,23 @@ class SinkScales(Transformation, RewriteRuleSetPass):
     """Move factors and terms behind the linear operator that reads them.
 
     Before: ``MatMul(Mul(x, s), w)``, ``Conv(x, Mul(w, s))``, ``MatMul(Add(x, a), w)``,
-            ``Add(Mul(x, s), Mul(y, s))``, ``Add(Add(x, a), y)``, ``AveragePool(Mul(x, s))``
+            ``Add(Mul(x, s), Mul(y, s))``, ``Add(Add(x, a), y)``, ``AveragePool(Mul(x, s))``,
+            ``Conv(Add(x, a), w)``; ConvTranspose like Conv
     After:  ``Mul(MatMul(x, w), s)``, ``Mul(Conv(x, w), s)``, ``Add(MatMul(x, w), a @ w)``,
-            ``Mul(Add(x, y), s)``, ``Add(Add(x, y), a)``, ``Mul(AveragePool(x), s)``
+            ``Mul(Add(x, y), s)``, ``Add(Add(x, y), a)``, ``Mul(AveragePool(x), s)``,
+            ``Add(Conv(x, w), sum(a * w))``
 
     Factors are single numbers, or numbers for each output channel of weights, or for each
-    channel that is averaged; terms in front of a MatMul go along its rows. The bias of a Conv
-    is added behind the factor.
+    channel that is averaged; terms in front of a MatMul go along its rows, those in front of a
+    Conv along its channels. The bias of a Conv is added behind the factor.
 
     Sound because these operators are linear over the reals. The contract is a tolerance: sums
     of floats round at other places.
 
     Leaves alone: constants that are computed, that are not finite, or that callers may
     override, and those that are a first operand, which ``gather-terms`` puts second; a factor
-    0; terms in front of a Conv or of weights that are computed; a Conv with a bias that is no
-    row; ranks that are not known.
+    0; terms in front of a Conv that pads, of a ConvTranspose, or of weights that are computed;
+    a Conv with a bias that is no row; ranks that are not known.
     """
 
     requires: ClassVar[Any] = ("shape-inference",)
@@ -62,13 +63,6 @@ class SinkScales(Transformation, RewriteRuleSetPass):
         return [rule.rewrite for rule in _RULES]
 
 
-@dataclass(frozen=True)
-class _Rule:
-    pattern: Callable[..., Any]
-    check: Callable[..., bool]
-    rewrite: Callable[..., Value]
-
-
 def _factor(value: Value, beside: Value) -> bool:
     """Whether a constant is one factor that gives the product no more axes."""
     array, rank = floats(value), rank_of(beside)
@@ -77,7 +71,7 @@ def _factor(value: Value, beside: Value) -> bool:
     return is_single(value) and scalar(value) != 0
 
 
-def _matmul_left() -> _Rule:
+def _matmul_left() -> Rule:
     def pattern(op: Op, x: Var, s: Var, w: Var) -> Var:
         return op.MatMul(op.Mul(x, s), w)
 
@@ -88,10 +82,10 @@ def _matmul_left() -> _Rule:
         made: Value = op.Mul(op.MatMul(x, w), constant(op, _scalar(s)))
         return made
 
-    return _Rule(pattern, check, rewrite)
+    return Rule(pattern, check, rewrite)
 
 
-def _matmul_right() -> _Rule:
+def _matmul_right() -> Rule:
     def pattern(op: Op, x: Var, w: Var, s: Var) -> Var:
         return op.MatMul(x, op.Mul(w, s))
 
@@ -114,10 +108,10 @@ def _matmul_right() -> _Rule:
         made: Value = op.Mul(op.MatMul(x, w), constant(op, factor))
         return made
 
-    return _Rule(pattern, check, rewrite)
+    return Rule(pattern, check, rewrite)
 
 
-def _matmul_term() -> _Rule:
+def _matmul_term() -> Rule:
     def pattern(op: Op, x: Var, a: Var, w: Var) -> Var:
         return op.MatMul(op.Add(x, a), w)
 
@@ -140,47 +134,10 @@ def _matmul_term() -> _Rule:
         made: Value = op.Add(op.MatMul(x, w), constant(op, found))
         return made
 
-    return _Rule(pattern, check, rewrite)
+    return Rule(pattern, check, rewrite)
 
 
-def _conv(*, behind_weights: bool, with_bias: bool) -> _Rule:
-    def pattern(op: Op, x: Var, w: Var, s: Var, b: Var) -> Var:
-        data, weights = (x, op.Mul(w, s)) if behind_weights else (op.Mul(x, s), w)
-        inputs = (data, weights, b) if with_bias else (data, weights)
-        return op.Conv(*inputs, _outputs=["y"])
-
-    def row(w: Value, s: Value) -> Array | None:
-        array, rank = floats(s), rank_of(w)
-        if array is None or rank is None or not array.all() or _is_empty(w):
-            return None
-        if not behind_weights:
-            return array.reshape(-1) if array.size == 1 and array.ndim <= rank else None
-        return along(array, 0, rank)
-
-    def check(context: Any, w: Value, s: Value, b: Value | None = None, **_: Any) -> bool:
-        bias = None if b is None else floats(b)
-        return row(w, s) is not None and (
-            not with_bias or (bias is not None and bias.ndim == 1)
-        )
-
-    def rewrite(
-        op: Op, x: Value, w: Value, s: Value, y: Value, b: Value | None = None
-    ) -> Value:
-        found, rank = row(w, s), rank_of(w)
-        assert found is not None, "check has seen to it"
-        assert rank is not None, "check has seen to it"
-        factor = found.reshape(()) if found.size == 1 else at_axis(found, 1, rank)[0]
-        result: Value = op.Conv(x, w, **node_of(y).attributes)
-        result = op.Mul(result, constant(op, factor))
-        bias = None if b is None else floats(b)
-        if bias is not None:
-            result = op.Add(result, constant(op, at_axis(bias, 1, rank)[0]))
-        return result
-
-    return _Rule(pattern, check, rewrite)
-
-
-def _mean(kind: str) -> _Rule:
+def _mean(kind: str) -> Rule:
     def pattern(op: Op, x: Var, s: Var) -> Var:
         return getattr(op, kind)(op.Mul(x, s), _outputs=["y"])
 
@@ -204,10 +161,10 @@ def _mean(kind: str) -> _Rule:
         made: Value = op.Mul(inner, constant(op, found))
         return made
 
-    return _Rule(pattern, check, rewrite)
+    return Rule(pattern, check, rewrite)
 
 
-def _common_factor(joint: str) -> _Rule:
+def _common_factor(joint: str) -> Rule:
     def pattern(op: Op, x: Var, y: Var, s: Var, t: Var) -> Var:
         return getattr(op, joint)(op.Mul(x, s), op.Mul(y, t))
 
@@ -219,10 +176,10 @@ def _common_factor(joint: str) -> _Rule:
         made: Value = op.Mul(getattr(op, joint)(x, y), constant(op, _scalar(s)))
         return made
 
-    return _Rule(pattern, check, rewrite)
+    return Rule(pattern, check, rewrite)
 
 
-def _term_past_sum(*, first: bool) -> _Rule:
+def _term_past_sum(*, first: bool) -> Rule:
     def pattern(op: Op, x: Var, a: Var, y: Var) -> Var:
         inner = op.Add(x, a)
         return op.Add(inner, y) if first else op.Add(y, inner)
@@ -237,12 +194,7 @@ def _term_past_sum(*, first: bool) -> _Rule:
         made: Value = op.Add(op.Add(x, y), a)
         return made
 
-    return _Rule(pattern, check, rewrite)
-
-
-def _is_empty(w: Value) -> bool:
-    """Whether weights may have no element: engines disagree on sums of nothing."""
-    return w.shape is None or not w.shape.is_static() or 0 in w.shape.numpy()
+    return Rule(pattern, check, rewrite)
 
 
 def _scalar(s: Value) -> Array:
@@ -255,13 +207,13 @@ _RULES = [
     _matmul_left(),
     _matmul_right(),
     _matmul_term(),
-    _conv(behind_weights=True, with_bias=False),
-    _conv(behind_weights=True, with_bias=True),
-    _conv(behind_weights=False, with_bias=False),
-    _conv(behind_weights=False, with_bias=True),
+    *conv_rules("Conv"),
     *[_mean(kind) for kind in _MEANS],
     _common_factor("Add"),
     _common_factor("Sub"),
     _term_past_sum(first=True),
     _term_past_sum(first=False),
+    *conv_rules("ConvTranspose"),
+    conv_term(with_bias=False),
+    conv_term(with_bias=True),
 ]
