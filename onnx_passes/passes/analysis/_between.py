@@ -62,7 +62,8 @@ def _producers(node: ir.Node) -> Iterator[ir.Node]:
 
 
 def _is_step(node: ir.Node) -> bool:
-    threshold = (node.domain, node.op_type) == (CUSTOM, "MultiThreshold")
+    kind = (node.domain, node.op_type)
+    threshold = kind in ((CUSTOM, "MultiThreshold"), ("", "QuantizeLinear"))
     return threshold or is_quantiser(node.domain, node.op_type)
 
 

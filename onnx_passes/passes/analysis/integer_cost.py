@@ -61,11 +61,11 @@ class DatatypeCost:
 class IntegerCost(Analysis):
     """Count multiplications by the datatypes of their factors, and the bits that are kept.
 
-    Finds: of each MatMul, Gemm, Conv and ConvTranspose of the main graph the multiplications of one run, by
-    the datatypes of data and weights; bit operations (for each multiplication the product of
-    both widths); the bits of weights and of what these operators read and write. Datatypes are
-    those that are noted in the model (``finn_datatype``), and those that integers have by
-    their bounds; a number of which none is known has 32 bits.
+    Finds: of each MatMul, Gemm, Conv and ConvTranspose of the main graph the multiplications
+    of one run, by the datatypes of data and weights; bit operations (for each multiplication
+    the product of both widths); the bits of weights and of what these operators read and
+    write. Datatypes are those that are noted in the model (``finn_datatype``), and those that
+    integers have by their bounds; a number of which none is known has 32 bits.
 
     Attributes:
         dims: Sizes of dynamic dimensions, by name.

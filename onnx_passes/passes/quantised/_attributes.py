@@ -15,6 +15,8 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 DOMAINS = (*QONNX_ALIASES, CUSTOM)
 
+_TRUNC_2_OPERANDS = 5
+
 CALLS = (
     *((k, d) for d in QONNX_ALIASES for k in ("Quant", "IntQuant", "BipolarQuant")),
     ("Quant", CUSTOM),
@@ -24,7 +26,7 @@ CALLS = (
 
 @dataclass(frozen=True)
 class Quantiser:
-    """An IntQuant or BipolarQuant whose parameters are constants.
+    """An IntQuant, BipolarQuant or Trunc (version 2) whose parameters are constants.
 
     Attributes:
         node: The node.
@@ -62,15 +64,29 @@ def quantiser_of(node: ir.Node | None) -> Quantiser | None:
         return None
     if node.op_type == "BipolarQuant" and len(arrays) == 1:
         return Quantiser(node, arrays[0], np.zeros((), np.float32), -1, 1, "ROUND", True)
+    if node.op_type == "Trunc" and len(arrays) == _TRUNC_2_OPERANDS:
+        return _truncation(node, arrays)
     if node.op_type not in ("Quant", "IntQuant") or len(arrays) != 3 or arrays[2].size != 1:
         return None
     scale, zero, bits = arrays
     return _integer(node, scale, zero, float(bits.reshape(())))
 
 
+def _truncation(node: ir.Node, arrays: list[Array]) -> Quantiser | None:
+    """Read version 2 of Trunc, which keeps its levels within bounds."""
+    scale, zero, _, out_scale, bits = arrays
+    if bits.size != 1 or not (scale > 0).all() or not (out_scale > 0).all():
+        return None
+    step = 2 ** np.rint(np.log2(out_scale.astype(np.float64) / scale))
+    found = _integer(
+        node, out_scale, (zero / step).astype(np.float32), float(bits.reshape(()))
+    )
+    return None if found.bipolar else found
+
+
 def _integer(node: ir.Node, scale: Array, zero: Array, bits: float) -> Quantiser:
     signed = bool(node.attributes.get_int("signed", 1))
-    narrow = bool(node.attributes.get_int("narrow", 1))
+    narrow = bool(node.attributes.get_int("narrow", int(node.op_type != "Trunc")))
     mode = (node.attributes.get_string("rounding_mode", "ROUND") or "ROUND").upper()
     if signed:
         low, high = -(2.0 ** (bits - 1)) + narrow, 2.0 ** (bits - 1) - 1

@@ -214,7 +214,10 @@ def _end(node: ir.Node) -> _Segment | None:
         return None
     if node.op_type != "MultiThreshold":
         return _Segment((node,), source)
-    turns = turns_of(node.inputs[1], node.inputs[2])
+    thresholds, weights = node.inputs[1:3]
+    if thresholds is None or weights is None:
+        return None
+    turns = turns_of(thresholds, weights)
     if turns is None:
         return None
     return _Segment((node,), source, turns if len(turns) else None)

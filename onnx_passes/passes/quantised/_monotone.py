@@ -19,7 +19,19 @@ _RISING = frozenset({"Celu", "Elu", "HardSigmoid", "LeakyRelu", "Selu"})
 CORRECTLY_ROUNDED = frozenset(
     {
         *("Abs", "Add", "BatchNormalization", "Ceil", "Clip", "Div", "Floor", "Identity"),
-        *("LeakyRelu", "PRelu", "Max", "Min", "Mul", "Neg", "Relu", "Round", "Sign", "Sqrt", "Sub"),
+        *(
+            "LeakyRelu",
+            "PRelu",
+            "Max",
+            "Min",
+            "Mul",
+            "Neg",
+            "Relu",
+            "Round",
+            "Sign",
+            "Sqrt",
+            "Sub",
+        ),
         *("Where", *COMPARES, *_GRIDS),
     }
 )

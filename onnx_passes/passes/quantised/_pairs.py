@@ -91,14 +91,14 @@ def grid_of(node: ir.Node, shape: ir.Shape | None) -> Grid | None:
     scales = scale.numpy()
     if not scales.size or not (np.isfinite(scales) & (scales > 0)).all():
         return None
-    if zero is None:
-        zeros, dtype = np.zeros_like(scales), ir.DataType.UINT8
-        if len(node.inputs) > 2 and node.inputs[2] is not None:
-            return None
-        if node.op_type == "DequantizeLinear":
-            dtype = node.inputs[0].dtype if node.inputs[0] is not None else None
-    else:
-        zeros, dtype = zero.numpy().astype(np.float32), zero.dtype
+    zeros = np.zeros_like(scales) if zero is None else zero.numpy().astype(np.float32)
+    dtype: ir.DataType | None = ir.DataType.UINT8
+    if zero is not None:
+        dtype = zero.dtype
+    elif len(node.inputs) > 2 and node.inputs[2] is not None:
+        return None  # it is computed
+    elif node.op_type == "DequantizeLinear":
+        dtype = None if node.inputs[0] is None else node.inputs[0].dtype
     if dtype is None or not (is_integer_type(dtype) or dtype == ir.DataType.INT32):
         return None
     if scales.size == zeros.size == 1:

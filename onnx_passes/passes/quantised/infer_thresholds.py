@@ -8,7 +8,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.ops.bodies.domains import CUSTOM
+from onnx_passes.ops.bodies.domains import CUSTOM, QONNX_ALIASES
 from onnx_passes.passes._support.matches import node_of, opset_at
 from onnx_passes.passes.base import Op, RewriteRuleSetPass, Transformation, Value, Var
 from onnx_passes.passes.quantised._attributes import CALLS, Quantiser
@@ -24,9 +24,9 @@ class InferThresholds(Transformation, RewriteRuleSetPass):
     """Put thresholds in the place of a chain that ends in a quantiser.
 
     Before: ``Quant(Relu(Add(BatchNormalization(x, ...), b)), scale, zero, bits)``; also
-            ``Round``, ``Ceil``, ``Floor``, ``Sign``, ``BipolarQuant`` or ``MultiThreshold`` at
-            the end, ``DequantizeLinear(QuantizeLinear(x, s, z), s, z)`` with a Clip between or
-            not, and ``Where(x >= c, a, b)`` of integers
+            ``Round``, ``Ceil``, ``Floor``, ``Sign``, ``BipolarQuant``, ``Trunc`` (version 2)
+            or ``MultiThreshold`` at the end, ``Where(x >= c, a, b)`` of integers, and
+            ``DequantizeLinear(QuantizeLinear(x, s, z), s, z)`` with a Clip between or not
     After:  ``(MultiThreshold(x, thresholds, weights) + least) * scale``
 
     The chain goes up as far as operators are monotone in one operand and have constants for
@@ -116,9 +116,18 @@ _PLACES: list[tuple[Any, ...]] = [
     ("", "Where"),
     ("", "DequantizeLinear"),
     ("", "DequantizeLinear", 2),
+    *[(domain, "Trunc") for domain in QONNX_ALIASES],
 ]
 
-_OPERANDS = {"Where": 3, "DequantizeLinear": 3, "Quant": 4, "IntQuant": 4, "BipolarQuant": 2, "MultiThreshold": 3}
+_OPERANDS = {
+    "Trunc": 6,
+    "Where": 3,
+    "DequantizeLinear": 3,
+    "Quant": 4,
+    "IntQuant": 4,
+    "BipolarQuant": 2,
+    "MultiThreshold": 3,
+}
 
 
 class _End:
@@ -126,8 +135,8 @@ class _End:
         self.domain, self.kind = domain, kind
         self.operands = operands or _OPERANDS.get(kind, 1)
 
-    def __call__(self, op: Op, x: Var, a: Var, b: Var, c: Var) -> Var:
-        inputs = (x, a, b, c)[: self.operands]
+    def __call__(self, op: Op, x: Var, a: Var, b: Var, c: Var, d: Var, e: Var) -> Var:
+        inputs = (x, a, b, c, d, e)[: self.operands]
         domain = {"_domain": self.domain} if self.domain else {}
         return getattr(op, self.kind)(*inputs, **domain, _outputs=["y"])
 

@@ -117,9 +117,7 @@ def conv_term(*, with_bias: bool) -> Rule:
         found = term(x, a, w, y)
         assert found is not None, "check has seen to it"
         inputs = (x, w) if b is None else (x, w, b)
-        made: Value = op.Add(
-            op.Conv(*inputs, **node_of(y).attributes), constant(op, found)
-        )
+        made: Value = op.Add(op.Conv(*inputs, **node_of(y).attributes), constant(op, found))
         return made
 
     return Rule(pattern, check, rewrite)

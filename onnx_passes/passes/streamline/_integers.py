@@ -13,32 +13,13 @@ import onnx_ir as ir
 from onnx_passes.ops.bodies.domains import CUSTOM, QONNX_ALIASES
 from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.quantised._tables import table_of
+from onnx_passes.passes.streamline._movement import only_moves, padding_of
 from onnx_passes.passes.streamline._products import PRODUCTS, Range, of_product, size_of
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-_KEPT = frozenset(
-    {
-        "DepthToSpace",
-        "Expand",
-        "Flatten",
-        "Gather",
-        "GatherElements",
-        "GatherND",
-        "GlobalMaxPool",
-        "Identity",
-        "MaxPool",
-        "Reshape",
-        "Slice",
-        "SpaceToDepth",
-        "Squeeze",
-        "Tile",
-        "Transpose",
-        "Unsqueeze",
-    }
-)
-"""Operators whose elements are some of their first operand's."""
-
+_KEPT = frozenset({"GlobalMaxPool", "MaxPool", "Split"})
+"""Operators whose elements are some of their first operand's, beside those that only move."""
 
 _Lookup: TypeAlias = Callable[[ir.Value | None], Range | None]
 
@@ -66,7 +47,8 @@ def integer_ranges(graph: ir.Graph) -> dict[ir.Value, Range]:
     for node in graph:
         made = _of_node(node, of)
         if made is not None and made.exact and node.outputs:
-            found[node.outputs[0]] = made
+            for output in node.outputs if node.op_type == "Split" else node.outputs[:1]:
+                found[output] = made
     return found
 
 
@@ -91,7 +73,7 @@ def _of_node(node: ir.Node, of: _Lookup) -> Range | None:
         return _moved(of(node.inputs[0]))
     if node.domain != "":
         return None
-    if node.op_type in _KEPT:
+    if node.op_type in _KEPT or only_moves(node):
         return _moved(of(node.inputs[0]))
     ranges = [of(value) for value in node.inputs]
     if node.op_type == "Concat":
@@ -99,6 +81,8 @@ def _of_node(node: ir.Node, of: _Lookup) -> Range | None:
         if len(known) < len(ranges):
             return None
         return Range(min(r.low for r in known), max(r.high for r in known))
+    if node.op_type == "Pad":
+        return _padded(of(node.inputs[0]), padding_of(node))
     if node.op_type in PRODUCTS:
         return of_product(node, ranges)
     if len(ranges) < 1 or any(r is None for r in ranges):
@@ -108,6 +92,12 @@ def _of_node(node: ir.Node, of: _Lookup) -> Range | None:
 
 def _moved(found: Range | None) -> Range | None:
     return None if found is None else replace(found, least=0.0, most=0.0)
+
+
+def _padded(found: Range | None, number: float | None) -> Range | None:
+    if found is None or number is None or not number.is_integer():
+        return None
+    return Range(min(found.low, number), max(found.high, number))
 
 
 def _of_arithmetic(kind: str, ranges: list[Range]) -> Range | None:

@@ -73,13 +73,48 @@ class Mover:
         graph.insert_before(old, inner)
         graph.insert_before(old, outer)
         before = [value.producer() for value in old.inputs if value is not None]
-        new, value = outer.outputs[0], old.outputs[0]
+        self._take_place(old.outputs[0], outer.outputs[0])
+        discard(old)
+        _drop_unread(before)
+
+    def swap_each(self, old: ir.Node, first: ir.Node) -> None:
+        """Put an operation behind each output of a node, and not in front of it.
+
+        Args:
+            old: A node that reads what ``first`` makes as its first operand.
+            first: A product or sum with a constant as its second operand.
+        """
+        graph = old.graph
+        assert graph is not None, "the node is in a graph"
+        inner = ir.Node(
+            old.domain,
+            old.op_type,
+            [first.inputs[0], *old.inputs[1:]],
+            list(old.attributes.values()),
+            num_outputs=len(old.outputs),
+            name=self.names.node(old.op_type),
+        )
+        graph.insert_before(old, inner)
+        before = [value.producer() for value in old.inputs if value is not None]
+        for value, part in zip(old.outputs, inner.outputs, strict=True):
+            part.name = self.names.value(f"{old.op_type}_out")
+            part.type, part.shape = value.type, value.shape
+            self._count[part.name] += 1
+            outer = self.node(first, [part, first.inputs[1]], value.shape)
+            graph.insert_before(old, outer)
+            self._take_place(value, outer.outputs[0])
+        discard(old)
+        _drop_unread(before)
+
+    def _take_place(self, value: ir.Value, new: ir.Value) -> None:
         new.type, new.shape = value.type, value.shape
         supersede(value, new, self._count)
-        discard(old)
-        for node in before:
-            unread = node is not None and not any(
-                v.uses() or v.is_graph_output() for v in node.outputs
-            )
-            if node is not None and unread and node.graph is not None:
-                discard(node)
+
+
+def _drop_unread(nodes: list[ir.Node | None]) -> None:
+    for node in nodes:
+        unread = node is not None and not any(
+            v.uses() or v.is_graph_output() for v in node.outputs
+        )
+        if node is not None and unread and node.graph is not None:
+            discard(node)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
@@ -18,6 +19,7 @@ PRODUCTS = frozenset({"MatMul", "Conv", "ConvTranspose"})
 
 _EXACT = 2.0**24
 """Up to here float32 holds every integer."""
+
 
 @dataclass(frozen=True)
 class Range:
@@ -74,9 +76,7 @@ def of_product(node: ir.Node, ranges: list[Range | None]) -> Range | None:
         least = np.minimum(factors * low, factors * high)
         most = np.maximum(factors * low, factors * high)
         found.append((least.sum(-1).min(), most.sum(-1).max()))
-        partial.append(
-            (np.minimum(least, 0).sum(-1).min(), np.maximum(most, 0).sum(-1).max())
-        )
+        partial.append((np.minimum(least, 0).sum(-1).min(), np.maximum(most, 0).sum(-1).max()))
     bias = ranges[2] if len(ranges) > 2 else None
     start = (0.0, 0.0) if bias is None else (bias.low, bias.high)
     return Range(
@@ -111,12 +111,14 @@ def _sums_of(node: ir.Node, weights: Array) -> list[Array] | None:
     strides = node.attributes.get_ints("strides") or [1] * len(kernel)
     if any(size != 1 for size in node.attributes.get_ints("dilations") or ()):
         strides = [1] * len(kernel)
-    return [
-        taps[
-            (..., *(slice(at, None, by) for at, by in zip(place, strides, strict=True)))
-        ].reshape(groups * outputs, -1)
-        for place in product(*map(range, strides))
-    ]
+    places = product(*map(range, strides))
+    return [taps[_every(place, strides)].reshape(groups * outputs, -1) for place in places]
+
+
+def _every(place: Sequence[int], strides: Sequence[int]) -> Any:
+    """Return an index of every `stride`-th tap from a place on."""
+    steps = (slice(at, None, by) for at, by in zip(place, strides, strict=True))
+    return (..., *steps)
 
 
 def _of_computed(node: ir.Node, data: Range, other: Range) -> Range | None:

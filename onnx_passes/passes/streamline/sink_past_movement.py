@@ -11,24 +11,12 @@ from onnx_passes.model.walk import graphs_within
 from onnx_passes.ops.bodies.domains import CUSTOM
 from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.base import Transformation
+from onnx_passes.passes.streamline._movement import ARITHMETIC, CHOOSING, let_through
 from onnx_passes.passes.streamline._moves import Mover
 from onnx_passes.passes.streamline._rows import moved_row
 from onnx_passes.passes.streamline._terms import floats, is_single, rank_of, scalar
 
-_ARITHMETIC = ("Mul", "Add")
-
-_CHOOSING = {"MaxPool": _ARITHMETIC, "GlobalMaxPool": _ARITHMETIC, "Relu": ("Mul",)}
-"""Operators that choose among elements, and what they let through."""
-
 _OURS = ("Im2Col", "LayoutConverter")
-_MOVING = frozenset(
-    {
-        *("DepthToSpace", "Expand", "Flatten", "Gather", "GatherElements", "GatherND"),
-        *("Identity", "Reshape", "Slice", "SpaceToDepth", "Squeeze", "Tile", "Transpose"),
-        "Unsqueeze",
-    }
-)
-"""Operators whose results are elements of their first operand."""
 
 
 @passes.verify.equality
@@ -44,8 +32,9 @@ class SinkPastMovement(Transformation):
 
     Constants are single numbers; behind Transpose, changes of shape, pooling and Relu also
     arrays, which are transposed and reshaped alike. Operators are those of which each element
-    is one of the first operand, and Concat. Past MaxPool, GlobalMaxPool and Relu go positive
-    factors, past the first two terms as well.
+    is one of the first operand, Split and Concat, Resize to the nearest element, and Pad; past
+    a Pad with zeros go factors only. Past MaxPool, GlobalMaxPool and Relu go positive factors,
+    past the first two terms as well.
 
     Sound because each element of the result is one of the operand, on which the same operation
     rounds the same way; rounding keeps the order of numbers, so that the largest stays the
@@ -84,17 +73,23 @@ class SinkPastMovement(Transformation):
 
 
 def _move(node: ir.Node, mover: Mover) -> bool:
+    if node.op_type == "Split" and node.domain == "":
+        return _move_past_split(node, mover)
     moved = _moved_operands(node)
     found = [_operation(node.inputs[index]) for index in moved]
     if not found or any(out.uses() or out.is_graph_output() for out in node.outputs[1:]):
         return False
     first = found[0]
-    if first is None or any(other is None or not _is_same(first, other) for other in found):
+    if (
+        first is None
+        or first.op_type not in let_through(node)
+        or any(other is None or not _is_same(first, other) for other in found)
+    ):
         return False
     array = floats(first.inputs[1])
-    if array is None or first.op_type not in _CHOOSING.get(node.op_type, _ARITHMETIC):
+    if array is None:
         return False
-    positive = node.op_type in _CHOOSING
+    positive = node.op_type in CHOOSING
     if first.op_type == "Mul" and not ((array > 0).all() if positive else array.all()):
         return False
     behind = first.inputs[1]
@@ -113,6 +108,16 @@ def _move(node: ir.Node, mover: Mover) -> bool:
     return True
 
 
+def _move_past_split(node: ir.Node, mover: Mover) -> bool:
+    operation = _operation(node.inputs[0])
+    if operation is None or not is_single(operation.inputs[1]):
+        return False
+    if operation.op_type == "Mul" and scalar(operation.inputs[1]) == 0:
+        return False
+    mover.swap_each(node, operation)
+    return True
+
+
 def _moved_operands(node: ir.Node) -> list[int]:
     """Return the operands that all elements of the result are from."""
     if node.domain == CUSTOM:
@@ -121,13 +126,13 @@ def _moved_operands(node: ir.Node) -> list[int]:
         return []
     if node.op_type == "Concat":
         return list(range(len(node.inputs)))
-    return [0] if node.op_type in _CHOOSING or node.op_type in _MOVING else []
+    return [0] if let_through(node) else []
 
 
 def _operation(value: ir.Value | None) -> ir.Node | None:
     """Return the product or sum with a constant that makes a value, and does not widen it."""
     node = None if value is None else value.producer()
-    if node is None or node.domain != "" or node.op_type not in _ARITHMETIC:
+    if node is None or node.domain != "" or node.op_type not in ARITHMETIC:
         return None
     rank, array = rank_of(node.inputs[0]), floats(node.inputs[1])
     if rank is None or array is None or array.size == 0:

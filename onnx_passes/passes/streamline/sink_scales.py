@@ -23,6 +23,7 @@ from onnx_passes.passes.streamline._terms import (
 )
 
 _MEANS = ("AveragePool", "GlobalAveragePool")
+_SUMS = ("ReduceMean", "ReduceSum")
 
 
 @passes.verify.tolerance
@@ -33,7 +34,8 @@ class SinkScales(Transformation, RewriteRuleSetPass):
 
     Before: ``MatMul(Mul(x, s), w)``, ``Conv(x, Mul(w, s))``, ``MatMul(Add(x, a), w)``,
             ``Add(Mul(x, s), Mul(y, s))``, ``Add(Add(x, a), y)``, ``AveragePool(Mul(x, s))``,
-            ``Conv(Add(x, a), w)``; ConvTranspose like Conv
+            ``Conv(Add(x, a), w)``; ConvTranspose like Conv, ReduceMean and ReduceSum like
+            AveragePool
     After:  ``Mul(MatMul(x, w), s)``, ``Mul(Conv(x, w), s)``, ``Add(MatMul(x, w), a @ w)``,
             ``Mul(Add(x, y), s)``, ``Add(Add(x, y), a)``, ``Mul(AveragePool(x), s)``,
             ``Add(Conv(x, w), sum(a * w))``
@@ -164,6 +166,23 @@ def _mean(kind: str) -> Rule:
     return Rule(pattern, check, rewrite)
 
 
+def _reduction(kind: str, *, with_axes: bool) -> Rule:
+    def pattern(op: Op, x: Var, s: Var, a: Var) -> Var:
+        inputs = (op.Mul(x, s), a) if with_axes else (op.Mul(x, s),)
+        return getattr(op, kind)(*inputs, _outputs=["y"])
+
+    def check(context: Any, x: Value, s: Value, **_: Any) -> bool:
+        return floats(x) is None and _factor(s, x)
+
+    def rewrite(op: Op, x: Value, s: Value, y: Value, a: Value | None = None) -> Value:
+        inputs = (x,) if a is None else (x, a)
+        inner = getattr(op, kind)(*inputs, **node_of(y).attributes)
+        made: Value = op.Mul(inner, constant(op, _scalar(s)))
+        return made
+
+    return Rule(pattern, check, rewrite)
+
+
 def _common_factor(joint: str) -> Rule:
     def pattern(op: Op, x: Var, y: Var, s: Var, t: Var) -> Var:
         return getattr(op, joint)(op.Mul(x, s), op.Mul(y, t))
@@ -216,4 +235,5 @@ _RULES = [
     *conv_rules("ConvTranspose"),
     conv_term(with_bias=False),
     conv_term(with_bias=True),
+    *[_reduction(kind, with_axes=axes) for kind in _SUMS for axes in (False, True)],
 ]
