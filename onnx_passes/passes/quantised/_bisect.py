@@ -12,11 +12,20 @@ from onnx_passes.passes.quantised._chains import Steps
 Array = np.ndarray[Any, np.dtype[Any]]
 
 _LARGEST = np.finfo(np.float32).max
+_OCTAVE = 1 << 23
+"""Places between a float and its double."""
+
+_OCTAVES = 64
+"""How often a number is halved before a chain is given up that has no level there."""
+
 _CHECKED = (1, 2, 3)
 """Distances in floats from a threshold at which the chain is looked at again."""
 
 _CHECKED_APPROXIMATELY = (64, 65, 256)
 """The same for functions whose kernels do not round correctly, and waver by some floats."""
+
+_CHECKED_ON_SLOPES = (1024, 1025, 4096)
+"""The same for functions with a minimum, around which their results hardly change."""
 
 
 @dataclass(frozen=True)
@@ -49,17 +58,20 @@ def find_table(steps: Steps, level: Any, most: int) -> Table | None:
     Returns:
         The table; None if the chain has more steps, or is not monotone after all.
     """
-    starts = _starts(steps)
-    after = [*starts[1:], np.full(starts.shape[1:], _TOP + 1)]
+    ends = _ends(steps, level)
+    if ends is None:
+        return None
+    starts = _starts(steps, ends)
+    after = [*starts[1:], ends.high + 1]
     parts: list[tuple[Array, Array]] = []
     begin = current = None
-    for low, end in zip(starts, after, strict=True):
-        high = np.maximum(end - 1, np.minimum(low, _TOP))
-        piece = _Piece(np.minimum(low, _TOP), high)
+    for start, end in zip(starts, after, strict=True):
+        low = np.minimum(start, ends.high)
+        piece = _Piece(low, np.maximum(end - 1, low))
         first, last = level(steps.of(_float(np.stack([piece.low, piece.high]))))
         if not _are_integers(first) or not _are_integers(last):
             return None
-        is_there = end > low
+        is_there = end > start
         if begin is None or current is None:
             begin = current = first
         jump = np.where(is_there, first - current, 0.0)
@@ -91,10 +103,26 @@ class _Piece:
     high: Array
 
 
-def _starts(steps: Steps) -> Array:
+def _ends(steps: Steps, level: Any) -> _Piece | None:
+    """Return the floats of least and greatest place at which a chain has a level.
+
+    A factor may make an infinity of a large number, and an activation NaN of that.
+    """
+    sizes = np.full((2, *steps.chain.channels), _TOP, np.int64)
+    signs = np.array([-1, 1]).reshape(2, *[1] * len(steps.chain.channels))
+    for _ in range(_OCTAVES):
+        with np.errstate(all="ignore"):
+            lacks = ~np.isfinite(level(steps.of(_float(signs * sizes))))
+        if not lacks.any():
+            return _Piece(-sizes[0], sizes[1])
+        sizes = np.where(lacks, sizes - _OCTAVE, sizes)
+    return None
+
+
+def _starts(steps: Steps, ends: _Piece) -> Array:
     """Return the places at which pieces start, int64 ``[pieces, *channels]``."""
     chain = steps.chain
-    first = np.full((1, *chain.channels), -_TOP, np.int64)
+    first = ends.low[None]
     if chain.turns is None:
         return first
     turns = np.broadcast_to(chain.turns, (len(chain.turns), *chain.channels))
@@ -104,7 +132,7 @@ def _starts(steps: Steps) -> Array:
         return found
 
     below = np.broadcast_to(first, turns.shape).copy()
-    above = np.full(turns.shape, _TOP + 1, np.int64)
+    above = np.broadcast_to(ends.high + 1, turns.shape).copy()
     at_first = is_beyond(below)
     while (above - below > 1).any():
         middle = (below + above) // 2
@@ -137,8 +165,11 @@ def _steps_within(
         middle = (below + above) // 2
         hit = reached(_float(middle))
         above, below = np.where(hit, middle, above), np.where(hit, below, middle)
-    distances = _CHECKED if steps.chain.is_exact else _CHECKED_APPROXIMATELY
-    if not _holds(reached, above, piece, there, distances):
+    chain = steps.chain
+    tried = [_CHECKED if chain.is_exact else _CHECKED_APPROXIMATELY]
+    if chain.turns is not None and not chain.is_exact:
+        tried.append(_CHECKED_ON_SLOPES)
+    if not any(_holds(reached, above, piece, there, distances) for distances in tried):
         return None
     thresholds = np.where(there, _float(above), np.float32(np.inf))
     return thresholds, np.where(there, sign, 0.0)

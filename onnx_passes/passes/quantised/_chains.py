@@ -14,6 +14,7 @@ from onnx_passes.ops.bodies.domains import CUSTOM
 from onnx_passes.passes._support.session import start
 from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.quantised._attributes import Quantiser, quantiser_of
+from onnx_passes.passes.quantised._grids import NARROW
 from onnx_passes.passes.quantised._monotone import (
     COMPARES,
     data_operand,
@@ -30,6 +31,9 @@ from onnx_passes.passes.quantised._valleys import valley_of
 Array = np.ndarray[Any, np.dtype[Any]]
 
 _ENDS = frozenset({"Round", "Ceil", "Floor", "Sign"})
+_BEYOND = 64
+"""Steps of a quantiser to fewer bits than 8 beyond which it saturates."""
+
 IR_VERSION = 10
 
 
@@ -89,8 +93,9 @@ class Chain:
                 graph.output.append(onnx.ValueInfoProto(name=str(value.name)))
         known: set[str] = set()
         for node in self.nodes:
-            graph.node.append(ir.serde.serialize_node(node))
-            graph.node[-1].overload = ""
+            made = ir.serde.serialize_node(node)
+            made.overload = ""
+            graph.node.extend([*_bounding(node, made), made])
             for value in node.inputs:
                 tensor = constant_of(value)
                 if value is not None and tensor is not None and value.name not in known:
@@ -171,6 +176,27 @@ def chain_to(node: ir.Node, opset: int) -> Chain | None:
             return found
         segments.pop(0)
     return None
+
+
+def _bounding(node: ir.Node, proto: onnx.NodeProto) -> list[onnx.NodeProto]:
+    """Return nodes that keep large numbers from a quantiser to few bits, which reads them.
+
+    Of numbers that no int32 holds, ONNX Runtime makes its least level.
+    """
+    if node.op_type != "QuantizeLinear" or node.outputs[0].dtype not in NARROW:
+        return []
+    scale = constant_of(node.inputs[1])
+    if scale is None:
+        return []
+    end = np.float32(_BEYOND) * scale.numpy().max()
+    ends = [
+        onnx.helper.make_node("Constant", [], [f"{proto.input[0]}_{place}"], value_float=value)
+        for place, value in (("least", float(-end)), ("most", float(end)))
+    ]
+    inside = f"{proto.input[0]}_inside"
+    names = [proto.input[0], *(made.output[0] for made in ends)]
+    proto.input[0] = inside
+    return [*ends, onnx.helper.make_node("Clip", names, [inside])]
 
 
 def _chain(segments: list[_Segment], opset: int) -> Chain | None:

@@ -12,6 +12,9 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 _SIGNED = {2: ir.DataType.INT2, 4: ir.DataType.INT4, 8: ir.DataType.INT8}
 _UNSIGNED = {2: ir.DataType.UINT2, 4: ir.DataType.UINT4, 8: ir.DataType.UINT8}
+NARROW = frozenset(t for types in (_SIGNED, _UNSIGNED) for b, t in types.items() if b < 8)
+"""Integer types of less than 8 bits."""
+
 _SINCE = {2: 25, 4: 21, 8: 10}
 """Opsets from which QuantizeLinear makes integers of so many bits."""
 

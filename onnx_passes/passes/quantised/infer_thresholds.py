@@ -40,8 +40,10 @@ class InferThresholds(Transformation, RewriteRuleSetPass):
     level is reached at one float32 and kept beyond it. That float is found by bisection over
     all floats on the chain itself, and the floats beside it are looked at as well. Kernels of
     Sigmoid, Tanh, Exp and their like waver by some floats: a number within 64 floats of a
-    threshold of theirs may come out one level off. The contract is a tolerance, which a level
-    exceeds, because of these and of NaN, which a quantiser returns and no threshold notices.
+    threshold of theirs may come out one level off, and within 1,024 floats where Gelu and its
+    kin hardly change. If more waver, the quantiser stays. The contract is a tolerance, which a
+    level exceeds, because of these and of NaN, which a quantiser returns and no threshold
+    notices.
 
     Leaves alone: constants that are computed; what something else reads on the way stays for
     that; chains with more than ``max`` steps; unknown ranks and types other than float32;

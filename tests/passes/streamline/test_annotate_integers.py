@@ -1,8 +1,10 @@
+import numpy as np
 import pytest
 
 from onnx_passes import testing
-from onnx_passes.passes.streamline._integers import Range
+from onnx_passes.passes.streamline._integers import Range, integer_ranges
 from onnx_passes.passes.streamline.annotate_integers import KEY, AnnotateIntegers
+from onnx_passes.runtime.ort import OnnxRuntimeEngine
 
 GRAPH = """(float[N,2] x) => (float[N,2] y) <float[3] t = {0, 1, 2}, float w = {1},
 float[2,2] m = {1, -1, 2, 3}, float c = {-1}>
@@ -74,3 +76,52 @@ def test_a_product_of_two_computed_matrices_is_as_wide_as_its_depth_needs(text):
     { a = o.MultiThreshold(x, t, w) b = o.MultiThreshold(z, t, w)
     y = MatMul(a, b) }"""
     assert noted(graph, text)["y"] == "UINT6"
+
+
+STEPS = """<float[3] t = {0, 1, 2}, float w = {1}, float[1,1,3,3] k = {1,2,3,4,-5,6,7,8,9},
+float[2,1,1,1] m = {3, -2}, float[1,2,1,1] h = {3, -2}, float f = {-1},
+int64[8] e = {0, 0, 1, 1, 0, 0, 1, 1}, float[4] r = {1, 1, 2, 2}, int64[2] p = {1, 1}>"""
+
+
+@pytest.mark.parametrize(
+    ("body", "found"),
+    [
+        # Taps 1, 3, 7 and 9, 2 and 8, 4 and 6, or -5 alone: each times 0 to 3.
+        ("y = ConvTranspose<strides = [2, 2]>(a, k)", "INT7"),
+        # All nine taps: 40 times 3 and -5 times 3.
+        ("y = ConvTranspose(a, k)", "INT8"),
+        ("y = ConvTranspose<strides = [2, 2], dilations = [2, 2]>(a, k)", "INT8"),
+        ("y = ConvTranspose<group = 1>(a, h)", "INT5"),
+        ("y = Pad(a, e)", "UINT2"),
+        ("y = Pad(a, e, f)", "INT3"),
+        ("y = Resize(a, , r)", "UINT2"),
+        ("y, z = Split<axis = 2>(a, p)", "UINT2"),
+    ],
+)
+def test_widths(body, found, text):
+    size = 2 if "Split" in body else "N"
+    graph = f"(float[1,1,{size},2] x) => (float[A,B,C,D] y) {STEPS} "
+    assert noted(graph + f"{{ a = o.MultiThreshold(x, t, w) {body} }}", text)["y"] == found
+
+
+def test_accumulators_of_spread_images_hold_what_is_reached(text):
+    """No bound is lower than what data of the range reaches, and some data reaches it."""
+    draw = np.random.default_rng(1)
+    for strides, groups in [((1, 1), 1), ((2, 1), 2), ((3, 2), 1), ((2, 2), 2)]:
+        weights = draw.integers(-7, 8, (2 * groups, 2, 3, 2)).astype(np.float32)
+        size, numbers = 2 * groups, ", ".join(map(str, weights.ravel()))
+        graph = f"""(float[1,{size},4,4] x) => (float[A,B,C,D] y) <float[3] t = {{0, 1, 2}},
+        float w = {{1}}, float[{size},2,3,2] k = {{{numbers}}}>
+        {{ a = o.MultiThreshold(x, t, w)
+        y = ConvTranspose<strides = [{strides[0]}, {strides[1]}], group = {groups}>(a, k) }}"""
+        model = testing.parse(text(graph))
+        bound = integer_ranges(model.graph)[model.graph.outputs[0]]
+        reached = []
+        with OnnxRuntimeEngine(prepacking=False).prepare(model) as session:
+            for _ in range(3000):
+                x = draw.choice([-1.0, 2.0], (1, 2 * groups, 4, 4)).astype(np.float32)
+                reached.append(session.run({"x": x})["y"])
+        assert bound.low <= np.min(reached)
+        assert np.max(reached) <= bound.high
+        # Random data comes close to the bound of the few taps that one element sees.
+        assert np.max(reached) >= 0.6 * bound.high

@@ -79,3 +79,49 @@ def test_an_array_is_transposed_alike():
     testing.assert_verified(SinkPastMovement(), before, model)
     factor = list(model.graph)[-1].inputs[1].producer().attributes["value"].as_tensor()
     assert factor.numpy().tolist() == [1, 2, 3]
+
+
+MORE = """(float[2,4,6] x, float[1,2,4,4] i) => (float[A,B,C] y, float[D,E,F] z)
+<float s = {0.3}, float n = {-0.3}, int64[2] p = {3, 1}, float[4] f = {1, 1, 2, 2},
+int64[6] e = {0, 0, 1, 0, 0, 1}, float o = {1}> """
+
+
+def moved(body):
+    model = testing.parse(MORE + "{ " + body + " z = Identity(x) }")
+    for output in model.graph.outputs:
+        output.shape = None
+    infer_shapes(model)
+    before = testing.Snapshot(model)
+    if not SinkPastMovement()(model).modified:
+        return None
+    testing.assert_verified(SinkPastMovement(), before, model)
+    return [n.op_type for n in model.graph if n.op_type not in ("Constant", "Identity")]
+
+
+@pytest.mark.parametrize(
+    ("body", "kinds"),
+    [
+        (
+            "m = Mul(x, s) a, b = Split<axis = 1>(m, p) c = Exp(a) y = Concat<axis = 1>(c, b)",
+            ["Split", "Mul", "Mul", "Exp", "Concat"],
+        ),
+        ('m = Mul(i, n) y = Resize<mode = "nearest">(m, , f)', ["Resize", "Mul"]),
+        ("m = Add(i, s) y = Resize(m, , f)", ["Resize", "Add"]),
+        ("m = Mul(x, n) y = Pad(m, e)", ["Pad", "Mul"]),
+        ('m = Add(x, n) y = Pad<mode = "edge">(m, e)', ["Pad", "Add"]),
+    ],
+)
+def test_fires_past_split_resize_and_pad(body, kinds):
+    assert moved(body) == kinds
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "m = Add(x, n) y = Pad(m, e)",
+        "m = Mul(x, n) y = Pad(m, e, o)",
+        'm = Mul(i, n) y = Resize<mode = "linear">(m, , f)',
+    ],
+)
+def test_stays_before_resize_and_pad(body):
+    assert moved(body) is None

@@ -69,6 +69,55 @@ def test_images(body, kinds):
     assert applied(IMAGE + "{ " + body + " }") == kinds
 
 
+SPREAD = """(float[2,4,5,5] x) => (float[A,B,C,D] y) <float s = {0.5}, float t = {-2},
+float[4,1,2,2] w = {1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16}, float[1,2,1,1] c = {1, 2},
+float[4,2,3,3] v, float[2] b = {1, 2}, float[4,1,1] a = {1, -1, 2, 0}, int64[2] r = {2, 3},
+float[2,2,1,1] k = {1, 2, 3, 4}, float[1,1,1,1] e = {3}> """
+
+TAPS = ", ".join(str(number % 7 - 3) for number in range(72))
+
+
+@pytest.mark.parametrize(
+    ("body", "kinds"),
+    [
+        ("m = Mul(x, s) y = ConvTranspose<group = 2>(m, w)", ["ConvTranspose", "Mul"]),
+        (
+            "m = Mul(v, c) y = ConvTranspose<strides = [2, 2], pads = [1, 1, 1, 1]>(x, m, b)",
+            ["ConvTranspose", "Mul", "Add"],
+        ),
+        ("m = Mul(w, e) y = ConvTranspose<group = 4>(x, m)", ["ConvTranspose", "Mul"]),
+        ("m = Add(x, a) y = Conv<group = 2>(m, k, b)", ["Conv", "Add"]),
+        ("m = Add(x, t) y = Conv<group = 2>(m, k)", ["Conv", "Add"]),
+        ("m = Mul(x, s) y = ReduceMean<keepdims = 1>(m, r)", ["ReduceMean", "Mul"]),
+        ("m = Mul(x, t) y = ReduceSum<keepdims = 1>(m, r)", ["ReduceSum", "Mul"]),
+    ],
+)
+def test_spread_images_and_sums(body, kinds):
+    graph = SPREAD.replace("v,", f"v = {{{TAPS}}},").replace("[A,B,C,D]", "[2,B,C,D]")
+    assert applied(graph + "{ " + body + " }") == kinds
+
+
+def test_a_factor_for_each_channel_of_a_group():
+    graph = """(float[1,4,3,3] x) => (float[1,B,C,D] y) <float[1,3,1,1] c = {1, 2, -3},
+    float[4,3,1,1] w = {1,2,3,4,5,6,7,8,9,10,11,12}>
+    { m = Mul(w, c) y = ConvTranspose<group = 2>(x, m) }"""
+    assert applied(graph) == ["ConvTranspose", "Mul"]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "m = Add(x, t) y = Conv<group = 2, pads = [1, 0, 0, 0]>(m, k)",
+        'm = Add(x, t) y = Conv<group = 2, auto_pad = "SAME_UPPER">(m, k)',
+        "m = Add(x, t) y = ConvTranspose<group = 2>(m, w)",
+        "m = Mul(x, a) y = ReduceSum<keepdims = 1>(m, r)",
+    ],
+)
+def test_leaves_alone_in_images(body):
+    graph = SPREAD.replace("v,", f"v = {{{TAPS}}},")
+    testing.assert_leaves_alone(SinkScales(), typed(graph + "{ " + body + " }"))
+
+
 @pytest.mark.parametrize(
     "body",
     [
