@@ -160,12 +160,11 @@ class _Segment:
 def chain_to(node: ir.Node, opset: int) -> Chain | None:
     """Return the longest chain that ends in a quantiser; None if it is none."""
     last = _end(node)
-    if last is None:
+    if last is None or not _keeps_shape(last):
         return None
     segments = [last]
     while (before := _segment(segments[0].source.producer(), opset)) is not None:
-        source = before.source
-        if source.shape is None or not all(keeps_shape(n, source) for n in before.nodes):
+        if not _keeps_shape(before):
             break
         if before.turns is not None and any(s.turns is not None for s in segments):
             break
@@ -197,6 +196,12 @@ def _bounding(node: ir.Node, proto: onnx.NodeProto) -> list[onnx.NodeProto]:
     names = [proto.input[0], *(made.output[0] for made in ends)]
     proto.input[0] = inside
     return [*ends, onnx.helper.make_node("Clip", names, [inside])]
+
+
+def _keeps_shape(segment: _Segment) -> bool:
+    """Whether the constants of a segment do not make what it reads bigger."""
+    source = segment.source
+    return source.shape is not None and all(keeps_shape(n, source) for n in segment.nodes)
 
 
 def _chain(segments: list[_Segment], opset: int) -> Chain | None:

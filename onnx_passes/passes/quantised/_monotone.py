@@ -114,6 +114,8 @@ def keeps_shape(node: ir.Node, value: ir.Value) -> bool:
         if tensor is None:
             continue
         dims = tensor.shape.numpy()
+        if node.op_type == "MultiThreshold":
+            dims = dims[:-1]
         if len(dims) > len(shape):
             return False
         pairs = zip(reversed(dims), reversed(list(shape)), strict=False)

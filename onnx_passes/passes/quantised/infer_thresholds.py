@@ -58,13 +58,13 @@ class InferThresholds(Transformation, RewriteRuleSetPass):
     max: int = 255
 
     def pattern(self) -> list[Any]:
-        return [_End(*place) for place in _PLACES]
+        return _ENDS
 
     def check(self) -> list[Any]:
-        return [self._is_chain for _ in _PLACES]
+        return [self._is_chain for _ in _ENDS]
 
     def rewrite(self) -> list[Any]:
-        return [self._replaced for _ in _PLACES]
+        return [self._replaced for _ in _ENDS]
 
     def _is_chain(self, context: Any, y: Value, **_: Any) -> bool:
         opset = opset_at(context)
@@ -111,20 +111,17 @@ class InferThresholds(Transformation, RewriteRuleSetPass):
         return result
 
 
-_PLACES: list[tuple[Any, ...]] = [
+_PLACES = [
     *[("", kind) for kind in ("Round", "Ceil", "Floor", "Sign")],
     *[(domain, kind) for kind, domain in CALLS],
     (CUSTOM, "MultiThreshold"),
     ("", "Where"),
-    ("", "DequantizeLinear"),
-    ("", "DequantizeLinear", 2),
     *[(domain, "Trunc") for domain in QONNX_ALIASES],
 ]
 
 _OPERANDS = {
     "Trunc": 6,
     "Where": 3,
-    "DequantizeLinear": 3,
     "Quant": 4,
     "IntQuant": 4,
     "BipolarQuant": 2,
@@ -133,14 +130,30 @@ _OPERANDS = {
 
 
 class _End:
-    def __init__(self, domain: str, kind: str, operands: int | None = None) -> None:
+    def __init__(self, domain: str, kind: str) -> None:
         self.domain, self.kind = domain, kind
-        self.operands = operands or _OPERANDS.get(kind, 1)
+        self.operands = _OPERANDS.get(kind, 1)
 
     def __call__(self, op: Op, x: Var, a: Var, b: Var, c: Var, d: Var, e: Var) -> Var:
         inputs = (x, a, b, c, d, e)[: self.operands]
         domain = {"_domain": self.domain} if self.domain else {}
         return getattr(op, self.kind)(*inputs, **domain, _outputs=["y"])
+
+
+def _pair(op: Op, x: Var, s: Var, z: Var, t: Var, w: Var) -> Var:
+    return op.DequantizeLinear(op.QuantizeLinear(x, s, z), t, w, _outputs=["y"])
+
+
+def _clipped_pair(op: Op, x: Var, s: Var, z: Var, a: Var, b: Var, t: Var, w: Var) -> Var:
+    clipped = op.Clip(op.QuantizeLinear(x, s, z), a, b)
+    return op.DequantizeLinear(clipped, t, w, _outputs=["y"])
+
+
+def _pair_from_zero(op: Op, x: Var, s: Var, t: Var) -> Var:
+    return op.DequantizeLinear(op.QuantizeLinear(x, s), t, _outputs=["y"])
+
+
+_ENDS = [*(_End(*place) for place in _PLACES), _pair, _clipped_pair, _pair_from_zero]
 
 
 def _levels_of(quantiser: Quantiser | None) -> Any:

@@ -20,8 +20,6 @@ PAIRS = {
     "no zero point": "q = QuantizeLinear(w, s) y = DequantizeLinear(q, s)",
     "four bits": "q = QuantizeLinear(w, s, n) y = DequantizeLinear(q, s, n)",
     "clipped": "q = QuantizeLinear(w, s, z) c = Clip(q, a, b) y = DequantizeLinear(c, s, z)",
-    "clipped above": """q = QuantizeLinear(w, s, z) c = Clip(q, , b)
-    y = DequantizeLinear(c, s, z)""",
     "by channel": """q = QuantizeLinear<axis = -1>(w, r, v)
     y = DequantizeLinear<axis = 1>(q, r, v)""",
     "twice": """q = QuantizeLinear(w, s, z) d = DequantizeLinear(q, s, z) e = Relu(d)
