@@ -7,7 +7,9 @@ import re
 import subprocess
 import tempfile
 from collections import Counter
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -23,17 +25,14 @@ from onnx_passes.runtime.ort import OnnxRuntimeEngine
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 NETWORKS = ("mlp_1w1a", "mlp_2w2a", "cnn_w4a4", "residual_w3a4", "attention_w4a4")
-SEED = "SEED_PYTHON"
-"""Variable that names the Python of an environment with the seed system, onnx-passes 0.4.1."""
-
 _PRODUCTS = ("MatMul", "Conv", "ConvTranspose")
-_OPSET = 19
-"""The one opset that the seed system takes; it takes no dynamic batch either."""
-
 _LIMIT = 300
-"""Seconds after which the seed system is stopped."""
+"""Seconds after which another system is stopped."""
 
-_SCRIPT = """
+_SEED_OPSET = 19
+"""The one opset that the seed system takes."""
+
+_SEED = """
 import sys, time
 import onnx_ir as ir
 import onnx_passes.passes.imports.qonnx, onnx_passes.passes.inline.qonnx
@@ -52,6 +51,55 @@ print("seconds", time.perf_counter() - start)
 ir.save(inject_custom_ops(model), sys.argv[2])
 """
 
+# qonnx writes an IR version that its own executor does not load.
+_FINN = """
+import sys, time
+import onnx
+make_model = onnx.helper.make_model
+def older(*args, **options):
+    model = make_model(*args, **options)
+    model.ir_version = 9
+    return model
+onnx.helper.make_model = older
+from finn.transformation.qonnx.convert_qonnx_to_finn import ConvertQONNXtoFINN
+from finn.transformation.streamline import Streamline
+from qonnx.core.modelwrapper import ModelWrapper
+from qonnx.transformation.infer_datatypes import InferDataTypes
+from qonnx.util.cleanup import cleanup_model
+proto = onnx.load(sys.argv[1])
+proto.ir_version = 9
+model = cleanup_model(ModelWrapper(proto))
+start = time.perf_counter()
+for step in (ConvertQONNXtoFINN(), Streamline(), InferDataTypes()):
+    model = model.transform(step)
+print("seconds", time.perf_counter() - start)
+model.save(sys.argv[2])
+"""
+
+
+@dataclass(frozen=True)
+class _Other:
+    """Another system, run in an environment of its own.
+
+    Attributes:
+        name: What the table calls it.
+        variable: The variable that names its Python.
+        script: Reads one model and writes another, and prints its seconds.
+        opset: The opset that models are converted to; None if it takes any.
+    """
+
+    name: str
+    variable: str
+    script: str
+    opset: int | None = None
+
+
+OTHERS = (
+    _Other("seed 0.4.1", "SEED_PYTHON", _SEED, _SEED_OPSET),
+    _Other("finn-plus 1.6.1", "FINN_PYTHON", _FINN),
+)
+"""Systems beside ours; neither takes a dynamic batch."""
+
 
 def tables() -> list[str]:
     """Return the table of the example networks."""
@@ -66,11 +114,13 @@ def tables() -> list[str]:
         source = EXAMPLES / "quantised_digits" / f"{name}.onnx"
         with tempfile.TemporaryDirectory() as folder:
             lines.append(_ours(name, source, Path(folder, "ours.onnx")))
-            python = os.environ.get(SEED)
-            if python:
-                lines.append(_seed(name, source, Path(folder, "seed.onnx"), python))
-    if not os.environ.get(SEED):
-        lines += ["", f"The seed system was not run: {SEED} names no Python."]
+            for other in OTHERS:
+                python = os.environ.get(other.variable)
+                if python:
+                    lines.append(_theirs(name, other, source, Path(folder), python))
+    for other in OTHERS:
+        if not os.environ.get(other.variable):
+            lines += ["", f"{other.name} was not run: {other.variable} names no Python."]
     return lines
 
 
@@ -85,35 +135,36 @@ def _ours(name: str, source: Path, target: Path) -> str:
     return _row(name, "onnx-passes", source, target, times)
 
 
-def _seed(name: str, source: Path, target: Path, python: str) -> str:
-    lowered = target.with_name("opset_19.onnx")
+def _theirs(name: str, other: _Other, source: Path, folder: Path, python: str) -> str:
+    given, target = folder / "given.onnx", folder / "made.onnx"
+    target.unlink(missing_ok=True)
     settings = {"verify": False, "reproducers": False}
-    sizes = {"freeze-dims": {"dims": {"batch": 400}}}
-    steps = [sizes, {"convert-opset": {"version": _OPSET}}]
+    steps: list[dict[str, Any]] = [{"freeze-dims": {"dims": {"batch": 400}}}]
+    if other.opset is not None:
+        steps.append({"convert-opset": {"version": other.opset}})
     made = run_pipeline(ir.load(source), config_from_data({"passes": steps, **settings}))
     made.raise_for_failure()
-    ir.save(made.model, lowered)
-    command = [python, "-c", _SCRIPT, str(lowered), str(target)]
+    ir.save(made.model, given)
     try:
         done = subprocess.run(
-            command,
+            [python, "-c", other.script, str(given), str(target)],
             capture_output=True,
             text=True,
             env=clean_environment(),
             timeout=_LIMIT,
-            cwd=target.parent,
+            cwd=folder,
         )
     except subprocess.TimeoutExpired:
-        return f"| {name} | seed 0.4.1 | stopped after {_LIMIT} s | | | | | | |"
+        return f"| {name} | {other.name} | stopped after {_LIMIT} s | | | | | | |"
     found = re.search(r"^seconds (\S+)", done.stdout, re.MULTILINE)
     if done.returncode or found is None:
         error = (done.stderr.strip().splitlines() or ["no error"])[-1]
-        return f"| {name} | seed 0.4.1 | {error[:80]} | | | | | | |"
-    return _row(name, "seed 0.4.1", source, target, [f"{float(found[1]):.1f}", ""])
+        return f"| {name} | {other.name} | {error[:80]} | | | | | | |"
+    return _row(name, other.name, source, target, [f"{float(found[1]):.1f}", ""])
 
 
 def _row(name: str, who: str, source: Path, target: Path, times: list[str]) -> str:
-    before, after = ir.load(source), ir.load(target)
+    before, after = ir.load(source), _with_our_thresholds(ir.load(target))
     labels = np.load(EXAMPLES / "digits" / "labels.npy")
     old, new = _scores(before), _scores(after)
     _, quantisers = steps_of(after.graph)
@@ -128,11 +179,21 @@ def _row(name: str, who: str, source: Path, target: Path, times: list[str]) -> s
     return "| " + " | ".join(cells) + " |"
 
 
+def _with_our_thresholds(model: ir.Model) -> ir.Model:
+    """Return a model whose thresholds are those of our domain, whatever wrote it."""
+    settings = {"verify": False, "reproducers": False}
+    made = run_pipeline(model, config_from_data({"passes": ["import-qonnx"], **settings}))
+    made.raise_for_failure()
+    return made.model
+
+
 def _datatype(value: ir.Value) -> str:
     return str((value.meta.get("quant_parameter_tensor_names") or {}).get(KEY))
 
 
 def _scores(model: ir.Model) -> np.ndarray:
     images = np.load(EXAMPLES / "digits" / "images.npy")
+    (image,) = model.graph.inputs
     with OnnxRuntimeEngine(prepacking=False).prepare(model) as session:
-        return np.asarray(session.run({"image": images})["scores"])
+        (scores,) = session.run({str(image.name): images}).values()
+    return np.asarray(scores)

@@ -36,18 +36,26 @@ class ImportQonnx(Transformation, RewriteRuleSetPass):
     Leaves alone: a rounding mode that does not exist; thresholds that are computed; a
     MultiThreshold whose input has no known rank, or another one than the layout. Every other
     operator of QONNX keeps its domain and runs as well.
+
+    Attributes:
+        operators: Names of the operators; empty for all three.
     """
 
     requires: ClassVar[Any] = ("shape-inference",)
 
+    operators: tuple[str, ...] = ()
+
     def pattern(self) -> list[Any]:
-        return [_Call(*place) for place in _PLACES]
+        return [_Call(*place) for place in self._places()]
 
     def check(self) -> list[Any]:
-        return [_CHECKS[kind] for kind, _ in _PLACES]
+        return [_CHECKS[kind] for kind, _ in self._places()]
 
     def rewrite(self) -> list[Any]:
-        return [_REWRITES[kind] for kind, _ in _PLACES]
+        return [_REWRITES[kind] for kind, _ in self._places()]
+
+    def _places(self) -> list[tuple[str, str]]:
+        return [place for place in _PLACES if not self.operators or place[0] in self.operators]
 
 
 _PLACES = [

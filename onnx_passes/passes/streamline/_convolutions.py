@@ -47,28 +47,31 @@ def _factor(kind: str, *, behind_weights: bool, with_bias: bool) -> Rule:
         inputs = (data, weights, b) if with_bias else (data, weights)
         return getattr(op, kind)(*inputs, _outputs=["y"])
 
-    def row(w: Value, s: Value) -> Array | None:
+    def row(w: Value, s: Value, y: Value) -> Array | None:
         array, rank = floats(s), rank_of(w)
         if array is None or rank is None or not array.all() or _is_empty(w):
             return None
-        if not behind_weights:
-            return array.reshape(-1) if array.size == 1 and array.ndim <= rank else None
-        return along(array, axis, rank)
+        groups = node_of(y).attributes.get_int("group", 1) or 1
+        if behind_weights:
+            found = along(array, axis, rank)
+            tiles = kind == "ConvTranspose" and found is not None and found.size > 1
+            return np.tile(found, groups) if tiles and found is not None else found
+        return _of_inputs(along(array, 1, rank), w, axis, groups)
 
-    def check(context: Any, w: Value, s: Value, b: Value | None = None, **_: Any) -> bool:
+    def check(
+        context: Any, w: Value, s: Value, y: Value, b: Value | None = None, **_: Any
+    ) -> bool:
         bias = None if b is None else floats(b)
-        return row(w, s) is not None and (
+        return row(w, s, y) is not None and (
             not with_bias or (bias is not None and bias.ndim == 1)
         )
 
     def rewrite(
         op: Op, x: Value, w: Value, s: Value, y: Value, b: Value | None = None
     ) -> Value:
-        found, rank = row(w, s), rank_of(w)
+        found, rank = row(w, s, y), rank_of(w)
         assert found is not None, "check has seen to it"
         assert rank is not None, "check has seen to it"
-        if kind == "ConvTranspose" and found.size > 1:
-            found = np.tile(found, node_of(y).attributes.get_int("group", 1) or 1)
         factor = found.reshape(()) if found.size == 1 else at_axis(found, 1, rank)[0]
         result: Value = getattr(op, kind)(x, w, **node_of(y).attributes)
         result = op.Mul(result, constant(op, factor))
@@ -78,6 +81,19 @@ def _factor(kind: str, *, behind_weights: bool, with_bias: bool) -> Rule:
         return result
 
     return Rule(pattern, check, rewrite)
+
+
+def _of_inputs(row: Array | None, w: Value, axis: int, groups: int) -> Array | None:
+    """Return factors of input channels as those of output channels.
+
+    That is so if there is one, or if each output channel reads one input channel.
+    """
+    if row is None or row.size == 1:
+        return row
+    shape = [] if w.shape is None else w.shape.numpy()
+    inputs, outputs = (shape[1], shape[0]) if axis == 0 else (shape[0], shape[1] * groups)
+    depthwise = inputs == (1 if axis == 0 else groups) and row.size == groups
+    return np.repeat(row, outputs // groups) if depthwise else None
 
 
 def conv_term(*, with_bias: bool) -> Rule:

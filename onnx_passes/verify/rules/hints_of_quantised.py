@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import onnx_ir as ir
 
 from onnx_passes.verify.rules.hints import Hint, Spec, data, filled, ints
@@ -131,6 +133,39 @@ _INTEGERS = Hint(
     _FLOAT,
     _OPSET,
 )
+_LEVELS = Hint(
+    {
+        "x": (Spec("a b", mixed=(-8.0, 3.0, 0.0, 7.0), dtype=ir.DataType.INT8),),
+        "s": filled("", 0.5, 0.3, 2.0),
+        "z": _SMALL,
+    },
+    {"DequantizeLinear.axis": (None,)},
+    _FLOAT,
+    _OPSET,
+)
+_PAIR_FROM_ZERO = replace(
+    _PAIR,
+    cases=tuple(
+        Hint(dict.fromkeys(("s", "t"), filled("", scale))) for scale in (0.5, 0.25, 0.3)
+    ),
+)
+_TRUNCATION = Hint(
+    {
+        "x": _X,
+        "a": filled("", 0.5, 0.25),
+        "b": filled("", 0.0, 4.0),
+        "c": filled("", 8.0),
+        "d": filled("", 1.0, 2.0),
+        "e": filled("", 2.0, 4.0),
+    },
+    {
+        "Trunc.signed": (0, 1),
+        "Trunc.narrow": (0, 1, None),
+        "Trunc.rounding_mode": ("ROUND", "FLOOR", "CEIL", None),
+    },
+    _FLOAT,
+    _OPSET,
+)
 _BITS_OF_TWO = Hint(
     {
         "x": data("a b"),
@@ -155,6 +190,13 @@ HINTS: dict[str, Hint] = {
     **{f"infer-thresholds[{i}]": _quantiser("a", "b", "c") for i in range(4, 11)},
     "infer-thresholds[11]": _ENDS_TABLE,
     "infer-thresholds[12]": _CHOICE,
+    "infer-thresholds[13]": _TRUNCATION,
+    "infer-thresholds[14]": _TRUNCATION,
+    "infer-thresholds[15]": _PAIR,
+    "infer-thresholds[16]": _PAIR,
+    "infer-thresholds[17]": _PAIR_FROM_ZERO,
+    "extract-weight-scales[7]": _LEVELS,
+    "extract-weight-scales[8]": _LEVELS,
     **{f"convert-to-qcdq[{i}]": _quantiser("s", "z", "b") for i in range(5)},
     "convert-from-qcdq[0]": _PAIR,
     "convert-from-qcdq[1]": _PAIR,

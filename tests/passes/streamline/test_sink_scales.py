@@ -104,9 +104,19 @@ def test_a_factor_for_each_channel_of_a_group():
     assert applied(graph) == ["ConvTranspose", "Mul"]
 
 
+def test_a_factor_for_each_channel_that_a_depthwise_convolution_reads():
+    graph = SPREAD.replace("v,", f"v = {{{TAPS}}},").replace("[A,B,C,D]", "[2,B,C,D]")
+    graph = graph.replace("float[4,1,1] a = {1, -1, 2, 0}", "float[4,1,1] a = {1, -1, 2, 4}")
+    body = "{ m = Mul(x, a) y = Conv<group = 4>(m, w) }"
+    assert applied(graph + body) == ["Conv", "Mul"]
+    body = "{ m = Mul(x, a) y = ConvTranspose<group = 4>(m, w) }"
+    assert applied(graph + body) == ["ConvTranspose", "Mul"]
+
+
 @pytest.mark.parametrize(
     "body",
     [
+        "m = Mul(x, a) y = Conv<group = 2>(m, k)",
         "m = Add(x, t) y = Conv<group = 2, pads = [1, 0, 0, 0]>(m, k)",
         'm = Add(x, t) y = Conv<group = 2, auto_pad = "SAME_UPPER">(m, k)',
         "m = Add(x, t) y = ConvTranspose<group = 2>(m, w)",
