@@ -193,7 +193,7 @@ def _datatype(value: ir.Value) -> str:
 
 def _scores(model: ir.Model) -> np.ndarray:
     images = np.load(EXAMPLES / "digits" / "images.npy")
-    (image,) = model.graph.inputs
+    image = next(v for v in model.graph.inputs if not v.is_initializer())
     with OnnxRuntimeEngine(prepacking=False).prepare(model) as session:
         (scores,) = session.run({str(image.name): images}).values()
     return np.asarray(scores)

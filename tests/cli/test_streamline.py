@@ -1,5 +1,7 @@
 """A quantised network becomes integers between thresholds, and every step is verified."""
 
+from pathlib import Path
+
 import numpy as np
 import onnx
 import onnxruntime
@@ -12,8 +14,9 @@ from onnx_passes.ops.bodies import CUSTOM, QONNX
 class Network:
     """Write a network as Brevitas exports it, node by node."""
 
-    def __init__(self):
+    def __init__(self, opset=11):
         self.nodes, self.tensors, self.rng = [], {}, np.random.default_rng(7)
+        self.opset = opset
 
     def node(self, kind, *inputs, domain="", **attributes):
         name = f"v{len(self.nodes)}"
@@ -23,6 +26,11 @@ class Network:
     def tensor(self, value):
         name = f"c{len(self.tensors)}"
         self.tensors[name] = np.asarray(value, np.float32)
+        return name
+
+    def integer(self, value, kind):
+        name = f"c{len(self.tensors)}"
+        self.tensors[name] = np.asarray(value, kind)
         return name
 
     def quant(self, x, scale, bits, signed=1):
@@ -48,7 +56,8 @@ class Network:
         self.nodes.append(helper.make_node("Identity", [output], ["y"]))
         infos = [helper.make_tensor_value_info("x", 1, x)]
         infos += [
-            helper.make_tensor_value_info(k, 1, v.shape) for k, v in self.tensors.items()
+            helper.make_tensor_value_info(k, helper.np_dtype_to_tensor_dtype(v.dtype), v.shape)
+            for k, v in self.tensors.items()
         ]
         graph = helper.make_graph(
             self.nodes,
@@ -59,7 +68,7 @@ class Network:
         )
         del graph.output[0].type.tensor_type.shape.dim[:]
         graph.output[0].type.tensor_type.ClearField("shape")
-        imports = [helper.make_opsetid("", 11), helper.make_opsetid(QONNX, 1)]
+        imports = [helper.make_opsetid("", self.opset), helper.make_opsetid(QONNX, 1)]
         onnx.save(helper.make_model(graph, opset_imports=imports, ir_version=7), "model.onnx")
 
 
@@ -84,6 +93,62 @@ def residual(net):
     b = net.quant(net.node("MatMul", a, net.weights(6, 6)), 0.5, 3)
     x = net.quant(net.node("Add", a, b), 0.5, 3)
     return net.node("MatMul", x, net.weights(6, 4)), [3, 6]
+
+
+def standard(net):
+    """Quantisers of the standard, with zero points that are odd, and an activation by SiLU."""
+
+    def pair(x, scale, zero, kind):
+        grid = net.tensor(scale), net.integer(zero, kind)
+        q = net.node("QuantizeLinear", x, *grid)
+        return net.node("DequantizeLinear", q, *grid)
+
+    def weights(*shape):
+        drawn = net.integer(net.rng.integers(-7, 8, shape), np.int8)
+        return net.node("DequantizeLinear", drawn, net.tensor(0.0973), net.integer(0, np.int8))
+
+    bias = net.integer(net.rng.integers(-90, 90, 4), np.int32)
+    bias = net.node("DequantizeLinear", bias, net.tensor(0.01))
+    x = pair("x", 0.0513, 117, np.uint8)
+    x = net.node("Conv", x, weights(4, 2, 3, 3), bias)
+    x = net.node("Mul", x, net.node("Sigmoid", x))
+    x = pair(x, 0.0617, -121, np.int8)
+    x = net.node("ConvTranspose", x, weights(4, 3, 2, 2), strides=[2, 2])
+    x = pair(net.node("Relu", x), 0.3019, 3, np.uint8)
+    sizes = net.tensor([1, 1, 2, 2])
+    x = net.node("Resize", x, "", sizes, mode="nearest", nearest_mode="floor")
+    x = net.node("Conv", x, weights(2, 3, 3, 3))
+    return pair(x, 0.8311, 7, np.uint8), [1, 2, 6, 6]
+
+
+def thresholds(net):
+    """MultiThreshold of QONNX, as FINN writes it."""
+    levels = [np.sort(net.rng.normal(0, 1, (c, 7)), axis=1) for c in (4, 1)]
+    x = net.quant("x", 0.07, 8)
+    x = net.node("Conv", x, net.weights(4, 2, 3, 3))
+    options = {"domain": QONNX, "out_dtype": "INT3", "data_layout": "NCHW"}
+    x = net.node("MultiThreshold", x, net.tensor(levels[0]), out_bias=-4.0, **options)
+    x = net.node("Conv", x, net.weights(3, 4, 3, 3))
+    x = net.node("MultiThreshold", x, net.tensor(levels[1]), out_scale=0.5, **options)
+    return net.node("Conv", x, net.weights(2, 3, 1, 1)), [1, 2, 8, 8]
+
+
+@pytest.mark.parametrize("build", [standard, thresholds])
+def test_no_quantiser_is_left(build, cli, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    net = Network(opset=13)
+    output, shape = build(net)
+    net.save(shape, output)
+    done = cli("-c", "streamline", "-o", "out.onnx", "model.onnx")
+    assert done.code == 0, done.err
+    assert done.err.startswith("VERIFIED")
+    Path("check.yaml").write_text(
+        "passes: [shape-inference, assert: {integers_between_thresholds: true}]"
+    )
+    done = cli("-c", "check.yaml", "-o", "same.onnx", "out.onnx")
+    assert done.code == 0, done.err
+    kinds = {node.op_type for node in onnx.load("out.onnx").graph.node}
+    assert not kinds & {"QuantizeLinear", "DequantizeLinear", "Quant", "Sigmoid", "Relu"}
 
 
 @pytest.mark.parametrize("build", [convolutional, residual])

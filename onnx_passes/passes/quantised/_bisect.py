@@ -53,7 +53,7 @@ def find_table(steps: Steps, level: Any, most: int) -> Table | None:
     Args:
         steps: The chain.
         level: Makes integers of the chain's results, as float64.
-        most: Number of steps above which there is no table.
+        most: Number of steps of one piece above which there is no table.
 
     Returns:
         The table; None if the chain has more steps, or is not monotone after all.
@@ -82,7 +82,7 @@ def find_table(steps: Steps, level: Any, most: int) -> Table | None:
         if found is None:
             return None
         parts.append(found)
-    if begin is None or sum(len(thresholds) for thresholds, _ in parts) > most:
+    if begin is None:
         return None
     thresholds, weights = (np.concatenate(part) for part in zip(*parts, strict=True))
     if not len(thresholds):  # a quantiser that always gives the same

@@ -46,11 +46,12 @@ class InferThresholds(Transformation, RewriteRuleSetPass):
     notices.
 
     Leaves alone: constants that are computed; what something else reads on the way stays for
-    that; chains with more than ``max`` steps; unknown ranks and types other than float32;
-    opsets before 13.
+    that; chains with more than ``max`` steps in a row; unknown ranks and types other than
+    float32; opsets before 13.
 
     Attributes:
-        max: Number of thresholds that a chain may have.
+        max: Number of thresholds that a chain may have; one that turns may have as many on
+            each side.
     """
 
     requires: ClassVar[Any] = ("shape-inference",)

@@ -41,8 +41,9 @@ class SinkScales(Transformation, RewriteRuleSetPass):
             ``Add(Conv(x, w), sum(a * w))``
 
     Factors are single numbers, or numbers for each output channel of weights, or for each
-    channel that is averaged or that a depthwise Conv reads; terms in front of a MatMul go along its rows, those in front of a
-    Conv along its channels. The bias of a Conv is added behind the factor.
+    channel that is averaged or that a depthwise Conv reads; terms in front of a MatMul go
+    along its rows, those in front of a Conv along its channels. The bias of a Conv is added
+    behind the factor.
 
     Sound because these operators are linear over the reals. The contract is a tolerance: sums
     of floats round at other places.

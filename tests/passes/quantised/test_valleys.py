@@ -62,7 +62,7 @@ def is_taken_in(graph, most=3):
 
 
 @pytest.mark.parametrize("body", ACTIVATIONS.values(), ids=ACTIVATIONS)
-@pytest.mark.parametrize(("scale", "bits"), [(0.31, 4), (0.043, 4), (0.011, 6)])
+@pytest.mark.parametrize(("scale", "bits"), [(0.31, 4), (0.043, 4), (0.011, 6), (0.07, 8)])
 def test_taken_into_thresholds(body, scale, bits, text):
     graph = text(GRAPH.format(body=body, scale=scale, zero=0, bits=bits))
     assert is_taken_in(graph)
