@@ -17,6 +17,7 @@ import onnx_ir as ir
 from benchmarks.environments import clean_environment
 from benchmarks.processes import run
 from onnx_passes.configs.load import config_from_data, load_config
+from onnx_passes.errors import EngineError
 from onnx_passes.passes.analysis._between import floats_between, steps_of
 from onnx_passes.passes.analysis.integer_cost import bits_of
 from onnx_passes.passes.streamline.annotate_integers import KEY
@@ -160,7 +161,11 @@ def _theirs(name: str, other: _Other, source: Path, folder: Path, python: str) -
     if done.returncode or found is None:
         error = (done.stderr.strip().splitlines() or ["no error"])[-1]
         return f"| {name} | {other.name} | {error[:80]} | | | | | | |"
-    return _row(name, other.name, source, target, [f"{float(found[1]):.1f}", ""])
+    try:
+        return _row(name, other.name, source, target, [f"{float(found[1]):.1f}", ""])
+    except EngineError as error:
+        reason = str(error).splitlines()[0][-80:]
+        return f"| {name} | {other.name} | the result does not run: {reason} | | | | | | |"
 
 
 def _row(name: str, who: str, source: Path, target: Path, times: list[str]) -> str:

@@ -9,6 +9,7 @@ import onnx_ir as ir
 from onnx_passes.ops import families  # noqa: F401  (makes the operators known)
 from onnx_passes.ops.base import operator_of
 from onnx_passes.ops.bodies.domains import CUSTOM, is_quantiser
+from onnx_passes.passes.quantised._pairs import STANDARD
 from onnx_passes.passes.streamline._integers import integer_ranges
 
 _MEANS = frozenset({"AveragePool", "GlobalAveragePool", "ReduceMean"})
@@ -63,7 +64,7 @@ def _producers(node: ir.Node) -> Iterator[ir.Node]:
 
 def _is_step(node: ir.Node) -> bool:
     kind = (node.domain, node.op_type)
-    threshold = kind in ((CUSTOM, "MultiThreshold"), ("", "QuantizeLinear"))
+    threshold = kind in ((CUSTOM, "MultiThreshold"), STANDARD)
     return threshold or is_quantiser(node.domain, node.op_type)
 
 

@@ -16,6 +16,7 @@ from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.analysis._sized import label_of, sized
 from onnx_passes.passes.base import Analysis
 from onnx_passes.passes.streamline._integers import integer_ranges
+from onnx_passes.passes.streamline._products import CONVOLUTIONS, SPREADS
 
 _KEY = "finn_datatype"
 _NOTED = "quant_parameter_tensor_names"
@@ -128,7 +129,7 @@ def datatype_cost(
         if size is None or depth < 0 or data is None or factor is None:
             unknown.append(label_of(node))
             continue
-        elements = sizes_of(data) if node.op_type == "ConvTranspose" else size
+        elements = sizes_of(data) if node.op_type == SPREADS else size
         if elements is None:
             unknown.append(label_of(node))
             continue
@@ -166,8 +167,7 @@ def _depth(node: ir.Node) -> int | None:
 _DEPTHS: dict[str, Callable[[ir.Node, list[int]], int]] = {
     "MatMul": lambda node, shape: shape[-2] if len(shape) > 1 else shape[0],
     "Gemm": lambda node, shape: shape[bool(node.attributes.get_int("transB", False))],
-    "Conv": lambda node, shape: int(np.prod(shape[1:])),
-    "ConvTranspose": lambda node, shape: int(np.prod(shape[1:])),
+    **dict.fromkeys(CONVOLUTIONS, lambda node, shape: int(np.prod(shape[1:]))),
 }
 """How many products make an element of the result, by the shape of the weights.
 

@@ -11,6 +11,9 @@ from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.quantised._attributes import Array, Quantiser
 from onnx_passes.passes.quantised._grids import is_integer_type, range_of
 
+STANDARD = ("", "QuantizeLinear")
+"""The quantiser of the standard, by domain and name."""
+
 
 @dataclass(frozen=True)
 class Pair:
@@ -134,4 +137,4 @@ def _same(one: Grid, other: Grid) -> bool:
     return same and one.dtype == other.dtype
 
 
-__all__ = ["Grid", "Pair", "grid_of", "pair_of"]
+__all__ = ["STANDARD", "Grid", "Pair", "grid_of", "pair_of"]

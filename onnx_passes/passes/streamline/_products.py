@@ -14,7 +14,11 @@ from onnx_passes.passes._support.tensors import constant_of
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-PRODUCTS = frozenset({"MatMul", "Conv", "ConvTranspose"})
+SPREADS = "ConvTranspose"
+"""The operator that spreads each element of its data."""
+
+CONVOLUTIONS = ("Conv", SPREADS)
+PRODUCTS = frozenset({"MatMul", *CONVOLUTIONS})
 """Operators whose results are sums of products."""
 
 _EXACT = 2.0**24
@@ -89,7 +93,7 @@ def of_product(node: ir.Node, ranges: list[Range | None]) -> Range | None:
 
 def _may_skip(node: ir.Node) -> bool:
     """Whether some products are missing in sums at the borders."""
-    if node.op_type == "ConvTranspose":
+    if node.op_type == SPREADS:
         return True
     return any(node.attributes.get_ints("pads") or ()) or (
         node.attributes.get_string("auto_pad", "NOTSET") not in ("NOTSET", "VALID")
@@ -141,4 +145,4 @@ def size_of(value: ir.Value | None, axis: int) -> int | None:
     return size if isinstance(size, int) else None
 
 
-__all__ = ["PRODUCTS", "Range", "of_product", "size_of"]
+__all__ = ["CONVOLUTIONS", "PRODUCTS", "SPREADS", "Range", "of_product", "size_of"]
