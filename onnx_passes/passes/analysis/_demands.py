@@ -19,6 +19,7 @@ from onnx_passes.model.walk import (
     topological_order,
     weight_bytes,
 )
+from onnx_passes.passes.analysis._accumulators import accumulators
 from onnx_passes.passes.analysis._between import floats_between, steps_of
 from onnx_passes.passes.analysis._sized import (
     GIVE_SIZES,
@@ -284,6 +285,8 @@ def _ranges(asked: AssertModel, model: ir.Model) -> Iterator[Finding]:
 
 
 def _integers(asked: AssertModel, model: ir.Model) -> Iterator[Finding]:
+    if asked.accumulator_bits is not None:
+        yield Finding(*accumulators(model.graph, asked.accumulator_bits))
     if not asked.integers_between_thresholds:
         return
     thresholds, quantisers = steps_of(model.graph)

@@ -89,6 +89,9 @@ class AssertModel(Analysis):
             known to be integers, means aside, and no quantiser be left.
         floats: Operators that may compute in floating point there, with what lies between them
             and the thresholds in front of them; such as ``Softmax``.
+        accumulator_bits: Bits of the signed integers that must hold each sum of a MatMul, Conv
+            or ConvTranspose of integers, in whatever order it is taken. What does not fit is
+            shown with data that reaches it.
     """
 
     example: ClassVar[Mapping[str, Any]] = MappingProxyType({"max_nodes": 1_000_000})
@@ -115,6 +118,7 @@ class AssertModel(Analysis):
     dims: dict[str, int] = {}  # noqa: RUF012 - a default, never changed
     integers_between_thresholds: bool = False
     floats: tuple[Operator, ...] = ()
+    accumulator_bits: Annotated[int, Field(ge=1, le=64)] | None = None
 
     def analyse(self, model: ir.Model) -> list[str]:
         """Return what holds, a sentence each, and note it for the report.

@@ -69,11 +69,11 @@ def of_product(node: ir.Node, ranges: list[Range | None]) -> Range | None:
     weights = constant_of(node.inputs[1])
     if weights is None:
         return _of_computed(node, data, other) if node.op_type == "MatMul" else None
-    sums = _sums_of(node, weights.numpy().astype(np.float64))
+    sums = sums_of(node, weights.numpy().astype(np.float64))
     if sums is None:
         return None
     low, high = data.low, data.high
-    if _may_skip(node):
+    if may_skip(node):
         low, high = min(low, 0.0), max(high, 0.0)
     found, partial = [], []
     for factors in sums:
@@ -91,7 +91,7 @@ def of_product(node: ir.Node, ranges: list[Range | None]) -> Range | None:
     )
 
 
-def _may_skip(node: ir.Node) -> bool:
+def may_skip(node: ir.Node) -> bool:
     """Whether some products are missing in sums at the borders."""
     if node.op_type == SPREADS:
         return True
@@ -100,7 +100,7 @@ def _may_skip(node: ir.Node) -> bool:
     )
 
 
-def _sums_of(node: ir.Node, weights: Array) -> list[Array] | None:
+def sums_of(node: ir.Node, weights: Array) -> list[Array] | None:
     """Return the factors of each sum, ``[..., products]``, by kinds of sums."""
     if weights.ndim < 2:
         return None
@@ -145,4 +145,13 @@ def size_of(value: ir.Value | None, axis: int) -> int | None:
     return size if isinstance(size, int) else None
 
 
-__all__ = ["CONVOLUTIONS", "PRODUCTS", "SPREADS", "Range", "of_product", "size_of"]
+__all__ = [
+    "CONVOLUTIONS",
+    "PRODUCTS",
+    "SPREADS",
+    "Range",
+    "may_skip",
+    "of_product",
+    "size_of",
+    "sums_of",
+]

@@ -258,3 +258,32 @@ def test_floats_between_thresholds(body, told):
 
 def test_a_model_without_thresholds_has_none_to_be_between():
     assert "there are no thresholds" in complaint(integers_between_thresholds=True)
+
+
+SUMS = """<ir_version: 10, opset_import: ["" : 20, "onnx_passes.ops" : 1]> main
+(float[N,3] x) => (float[A,B] y) <float[3] t = {0, 1, 2}, float w = {1},
+float[3,2] m = {1, -2, 3, -4, -5, 6}>
+{ a = onnx_passes.ops.MultiThreshold(x, t, w) p = MatMul(a, m) y = Exp(p) }"""
+
+
+@pytest.mark.parametrize("bits", [6, 7, 20])
+def test_accumulators_that_hold_all_sums(bits):
+    # Sums lie between -18 and 18: the second column is -2, -4 and 6, each times 0 to 3.
+    found = AssertModel(accumulator_bits=bits).analyse(parse(SUMS))
+    assert found == [f"sums of integers fit into INT{bits}"]
+
+
+def test_a_sum_that_does_not_fit_is_shown_with_data_that_reaches_it():
+    text = complaint(parse(SUMS), accumulator_bits=5)
+    assert "MatMul" in text
+    assert "reaches 18 in row 1 of its weights if that reads 0, 0, 3" in text
+    assert "reaches -18 in row 1 of its weights if that reads 3, 3, 0" in text
+
+
+def test_sums_of_spread_images_are_shown_by_their_taps():
+    text = SUMS.replace("float[N,3] x", "float[1,1,3,3] x").replace("[A,B]", "[A,B,C,D]")
+    text = text.replace("[3,2] m", "[1,1,3,2] m")
+    text = text.replace("MatMul(a", "ConvTranspose<strides = [2, 2]>(a")
+    found = complaint(parse(text), accumulator_bits=3)
+    # Taps 1 and -5 meet in one element, or 3 alone, and so on.
+    assert "reaches -15 in row 0 of its weights if that reads 0, 3" in found
