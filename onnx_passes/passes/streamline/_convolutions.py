@@ -49,7 +49,7 @@ def _factor(kind: str, *, behind_weights: bool, with_bias: bool) -> Rule:
 
     def row(w: Value, s: Value, y: Value) -> Array | None:
         array, rank = floats(s), rank_of(w)
-        if array is None or rank is None or not array.all() or _is_empty(w):
+        if array is None or rank is None or rank < 2 or not array.all() or _is_empty(w):
             return None
         groups = node_of(y).attributes.get_int("group", 1) or 1
         if behind_weights:

@@ -375,7 +375,7 @@ def _norm(c: Chooser, index: int, known: Sequence[Shape | None]) -> Operand:
 def _conv_transpose(c: Chooser, index: int, known: Sequence[Shape | None]) -> Operand:
     x = _first(known, (1, 2, 5, 5))
     spatial = max(len(x) - 2, 1)
-    w = known[1] if len(known) > 1 and known[1] else (2, 3)
+    w = known[1] if len(known) > 1 and known[1] and len(known[1]) > 1 else (2, 3)
     shapes = (
         c.shape(),
         (x[1] if len(x) > 1 else 2, 3, *(3,) * spatial),
