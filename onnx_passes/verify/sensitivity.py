@@ -22,15 +22,19 @@ def rounds_to_steps(model: ir.Model) -> bool:
 def move_weights(model: ir.Model, seed: int) -> ir.Model:
     """Return a model whose float weights are each moved by one unit in the last place.
 
+    What Resize reads beside its operand stays: it decides sizes.
+
     Args:
         model: The model; left as it is.
         seed: Decides which are moved up, and which down.
     """
     moved = copy_model(model)
     rng = np.random.default_rng(seed)
+    resized = [n for n in all_nodes(moved) if n.op_type in ("Resize", "Upsample")]
+    sizes = {value for node in resized for value in node.inputs[1:]}
     for value in moved.graph.initializers.values():
         tensor = value.const_value
-        if tensor is None or tensor.dtype not in (ir.DataType.FLOAT, ir.DataType.DOUBLE):
+        if value in sizes or tensor is None or tensor.dtype not in (ir.DataType.FLOAT, ir.DataType.DOUBLE):
             continue
         array = tensor.numpy()
         far = np.where(rng.random(array.shape) < 0.5, np.inf, -np.inf).astype(array.dtype)

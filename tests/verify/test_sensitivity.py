@@ -31,3 +31,11 @@ def test_weights_move_by_one_unit_in_the_last_place():
     assert moved.graph.initializers["k"].const_value.numpy() == [4]
     other = move_weights(model, 1).graph.initializers["w"].const_value.numpy()
     assert (other != new).any()
+
+
+def test_the_scales_of_a_resize_stay_where_they_are():
+    text = """(float[1,1,2,2] x) => (float[1,1,4,4] y) <float[4] s = {1, 1, 2, 2}> {
+        y = Resize(x, , s) }"""
+    model = ir.from_onnx_text(HEAD + text)
+    moved = move_weights(model, 0)
+    assert list(moved.graph.initializers["s"].const_value.numpy()) == [1, 1, 2, 2]
