@@ -48,6 +48,12 @@ _FACTOR = Hint(
     (_WIDTH,),
     23,
 )
+_SIDE_BY_SIDE = {
+    "q": data("b s h*r 2*d"),
+    "k": data("b t h 2*d"),
+    "v": data("b t h e"),
+    "Attention.3": data("s t"),
+}
 _TABLE = tuple(
     Spec(dims, doubled=True) for dims in ("s 2*e", "1 1 s 2*e", "1 s 2*e", "b 1 s 2*e")
 )
@@ -139,6 +145,21 @@ HINTS: dict[str, Hint] = {
         for first, cases in ((1, _ALL_ELEMENTS), (4, _NO_ELEMENT))
         for index in (first, first + 1)
     },
+    "fuse-attention-heads[0]": Hint(_SIDE_BY_SIDE, _HEADS, (_WIDTH,), 23),
+    "fuse-attention-heads[1]": Hint(
+        {
+            **_SIDE_BY_SIDE,
+            **dict.fromkeys(("q_rotated.1", "q_rotated.2"), data("b s d")),
+            **dict.fromkeys(("k_rotated.1", "k_rotated.2"), data("b t d")),
+        },
+        {
+            **_HEADS,
+            "RotaryEmbedding.num_heads": (None,),
+            "RotaryEmbedding.rotary_embedding_dim": (None,),
+        },
+        (_WIDTH,),
+        23,
+    ),
     "fuse-attention[0]": Hint(
         {
             "q": data("b h s d"),
@@ -269,6 +290,22 @@ HINTS: dict[str, Hint] = {
         },
         {"Concat.axis": (-1, 3), "Split.axis": (-1, 3), "Split.num_outputs": (2, None)},
         (_WIDTH, ir.DataType.FLOAT16),
+        23,
+    ),
+    "sum-before-normalization": Hint(
+        {
+            "x": data("b s d", "b s d", "1 s d"),
+            "y": data("b s d"),
+            "normal.1": data("d"),
+            "normal.2": data("d"),
+        },
+        {
+            **dict.fromkeys(("LayerNormalization.axis", "RMSNormalization.axis"), (-1, 2)),
+            **dict.fromkeys(
+                ("LayerNormalization.stash_type", "RMSNormalization.stash_type"), (None,)
+            ),
+        },
+        (_WIDTH,),
         23,
     ),
     "fuse-shape-slice[3]": Hint(

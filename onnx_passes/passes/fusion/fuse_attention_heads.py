@@ -1,0 +1,121 @@
+"""Hand heads to an Attention side by side, and not one behind the other."""
+
+from typing import Any, ClassVar
+
+import onnx_ir as ir
+
+from onnx_passes import passes
+from onnx_passes.passes._support.forms import has_opset
+from onnx_passes.passes._support.matches import node_of
+from onnx_passes.passes._support.shapes import dims_of
+from onnx_passes.passes.base import Op, RewriteRuleSetPass, Transformation, Value, Var
+from onnx_passes.passes.fusion._attention import RANK, attention
+
+HEADS_FIRST = [0, 2, 1, 3]
+
+
+@passes.verify.tolerance
+@passes.register()
+@passes.register("fuse")
+class FuseAttentionHeads(Transformation, RewriteRuleSetPass):
+    """Hand heads to an Attention side by side, and not one behind the other.
+
+    Before: ``Transpose(Attention(Transpose(q), Transpose(k), Transpose(v)))``, each with the
+            permutation [0, 2, 1, 3], of a ``q`` that is [batch, sequence, heads, width]
+    After:  ``Reshape(Attention<q_num_heads = 4, kv_num_heads = 4>(q', k', v'), [0, 0, 4, 8])``
+            of ``q' = Reshape(q, [0, 0, 32])``, and ``k'`` and ``v'`` likewise
+
+    A RotaryEmbedding between is told its heads too, and takes the tensor of rank 3. A Reshape
+    moves no element, and most of these meet the one that parted the heads. ONNX Runtime takes
+    a quarter less time for it on a short sequence, a tenth on a long one.
+
+    Sound because this is how both operators are defined for tensors of rank 3. The contract
+    is a tolerance: a kernel may sum in another order.
+
+    Leaves alone: models before opset 23; heads or widths of unknown size; an Attention with a
+    cache, with further results or with heads that it names already; a RotaryEmbedding of only
+    one of queries and keys; inner values that are read elsewhere. Functions, where shapes are
+    unknown.
+    """
+
+    requires: ClassVar[Any] = ("shape-inference",)
+    followed_by: ClassVar[Any] = ("shape-inference",)
+    exclusive = True
+    finite_only = True
+
+    def pattern(self) -> list[Any]:
+        return [_plain, _rotated]
+
+    def check(self) -> list[Any]:
+        return [_has_heads] * 2
+
+    def rewrite(self) -> list[Any]:
+        return [_flat] * 2
+
+
+def _turned(op: Op, x: Var) -> Var:
+    return op.Transpose(x, perm=HEADS_FIRST)
+
+
+def _plain(op: Op, q: Var, k: Var, v: Var) -> Var:
+    operands = (_turned(op, x) for x in (q, k, v))
+    found = op.Attention(*operands, _allow_other_inputs=True, _outputs=["found"])
+    return op.Transpose(found, perm=HEADS_FIRST)
+
+
+def _rotated(op: Op, q: Var, k: Var, v: Var) -> Var:
+    queries, keys = (
+        op.RotaryEmbedding(
+            _turned(op, x), _allow_other_inputs=True, _outputs=[f"{name}_rotated"]
+        )
+        for x, name in ((q, "q"), (k, "k"))
+    )
+    values = _turned(op, v)
+    found = op.Attention(queries, keys, values, _allow_other_inputs=True, _outputs=["found"])
+    return op.Transpose(found, perm=HEADS_FIRST)
+
+
+def _has_heads(
+    context: Any, q: Value, k: Value, v: Value, found: Value, **rotated: Value
+) -> bool:
+    node = node_of(found)
+    if not has_opset(context, 23) or q.dtype is not ir.DataType.FLOAT:
+        return False
+    if len(node.inputs) > RANK or len(node.outputs) != 1:
+        return False
+    nodes = (node, *map(node_of, rotated.values()))
+    named = ("q_num_heads", "kv_num_heads", "num_heads")
+    if any(name in each.attributes for each in nodes for name in named):
+        return False
+    if any(each.inputs[1:] and len(dims_of(each.inputs[1]) or []) != 3 for each in nodes[1:]):
+        return False  # tables of all positions, of which others choose
+    heads = [(dims_of(x) or [])[2:] for x in (q, k, v)]
+    known = all(len(h) == 2 and all(isinstance(d, int) and d > 0 for d in h) for h in heads)
+    return known and heads[1][0] == heads[2][0]
+
+
+def _flat(op: Op, q: Value, k: Value, v: Value, found: Value, **rotated: Value) -> Value:
+    node = node_of(found)
+    made = {}
+    for name, x in (("q", q), ("k", k), ("v", v)):
+        heads, width = _heads_of(x)
+        made[name] = op.Reshape(x, op.Constant(value_ints=[0, 0, heads * width]))
+        turned = rotated.get(f"{name}_rotated")
+        if turned is not None:
+            rotary = node_of(turned)
+            given = {**rotary.attributes, "num_heads": heads}
+            made[name] = op.RotaryEmbedding(made[name], *rotary.inputs[1:], **given)
+    (heads, _), (shared, _), (_, width) = (_heads_of(x) for x in (q, k, v))
+    numbers = {**node.attributes, "q_num_heads": heads, "kv_num_heads": shared}
+    if "scale" not in numbers:
+        numbers["scale"] = _heads_of(q)[1] ** -0.5
+    flat = attention(op, *made.values(), *node.inputs[3:], **numbers)
+    parted: Value = op.Reshape(flat, op.Constant(value_ints=[0, 0, heads, width]))
+    return parted
+
+
+def _heads_of(x: Value) -> tuple[int, int]:
+    """Return heads and width of a tensor whose last two axes these are."""
+    sizes = [dim for dim in (dims_of(x) or [])[2:] if isinstance(dim, int)]
+    assert len(sizes) == 2, "check has seen to it"
+    return sizes[0], sizes[1]

@@ -1,0 +1,77 @@
+import pytest
+
+from onnx_passes.passes.annotation.shape_inference import ShapeInference
+from onnx_passes.passes.fusion.sum_before_normalization import SumBeforeNormalization
+from onnx_passes.testing import assert_leaves_alone, parse
+
+WEIGHTS = "float[4] s = {1, 2, 3, 4}, float[4] b = {0, 1, 0, 1}"
+
+
+def model(body, *, inputs="float[B,T,4] x, float[B,T,4] y", opset=18, weights=WEIGHTS):
+    made = parse(f"""<ir_version: 10, opset_import: ["" : {opset}]>
+      g ({inputs}) => (float[B,T,4] z, float[B,T,4] t) <{weights}> {{ {body} }}""")
+    ShapeInference()(made)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("opset", "reader"),
+    [
+        pytest.param(18, "z = LayerNormalization<axis = -1>(t, s, b)", id="layer"),
+        pytest.param(18, "z = LayerNormalization<axis = -1>(t, s) u = Relu(b)", id="no-bias"),
+        pytest.param(23, "z = RMSNormalization<axis = -1>(t, s) u = Relu(b)", id="squares"),
+    ],
+)
+def test_fires(opset, reader, rewrites):
+    before, after = (
+        model(f"t = {operator}(x, y) {reader}", opset=opset) for operator in ("Add", "Sum")
+    )
+    rewrites(SumBeforeNormalization(), before, after)
+
+
+def test_fires_in_bodies(rewrites):
+    def of(operator):
+        return parse(f"""<ir_version: 10, opset_import: ["" : 18]>
+          g (float[B,T,4] x, float[B,T,4] y, bool c) => (float[B,T,4] z) <{WEIGHTS}> {{
+          z = If (c) <
+            then_branch = th () => (float[B,T,4] p) {{
+              t = {operator}(x, y) p = LayerNormalization<axis = -1>(t, s, b) }},
+            else_branch = el () => (float[B,T,4] q) {{ q = Identity(x) }}> }}""")
+
+    before = of("Add")
+    ShapeInference()(before)
+    rewrites(SumBeforeNormalization(), before, of("Sum"))
+
+
+NORMAL = "z = LayerNormalization<axis = -1>(t, s, b)"
+
+
+@pytest.mark.parametrize(
+    ("body", "changes"),
+    [
+        pytest.param("t = Add(x, y) z = Relu(t) u = Mul(s, b)", {}, id="another-reader"),
+        pytest.param(
+            "t = Add(x, b) z = LayerNormalization<axis = -1>(t, s, b)", {}, id="bias"
+        ),
+        pytest.param(
+            "t = Add(x, y) z = LayerNormalization<axis = -1>(x, s, t)",
+            {"inputs": "float[4] y, float[B,T,4] x"},
+            id="not-what-is-normalized",
+        ),
+        pytest.param(
+            f"t = Add(x, y) {NORMAL}",
+            {"inputs": "float[B,T,4] x, float[T,4] y"},
+            id="another-rank",
+        ),
+        pytest.param(
+            f"t = Add(x, y) {NORMAL}",
+            {
+                "inputs": "double[B,T,4] x, double[B,T,4] y",
+                "weights": WEIGHTS.replace("float", "double"),
+            },
+            id="double",
+        ),
+    ],
+)
+def test_leaves_alone(body, changes):
+    assert_leaves_alone(SumBeforeNormalization(), model(body, **changes))
