@@ -55,7 +55,9 @@ def refine(
             if node.op_type == "Slice":
                 caps |= caps_of(node, facts)
             rule = _RULES.get(node.op_type)
-            if dims is None:
+            if dims is None and node.op_type == "Expand":
+                dims = _expand(node, facts, caps)
+            elif dims is None:
                 dims = rule(node, facts) if rule is not None else widened(node, caps)
             if dims is not None and ambiguous:
                 dims = [None if dim in ambiguous else dim for dim in dims]
@@ -142,19 +144,22 @@ def _slice(node: ir.Node, facts: Knowledge) -> Dims | None:
     return dims
 
 
-def _expand(node: ir.Node, facts: Knowledge) -> Dims | None:
+def _expand(node: ir.Node, facts: Knowledge, caps: Caps) -> Dims | None:
     data, target = node.inputs[0], facts.of(node.inputs[1])
     if data is None or data.shape is None or target is None:
         return None
     rank = max(len(data.shape), len(target.elements))
     mine = [1] * (rank - len(data.shape)) + _dims(data)
     wanted = [1] * (rank - len(target.elements)) + [_dim(e) for e in target.elements]
-    return [_broadcast(a, b) for a, b in zip(mine, wanted, strict=True)]
+    return [_broadcast(a, b, caps) for a, b in zip(mine, wanted, strict=True)]
 
 
-def _broadcast(a: int | str | None, b: int | str | None) -> int | str | None:
-    """Return what two dimensions that fit together become."""
-    if a == 1 or a == b:
+def _broadcast(a: int | str | None, b: int | str | None, caps: Caps) -> int | str | None:
+    """Return what two dimensions that fit together become.
+
+    One that is another, cut at the end of a table, fits it only where nothing is cut.
+    """
+    if a == 1 or a == b or (isinstance(a, str) and b is not None and caps.get(a) == b):
         return b
     # Two that differ fit only if one is 1: a size of another number decides.
     return a if b == 1 or isinstance(a, int) else b if isinstance(b, int) else None
@@ -217,7 +222,6 @@ def _dim(element: Element) -> int | str | None:
 
 _RULES: Mapping[str, Callable[[ir.Node, Knowledge], Dims | None]] = {
     "ConstantOfShape": _constant_of_shape,
-    "Expand": _expand,
     "Range": _range,
     "Reshape": _reshape,
     "Slice": _slice,

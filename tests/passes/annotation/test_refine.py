@@ -79,6 +79,12 @@ def test_what_positions_of_a_table_are_added_to_keeps_its_length(start, fit, exp
     assert found == expected if expected else ",S]" not in found
 
 
+def test_what_positions_of_a_table_are_expanded_to_is_their_length():
+    body = CUT.format(start=0, fit="Expand(p, all)").replace("b =", "all = Shape(x) b =", 1)
+    found = shape_of_t(f"(float[B,S] x, float[1,512] c) => (float[?,?] y) {{ {body} }}")
+    assert found == "[B,S]"
+
+
 def test_a_table_of_any_size_cuts_nothing_that_is_known():
     body = CUT.format(start=0, fit="Add(x, p)")
     assert (
