@@ -14,6 +14,11 @@ from onnx_passes.passes.base import Transformation
 LAYERS = ("RNN", "GRU", "LSTM")
 STATES = (5, 6)
 """The inputs ``initial_h`` and ``initial_c``, of which only an LSTM has the second."""
+MOVES = (
+    *("Expand", "Slice", "Split", "Gather", "Tile"),
+    *("Reshape", "Squeeze", "Unsqueeze", "Transpose"),
+)
+"""Operators whose results hold nothing but elements of their first input."""
 
 
 @passes.verify.equality
@@ -26,8 +31,8 @@ class EliminateZeroState(Transformation):
     After:  ``LSTM(x, w, r, b)``
 
     The initial state of an RNN, GRU or LSTM, and the initial cell of an LSTM, as a constant of
-    zeros, or as one that is filled or expanded to a shape that is computed: exporters read the
-    size of the batch for it.
+    zeros, or as one that is filled or expanded to a shape that is computed, or a part of it:
+    exporters read the size of the batch for it, and cut one tensor for all layers.
 
     Sound because a state that is not given is 0 by definition, of the one shape that it may
     have.
@@ -65,7 +70,7 @@ def _is_zero(value: ir.Value | None) -> bool:
     producer = None if value is None else value.producer()
     if producer is None or producer.domain:
         return False
-    if producer.op_type == "Expand":
+    if producer.op_type in MOVES:
         return _is_zero(producer.inputs[0])
     if producer.op_type != "ConstantOfShape":
         return False

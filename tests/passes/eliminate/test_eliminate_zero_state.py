@@ -33,6 +33,10 @@ FILLED = "h = ConstantOfShape(t)"
         FILLED,
         "h = ConstantOfShape<value = float[1] {0}>(t)",
         "z = Constant<value = float {0}>() h = Expand(z, t)",
+        """l = Concat<axis = 0>(d, n, e) a = Concat<axis = 0>(d, d, n, e)
+        f = ConstantOfShape(a) o = Constant<value_int = 0>() h = Gather(f, o)""",
+        """l = Concat<axis = 0>(e, n, e) f = ConstantOfShape(l)
+        o = Constant<value_ints = [0]>() h = Slice(f, o, d, o)""",
     ],
 )
 def test_a_state_of_zeros_for_each_batch(operator, directions, made, rewrites):

@@ -1,0 +1,78 @@
+import pytest
+
+from onnx_passes.passes.annotation.shape_inference import ShapeInference
+from onnx_passes.passes.eliminate.eliminate_transpose_after_reshape import (
+    EliminateTransposeAfterReshape,
+)
+from onnx_passes.testing import assert_leaves_alone, parse
+
+
+def model(body, *, x="float[B,32] x", rank=4):
+    dims = ",".join("?" * rank)
+    made = parse(f"""<ir_version: 10, opset_import: ["" : 20]>
+      g ({x}) => (float[{dims}] y) {{ {body} }}""")
+    ShapeInference()(made)
+    return made
+
+
+def tensor(sizes):
+    return f"s = Constant<value = int64[{sizes.count(',') + 1}] {{{sizes}}}>()"
+
+
+@pytest.mark.parametrize(
+    ("target", "perm", "after"),
+    [
+        pytest.param("-1, 1, 8, 4", "0, 2, 1, 3", "-1, 8, 1, 4", id="heads-of-one-word"),
+        pytest.param("0, 8, 1, 4", "0, 2, 1, 3", "-1, 1, 8, 4", id="copied"),
+        pytest.param("1, -1, 32, 1", "1, 0, 2, 3", "-1, 1, 32, 1", id="first-axis"),
+    ],
+)
+def test_fires(target, perm, after, rewrites):
+    head = "s = Constant<value_ints = [{}]>()"
+    before = model(
+        f"{head.format(target)} r = Reshape(x, s) y = Transpose<perm = [{perm}]>(r)"
+    )
+    wanted = model(f"{tensor(after)} y = Reshape(x, s)")
+    rewrites(EliminateTransposeAfterReshape(), before, wanted)
+
+
+def test_reverses_axes_without_a_permutation(rewrites):
+    before = model(
+        "s = Constant<value_ints = [1, -1]>() r = Reshape(x, s) y = Transpose(r)", rank=2
+    )
+    after = model(f"{tensor('-1, 1')} y = Reshape(x, s)", rank=2)
+    rewrites(EliminateTransposeAfterReshape(), before, after)
+
+
+@pytest.mark.parametrize(
+    ("body", "x"),
+    [
+        pytest.param(
+            """s = Constant<value_ints = [-1, 2, 4, 4]>() r = Reshape(x, s)
+            y = Transpose<perm = [0, 2, 1, 3]>(r)""",
+            "float[B,32] x",
+            id="elements-move",
+        ),
+        pytest.param(
+            """s = Constant<value_ints = [0, -1, 1, 4]>() r = Reshape(x, s)
+            y = Transpose<perm = [0, 2, 1, 3]>(r)""",
+            "float[B,S] x",
+            id="two-unknown-dimensions",
+        ),
+        pytest.param(
+            """s = Constant<value_ints = [-1, 1, 8, 4]>() r = Reshape(x, s)
+            t = Transpose<perm = [0, 2, 1, 3]>(r) u = Transpose<perm = [0, 2, 1, 3]>(t)
+            y = Add(r, u)""",
+            "float[B,32] x",
+            id="another-reader",
+        ),
+        pytest.param(
+            """s = Constant<value_ints = [2, 1, 0, 4]>() r = Reshape<allowzero = 1>(x, s)
+            y = Transpose<perm = [0, 2, 1, 3]>(r)""",
+            "float[0,32] x",
+            id="empty",
+        ),
+    ],
+)
+def test_leaves_alone(body, x):
+    assert_leaves_alone(EliminateTransposeAfterReshape(), model(body, x=x))
