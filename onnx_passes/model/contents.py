@@ -50,8 +50,17 @@ def all_graphs(model: ir.Model) -> Iterator[ir.Graph]:
 
 def all_nodes(model: ir.Model) -> Iterator[ir.Node]:
     """Yield every node of a model, those in subgraphs and functions included."""
-    for graph in all_graphs(model):
-        yield from graph
+    pending = [*reversed([f.graph for f in model.functions.values()]), model.graph]
+    while pending:
+        nested: list[ir.Graph] = []
+        for node in pending.pop():
+            yield node
+            if node.graph is None:
+                continue  # the caller has taken it out
+            for attribute in node.attributes.data.values():
+                if attribute.type in _GRAPHS:
+                    nested.extend(_graphs_of(attribute))
+        pending.extend(reversed(nested))
 
 
 def all_tensors(model: ir.Model) -> Iterator[ir.TensorProtocol]:

@@ -18,7 +18,7 @@ import onnx_ir as ir
 from onnxscript.rewriter import RewriteRule
 
 from onnx_passes.errors import FixpointError, PassError
-from onnx_passes.model.walk import graphs_within
+from onnx_passes.model.walk import graphs_within, subgraphs_of
 from onnx_passes.passes.context import Application, Rewrites
 from onnx_passes.passes.patterns import PatternInfo, describe, rule_name
 from onnx_passes.passes.reasons import NEARBY, MatchingTracer, question_of, reason_of
@@ -80,15 +80,10 @@ class _Driver:
         return Namer(self.model)
 
     def run(self) -> None:
-        nodes = 0
         for rule in self.patterns:
             if rule.rule.graph_pre_visitor is not None:
                 rule.rule.graph_pre_visitor()
-        for container in self.containers():
-            _note_constants(container)
-            for node in container:
-                nodes += 1
-                self.enqueue(container, node)
+        nodes = self.enqueue_all()
         limit = FREE_APPLICATIONS + APPLICATIONS_PER_NODE * nodes
         while self.queue and not self.rewrites.exhausted:
             container, node = self.queue.popleft()
@@ -101,12 +96,29 @@ class _Driver:
             if rule.rule.graph_post_visitor is not None:
                 rule.rule.graph_post_visitor()
 
-    def containers(self) -> list[Container]:
-        found: list[Container] = list(graphs_within(self.model.graph))
-        for function in self.model.functions.values():
-            inner = list(graphs_within(function.graph))[1:]
-            found += [function, *inner]
-        return found
+    def enqueue_all(self) -> int:
+        """Queue all nodes that a rule begins at, note constants, and count the nodes.
+
+        In one walk: in a large model of small nodes, walks are what takes time.
+        """
+        count, anywhere = 0, None in self.by_root
+        pending: list[Container] = [
+            *reversed(self.model.functions.values()),
+            self.model.graph,
+        ]
+        while pending:
+            container, nested = pending.pop(), list[Container]()
+            for node in container:
+                count += 1
+                operator = node.domain, node.op_type
+                if operator == ("", "Constant"):
+                    _note_constants((node,))
+                nested.extend(subgraphs_of(node))
+                if anywhere or operator in self.by_root:
+                    self.queued.add(node)
+                    self.queue.append((container, node))
+            pending.extend(reversed(nested))
+        return count
 
     def enqueue(self, container: Container, node: ir.Node) -> None:
         if node not in self.queued and self.candidates(node):
