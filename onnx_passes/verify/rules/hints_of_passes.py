@@ -292,6 +292,28 @@ HINTS: dict[str, Hint] = {
         (_WIDTH, ir.DataType.FLOAT16),
         23,
     ),
+    **{
+        f"move-scale-to-matmul[{first + index}]": Hint(
+            {
+                "x": (Spec(node="MatMul", of=("left", "weights")),),
+                "left": data("a d"),
+                "weights": filled("d 2*e", 0.5, 2.0, -1.5),
+                "c": filled("", 0.5, 8.0, -2.0),
+                **moved,
+            },
+            {"Reshape.allowzero": (None,), "GatherElements.axis": (1, -1)},
+            (_WIDTH, ir.DataType.DOUBLE),
+        )
+        for first in (0, 4)
+        for index, moved in enumerate(
+            (
+                {},
+                {"moved.1": ints("a 2 e", "-1", "0 e 2")},
+                {"moved.1": (Spec("a 3", along=1),)},
+                {"moved.1": ints("0"), "moved.2": ints("e"), "moved.3": ints("1")},
+            )
+        )
+    },
     "sum-before-normalization": Hint(
         {
             "x": data("b s d", "b s d", "1 s d"),

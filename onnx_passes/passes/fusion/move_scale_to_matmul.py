@@ -1,0 +1,93 @@
+"""Move a factor before what only moves elements, to the MatMul that can take it over."""
+
+from typing import Any
+
+from onnx_passes import passes
+from onnx_passes.passes._support.matches import FLOATS, node_of, read_once, scalar_of
+from onnx_passes.passes._support.shapes import dims_of
+from onnx_passes.passes._support.tensors import constant_of
+from onnx_passes.passes.base import Op, RewriteRuleSetPass, Transformation, Value, Var
+
+MOVES = ("Transpose", "Reshape", "GatherElements", "Slice")
+FACTORS = ("Mul", "Div")
+KINDS = tuple((factor, move) for factor in FACTORS for move in MOVES)
+
+
+@passes.verify.equality
+@passes.register()
+@passes.register("fuse")
+class MoveScaleToMatmul(Transformation, RewriteRuleSetPass):
+    """Move a factor before what only moves elements, to the MatMul that can take it over.
+
+    Before: ``Mul(Transpose(Reshape(MatMul(x, w), [2, -1, 4, 8])), 0.5)``
+    After:  ``Transpose(Reshape(Mul(MatMul(x, w), 0.5), [2, -1, 4, 8]))``
+
+    So it is with queries and keys, whose heads are parted before they are scaled.
+    ``fuse-matmul-scale`` then puts the factor into the weights.
+
+    Sound because Transpose, Reshape, GatherElements and Slice compute nothing, and one number
+    scales each element wherever it is.
+
+    Leaves alone: a factor that is no constant of one element, or that has a higher rank than
+    the result; a MatMul without constant weights, or whose weights have other readers; inner
+    values that are read elsewhere.
+    """
+
+    exclusive = True
+    commute = True
+
+    def pattern(self) -> list[Any]:
+        return [_Scaled(*kind) for kind in KINDS]
+
+    def check(self) -> list[Any]:
+        return [_can_be_moved] * len(KINDS)
+
+    def rewrite(self) -> list[Any]:
+        return [_moved] * len(KINDS)
+
+
+class _Scaled:
+    def __init__(self, factor: str, move: str) -> None:
+        self.factor, self.move = factor, move
+
+    def __call__(self, op: Op, x: Var, c: Var) -> Var:
+        moved = getattr(op, self.move)(x, _allow_other_inputs=True, _outputs=["moved"])
+        return getattr(op, self.factor)(moved, c, _outputs=["y"])
+
+
+def _can_be_moved(context: Any, x: Value, c: Value, moved: Value, **_: Any) -> bool:
+    tensor = constant_of(c)
+    if tensor is None or not scalar_of(c) or len(tensor.shape) > 1 or x.dtype not in FLOATS:
+        return False
+    if len(tensor.shape) and not (dims_of(x) and dims_of(moved)):
+        return False  # a row of one would widen a number
+    return _ends_in_matmul(x)
+
+
+def _ends_in_matmul(x: Value) -> bool:
+    """Whether a product with constant weights, or its sum with a bias, is moved to here."""
+    node = x.producer()
+    while node is not None and node.op_type in MOVES and not node.domain and read_once(x):
+        x = node.inputs[0] or x
+        node = x.producer()
+    if node is None or node.domain or not read_once(x):
+        return False
+    if node.op_type == "Add":
+        products = [value for value in node.inputs if constant_of(value) is None]
+        if len(products) != 1 or products[0] is None or not read_once(products[0]):
+            return False
+        node = products[0].producer()
+    if node is None or (node.domain, node.op_type) != ("", "MatMul"):
+        return False
+    weights = node.inputs[1]
+    tensor = constant_of(weights)
+    return weights is not None and tensor is not None and len(weights.uses()) == 1
+
+
+def _moved(op: Op, x: Value, c: Value, moved: Value, y: Value) -> Value:
+    factor, move = node_of(y), node_of(moved)
+    first = factor.inputs[0] is moved
+    operands = (x, c) if first or factor.op_type == "Div" else (c, x)
+    scaled = getattr(op, factor.op_type)(*operands)
+    made: Value = getattr(op, move.op_type)(scaled, *move.inputs[1:], **move.attributes)
+    return made

@@ -1,0 +1,99 @@
+import pytest
+
+from onnx_passes.passes.annotation.shape_inference import ShapeInference
+from onnx_passes.passes.fusion.move_scale_to_matmul import MoveScaleToMatmul
+from onnx_passes.testing import assert_leaves_alone, parse
+
+ROW = "1, 2, 3, 4, 5, 6"
+KNOWN = f"""float[4,6] w = {{{ROW}, {ROW}, {ROW}, {ROW}}}, float[6] b = {{{ROW}}},
+  float c = {{0.5}}, float[1] d = {{4}}, float[6] row = {{{ROW}}},
+  int64[4] parted = {{0, 0, 2, 3}}, int64[1] zero = {{0}}, int64[1] two = {{2}}"""
+
+
+def model(body, *, inputs="float[B,S,4] x"):
+    made = parse(f"""<ir_version: 10, opset_import: ["" : 18]>
+      g ({inputs}) => (float[?,?,?,?] y) <{KNOWN}> {{ {body} }}""")
+    for name in [name for name, value in made.graph.initializers.items() if not value.uses()]:
+        made.graph.initializers.pop(name)
+    ShapeInference()(made)
+    return made
+
+
+HEADS = "r = Reshape({}, parted) t = Transpose<perm = [0, 2, 1, 3]>(r)"
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        pytest.param(
+            f"p = MatMul(x, w) {HEADS.format('p')} y = Mul(t, c)",
+            f"p = MatMul(x, w) s = Mul(p, c) {HEADS.format('s').replace('t =', 'y =')}",
+            id="product",
+        ),
+        pytest.param(
+            f"p = MatMul(x, w) {HEADS.format('p')} y = Mul(d, t)",
+            f"p = MatMul(x, w) s = Mul(d, p) {HEADS.format('s').replace('t =', 'y =')}",
+            id="swapped",
+        ),
+        pytest.param(
+            f"p = MatMul(x, w) a = Add(b, p) {HEADS.format('a')} y = Div(t, d)",
+            f"p = MatMul(x, w) a = Add(b, p) s = Div(a, d) "
+            f"{HEADS.format('s').replace('t =', 'y =')}",
+            id="quotient-of-a-sum",
+        ),
+    ],
+)
+def test_fires(before, after, rewrites):
+    rewrites(MoveScaleToMatmul(), model(before), model(after))
+
+
+def test_fires_behind_what_gathers(rewrites):
+    inputs = "float[B,S,4] x, int64[B,S,5] i"
+    rest = "z = Unsqueeze(u, zero) y = Relu(z)"
+    before = f"""p = MatMul(x, w) g = GatherElements<axis = -1>(p, i)
+      k = Slice(g, zero, two, two) u = Mul(k, c) {rest}"""
+    after = f"""p = MatMul(x, w) s = Mul(p, c) g = GatherElements<axis = -1>(s, i)
+      u = Slice(g, zero, two, two) {rest}"""
+    made = model(before, inputs=inputs)
+    rewrites(MoveScaleToMatmul(), made, model(after, inputs=inputs))
+
+
+@pytest.mark.parametrize(
+    ("body", "inputs"),
+    [
+        pytest.param(
+            f"p = MatMul(x, v) {HEADS.format('p')} y = Mul(t, c)",
+            "float[B,S,4] x, float[4,6] v",
+            id="weights-that-are-computed",
+        ),
+        pytest.param(
+            f"p = MatMul(x, w) {HEADS.format('p')} y = Mul(t, f)",
+            "float[B,S,4] x, float f",
+            id="factor-that-is-computed",
+        ),
+        pytest.param(
+            """p = MatMul(x, w) z = Unsqueeze(p, zero)
+            t = Transpose<perm = [0, 1, 2, 3]>(z) y = Mul(t, row)""",
+            "float[B,S,4] x",
+            id="factor-for-each-column",
+        ),
+        pytest.param(
+            f"p = MatMul(x, w) {HEADS.format('p')} s = Mul(t, c) y = Add(s, t)",
+            "float[B,S,4] x",
+            id="another-reader",
+        ),
+        pytest.param(
+            f"q = Add(x, x) p = Relu(q) {HEADS.format('p')} y = Mul(t, c)",
+            "float[B,S,6] x",
+            id="no-product",
+        ),
+        pytest.param(
+            f"""p = MatMul(x, w) n = MatMul(x, w) q = Add(p, n) {HEADS.format("q")}
+            y = Mul(t, c)""",
+            "float[B,S,4] x",
+            id="weights-with-another-reader",
+        ),
+    ],
+)
+def test_leaves_alone(body, inputs):
+    assert_leaves_alone(MoveScaleToMatmul(), model(body, inputs=inputs))
