@@ -10,10 +10,10 @@ from onnx_passes.passes.base import Op, RewriteRuleSetPass, Transformation, Valu
 
 MOVES = ("Transpose", "Reshape", "GatherElements", "Slice")
 FACTORS = ("Mul", "Div")
-KINDS = tuple((factor, move) for factor in FACTORS for move in MOVES)
+KINDS = tuple((factor, move) for factor in FACTORS for move in (*MOVES, "MatMul"))
 
 
-@passes.verify.equality
+@passes.verify.tolerance
 @passes.register()
 @passes.register("fuse")
 class MoveScaleToMatmul(Transformation, RewriteRuleSetPass):
@@ -22,11 +22,13 @@ class MoveScaleToMatmul(Transformation, RewriteRuleSetPass):
     Before: ``Mul(Transpose(Reshape(MatMul(x, w), [2, -1, 4, 8])), 0.5)``
     After:  ``Transpose(Reshape(Mul(MatMul(x, w), 0.5), [2, -1, 4, 8]))``
 
-    So it is with queries and keys, whose heads are parted before they are scaled.
-    ``fuse-matmul-scale`` then puts the factor into the weights.
+    So it is with queries and keys, whose heads are parted before they are scaled. The factor
+    of a product of two such, as of scores, goes to the first. ``fuse-matmul-scale`` then puts
+    it into the weights.
 
-    Sound because Transpose, Reshape, GatherElements and Slice compute nothing, and one number
-    scales each element wherever it is.
+    Sound because Transpose, Reshape, GatherElements and Slice compute nothing, one number
+    scales each element wherever it is, and a product is linear in its first operand. The
+    contract is a tolerance for the last: sums of scaled numbers round in another way.
 
     Leaves alone: a factor that is no constant of one element, or that has a higher rank than
     the result; a MatMul without constant weights, or whose weights have other readers; inner

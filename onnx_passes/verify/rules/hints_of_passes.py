@@ -304,13 +304,14 @@ HINTS: dict[str, Hint] = {
             {"Reshape.allowzero": (None,), "GatherElements.axis": (1, -1)},
             (_WIDTH, ir.DataType.DOUBLE),
         )
-        for first in (0, 4)
+        for first in (0, 5)
         for index, moved in enumerate(
             (
                 {},
                 {"moved.1": ints("a 2 e", "-1", "0 e 2")},
                 {"moved.1": (Spec("a 3", along=1),)},
                 {"moved.1": ints("0"), "moved.2": ints("e"), "moved.3": ints("1")},
+                {"moved.1": data("2*e b")},
             )
         )
     },

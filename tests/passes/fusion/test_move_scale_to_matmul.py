@@ -58,6 +58,15 @@ def test_fires_behind_what_gathers(rewrites):
     rewrites(MoveScaleToMatmul(), made, model(after, inputs=inputs))
 
 
+def test_scales_the_first_operand_of_a_product(rewrites):
+    before = f"""p = MatMul(x, w) {HEADS.format("p")} k = Transpose<perm = [0, 1, 3, 2]>(z)
+      m = MatMul(t, k) y = Div(m, c)"""
+    after = f"""p = MatMul(x, w) s = Div(p, c) {HEADS.format("s")}
+      k = Transpose<perm = [0, 1, 3, 2]>(z) y = MatMul(t, k)"""
+    inputs = "float[B,S,4] x, float[B,2,S,3] z"
+    rewrites(MoveScaleToMatmul(), model(before, inputs=inputs), model(after, inputs=inputs))
+
+
 @pytest.mark.parametrize(
     ("body", "inputs"),
     [
