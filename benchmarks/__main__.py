@@ -1,9 +1,9 @@
 """``python -m benchmarks [SECTION]...``: measure, print Markdown.
 
 The sections are optimize, driver, regions, faults, failures, startup and, only where
-named, certify, compare, corpus, data, reduce, streamlining, verification, peers and verdicts.
-``certify``, ``corpus``, ``faults-on``, ``peers`` and ``verdicts`` take what follows as their
-own arguments:
+named, certify, compare, corpus, data, reduce, streamlining, verification, peers, speed and
+verdicts. ``certify``, ``corpus``, ``faults-on``, ``peers``, ``speed`` and ``verdicts`` take
+what follows as their own arguments:
 ``python -m benchmarks peers --help``.
 
 Each figure is a median of several runs. A run of the command line is a process of its own, and
@@ -31,6 +31,7 @@ from benchmarks import (
 from benchmarks.certify import report
 from benchmarks.faults import on_engine, table
 from benchmarks.peers.__main__ import main as peers
+from benchmarks.speed import main as speed
 from benchmarks.verdicts import main as verdicts
 from onnx_passes.runtime.environment import machine, versions
 
@@ -54,6 +55,7 @@ ARGUMENTS: dict[str, Callable[[list[str]], object]] = {
     "corpus": lambda words: print("\n".join(corpus.tables(words)), flush=True),
     "faults-on": lambda words: print("\n".join(on_engine.tables(words)), flush=True),
     "peers": lambda words: peers(words, prog_name="python -m benchmarks peers"),
+    "speed": lambda words: speed(words, prog_name="python -m benchmarks speed"),
     "verdicts": lambda words: verdicts(words, prog_name="python -m benchmarks verdicts"),
 }
 """Sections that take what follows as their own arguments."""

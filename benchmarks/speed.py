@@ -1,4 +1,4 @@
-"""``python -m benchmarks.speed FOLDER [MODEL]...``: inference of each preset and its rivals.
+"""``python -m benchmarks speed FOLDER [MODEL]...``: inference of each preset and its rivals.
 
 FOLDER holds exported networks with their inputs (``benchmarks.export.families``). Beside the
 presets stand onnxslim and onnxsim, where the tools of ``benchmarks.peers`` are in CACHE,
