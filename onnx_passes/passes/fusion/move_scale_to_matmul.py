@@ -3,6 +3,7 @@
 from typing import Any
 
 from onnx_passes import passes
+from onnx_passes.passes._support.forms import PRECISE
 from onnx_passes.passes._support.matches import FLOATS, node_of, read_once, scalar_of
 from onnx_passes.passes._support.shapes import dims_of
 from onnx_passes.passes._support.tensors import constant_of
@@ -11,6 +12,9 @@ from onnx_passes.passes.base import Op, RewriteRuleSetPass, Transformation, Valu
 MOVES = ("Transpose", "Reshape", "GatherElements", "Slice")
 FACTORS = ("Mul", "Div")
 KINDS = tuple((factor, move) for factor in FACTORS for move in (*MOVES, "MatMul"))
+
+LEAST = 1e-3
+"""The least factor of an operand, so that few digits leave the range of its type."""
 
 
 @passes.verify.tolerance
@@ -31,8 +35,9 @@ class MoveScaleToMatmul(Transformation, RewriteRuleSetPass):
     contract is a tolerance for the last: sums of scaled numbers round in another way.
 
     Leaves alone: a factor that is no constant of one element, or that has a higher rank than
-    the result; a MatMul without constant weights, or whose weights have other readers; inner
-    values that are read elsewhere.
+    the result, and before a product of two one over 1, which could overflow, under a
+    thousandth, or in half precision; a MatMul without constant weights, or whose weights have
+    other readers; inner values that are read elsewhere.
     """
 
     exclusive = True
@@ -57,10 +62,14 @@ class _Scaled:
         return getattr(op, self.factor)(moved, c, _outputs=["y"])
 
 
-def _can_be_moved(context: Any, x: Value, c: Value, moved: Value, **_: Any) -> bool:
-    tensor = constant_of(c)
-    if tensor is None or not scalar_of(c) or len(tensor.shape) > 1 or x.dtype not in FLOATS:
+def _can_be_moved(context: Any, x: Value, c: Value, moved: Value, y: Value) -> bool:
+    tensor, number = constant_of(c), scalar_of(c)
+    if tensor is None or not number or len(tensor.shape) > 1 or x.dtype not in FLOATS:
         return False
+    if node_of(moved).op_type == "MatMul":
+        factor = number if node_of(y).op_type == "Mul" else 1 / number
+        if x.dtype not in PRECISE or not LEAST <= abs(factor) <= 1:
+            return False
     if len(tensor.shape) and not (dims_of(x) and dims_of(moved)):
         return False  # a row of one would widen a number
     return _ends_in_matmul(x)

@@ -60,8 +60,8 @@ def test_fires_behind_what_gathers(rewrites):
 
 def test_scales_the_first_operand_of_a_product(rewrites):
     before = f"""p = MatMul(x, w) {HEADS.format("p")} k = Transpose<perm = [0, 1, 3, 2]>(z)
-      m = MatMul(t, k) y = Div(m, c)"""
-    after = f"""p = MatMul(x, w) s = Div(p, c) {HEADS.format("s")}
+      m = MatMul(t, k) y = Mul(m, c)"""
+    after = f"""p = MatMul(x, w) s = Mul(p, c) {HEADS.format("s")}
       k = Transpose<perm = [0, 1, 3, 2]>(z) y = MatMul(t, k)"""
     inputs = "float[B,S,4] x, float[B,2,S,3] z"
     rewrites(MoveScaleToMatmul(), model(before, inputs=inputs), model(after, inputs=inputs))
@@ -101,6 +101,12 @@ def test_scales_the_first_operand_of_a_product(rewrites):
             y = Mul(t, c)""",
             "float[B,S,4] x",
             id="weights-with-another-reader",
+        ),
+        pytest.param(
+            f"""p = MatMul(x, w) {HEADS.format("p")} k = Transpose<perm = [0, 1, 3, 2]>(z)
+            m = MatMul(t, k) y = Mul(m, d)""",
+            "float[B,S,4] x, float[B,2,S,3] z",
+            id="factor-over-one-of-a-product",
         ),
     ],
 )
