@@ -54,6 +54,13 @@ _SIDE_BY_SIDE = {
     "v": data("b t h e"),
     "Attention.3": data("s t"),
 }
+_MOVED: tuple[dict[str, tuple[Spec, ...]], ...] = (
+    {},
+    {"moved.1": ints("a 2 e", "-1", "0 e 2")},
+    {"moved.1": (Spec("a 3", along=1),)},
+    {"moved.1": ints("0"), "moved.2": ints("e"), "moved.3": ints("1")},
+    {"moved.1": data("2*e b")},
+)
 _TABLE = tuple(
     Spec(dims, doubled=True) for dims in ("s 2*e", "1 1 s 2*e", "1 s 2*e", "b 1 s 2*e")
 )
@@ -305,15 +312,7 @@ HINTS: dict[str, Hint] = {
             (_WIDTH, ir.DataType.DOUBLE),
         )
         for first in (0, 5)
-        for index, moved in enumerate(
-            (
-                {},
-                {"moved.1": ints("a 2 e", "-1", "0 e 2")},
-                {"moved.1": (Spec("a 3", along=1),)},
-                {"moved.1": ints("0"), "moved.2": ints("e"), "moved.3": ints("1")},
-                {"moved.1": data("2*e b")},
-            )
-        )
+        for index, moved in enumerate(_MOVED)
     },
     "sum-before-normalization": Hint(
         {
