@@ -97,15 +97,10 @@ class _Driver:
                 rule.rule.graph_post_visitor()
 
     def enqueue_all(self) -> int:
-        """Queue all nodes that a rule begins at, note constants, and count the nodes.
-
-        In one walk: in a large model of small nodes, walks are what takes time.
-        """
+        """Queue nodes that a rule begins at, note constants, and count nodes, in one walk."""
         count, anywhere = 0, None in self.by_root
-        pending: list[Container] = [
-            *reversed(self.model.functions.values()),
-            self.model.graph,
-        ]
+        pending: list[Container] = [*reversed(self.model.functions.values())]
+        pending.append(self.model.graph)
         while pending:
             container, nested = pending.pop(), list[Container]()
             for node in container:
