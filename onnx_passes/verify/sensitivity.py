@@ -34,7 +34,11 @@ def move_weights(model: ir.Model, seed: int) -> ir.Model:
     sizes = {value for node in resized for value in node.inputs[1:]}
     for value in moved.graph.initializers.values():
         tensor = value.const_value
-        if value in sizes or tensor is None or tensor.dtype not in (ir.DataType.FLOAT, ir.DataType.DOUBLE):
+        if (
+            value in sizes
+            or tensor is None
+            or tensor.dtype not in (ir.DataType.FLOAT, ir.DataType.DOUBLE)
+        ):
             continue
         array = tensor.numpy()
         far = np.where(rng.random(array.shape) < 0.5, np.inf, -np.inf).astype(array.dtype)
