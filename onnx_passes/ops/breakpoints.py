@@ -31,11 +31,15 @@ def breakpoints_of(nodes: Iterable[ir.Node]) -> dict[str, list[float]]:
     return {name: numbers for name, numbers in found.items() if numbers}
 
 
-def around(breakpoints: Iterable[float]) -> Array:
-    """Return each breakpoint, 0, and values on both sides of them.
+def around(breakpoints: Iterable[float], like: Array) -> Array:
+    """Return breakpoints, 0 and values on both sides of them, in turns.
 
-    Returns:
-        float64 of shape [3 * n].
+    Args:
+        breakpoints: The breakpoints.
+        like: An array of the shape and float dtype that are asked for.
     """
     each = np.unique([*breakpoints, 0.0])
-    return np.concatenate([each, each + np.abs(each) / 8 + 0.125, each - np.abs(each) / 8])
+    with np.errstate(over="ignore", invalid="ignore"):
+        sides = [each, each + np.abs(each) / 8 + 0.125, each - np.abs(each) / 8]
+        found = np.concatenate(sides).astype(like.dtype)
+    return np.resize(found[np.isfinite(found.astype(np.float64))], like.shape)

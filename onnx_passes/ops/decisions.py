@@ -1,11 +1,16 @@
 """Which operators make steps of their operands, or decide by them."""
 
+import onnx_ir as ir
+
 _OF_QONNX = ("BipolarQuant", "FloatQuant", "IntQuant", "MultiThreshold", "Quant", "Trunc")
 ROUNDING_TO_STEPS = frozenset(("DynamicQuantizeLinear", "QuantizeLinear", "Round", *_OF_QONNX))
 """Operators whose results jump where an operand moves by one unit in the last place.
 
 Those of QONNX, and of our own domain, are told by their names alone.
 """
+
+RESIZING = frozenset(("Resize", "Upsample"))
+"""Operators whose floats beside the first operand decide sizes."""
 
 SUMS_OF_NOTHING = frozenset(
     ("ReduceL1", "ReduceL2", "ReduceProd", "ReduceSum", "ReduceSumSquare")
@@ -22,3 +27,11 @@ DECIDING = frozenset(
 
 INDEXING = {"Gather": 1, "GatherElements": 1, "OneHot": 0, "ScatterElements": 1}
 """Which operand of an operator holds indices that may count from the end."""
+
+
+def makes_steps(node: ir.Node) -> bool:
+    """Whether results jump where an operand moves by rounding."""
+    if node.op_type in ("Cast", "CastLike"):
+        to = node.outputs[0].dtype
+        return to is None or not to.is_floating_point()
+    return node.op_type in ROUNDING_TO_STEPS | DECIDING

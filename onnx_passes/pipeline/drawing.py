@@ -15,7 +15,7 @@ import onnx_ir as ir
 from onnx_passes.contracts import Tolerance
 from onnx_passes.contracts.elements import kind_of
 from onnx_passes.ops.breakpoints import around, breakpoints_of
-from onnx_passes.ops.decisions import DECIDING, ROUNDING_TO_STEPS
+from onnx_passes.ops.decisions import makes_steps
 from onnx_passes.pipeline.recompute import run_nodes
 from onnx_passes.pipeline.recorder import Recorded
 from onnx_passes.runtime.base import Array, Data, Engine
@@ -100,7 +100,7 @@ class Drawing:
         """
         nodes = (*part.old, *part.new)
         tolerant = any(isinstance(p.contract, Tolerance) for p in self.promises)
-        if len(nodes) > _MOST or (tolerant and any(map(_makes_steps, nodes))):
+        if len(nodes) > _MOST or (tolerant and any(map(makes_steps, nodes))):
             return None
         mine, theirs = _reads(part, part.old, part.new)
         others = {self.renamed.get(name, name) for name in theirs} - mine
@@ -187,7 +187,7 @@ class Drawing:
         """Return floats on both sides of where the pieces of the operators meet."""
         recorded = self.recorded.samples[0]
         return {
-            name: np.resize(around(numbers), array.shape).astype(array.dtype)
+            name: around(numbers, array)
             for name, numbers in breakpoints_of(nodes).items()
             if (source := sources.get(name, "")) in self.varying
             and isinstance(array := recorded[source], np.ndarray)
@@ -242,14 +242,6 @@ class Drawing:
 def _is_plain(array: Array) -> bool:
     """Whether an array is small, and of no float that every node rounds much."""
     return array.size <= _SMALL and (kind_of(array.dtype) != "float" or array.itemsize > 2)
-
-
-def _makes_steps(node: ir.Node) -> bool:
-    """Whether results jump where an operand moves by rounding."""
-    if node.op_type in ("Cast", "CastLike"):
-        to = node.outputs[0].dtype
-        return to is None or not to.is_floating_point()
-    return node.op_type in ROUNDING_TO_STEPS | DECIDING
 
 
 def _row(*found: Mapping[str, Data]) -> Mapping[str, Data]:

@@ -11,7 +11,7 @@ import onnx_ir as ir
 
 from onnx_passes.model.copy import copy_model
 from onnx_passes.model.walk import all_nodes
-from onnx_passes.ops.decisions import ROUNDING_TO_STEPS
+from onnx_passes.ops.decisions import RESIZING, ROUNDING_TO_STEPS
 
 
 def rounds_to_steps(model: ir.Model) -> bool:
@@ -30,7 +30,7 @@ def move_weights(model: ir.Model, seed: int) -> ir.Model:
     """
     moved = copy_model(model)
     rng = np.random.default_rng(seed)
-    resized = [n for n in all_nodes(moved) if n.op_type in ("Resize", "Upsample")]
+    resized = [n for n in all_nodes(moved) if n.op_type in RESIZING]
     sizes = {value for node in resized for value in node.inputs[1:]}
     for value in moved.graph.initializers.values():
         tensor = value.const_value

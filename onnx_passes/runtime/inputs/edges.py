@@ -96,7 +96,7 @@ def _edge_values(
         if kind_of(array.dtype) == "float" and array.size > 1 and name not in steering
     }
     limits = {
-        name: np.resize(around(values), free[name].shape).astype(free[name].dtype)
+        name: around(values, free[name])
         for name, values in _limits(model).items()
         if name in halves
     }

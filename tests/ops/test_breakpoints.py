@@ -1,0 +1,32 @@
+"""Values on both sides of where the pieces of operators meet."""
+
+import numpy as np
+import onnx_ir as ir
+import pytest
+
+from onnx_passes.ops.breakpoints import around, breakpoints_of
+
+HEAD = '<ir_version: 10, opset_import: ["" : 20]> g (float[4] x) => (float[4] y) '
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("{ y = Relu(x) }", [0.0]),
+        ("<float k = {2}, float h = {6}> { y = Clip(x, k, h) }", [2.0, 6.0]),
+        ("<float k = {3}> { y = Max(x, k) }", [3.0]),
+        ("{ y = Sin(x) }", []),
+    ],
+)
+def test_what_an_operand_is_compared_with_is_a_breakpoint(text, found):
+    assert breakpoints_of(ir.from_onnx_text(HEAD + text).graph).get("x", []) == found
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_values_lie_on_both_sides_and_are_finite(dtype):
+    like = np.zeros((2, 8), dtype)
+    drawn = around([2.0, float(np.finfo(np.float32).max)], like)
+    assert (drawn.shape, drawn.dtype) == (like.shape, like.dtype)
+    assert np.isfinite(drawn).all()
+    assert {True, False} == set((drawn[drawn != 2] > 2).ravel().tolist())
+    assert 2 in drawn
