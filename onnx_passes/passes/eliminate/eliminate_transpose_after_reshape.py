@@ -1,4 +1,4 @@
-"""Take out a Transpose that moves no element, behind a Reshape."""
+"""Remove a Transpose that moves no element, behind a Reshape."""
 
 from typing import Any, ClassVar
 
@@ -15,7 +15,7 @@ from onnx_passes.passes.base import Op, RewriteRulePass, Transformation, Value, 
 @passes.register()
 @passes.register("eliminate")
 class EliminateTransposeAfterReshape(Transformation, RewriteRulePass):
-    """Take out a Transpose that moves no element, behind a Reshape.
+    """Remove a Transpose that moves no element, behind a Reshape.
 
     Before: ``Transpose<perm = [0, 2, 1, 3]>(Reshape(x, [-1, 1, 8, 4]))``
     After:  ``Reshape(x, [-1, 8, 1, 4])``
