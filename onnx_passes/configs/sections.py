@@ -29,6 +29,7 @@ When = Literal["each", "checkpoint", "end"]
 Scope = Literal["auto", "region", "model"]
 Truth = Literal["engine", "float64"]
 Inputs = Literal["random", "adversarial"]
+LimitsName = Literal["derived", "default"]
 
 Whole = Annotated[int, Strict()]
 Number = Annotated[float, Strict()]
@@ -113,8 +114,19 @@ class OutputTolerance(Tolerance):
     )
 
 
-def _without_equal_nan(value: object) -> object:
-    """Leave out an option of numpy.allclose, which the seed system hands on."""
+class _Default(OutputTolerance):
+    """The limits of the types, which nothing moves."""
+
+
+def _limits(value: object) -> object:
+    """Read a tolerance, or the name of a way to find one.
+
+    An option of numpy.allclose is left out, which the seed system hands on.
+    """
+    if value == "derived":
+        return OutputTolerance()
+    if value == "default":
+        return _Default()
     if not isinstance(value, dict) or "equal_nan" not in value:
         return value
     if value["equal_nan"] is not True:
@@ -140,9 +152,14 @@ class Verify(Section):
         description="Whether special values, and dimensions of size 1 and 0, are added to the "
         "reference data (adversarial), or not (random).",
     )
-    tolerance: Annotated[OutputTolerance, BeforeValidator(_without_equal_nan)] = Field(
+    tolerance: Annotated[
+        OutputTolerance,
+        BeforeValidator(_limits, json_schema_input_type=OutputTolerance | LimitsName),
+    ] = Field(
         default_factory=OutputTolerance,
-        description="Tolerance after each pass that declares tolerance.",
+        description="Tolerance after each pass that declares tolerance. 'derived', which is "
+        "the default, lets double precision decide where nobody gave a limit; 'default' holds "
+        "such values to the limit of their type.",
     )
     reference: Truth = Field(
         default="engine",
@@ -189,6 +206,11 @@ class Verify(Section):
         description="Memory for recorded values, by which regions are checked; beyond it they "
         "go to disk.",
     )
+
+    @property
+    def derives_limits(self) -> bool:
+        """Whether double precision decides where nobody gave a limit."""
+        return not isinstance(self.tolerance, _Default)
 
 
 class Reference(Section):

@@ -177,14 +177,14 @@ class Arbiter:
         twin.take(twin.run(self.state.original.model, samples))
         produced = twin.run(self.model, samples)
         if contracts is None:
-            found = self.comparing.end(twin, None, produced)
+            found = self.comparing.end(twin, None, produced, self.model)
         else:
             accepted = twin.run(self.before, samples)
             found = [
                 check
                 for contract in contracts
                 for check in self.comparing.contract(
-                    twin, accepted, produced, contract, override, Budget()
+                    twin, accepted, produced, contract, override, Budget(), self.model
                 )
             ]
         return all(check.verdict is Verdict.PASSED for check in found)

@@ -6,10 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+import onnx_ir as ir
+
 from onnx_passes.configs.sections import OutputTolerance, Verify
 from onnx_passes.contracts import Contract, Equality, Metric, Tolerance
 from onnx_passes.pipeline.baseline import Baseline, Bench
 from onnx_passes.pipeline.budget import Budget
+from onnx_passes.pipeline.derived import excuse_by_cause, find_cause
 from onnx_passes.pipeline.measure import metrics_check
 from onnx_passes.pipeline.noise import Noise
 from onnx_passes.pipeline.rounding import excuse_outputs
@@ -19,6 +22,8 @@ from onnx_passes.runtime.base import Outputs
 from onnx_passes.runtime.inputs import name_of
 from onnx_passes.verify.judge import Promise, judge, on_engine
 from onnx_passes.verify.low_precision import low_tolerances
+from onnx_passes.verify.obligations import Obligation
+from onnx_passes.verify.recording import inlined
 from onnx_passes.verify.result import Check, Verdict
 from onnx_passes.verify.snapshot import Snapshot
 
@@ -56,7 +61,8 @@ class Comparing:
         if isinstance(contract, Equality):
             return Promise(contract, inside=True, negative_zero=self.settings.negative_zero)
         limit, overrides = self.thresholds.step(contract, override)
-        return Promise(contract, limit, overrides, inside=True)
+        derived = self.settings.derives_limits
+        return Promise(contract, limit, overrides, inside=True, derived=derived)
 
     def contract(
         self,
@@ -66,8 +72,19 @@ class Comparing:
         contract: Contract,
         override: OutputTolerance | None,
         budget: Budget,
+        model: ir.Model,
     ) -> list[Check]:
-        """Hold outputs to a contract, against those of the model accepted last."""
+        """Hold outputs to a contract, against those of the model accepted last.
+
+        Args:
+            bench: The engine.
+            accepted: Outputs of the model accepted last, by sample.
+            produced: Those of the model in question.
+            contract: What the pass promises.
+            override: Tolerances of this use of it.
+            budget: What is left of each output's error budget.
+            model: The model in question.
+        """
         match contract:
             case Equality():
                 return [self.compare("equality", bench, accepted, produced, contract)]
@@ -80,8 +97,8 @@ class Comparing:
                     step = self.compare("tolerance", bench, accepted, produced, *raised)
                     if step.verdict is not Verdict.FAILED:
                         break
-                step = self.excused(bench, produced, step)
-                spent = self.spend(bench, accepted, produced, budget)
+                step = self.excused(bench, produced, step, model)
+                spent = self.spend(bench, accepted, produced, budget, model)
                 return [*self.truth.missing(bench), step, spent]
             case Metric(names):
                 found = self.metrics(bench, produced, names)
@@ -92,9 +109,22 @@ class Comparing:
                 return [Check("metric", Verdict.NOT_VERIFIED, name, reason=reason)]
 
     def spend(
-        self, bench: Bench, accepted: list[Outputs], produced: list[Outputs], budget: Budget
+        self,
+        bench: Bench,
+        accepted: list[Outputs],
+        produced: list[Outputs],
+        budget: Budget,
+        model: ir.Model,
     ) -> Check:
-        """Charge a pass for what it took of each output's error budget."""
+        """Charge a pass for what it took of each output's error budget.
+
+        Args:
+            bench: The engine, as for :meth:`contract`, like the others.
+            accepted: Outputs of the model accepted last.
+            produced: Those of the model in question.
+            budget: What is left.
+            model: The model in question.
+        """
         origin = bench.original if budget.origin is None else budget.origin
         for again in (False, True):
             limits = self._raised(bench, self.thresholds.drift(), "drift", again=again)
@@ -103,23 +133,55 @@ class Comparing:
             found = budget.spend(drift, step.outputs)
             if found.verdict is not Verdict.FAILED:
                 break
-        return found if budget.origin is not None else self.excused(bench, produced, found)
+        if budget.origin is not None:
+            return found
+        return self.excused(bench, produced, found, model)
 
-    def excused(self, bench: Bench, produced: list[Outputs], check: Check) -> Check:
-        """Return a failed check as passed where roundings below float32 are all there is.
+    def excused(
+        self, bench: Bench, produced: list[Outputs], check: Check, model: ir.Model
+    ) -> Check:
+        """Return a failed check as passed where rounding is all there is.
 
-        Limits that the user gave hold.
+        Limits that somebody gave hold.
+
+        Args:
+            bench: The engine.
+            produced: Outputs of the model in question.
+            check: What was found of them.
+            model: The model in question.
         """
-        wrong = {o.output.partition("[")[0] for o in check.outputs if not o.passed}
-        if check.verdict is not Verdict.FAILED or not wrong <= self.low.keys():
+        wrong = {o.output for o in check.outputs if not o.passed}
+        if check.verdict is not Verdict.FAILED or self.thresholds.given or not wrong:
             return check
-        if self.thresholds.given or not self.truth.usable:
+        if {name.partition("[")[0] for name in wrong} <= self.low.keys():
+            if not self.truth.usable:
+                return check
+            limit = self.settings.growth
+            return excuse_outputs(check, bench.original, produced, self.truth.outputs, limit)
+        if not self.settings.derives_limits:
             return check
-        limit = self.settings.growth
-        return excuse_outputs(check, bench.original, produced, self.truth.outputs, limit)
+        old, new = inlined(self.original.model), inlined(model)
+        causes = [
+            find_cause(
+                Obligation(name, name),
+                (old, tuple(old.graph)),
+                (new, tuple(new.graph)),
+                self.baseline.samples,
+                [
+                    (o.get(name), n.get(name))
+                    for o, n in zip(bench.original, produced, strict=True)
+                ],
+            )
+            for name in sorted(wrong)
+        ]
+        return excuse_by_cause(check, causes)
 
     def end(
-        self, bench: Bench, origin: list[Outputs] | None, produced: list[Outputs]
+        self,
+        bench: Bench,
+        origin: list[Outputs] | None,
+        produced: list[Outputs],
+        model: ir.Model,
     ) -> list[Check]:
         """Hold outputs against the original's.
 
@@ -128,6 +190,7 @@ class Comparing:
             origin: Outputs of the last model that a metric kept, from which drift is measured;
                 None for the original's.
             produced: The outputs of the result.
+            model: The result.
         """
         metrics = self.metrics(bench, produced, ())
         expected = bench.original if origin is None else origin
@@ -139,7 +202,7 @@ class Comparing:
             limits = self._raised(bench, self.thresholds.drift(), "drift", again=True)
             drift = self.compare("drift", bench, expected, produced, *limits)
         if origin is None:
-            drift = self.excused(bench, produced, drift)
+            drift = self.excused(bench, produced, drift, model)
         return [*self.truth.missing(bench), drift, *metrics]
 
     def metrics(

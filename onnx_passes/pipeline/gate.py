@@ -412,10 +412,12 @@ class Gate:
         checks, evidence = list(region.checks), region.evidence
         for contract in step.pass_.contracts():
             if isinstance(contract, Tolerance) and not state.comparing.truth.wanted:
-                checks.append(state.comparing.spend(bench, accepted, produced, budget))
+                checks.append(
+                    state.comparing.spend(bench, accepted, produced, budget, step.model)
+                )
             else:
                 checks += state.comparing.contract(
-                    bench, accepted, produced, contract, step.override, budget
+                    bench, accepted, produced, contract, step.override, budget, step.model
                 )
         if region.differs is not None:
             evidence = self._outputs_only(bench, state, step, region.differs)
@@ -484,7 +486,7 @@ class Gate:
             check
             for contract in contracts
             for check in state.comparing.contract(
-                bench, accepted, produced, contract, step.override, budget
+                bench, accepted, produced, contract, step.override, budget, step.model
             )
         ]
         if not contracts:
@@ -608,7 +610,7 @@ class Gate:
             failed = _does_not_run("equality", bench, error)
             return [replace(failed, seconds=time.perf_counter() - start)]
         seconds = time.perf_counter() - start
-        checks = state.comparing.end(bench, origin, produced)
+        checks = state.comparing.end(bench, origin, produced, model)
         checks[0] = replace(checks[0], seconds=checks[0].seconds + seconds)
         return checks
 

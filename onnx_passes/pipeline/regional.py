@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 
 import numpy as np
 import onnx_ir as ir
@@ -14,6 +15,7 @@ from onnx_passes.errors import EngineError
 from onnx_passes.model.walk import all_nodes, captured_values
 from onnx_passes.passes.context import Application
 from onnx_passes.pipeline.baseline import Baseline, Bench
+from onnx_passes.pipeline.derived import Cause, Finding, find_cause, is_doubtful
 from onnx_passes.pipeline.downstream import Agreement, Downstream, nodes_behind
 from onnx_passes.pipeline.drawing import new_value
 from onnx_passes.pipeline.fused import FUSED, explain
@@ -108,6 +110,7 @@ class RegionCheck:
     _bodies: dict[str, list[Regional]] = field(default_factory=dict)
     _rounded: list[Obligation] = field(default_factory=list)
     _fused: dict[Obligation, bool | None] = field(default_factory=dict)
+    _causes: dict[Obligation, Finding] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Put the bodies of functions in place, unless the pass itself did so."""
@@ -215,6 +218,7 @@ class RegionCheck:
         produced: list[Mapping[str, Data]] = [*recorded.samples]
         inner = self._inner(produced)
         results = self._compare(produced, [*self.required, *inner])
+        results = self._derived(produced, results)
         if any(not one.passed for checks in results.values() for one in checks):
             return None
         self.bench.learn(self.whole, self.baseline.samples, outputs)
@@ -240,7 +244,9 @@ class RegionCheck:
                 results = self._compare(produced, [*self.required, *inner], expected)
         if self.bench.node_by_node and _any_failed(results):
             results = {o: self._excused(o, produced, checks) for o, checks in results.items()}
-        if expected is not None and not self.bench.node_by_node:
+        if self.bench.node_by_node:
+            results = self._derived(produced, results, expected)
+        elif expected is not None:
             results = {
                 o: self._weighed(o, expected, produced, found) for o, found in results.items()
             }
@@ -273,6 +279,38 @@ class RegionCheck:
             return checks
         self._rounded.append(one)
         return [replace(check, passed=True, reason=ROUNDING) for check in checks]
+
+    def _derived(
+        self,
+        produced: Sequence[Mapping[str, Data]],
+        results: dict[Obligation, list[OutputCheck]],
+        expected: Recorded | None = None,
+    ) -> dict[Obligation, list[OutputCheck]]:
+        """Let double precision decide where the limit of a type does not tell rounding.
+
+        That is where values are beyond it, and where its absolute part alone allows them.
+        """
+        known = (expected or self.recorded).samples
+        sides = (self.before, self.region.removed), (self.after, self.region.nodes)
+        found = dict(results)
+        for one, checks in results.items():
+            passed = _passed(checks)
+            if not all(promise.is_derived(one.old) for promise in self.promises):
+                continue
+            if passed and not any(map(is_doubtful, checks)):
+                continue
+            rows = zip(known, produced, strict=True)
+            pairs = [(old.get(one.old), new_value(one, old, new)) for old, new in rows]
+            cause = find_cause(one, *sides, self.recorded.samples, pairs)
+            if cause.cause is Cause.FUNCTION:
+                tight = [promise.relative() for promise in self.promises]
+                again = self._compare(produced, [one], expected, tight)
+                found[one] = again.get(one, checks)
+            elif not passed and cause.cause is Cause.ROUNDING:
+                found[one] = [replace(c, passed=True, reason=cause.text) for c in checks]
+            if passed != _passed(found[one]) or not passed:
+                self._causes[one] = cause
+        return found
 
     def _weighed(
         self,
@@ -352,6 +390,7 @@ class RegionCheck:
         produced: Sequence[Mapping[str, Data]],
         obligations: Sequence[Obligation],
         expected: Recorded | None = None,
+        promises: Sequence[Promise] = (),
     ) -> dict[Obligation, list[OutputCheck]]:
         """Hold values to each promise; the worst sample of each counts."""
         known = (expected or self.recorded).samples
@@ -370,7 +409,7 @@ class RegionCheck:
         if not held:
             return {}
         olds, news = [left for left, _ in sides], [right for _, right in sides]
-        checks = [judge(olds, news, promise) for promise in self.promises]
+        checks = [judge(olds, news, promise) for promise in promises or self.promises]
         by_name = [{output.output: output for output in check.outputs} for check in checks]
         return {one: [found[one.old] for found in by_name] for one in held}
 
@@ -541,6 +580,9 @@ class RegionCheck:
         ).weigh(compared, failing)
         moved = moved or bool(failing) or differs is not None
         certain = any(self._fused.get(o) is False for o in failing)
+        certain |= any(
+            o in self._causes and self._causes[o].cause is Cause.FUNCTION for o in failing
+        )
         certain |= any(own.certain for own in bodies)
         return Regional(checks, evidence, recorded, moved, None, differs, certain)
 
@@ -574,9 +616,17 @@ class RegionCheck:
             places = [describe_places(self._settled, self._settled)]
             places += [f"{one.old} differs by {ROUNDING}" for one in self._rounded[:3]]
             places += [f"{o.old} differs by {FUSED}" for o, why in self._fused.items() if why]
+            places += [
+                f"{o.old} differs by {why.text}"
+                for o, why in islice(self._causes.items(), 3)
+                if why.cause is Cause.ROUNDING
+            ]
             return "; ".join(filter(None, places)) or None
         name = name_of(self.baseline.samples[sample])
         told = describe_mismatch(promise.kind, checks, sample, name)
+        cause = self._causes.get(wrong[0])
+        if cause is not None and cause.text:
+            told += f"; {cause.text}"
         behind = self._settled.get(wrong[0])
         if behind is not None and behind.reason:
             itself = wrong[0].new in {value.name for value in self.after.graph.outputs}

@@ -60,7 +60,7 @@ def excuse_outputs(
     growth = 0.0
     for before, after, right in zip(old, new, exact, strict=True):
         found = [
-            _growth(before.get(name), after.get(name), right.get(name), limit)
+            error_growth_of(before.get(name), after.get(name), right.get(name), limit)
             for name in wrong
         ]
         if not found or None in found:
@@ -109,7 +109,7 @@ def is_rounding(
     except OnnxPassesError:
         return False
     rows = zip(recordings, produced, exact, strict=True)
-    return all(_growth(o[name], n, e.get(name), GROWTH) is not None for o, n, e in rows)
+    return all(error_growth_of(o[name], n, e.get(name)) is not None for o, n, e in rows)
 
 
 def _rounds_below(node: ir.Node) -> bool:
@@ -119,10 +119,17 @@ def _rounds_below(node: ir.Node) -> bool:
     return any(_rounds_below(inner) for graph in subgraphs_of(node) for inner in graph)
 
 
-def _growth(
-    old: Data | None, new: Data | None, exact: Data | None, limit: float
+def error_growth_of(
+    old: Data | None, new: Data | None, exact: Data | None, limit: float = GROWTH
 ) -> float | None:
-    """Return how many times the error has grown; None where that is too much."""
+    """Return how many times the error has grown; None where that is too much.
+
+    Args:
+        old: What the engine gave before.
+        new: What it gave after, of the same shape and type.
+        exact: The value in double precision.
+        limit: How much is too much.
+    """
     arrays = (old, new, exact)
     if not all(isinstance(array, np.ndarray) for array in arrays):
         return None

@@ -11,7 +11,7 @@ from __future__ import annotations
 import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import ml_dtypes
@@ -32,6 +32,7 @@ from onnx_passes.verify.recording import inlined
 from onnx_passes.verify.upcast import upcast_node, widened
 
 IR_VERSION = 10
+_WIDE = (ir.DataType.FLOAT, ir.DataType.DOUBLE)
 _TRIALS = 8
 """Evaluations with random roundings. Of 4, one in 800 elements is moved too little."""
 
@@ -63,16 +64,37 @@ class Evaluation:
         return found
 
 
+@dataclass(frozen=True)
+class Noise:
+    """Random roundings that an evaluation in double precision makes.
+
+    Attributes:
+        seed: Decides each of them.
+        low: By how many epsilons of its type, at most, a computed value below float32 moves.
+        wide: The same for computed floats of 32 and 64 bits.
+        constants: The same for constants, whatever their type. One that eight bits hold is
+            as the author wrote it, and stays.
+    """
+
+    seed: int
+    low: float = 0.0
+    wide: float = 0.0
+    constants: float = 0.0
+
+    def of(self, dtype: ir.DataType) -> float:
+        """Return how many epsilons a computed value of a type moves."""
+        return self.low if dtype in LOW else self.wide if dtype in _WIDE else 0.0
+
+
 def evaluate(
-    model: ir.Model, samples: Sequence[Feeds], noise: int | None = None
+    model: ir.Model, samples: Sequence[Feeds], noise: Noise | None = None
 ) -> Evaluation:
     """Evaluate a model in double precision.
 
     Args:
         model: Left as it is. Weights are widened one at a time, while they are needed.
         samples: Inputs; floats of any width.
-        noise: Seed of roundings: each value of a type below float32 is changed by a random
-            part of that type's epsilon. None for none.
+        noise: What is rounded at random; None for nothing.
 
     Raises:
         EngineError: A node cannot be computed in any way.
@@ -89,38 +111,53 @@ def _with_bodies(model: ir.Model) -> ir.Model:
     return copy
 
 
-def rounding_spread(model: ir.Model, samples: Sequence[Feeds]) -> list[dict[str, Array]]:
-    """Return how far roundings below float32 move each element of the outputs, by sample.
+def rounding_spread(
+    model: ir.Model,
+    samples: Sequence[Feeds],
+    noise: Noise = Noise(0, low=0.5),
+    exact: Sequence[Outputs] | None = None,
+    trials: int = _TRIALS,
+) -> list[dict[str, Array]]:
+    """Return how far random roundings move each number of the outputs, by sample.
 
     A Monte Carlo estimate of the running error (Parker's Monte Carlo arithmetic): the largest
     difference of a few evaluations with random roundings from one without.
 
+    Args:
+        model: As for :func:`evaluate`, like the samples.
+        samples: Inputs.
+        noise: What is rounded; by default values below float32, each once. Its seed is the
+            first of several.
+        exact: The outputs without roundings, where they are known.
+        trials: How many evaluations.
+
     Raises:
         EngineError: A node cannot be computed in any way.
     """
-    exact = evaluate(model, samples).outputs
+    exact = evaluate(model, samples).outputs if exact is None else exact
     found: list[dict[str, Array]] = [{} for _ in samples]
-    for seed in range(_TRIALS):
-        for known, moved, most in zip(
-            exact, evaluate(model, samples, seed).outputs, found, strict=True
-        ):
+    for trial in range(trials):
+        rounded = evaluate(model, samples, replace(noise, seed=noise.seed + trial)).outputs
+        for known, moved, most in zip(exact, rounded, found, strict=True):
             for name, value in known.items():
                 other = moved.get(name)
                 if isinstance(value, np.ndarray) and isinstance(other, np.ndarray):
-                    if value.dtype.kind != "f" or value.shape != other.shape:
+                    if value.dtype.kind not in "fiub" or value.shape != other.shape:
                         continue
-                    error = np.abs(other - value)
+                    error = np.abs(other.astype(np.float64) - value)
                     most[name] = np.fmax(most.get(name, error), error)
     return found
 
 
 class _Walk:
     def __init__(
-        self, model: ir.Model, samples: Sequence[Feeds], noise: int | None = None
+        self, model: ir.Model, samples: Sequence[Feeds], noise: Noise | None = None
     ) -> None:
         self.graph = model.graph
-        self.rng = None if noise is None else np.random.default_rng(noise)
-        self.types = {} if noise is None else inferred_types(model)
+        self.noise = Noise(0) if noise is None else noise
+        self.rng = np.random.default_rng(self.noise.seed)
+        computed = self.noise.low or self.noise.wide
+        self.types = inferred_types(model) if computed else {}
         self.imports = dict(model.graph.opset_imports)
         self.found = Evaluation()
         self.values: dict[ir.Value, list[Data]] = {}
@@ -167,8 +204,22 @@ class _Walk:
             tensor = value.const_value
             if tensor is None:
                 raise EngineError(f"{value.name!r} has no value")
-            self.values[value] = [widened(tensor.numpy())]
+            self.values[value] = [self._moved(widened(tensor.numpy()), tensor.dtype)]
         return self.values[value]
+
+    def _moved(self, data: Data, dtype: ir.DataType) -> Data:
+        """Return a constant, rounded at random where that is asked for."""
+        most = self.noise.constants
+        if not most or not isinstance(data, np.ndarray) or data.dtype.kind != "f":
+            return data
+        with np.errstate(over="ignore"):
+            short = data.astype(ml_dtypes.bfloat16).astype(np.float64) == data
+        return np.where(short, data, self._scattered(data, most, dtype))
+
+    def _scattered(self, data: Array, most: float, dtype: ir.DataType) -> Array:
+        finfo: Any = ml_dtypes.finfo
+        far = most * float(finfo(dtype.numpy()).eps)
+        return np.asarray(data * (1 + far * self.rng.uniform(-1, 1, data.shape)))
 
     def _compute(self, node: ir.Node) -> None:
         read = list(dict.fromkeys(_read(node)))
@@ -186,15 +237,13 @@ class _Walk:
             self.values[value] = [self._rounded(value, results[position]) for results in made]
 
     def _rounded(self, value: ir.Value, data: Data) -> Data:
-        """Round a value of a type below float32 at random, where that is asked for."""
-        if self.rng is None or not isinstance(data, np.ndarray) or data.dtype.kind != "f":
+        """Round a computed value at random, where that is asked for."""
+        if not self.types or not isinstance(data, np.ndarray) or data.dtype.kind != "f":
             return data
-        low = [dtype for dtype in types_of(value, self.types) if dtype in LOW]
-        if not low:
-            return data
-        finfo: Any = ml_dtypes.finfo
-        eps = max(float(finfo(dtype.numpy()).eps) for dtype in low)
-        return np.asarray(data * (1 + eps * self.rng.uniform(-0.5, 0.5, data.shape)))
+        for dtype in types_of(value, self.types):
+            if dtype is not None and (most := self.noise.of(dtype)):
+                data = self._scattered(data, most, dtype)
+        return data
 
 
 class _Step:

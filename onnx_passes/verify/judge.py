@@ -27,6 +27,7 @@ class Promise:
         low: Names of outputs of which the same holds, because they come by way of values below
             float32.
         negative_zero: Whether -0 and 0 differ where floats must be equal.
+        derived: Whether double precision decides where the limit is that of the type alone.
         kind: What reports call it; by default the name of the contract.
     """
 
@@ -36,12 +37,23 @@ class Promise:
     inside: bool = False
     low: frozenset[str] = frozenset()
     negative_zero: bool = False
+    derived: bool = False
     kind: str = ""
 
     def __post_init__(self) -> None:
         """Name the kind."""
         if not self.kind:
             object.__setattr__(self, "kind", str(self.contract).partition("(")[0])
+
+    def is_derived(self, name: str) -> bool:
+        """Whether no more than the type of a value limits it, and double precision decides."""
+        given = self.contract if self.limit is None else self.limit
+        by_type = isinstance(given, Tolerance) and given.rtol is None and given.atol is None
+        return self.derived and by_type and name not in self.overrides
+
+    def relative(self) -> Promise:
+        """Return the promise without the absolute part of the limit of a type."""
+        return replace(self, limit=Tolerance(atol=0.0))
 
     def check(self, expected: Outputs, actual: Outputs) -> tuple[OutputCheck, ...]:
         """Return a comparison of each value of one sample; see :func:`compare`."""

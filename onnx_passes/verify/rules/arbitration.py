@@ -7,6 +7,7 @@ difference says anything, however large it is: the inputs are ill-conditioned.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import ml_dtypes
@@ -19,7 +20,11 @@ from onnx_passes.ops.call import Tensor, constant
 from onnx_passes.ops.domains.rounding import RoundingSemantics
 from onnx_passes.ops.evaluation import evaluate
 from onnx_passes.ops.semantics import MALFORMED, Unsupported, is_float
+from onnx_passes.runtime.base import Data
 from onnx_passes.verify.rules.running import Array, Feeds
+
+LIKELY = 1 << 22
+"""Terms of sums, and elements, up to which likely bounds are computed."""
 
 _SAME = 1e-9
 """How far double precision may be off, as a share of the largest element."""
@@ -69,7 +74,10 @@ def weigh_rounding(
         return False
     place = [str(o.name) for o in before.graph.outputs].index(name)
     computed_in = _computed_in(before, after)
-    bounds = [_bounds(model, feeds, place, computed_in) for model in (before, after)]
+    bounds = [
+        _bounds(model, feeds, place, RoundingSemantics(computed_in))
+        for model in (before, after)
+    ]
     if any(b is None or b.shape != expected.shape for b in bounds):
         return None
     old, new = (b.data for b in bounds if b is not None)
@@ -97,7 +105,7 @@ def agree_in_double(before: ir.Model, after: ir.Model, feeds: Feeds, name: str) 
         name: The output.
     """
     place = [str(o.name) for o in before.graph.outputs].index(name)
-    old, new = (_bounds(model, feeds, place, None) for model in (before, after))
+    old, new = (_bounds(model, feeds, place, RoundingSemantics()) for model in (before, after))
     if old is None or new is None or old.shape != new.shape:
         return False
     left, right = old.data["value"], new.data["value"]
@@ -108,15 +116,36 @@ def agree_in_double(before: ir.Model, after: ir.Model, feeds: Feeds, name: str) 
     return bool(np.any(unbounded)) and bool(np.all(same | (left == right)))
 
 
+def error_bounds(
+    model: ir.Model, feeds: Mapping[str, Data], name: str, most: int
+) -> Array | None:
+    """Return how far random roundings are likely to take each element of an output.
+
+    Args:
+        model: The model.
+        feeds: The inputs.
+        name: The output.
+        most: How many elements, or terms of sums, an operator may have.
+
+    Returns:
+        The distance from the result in double precision, of the output's shape; None where
+        an operator has no bound, or is larger.
+    """
+    place = [str(o.name) for o in model.graph.outputs].index(name)
+    semantics = RoundingSemantics(_computed_in(model), likely=True, most=most)
+    arrays = {name: data for name, data in feeds.items() if isinstance(data, np.ndarray)}
+    found = _bounds(model, arrays, place, semantics) if len(arrays) == len(feeds) else None
+    return None if found is None else found.data["error"]
+
+
 def _bounds(
-    model: ir.Model, feeds: Feeds, place: int, computed_in: ir.DataType | None
+    model: ir.Model, feeds: Feeds, place: int, semantics: RoundingSemantics
 ) -> Tensor | None:
     """Return one output in double precision, with bounds on rounding; None where untold."""
     flat = model
     if model.functions:
         flat = model.clone()
         InlinePass()(flat)
-    semantics = RoundingSemantics(computed_in)
     try:
         tensors = {
             name: constant(array, ir.DataType.from_numpy(array.dtype), semantics)

@@ -1,0 +1,311 @@
+"""Which differences are rounding, which another function, and which lost digits.
+
+A default limit knows the type of a value only. Sums of a million terms, and a mean far from
+zero, are farther apart than it allows however right the rewrite is; and its absolute part
+hides any fault in a value whose elements are small. Both sides of a change are evaluated in
+double precision instead, from the same recorded values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from functools import cached_property
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import onnx_ir as ir
+
+from onnx_passes.errors import EngineError, OnnxPassesError
+from onnx_passes.ops.decisions import makes_steps
+from onnx_passes.pipeline.rounding import error_growth_of
+from onnx_passes.report.text import bound
+from onnx_passes.runtime.base import Array, Data, Feeds, Outputs
+from onnx_passes.verify.float64 import Noise, evaluate, rounding_spread
+from onnx_passes.verify.obligations import Obligation
+from onnx_passes.verify.region import Region, boundary_of, leading_to, region_model
+from onnx_passes.verify.result import Check, OutputCheck, Verdict
+from onnx_passes.verify.rules.arbitration import LIKELY, error_bounds
+
+MOST = 1 << 24
+"""Numbers that a part reads, on all samples, up to which it is evaluated."""
+
+_DOUBLE = 1e-9
+"""How far double precision may be off, as a share of the largest element."""
+
+_SPREADS = 4.0
+"""How many times the spread of a few random roundings an element may be off."""
+
+_CONSTANTS = Noise(0, constants=0.5)
+_ROUNDINGS = Noise(0, low=4.0, wide=16.0, constants=0.5)
+"""A sum rounds more often than its result does, and a step must be seen to move."""
+
+_FEW, _TRIALS = 4, 16
+
+
+class Cause(StrEnum):
+    """Why a value differs."""
+
+    ROUNDING = "rounding"
+    FUNCTION = "another function"
+    LOSS = "lost digits"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Why a value differs.
+
+    Attributes:
+        cause: The cause.
+        apart: Largest difference of the two sides in double precision.
+        undecided: Elements that lie so near to a step that rounding decides.
+    """
+
+    cause: Cause
+    apart: float = 0.0
+    undecided: int = 0
+
+    @property
+    def text(self) -> str:
+        """What was found, in one clause."""
+        match self.cause:
+            case Cause.FUNCTION:
+                return (
+                    f"in double precision both sides are {bound(self.apart)} apart, which "
+                    "rounding of constants does not explain"
+                )
+            case Cause.LOSS:
+                return "it is farther from float64 than rounding of the original's nodes is"
+            case Cause.ROUNDING if self.undecided:
+                return f"{self.undecided} elements are within rounding of a step"
+            case Cause.ROUNDING:
+                return "rounding: in double precision both sides agree"
+        return ""
+
+
+def is_doubtful(check: OutputCheck) -> bool:
+    """Whether a value is within its limit by the absolute part of it alone.
+
+    The limit is ``atol + rtol * scale``. An error of a rounding is a share of the largest
+    element, so that only the relative part is a sign of it.
+    """
+    return (
+        check.passed
+        and check.limit is not None
+        and (check.max_abs or 0.0) > check.limit - check.atol
+    )
+
+
+Side = tuple[ir.Model, Sequence[ir.Node]]
+
+
+def find_cause(
+    one: Obligation,
+    before: Side,
+    after: Side,
+    recordings: Sequence[Mapping[str, Data]],
+    pairs: Sequence[tuple[Data | None, Data | None]],
+) -> Finding:
+    """Return why a value differs.
+
+    Args:
+        one: The value.
+        before: The model before, and those of its nodes that a pass took out.
+        after: The model after, and its new nodes.
+        recordings: What is known of the model before, by sample: its inputs at least.
+        pairs: What the engine gave before and after, by sample, run in one form.
+    """
+    unknown = Finding(Cause.UNKNOWN)
+    if not all(_comparable(*pair) for pair in pairs):
+        return unknown
+    sides = [_Side.of(one.old, before, recordings)]
+    if one.tensor is None:
+        sides.append(_Side.of(one.new, after, recordings))
+    known = [side for side in sides if side is not None]
+    if len(known) < len(sides) or sum(side.elements for side in known) > MOST:
+        return unknown
+    try:
+        apart = _apart(known, one.tensor)
+        if apart is None:
+            return unknown
+        steps = any(side.makes_steps for side in known)
+        if steps:
+            return unknown if apart else known[0].near_steps(pairs)
+    except OnnxPassesError:
+        return unknown
+    if apart:
+        return Finding(Cause.FUNCTION, apart)
+    rows = zip(pairs, known[0].exact, strict=True)
+    kept = all(error_growth_of(*pair, right) is not None for pair, right in rows)
+    kept = kept or known[0].within_bounds(pairs)
+    return Finding(Cause.ROUNDING if kept else Cause.LOSS)
+
+
+def excuse_by_cause(check: Check, causes: Sequence[Finding]) -> Check:
+    """Return a failed check of outputs as passed if all that failed is rounding.
+
+    Args:
+        check: The check.
+        causes: Why each output that failed differs, by name of the output.
+    """
+    if any(one.cause is not Cause.ROUNDING for one in causes):
+        return check
+    wrong = sorted(o.output for o in check.outputs if not o.passed)
+    size = max((o.max_abs or 0.0 for o in check.outputs if not o.passed), default=0.0)
+    told = "; ".join(dict.fromkeys(one.text for one in causes))
+    reason = f"{', '.join(wrong[:3])} differs by up to {bound(size)}; {told}"
+    outputs = tuple(
+        replace(o, passed=True, reason=told) if not o.passed else o for o in check.outputs
+    )
+    return replace(check, verdict=Verdict.PASSED, reason=reason, sample=None, outputs=outputs)
+
+
+@dataclass(frozen=True)
+class _Side:
+    """The nodes that lead to a value, as a model.
+
+    Attributes:
+        name: The value.
+        model: The nodes.
+        feeds: What they read, by sample.
+    """
+
+    name: str
+    model: ir.Model
+    feeds: Sequence[Feeds]
+
+    @staticmethod
+    def of(name: str, side: Side, recordings: Sequence[Mapping[str, Data]]) -> _Side | None:
+        part = part_leading_to(name, side, recordings)
+        if part is None:
+            return None
+        read = [str(value.name) for value in part.graph.inputs]
+        return _Side(name, part, [{n: row[n] for n in read} for row in recordings])
+
+    @property
+    def elements(self) -> int:
+        """How many numbers it reads, on all samples."""
+        constants = (v.const_value for v in self.model.graph.initializers.values())
+        each = sum(tensor.size for tensor in constants if tensor is not None)
+        read = (np.asarray(data) for feeds in self.feeds for data in feeds.values())
+        return len(self.feeds) * each + sum(array.size for array in read)
+
+    @property
+    def makes_steps(self) -> bool:
+        """Whether rounding may move a result by a whole step."""
+        return any(map(makes_steps, self.model.graph.all_nodes()))
+
+    @cached_property
+    def exact(self) -> list[Array]:
+        """What the value is in double precision, by sample.
+
+        Raises:
+            EngineError: Some node has no kernel for doubles.
+        """
+        found = evaluate(self.model, self.feeds)
+        if found.single:
+            raise EngineError("a node was computed in single precision")
+        return [np.asarray(outputs[self.name]) for outputs in found.outputs]
+
+    def spread(self, noise: Noise, trials: int) -> list[Array]:
+        """Return how far random roundings move each element, by sample."""
+        exact: list[Outputs] = [{self.name: found} for found in self.exact]
+        found = rounding_spread(self.model, self.feeds, noise, exact, trials)
+        return [row[self.name] for row in found]
+
+    def within_bounds(self, pairs: Sequence[tuple[Data | None, Data | None]]) -> bool:
+        """Whether the second of each pair is no worse than these nodes may be themselves.
+
+        The first may be nearly exact by luck, so that a growth of its error says nothing.
+        """
+        for feeds, (_, actual), exact in zip(self.feeds, pairs, self.exact, strict=True):
+            bounds = error_bounds(self.model, feeds, self.name, LIKELY)
+            new = np.asarray(actual, np.float64)
+            if bounds is None or not bounds.shape == new.shape == exact.shape:
+                return False
+            with np.errstate(invalid="ignore"):
+                same = (new == exact) | (np.isnan(new) & np.isnan(exact))
+                if not (same | (np.abs(new - exact) <= bounds)).all():
+                    return False
+        return True
+
+    def near_steps(self, pairs: Sequence[tuple[Data | None, Data | None]]) -> Finding:
+        """Return whether all elements are as random roundings may make them."""
+        undecided, spreads = 0, self.spread(_ROUNDINGS, _TRIALS)
+        for (expected, actual), exact, spread in zip(pairs, self.exact, spreads, strict=True):
+            old, new = (np.asarray(side, np.float64) for side in (expected, actual))
+            if not old.shape == exact.shape == spread.shape:
+                return Finding(Cause.UNKNOWN)
+            with np.errstate(invalid="ignore"):
+                within = (np.abs(new - exact) <= spread) | (new == old)
+            if not within.all():
+                return Finding(Cause.UNKNOWN)
+            undecided += int(np.count_nonzero(new != old))
+        return Finding(Cause.ROUNDING, undecided=undecided)
+
+
+def _apart(sides: Sequence[_Side], tensor: ir.TensorProtocol | None) -> float | None:
+    """Return how far two sides are apart in double precision.
+
+    Returns:
+        0 where rounding of their constants explains it; None where shapes, NaN or infinities
+        differ.
+    """
+    old = sides[0].exact
+    new = (
+        sides[1].exact if tensor is None else [tensor.numpy().astype(np.float64) for _ in old]
+    )
+    most, moved = 0.0, None
+    for k, (left, right) in enumerate(zip(old, new, strict=True)):
+        if left.shape != right.shape:
+            return None
+        finite = np.isfinite(left) & np.isfinite(right)
+        if not np.array_equal(left[~finite], right[~finite], equal_nan=True):
+            return None
+        difference = np.abs(left - right, where=finite, out=np.zeros(left.shape))
+        size = float(np.max(np.abs(left), initial=0.0, where=finite))
+        if (difference <= _DOUBLE * size).all():
+            continue
+        if moved is None:
+            moved = [side.spread(_CONSTANTS, _FEW) for side in sides]
+        slack = sum(spread[k] for spread in moved)
+        if tensor is not None:
+            slack = slack + np.abs(right) * _epsilon(tensor.dtype)
+        # By chance, no trial moved some element much: it may move as its neighbours do.
+        usual = float(
+            np.sqrt(np.mean(np.square(slack, where=finite, out=np.zeros(left.shape))))
+        )
+        allowed = _SPREADS * np.maximum(slack, usual) + _DOUBLE * size
+        if not (difference <= allowed)[finite].all():
+            most = max(most, float(difference.max()))
+    return most
+
+
+def part_leading_to(
+    name: str, side: Side, recordings: Sequence[Mapping[str, Data]]
+) -> ir.Model | None:
+    """Return the nodes of a part that lead to a value, as a model with this output alone.
+
+    Returns:
+        None where nothing of the part does, or what they read is not recorded.
+    """
+    model, nodes = side
+    needed = leading_to([name], nodes, lambda _: False)
+    boundary = boundary_of(needed)
+    if not needed or not all(set(boundary) <= row.keys() for row in recordings):
+        return None
+    hidden = {str(v.name) for node in needed for v in node.outputs} - {name}
+    return region_model(model, Region(tuple(needed), boundary, ()), recordings, hidden)
+
+
+def _comparable(old: Data | None, new: Data | None) -> bool:
+    arrays = isinstance(old, np.ndarray) and isinstance(new, np.ndarray)
+    return arrays and old.dtype == new.dtype and old.shape == new.shape  # type: ignore[union-attr]
+
+
+def _epsilon(dtype: ir.DataType) -> float:
+    finfo: Any = ml_dtypes.finfo
+    return float(finfo(dtype.numpy()).eps)
