@@ -80,7 +80,10 @@ class Finding:
             case Cause.LOSS:
                 return "it is farther from float64 than rounding of the original's nodes is"
             case Cause.ROUNDING if self.undecided:
-                return f"{self.undecided} elements are within rounding of a step"
+                some = (
+                    "1 element is" if self.undecided == 1 else f"{self.undecided} elements are"
+                )
+                return f"{some} within rounding of a step"
             case Cause.ROUNDING:
                 return "rounding: in double precision both sides agree"
         return ""
@@ -206,8 +209,8 @@ class _Side:
             EngineError: Some node has no kernel for doubles.
         """
         found = evaluate(self.model, self.feeds)
-        if found.single:
-            raise EngineError("a node was computed in single precision")
+        if found.single or found.reference:
+            raise EngineError("a node may have been computed with fewer digits")
         return [np.asarray(outputs[self.name]) for outputs in found.outputs]
 
     def spread(self, noise: Noise, trials: int) -> list[Array]:

@@ -96,15 +96,43 @@ def test_branches_loops_and_functions_are_in_double_precision():
     np.testing.assert_allclose(y, np.exp(x.astype(float)) + np.float32(0.1), 1e-14)
 
 
-def test_quantised_parts_keep_their_precision_and_that_is_said():
+def test_quantisers_are_computed_in_double_precision():
     model = parse(
         """(float[2] x) => (float[2] y) <float s = {0.1}, uint8 z = {3}>
         { q = QuantizeLinear(x, s, z) y = DequantizeLinear(q, s, z) }"""
     )
+    found = evaluate(model, [{"x": np.float32([0.31, 2])}])
+    assert found.outputs[0]["y"].tolist() == [
+        3 * float(np.float32(0.1)),
+        20 * float(np.float32(0.1)),
+    ]
+    assert not found.notes()
+
+
+def test_what_is_computed_in_single_precision_is_said():
+    model = ir.from_onnx_text(
+        """<ir_version: 10, opset_import: ["" : 20, "com.microsoft" : 1]>
+        g (float[2] x) => (float[2] y) { y = com.microsoft.BiasGelu(x, x) }"""
+    )
     x = np.float32([0.31, 2])
     found = evaluate(model, [{"x": x}])
     np.testing.assert_allclose(found.outputs[0]["y"], run(model, {"x": x})["y"], 1e-6)
-    assert found.notes()
+    assert found.notes() == [
+        "for the float64 reference, computed in single precision: 1 BiasGelu"
+    ]
+
+
+@pytest.mark.parametrize("scale", [[1.0], [1.0] * 768])
+def test_a_mean_far_from_zero_keeps_its_digits(scale):
+    model = parse(
+        f"(float[8,768] x, float[{len(scale)}] s) => (float[8,768] y)"
+        " { y = LayerNormalization(x, s) }"
+    )
+    x = (np.random.default_rng(0).normal(size=(8, 768)) + 1e4).astype(np.float32)
+    (found,) = evaluate(model, [{"x": x, "s": np.float32(scale)}]).outputs
+    d = x.astype(float) - x.astype(float).mean(-1, keepdims=True)
+    exact = d / np.sqrt((d * d).mean(-1, keepdims=True) + np.float64(np.float32(1e-5)))
+    np.testing.assert_allclose(found["y"], exact, 1e-12)
 
 
 def test_what_cannot_be_computed_is_an_error():

@@ -1,0 +1,194 @@
+"""Where the limit of a type does not tell rounding from a fault, double precision decides."""
+
+import numpy as np
+import onnx_ir as ir
+import pytest
+
+from onnx_passes import passes
+from onnx_passes.configs.load import config_from_data
+from onnx_passes.passes import registry
+from onnx_passes.passes.base import RewriteRulePass, Transformation
+from onnx_passes.pipeline.derived import Cause, find_cause, is_doubtful
+from onnx_passes.pipeline.run import run_pipeline
+from onnx_passes.verify.obligations import Obligation
+from onnx_passes.verify.result import OutputCheck, Verdict
+
+SUM = """<ir_version: 10, opset_import: ["" : 20]>
+    g (float[1000000] x) => (float[1] y) <int64[1] axes = {0}> { y = ReduceSum(x, axes) }"""
+SOFTMAX = """<ir_version: 10, opset_import: ["" : 20]>
+    g (float[2,100000] x) => (float[2,100000] y) { y = Softmax(x) }"""
+FAR = """<ir_version: 10, opset_import: ["" : 20]>
+    g (float[8,768] x) => (float[8,768] y) <float mean = {10000.0}, float[1] s = {1.0}> {
+      far = Add(x, mean) y = LayerNormalization(far, s) }"""
+
+
+class Factor(Transformation, RewriteRulePass):
+    """A rewrite whose result may be off by a factor."""
+
+    factor: float = 1.0
+
+    def scaled(self, op, x):
+        return x if self.factor == 1 else op.Mul(x, op.Constant(value_float=self.factor))
+
+
+class SumOfRows(Factor):
+    """Sum a vector by rows."""
+
+    def pattern(self, op, x, axes):
+        return op.ReduceSum(x, axes)
+
+    def check(self, _, x, axes):
+        return x.producer() is None
+
+    def rewrite(self, op, x, axes):
+        rows = op.Reshape(x, op.Constant(value_ints=[1000, 1000]))
+        each = op.ReduceSum(rows, op.Constant(value_ints=[1]), keepdims=0)
+        return self.scaled(op, op.ReduceSum(each, op.Constant(value_ints=[0])))
+
+
+class SoftmaxByFormula(Factor):
+    """Write Softmax as its formula."""
+
+    def pattern(self, op, x):
+        return op.Softmax(x)
+
+    def rewrite(self, op, x):
+        last = op.Constant(value_ints=[-1])
+        e = op.Exp(op.Sub(x, op.ReduceMax(x, last)))
+        return self.scaled(op, op.Div(e, op.ReduceSum(e, last)))
+
+
+class NormalizationByFormula(Factor):
+    """Write LayerNormalization as its formula, or as one that loses digits."""
+
+    of_squares: bool = False
+
+    def pattern(self, op, x, s):
+        return op.LayerNormalization(x, s)
+
+    def rewrite(self, op, x, s):
+        last = op.Constant(value_ints=[-1])
+        mean = op.ReduceMean(x, last)
+        d = op.Sub(x, mean)
+        if self.of_squares:
+            squares = op.ReduceMean(op.Mul(x, x), last)
+            variance = op.Abs(op.Sub(squares, op.Mul(mean, mean)))
+        else:
+            variance = op.ReduceMean(op.Mul(d, d), last)
+        root = op.Sqrt(op.Add(variance, op.Constant(value_float=1e-5)))
+        return self.scaled(op, op.Mul(op.Div(d, root), s))
+
+
+@pytest.fixture(autouse=True)
+def own_passes(monkeypatch):
+    registry.discover()
+    monkeypatch.setattr(registry, "_passes", dict(registry._passes))
+    for cls in (SumOfRows, SoftmaxByFormula, NormalizationByFormula):
+        passes.verify.tolerance(passes.register()(cls))
+
+
+CASES = [
+    (SUM, "sum-of-rows"),
+    (SOFTMAX, "softmax-by-formula"),
+    (FAR, "normalization-by-formula"),
+]
+
+
+def run(text, name, tolerance="derived", **options):
+    config = config_from_data(
+        {"passes": [{name: options}], "verify": {"tolerance": tolerance}, "reproducers": False}
+    )
+    return run_pipeline(ir.from_onnx_text(text), config)
+
+
+@pytest.mark.parametrize(("text", "name"), CASES)
+def test_sums_in_another_order_and_formulas_far_from_zero_pass(text, name):
+    done = run(text, name)
+    assert done.error is None
+    assert not done.report.not_verified
+    assert done.report.passes[0].verdict is Verdict.PASSED
+
+
+@pytest.mark.parametrize(("text", "name"), CASES)
+def test_a_factor_of_one_ten_thousandth_in_them_fails(text, name):
+    done = run(text, name, factor=1.0001)
+    assert "in double precision both sides are" in str(done.error)
+    (blame,) = done.report.passes[0].blame
+    assert blame.rule == name
+
+
+def test_a_formula_that_loses_all_digits_fails():
+    error = str(run(FAR, "normalization-by-formula", of_squares=True).error)
+    assert "farther from float64" in error or "not within tolerance" in error
+
+
+@pytest.mark.parametrize(("text", "name"), [CASES[0], CASES[2]])
+def test_limits_of_the_type_refuse_them(text, name):
+    assert "not within tolerance" in str(run(text, name, "default").error)
+
+
+def test_the_absolute_part_of_the_limit_of_the_type_hides_a_factor():
+    assert run(SOFTMAX, "softmax-by-formula", "default", factor=1.0001).error is None
+
+
+def test_a_limit_that_was_given_holds():
+    given = {"rtol": 1e-3, "atol": 1e-3}
+    assert run(SOFTMAX, "softmax-by-formula", given, factor=1.0001).error is None
+    assert run(SUM, "sum-of-rows", {"rtol": 1e-9, "atol": 0.0}).error is not None
+
+
+def test_only_what_the_absolute_part_allows_is_doubtful():
+    check = OutputCheck("y", True, max_abs=1e-7, rtol=1e-6, atol=1e-5, limit=1.1e-5)
+    assert not is_doubtful(check)
+    assert is_doubtful(
+        OutputCheck("y", True, max_abs=5e-6, rtol=1e-6, atol=1e-5, limit=1.1e-5)
+    )
+    assert not is_doubtful(OutputCheck("y", False, max_abs=1.0, atol=1e-5, limit=1.1e-5))
+
+
+ROUNDS = """<ir_version: 10, opset_import: ["" : 20]>
+    g (float[4] x) => (float[4] y) <float k = {K}> { a = OP(x, k) y = ROUND(a) }"""
+
+
+def cause_of(before, after, x, old, new):
+    """Return why ``y`` differs between two models on one sample."""
+    sides = [
+        (model, tuple(model.graph))
+        for model in (ir.from_onnx_text(text) for text in (before, after))
+    ]
+    pairs = [(np.float32(old), np.float32(new))]
+    return find_cause(Obligation("y", "y"), *sides, [{"x": np.float32(x)}], pairs)
+
+
+def rounding(op, k, by="Round"):
+    return ROUNDS.replace("OP", op).replace("K", str(k)).replace("ROUND", by)
+
+
+def test_elements_next_to_a_step_are_undecided_and_counted():
+    before, after = rounding("Mul", 0.1), rounding("Div", 10.0)
+    found = cause_of(before, after, [25, 33, 48, 7], [2, 3, 5, 1], [3, 3, 5, 1])
+    assert found.cause is Cause.ROUNDING
+    assert found.undecided == 1
+    assert "1 element is within rounding of a step" in found.text
+
+
+def test_an_element_far_from_a_step_is_not_undecided():
+    before, after = rounding("Mul", 0.1), rounding("Div", 10.0)
+    found = cause_of(before, after, [25, 33, 48, 7], [2, 3, 5, 1], [2, 4, 5, 1])
+    assert found.cause is Cause.UNKNOWN
+
+
+def test_another_way_of_rounding_is_no_rounding_error():
+    before = rounding("Mul", 0.5)
+    found = cause_of(
+        before, rounding("Mul", 0.5, "Floor"), [5, 1, 3, 7], [2, 0, 2, 4], [2, 0, 1, 3]
+    )
+    assert found.cause is Cause.UNKNOWN
+
+
+def test_a_part_whose_values_are_not_recorded_is_unknown():
+    text = rounding("Mul", 0.1)
+    model = ir.from_onnx_text(text)
+    side = model, tuple(model.graph)
+    pairs = [(np.float32([1]), np.float32([2]))]
+    assert find_cause(Obligation("y", "y"), side, side, [{}], pairs).cause is Cause.UNKNOWN
