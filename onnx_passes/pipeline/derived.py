@@ -18,6 +18,7 @@ import ml_dtypes
 import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.contracts.elements import kind_of
 from onnx_passes.errors import EngineError, OnnxPassesError
 from onnx_passes.ops.decisions import makes_steps
 from onnx_passes.pipeline.rounding import error_growth_of
@@ -211,7 +212,7 @@ class _Side:
         found = evaluate(self.model, self.feeds)
         if found.single or found.reference:
             raise EngineError("a node may have been computed with fewer digits")
-        return [np.asarray(outputs[self.name]) for outputs in found.outputs]
+        return [np.asarray(outputs[self.name], np.float64) for outputs in found.outputs]
 
     def spread(self, noise: Noise, trials: int) -> list[Array]:
         """Return how far random roundings move each element, by sample."""
@@ -306,9 +307,11 @@ def part_leading_to(
 
 def _comparable(old: Data | None, new: Data | None) -> bool:
     arrays = isinstance(old, np.ndarray) and isinstance(new, np.ndarray)
-    return arrays and old.dtype == new.dtype and old.shape == new.shape  # type: ignore[union-attr]
+    if not arrays or old.dtype != new.dtype or old.shape != new.shape:  # type: ignore[union-attr]
+        return False
+    return kind_of(old.dtype) in ("float", "int", "bool")  # type: ignore[union-attr]
 
 
 def _epsilon(dtype: ir.DataType) -> float:
     finfo: Any = ml_dtypes.finfo
-    return float(finfo(dtype.numpy()).eps)
+    return float(finfo(dtype.numpy()).eps) if dtype.is_floating_point() else 0.0
