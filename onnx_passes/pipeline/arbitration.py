@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,13 +22,14 @@ from onnx_passes.errors import EngineError, OnnxPassesError
 from onnx_passes.pipeline.baseline import Bench
 from onnx_passes.pipeline.budget import Budget
 from onnx_passes.pipeline.comparing import Comparing
+from onnx_passes.pipeline.noise import Moved
 from onnx_passes.report.text import bound
 from onnx_passes.runtime.base import Engine, Outputs
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.verify.float64 import rounding_spread
 from onnx_passes.verify.growth import error_growth
 from onnx_passes.verify.result import ENGINE, Check, OutputCheck, Verdict
-from onnx_passes.verify.sensitivity import rounds_to_steps
+from onnx_passes.verify.sensitivity import makes_any_steps
 
 if TYPE_CHECKING:
     from onnx_passes.pipeline.state import State
@@ -95,8 +97,8 @@ class Arbiter:
     def _without_steps(self, check: Check) -> Check:
         """Pass a check of outputs that differ by no more than rounding moves the original.
 
-        Values inside are still compared for each application; this is what a quantiser makes
-        of their last places.
+        Values inside are still compared for each application; this is what a quantiser or a
+        comparison makes of their last places.
         """
         wrong = [output for output in check.outputs if not output.passed]
         bench = next((b for b in self.asked if b.engine.name == check.engine), None)
@@ -104,34 +106,55 @@ class Arbiter:
         if (
             check.verdict is not Verdict.FAILED
             or check.scope == "region"
+            or check.kind == "equality"
             or check.metrics
             or bench is None
             or not wrong
-            or any(o.share is None or not math.isfinite(o.share) for o in wrong)
-            or not rounds_to_steps(model)
+            or any(o.worst is None or o.share == math.inf for o in wrong)
+            or not makes_any_steps(model)
         ):
             return check
         try:
             moved = self.comparing.noise.of_rounding(bench)
+            settled = [self._settled_steps(o, moved.get(o.output), bench) for o in wrong]
         except EngineError:
             return check
-        if any((o.max_abs or 0.0) > _MOVED * moved.get(o.output, 0.0) for o in wrong):
+        found = {o.output: now for o, now in zip(wrong, settled, strict=True) if now}
+        if len(found) < len(wrong):
             return check
-        size = max(o.max_abs or 0.0 for o in wrong)
-        most = max(moved[o.output] for o in wrong)
-        names = ", ".join(output.output for output in wrong[:3])
-        reason = (
-            f"{names} differs by up to {bound(size)}; the model rounds to steps, and moves by "
-            f"{bound(most)} where its weights move by one unit in the last place"
-        )
-        outputs = tuple(_settled(o, "steps") if o in wrong else o for o in check.outputs)
+        outputs = tuple(found.get(o.output, o) for o in check.outputs)
+        reason = "; ".join(f"{name}: {now.reason}" for name, now in islice(found.items(), 3))
+        passed = Verdict.PASSED
         return replace(
-            check,
-            verdict=Verdict.PASSED,
-            reason=reason,
-            sample=None,
-            outputs=outputs,
-            budget=(),
+            check, verdict=passed, reason=reason, sample=None, outputs=outputs, budget=()
+        )
+
+    def _settled_steps(
+        self, output: OutputCheck, moved: Moved | None, bench: Bench
+    ) -> OutputCheck | None:
+        """Return an output as passed, where rounding decides what differs; None elsewhere."""
+        if moved is None:
+            return None
+        size = output.max_abs or 0.0
+        if output.share is not None:
+            told = (
+                f"differs by up to {bound(size)}; the model rounds to steps, and moves by "
+                f"{bound(moved.most)} where its weights move by one unit in the last place"
+            )
+            return _settled(output, told) if size <= _MOVED * moved.most else None
+        if not moved.runs:
+            return None
+        produced = bench.run(self.model, self.state.baseline.samples)
+        rows = [outputs[output.output] for outputs in produced]
+        if not all(moved.has(k, value) for k, value in enumerate(rows)):
+            return None
+        pairs = zip(bench.original, rows, strict=True)
+        count = sum(int(np.count_nonzero(old[output.output] != new)) for old, new in pairs)
+        some = "1 element is" if count == 1 else f"{count} elements are"
+        return _settled(
+            output,
+            f"{some} undecided: the original's change, too, where its "
+            "weights move by one unit in the last place",
         )
 
     def _is_suspect(self, check: Check) -> bool:

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
+import numpy as np
+
+from onnx_passes.contracts.elements import kind_of
 from onnx_passes.pipeline.baseline import Baseline, Bench
-from onnx_passes.runtime.base import Engine, Outputs
+from onnx_passes.runtime.base import Data, Engine, Outputs
 from onnx_passes.runtime.ort import OnnxRuntimeEngine, Optimization
 from onnx_passes.verify.noise import Runs
 from onnx_passes.verify.result import Spread
@@ -16,6 +19,25 @@ LEVELS: tuple[Optimization, ...] = ("none", "all")
 """The optimizations between which an engine's own spread is asked for."""
 _MOVES = 8
 """Runs of the original with other last places of its weights."""
+
+
+@dataclass(frozen=True)
+class Moved:
+    """What moved weights do to one output.
+
+    Attributes:
+        most: Largest difference.
+        runs: What the output is, by sample and run; empty for floats.
+    """
+
+    most: float = 0.0
+    runs: tuple[tuple[Data, ...], ...] = ()
+
+    def has(self, sample: int, value: Data) -> bool:
+        """Whether each element is what it was in some run."""
+        new, known = np.asarray(value), [np.asarray(run) for run in self.runs[sample]]
+        same = [new == run for run in known if run.shape == new.shape]
+        return bool(same) and bool(np.logical_or.reduce(same).all())
 
 
 @dataclass
@@ -32,7 +54,7 @@ class Noise:
     baseline: Baseline
     _again: dict[int, tuple[Sequence[Outputs], list[Outputs]]] = field(default_factory=dict)
     _asked: set[int] = field(default_factory=set)
-    _moved: dict[int, tuple[Sequence[Outputs], dict[str, float]]] = field(default_factory=dict)
+    _moved: dict[int, tuple[Sequence[Outputs], dict[str, Moved]]] = field(default_factory=dict)
 
     def of(self, bench: Bench, *, again: bool = True) -> list[Runs]:
         """Return the runs on an engine, and those of it with other optimizations.
@@ -72,24 +94,27 @@ class Noise:
                 between = _between(bench.engine, engine)
                 yield Runs(bench.engine.name, between, bench.original, outputs)
 
-    def of_rounding(self, bench: Bench) -> dict[str, float]:
-        """Return how far outputs move if weights move by one unit in the last place.
+    def of_rounding(self, bench: Bench) -> dict[str, Moved]:
+        """Return how outputs move if weights move by one unit in the last place.
 
-        Asked for only where a model rounds to steps, and something is about to fail.
+        Asked for only where a model makes steps, and something is about to fail.
 
         Raises:
             EngineError: The engine cannot run the original.
         """
         known = self._moved.get(id(bench))
         if known is None or known[0] is not bench.original:
-            most: dict[str, float] = {}
+            ran = [list(bench.original)]
             for seed in range(_MOVES):
                 moved = move_weights(self.baseline.model, seed)
-                outputs = bench.run_anew(moved, self.baseline.samples)
+                ran.append(bench.run_anew(moved, self.baseline.samples))
+            most: dict[str, float] = {}
+            for outputs in ran[1:]:
                 runs = Runs(bench.engine.name, "moved weights", bench.original, outputs)
                 for one in runs.spread(self.baseline.unstable):
                     most[one.output] = max(most.get(one.output, 0.0), one.max_abs)
-            known = self._moved[id(bench)] = bench.original, most
+            found = {name: Moved(size, _by_sample(name, ran)) for name, size in most.items()}
+            known = self._moved[id(bench)] = bench.original, found
         return known[1]
 
     def spreads(self, bench: Bench) -> list[Spread]:
@@ -129,3 +154,15 @@ def _other_level(one: Engine, other: Engine) -> bool:
 
 def _between(one: Engine, other: Engine) -> str:
     return f"{one.name} and {other.name}"
+
+
+def _by_sample(name: str, runs: Sequence[Sequence[Outputs]]) -> tuple[tuple[Data, ...], ...]:
+    """Return what an output of integers or booleans was, by sample and run."""
+    rows = zip(*runs, strict=True)
+    found = tuple(tuple(run[name] for run in row if name in run) for row in rows)
+    exact = all(
+        isinstance(value, np.ndarray) and kind_of(value.dtype) in ("int", "bool")
+        for row in found
+        for value in row
+    )
+    return found if exact else ()

@@ -11,12 +11,12 @@ import onnx_ir as ir
 
 from onnx_passes.model.copy import copy_model
 from onnx_passes.model.walk import all_nodes
-from onnx_passes.ops.decisions import RESIZING, ROUNDING_TO_STEPS
+from onnx_passes.ops.decisions import RESIZING, makes_steps
 
 
-def rounds_to_steps(model: ir.Model) -> bool:
-    """Whether a model holds an operator that rounds to steps."""
-    return any(node.op_type in ROUNDING_TO_STEPS for node in all_nodes(model))
+def makes_any_steps(model: ir.Model) -> bool:
+    """Whether a model holds an operator whose result jumps where an operand moves a little."""
+    return any(map(makes_steps, all_nodes(model)))
 
 
 def move_weights(model: ir.Model, seed: int) -> ir.Model:

@@ -274,3 +274,22 @@ def test_a_step_that_rounding_alone_makes_is_no_fault(x, factor, expected):
     assert done.verdict is expected
     told = any("rounds to steps" in (check.reason or "") for check in done.checks)
     assert told is (expected is Verdict.PASSED)
+
+
+LESS = """<ir_version: 10, opset_import: ["" : 20]> g (float[4] x) => (bool[4] y)
+    <float k = {0.1}, float c = {0.3}> { a = Mul(x, k) y = Less(a, c) }"""
+
+
+@pytest.mark.parametrize("scope", ["region", "model"])
+@pytest.mark.parametrize(("factor", "passes_"), [(1 - 2**-23, True), (0.5, False)])
+def test_a_comparison_that_rounding_decides_is_undecided(scope, factor, passes_):
+    passes.register()(MoveScale)
+    config = config_from_data(
+        {"passes": [{"move-scale": {"factor": factor}}], "verify": {"scope": scope}}
+    )
+    given = Reference([{"x": np.float32([3, 1, 5, 9])}], None, "test")
+    found = run_pipeline(ir.from_onnx_text(LESS), config, reference=given)
+    assert (found.error is None) is passes_
+    (done,) = found.report.passes
+    told = "; ".join(check.reason or "" for check in done.checks)
+    assert ("1 element is" in told) is passes_

@@ -4,18 +4,23 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
-from onnx_passes.verify.sensitivity import move_weights, rounds_to_steps
+from onnx_passes.verify.sensitivity import makes_any_steps, move_weights
 
 HEAD = '<ir_version: 10, opset_import: ["" : 20, "qonnx.custom_op.general" : 1]> g '
 
 
 @pytest.mark.parametrize(
     ("operator", "expected"),
-    [("Round", True), ("Neg", False), ("qonnx.custom_op.general.Quant", True)],
+    [
+        ("Round", True),
+        ("ArgMax", True),
+        ("Neg", False),
+        ("qonnx.custom_op.general.Quant", True),
+    ],
 )
-def test_which_models_round_to_steps(operator, expected):
+def test_which_models_make_steps(operator, expected):
     text = f"(float[2] x) => (float[2] y) {{ y = {operator}(x) }}"
-    assert rounds_to_steps(ir.from_onnx_text(HEAD + text)) is expected
+    assert makes_any_steps(ir.from_onnx_text(HEAD + text)) is expected
 
 
 def test_weights_move_by_one_unit_in_the_last_place():
