@@ -36,7 +36,9 @@ from onnx_passes.verify.recording import inlined
 from onnx_passes.verify.upcast import upcast_node, widened
 
 IR_VERSION = 10
-_NOT_DOUBLE = frozenset(("Attention", "Gelu", "GroupNormalization", "LayerNormalization"))
+_NOT_DOUBLE = frozenset(
+    ("Attention", "Gelu", "GroupNormalization", "LayerNormalization", "Shrink")
+)
 """Operators that ONNX Runtime computes with fewer digits than doubles have: by a body of
 floats, or, if a scale is broadcast, as the mean of squares less the square of the mean."""
 

@@ -72,14 +72,16 @@ _OVERFLOWING = frozenset(
 def _has_types_for(node: ir.Node) -> bool:
     """Whether a definition is valid for the type of its operator's first input.
 
-    ONNX defines Shrink by Neg, which has no unsigned integers, and ReduceLogSum by Log, which
-    has none.
+    ONNX defines Shrink by Neg, which has no unsigned integers, ReduceLogSum by Log, which has
+    none, and ReduceL2 by the root of a float, which has half of the digits of a double. ONNX
+    Runtime computes Shrink of doubles in floats, so that its definition is another function.
     """
     if node.op_type not in (*_OVERFLOWING, "Shrink"):
         return True
     dtype = node.inputs[0].dtype if node.inputs and node.inputs[0] is not None else None
     if dtype is None or dtype.is_floating_point():
-        return dtype is not None
+        in_floats = node.op_type in ("ReduceL2", "Shrink") and dtype is ir.DataType.DOUBLE
+        return dtype is not None and not in_floats
     return node.op_type == "Shrink" and dtype.is_signed()
 
 

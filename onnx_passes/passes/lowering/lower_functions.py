@@ -37,7 +37,8 @@ class LowerFunctions(FunctionPass):
     uses an operator that has since changed; nodes whose types a definition has to know, and
     which are not known; Shrink of unsigned integers, whose definition is of another type;
     ReduceL1, ReduceL2, ReduceLogSum, ReduceLogSumExp and ReduceSumSquare of integers, which
-    saturate where their definitions wrap; Celu with an alpha that is not positive; AffineGrid
+    saturate where their definitions wrap; ReduceL2 and Shrink of doubles, of which the one is
+    defined by the root of a float, and the other is computed in floats by ONNX Runtime; Celu with an alpha that is not positive; AffineGrid
     with aligned corners and a size that is or may be 1, by which less one its definition
     divides; bodies of functions; and unless they are named, Bernoulli, Range and SequenceMap,
     since their definitions are no simpler, and LayerNormalization, whose definition subtracts

@@ -24,6 +24,12 @@ from onnx_passes.runtime.inputs.dims import Dims, symbols_of
 from onnx_passes.runtime.inputs.generate import Made, Ranges
 from onnx_passes.runtime.inputs.steering import steering_inputs
 
+LARGE_FLOATS = "large floats"
+"""The kind of samples on which results may have lost all digits, as an engine's noise."""
+
+_FAR = 100.0
+"""What ordinary floats are multiplied by: exp(89) is infinite in float32, exp(710) in float64."""
+
 _MOST_ALONE = 3
 _SMALL = 1 << 16
 """Elements up to which a sample of edge sizes costs little."""
@@ -54,6 +60,7 @@ def edge_samples(
     - Dynamic dimensions have size 1, or 0.
     - Floats are multiples of 1/2, with ties, zeros and equal values.
     - Floats lie on both sides of the breakpoints of what reads them.
+    - Floats are large, which exponentials overflow for.
     - Floats that are quantised by a power of two lie half way between two levels.
     - Booleans are negated, and all false. Inputs with a default have another value.
     - Integers are large, of either sign. Indices count from the end.
@@ -94,6 +101,11 @@ def _edge_values(
         name: (rng.integers(-6, 7, array.shape) / 2).astype(array.dtype)
         for name, array in free.items()
         if kind_of(array.dtype) == "float" and array.size > 1 and name not in steering
+    }
+    far = {
+        name: (free[name].astype(np.float64) * _FAR).astype(free[name].dtype)
+        for name in halves
+        if free[name].dtype in (np.float32, np.float64)
     }
     limits = {
         name: around(values, free[name])
@@ -152,6 +164,7 @@ def _edge_values(
         ("negated", flags),
         ("all false", off),
         ("large integers", large),
+        (LARGE_FLOATS, far),
         ("indices from the end", indices),
         ("count 0", none | stopped),
         ("count 1", once),

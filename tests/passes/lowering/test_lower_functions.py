@@ -165,3 +165,14 @@ def test_a_definition_that_loses_digits_is_only_put_in_if_it_is_named(leaves_alo
     leaves_alone(LowerFunctions(), NORMALIZED)
     model = rewrites(LowerFunctions(operators=("LayerNormalization",)), NORMALIZED)
     assert "LayerNormalization" not in {node.op_type for node in all_nodes(model)}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "(double[N,3] x) => (double[N,1] y) <int64[1] a = {1}> { y = ReduceL2(x, a) }",
+        "(double[N] x) => (double[N] y) { y = Shrink<lambd = 1.0>(x) }",
+    ],
+)
+def test_leaves_doubles_alone_that_are_computed_in_floats(leaves_alone, text):
+    leaves_alone(LowerFunctions(), text)
