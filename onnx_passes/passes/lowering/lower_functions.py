@@ -38,12 +38,13 @@ class LowerFunctions(FunctionPass):
     which are not known; Shrink of unsigned integers, whose definition is of another type;
     ReduceL1, ReduceL2, ReduceLogSum, ReduceLogSumExp and ReduceSumSquare of integers, which
     saturate where their definitions wrap; ReduceL2 and Shrink of doubles, of which the one is
-    defined by the root of a float, and the other is computed in floats by ONNX Runtime; Celu with an alpha that is not positive; AffineGrid
-    with aligned corners and a size that is or may be 1, by which less one its definition
-    divides; bodies of functions; and unless they are named, Bernoulli, Range and SequenceMap,
-    since their definitions are no simpler, and LayerNormalization, whose definition subtracts
-    the square of the mean from the mean of the squares: where the mean is large, few digits
-    are left (``lower-layer-normalization`` subtracts it first).
+    defined by the root of a float, and the other is computed in floats by ONNX Runtime; Celu
+    with an alpha that is not positive; AffineGrid with aligned corners and a size that is or
+    may be 1, by which less one its definition divides; bodies of functions; and unless they
+    are named, Bernoulli, Range and SequenceMap, since their definitions are no simpler, and
+    LayerNormalization, whose definition subtracts the square of the mean from the mean of the
+    squares: where the mean is large, few digits are left (``lower-layer-normalization``
+    subtracts it first).
 
     Attributes:
         operators: The operators to lower; without any, all that ONNX defines so.

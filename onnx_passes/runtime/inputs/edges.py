@@ -28,7 +28,8 @@ LARGE_FLOATS = "large floats"
 """The kind of samples on which results may have lost all digits, as an engine's noise."""
 
 _FAR = 100.0
-"""What ordinary floats are multiplied by: exp(89) is infinite in float32, exp(710) in float64."""
+"""What ordinary floats are multiplied by: exp(89) is infinite in float32, exp(709) is
+finite in float64."""
 
 _MOST_ALONE = 3
 _SMALL = 1 << 16
