@@ -79,6 +79,15 @@ def test_a_sum_of_half_precision_that_cancels_keeps_the_rounding_of_its_terms():
     assert "more than the tolerance" in attempt(Half(), wrong, contract=Tolerance()).fault
 
 
+def test_a_tolerance_that_the_contract_gives_in_numbers_is_not_widened():
+    def one_rounding(model):
+        return ir.from_onnx_text(Half.text.replace("Sub(g, k)", "Sub(p, k)"))
+
+    given = Tolerance(rtol=1e-3, atol=1e-6)
+    assert "more than the tolerance" in attempt(Half(), one_rounding, contract=given).fault
+    assert attempt(Half(), one_rounding, contract=Tolerance(rtol=0.5, atol=0.5)).fault is None
+
+
 class Chain:
     """Stands for a recipe: a chain of half precision, which a node that does nothing ends."""
 
