@@ -12,7 +12,7 @@ from onnx_passes.ops.call import Call, Tensor
 from onnx_passes.ops.hints import Hint, between
 from onnx_passes.ops.operands import Operands
 from onnx_passes.ops.reduction import softmax
-from onnx_passes.ops.semantics import Elements, Scalar, Unsupported, is_float
+from onnx_passes.ops.semantics import Elements, Misfit, Scalar, Unsupported, is_float
 from onnx_passes.ops.use import Use, below
 
 
@@ -36,7 +36,7 @@ class RotaryEmbedding(Operator):
         a, half = call.primitives(x.dtype), x.shape[3] // 2
         angles = (x.shape[0], x.shape[2], half)
         if cos.shape != angles or sin.shape != angles:
-            raise Unsupported(f"RotaryEmbedding by angles of {cos.shape} and {sin.shape}")
+            raise Misfit(f"RotaryEmbedding by angles of {cos.shape} and {sin.shape}")
 
         def first(low: Scalar, high: Scalar, c: Scalar, t: Scalar) -> Scalar:
             return a.sub(a.mul(c, low), a.mul(t, high))
@@ -87,7 +87,7 @@ class Attention(Operator):
             raise Unsupported("Attention over nothing")
         fits = q.shape[0] == k.shape[0] == v.shape[0] and q.shape[1] % k.shape[1] == 0
         if not fits or k.shape[1:3] != v.shape[1:3] or q.shape[3] != k.shape[3]:
-            raise Unsupported(f"Attention of {q.shape}, {k.shape} and {v.shape}")
+            raise Misfit(f"Attention of {q.shape}, {k.shape} and {v.shape}")
         if call.number("softcap", 0.0) or call.flag("is_causal"):
             raise Unsupported("Attention with a cap, or causal")
         if not call.semantics.expands:

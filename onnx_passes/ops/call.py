@@ -13,6 +13,7 @@ import onnx_ir as ir
 
 from onnx_passes.ops.semantics import (
     Elements,
+    Misfit,
     Primitives,
     Scalar,
     Semantics,
@@ -74,7 +75,7 @@ class Call:
         """
         tensor = self.given(index)
         if tensor is None:
-            raise Unsupported(f"{self.node.op_type} without its input {index}")
+            raise Misfit(f"{self.node.op_type} without its input {index}")
         return tensor
 
     def static(self, index: int) -> npt.NDArray[Any]:
@@ -160,12 +161,12 @@ class Call:
         """Apply a function of scalars to tensors that broadcast together.
 
         Raises:
-            Unsupported: Their shapes do not broadcast.
+            Misfit: Their shapes do not broadcast.
         """
         try:
             np.broadcast_shapes(*(t.shape for t in tensors))
         except ValueError as error:
-            raise Unsupported(f"shapes that do not broadcast: {error}") from None
+            raise Misfit(f"shapes that do not broadcast: {error}") from None
         return Tensor(self.semantics.map(function, *(t.data for t in tensors)), dtype)
 
     def literal(self, value: float, dtype: ir.DataType) -> Scalar:
@@ -185,5 +186,5 @@ def normalize_axis(axis: int, rank: int) -> int:
         Unsupported: There is no such axis.
     """
     if not -rank <= axis < max(rank, 1):
-        raise Unsupported(f"axis {axis} of a tensor of rank {rank}")
+        raise Misfit(f"axis {axis} of a tensor of rank {rank}")
     return axis % rank if rank else 0

@@ -13,7 +13,7 @@ from onnx_passes.ops import families  # noqa: F401 (makes operators known)
 from onnx_passes.ops.base import operator_of
 from onnx_passes.ops.call import Call, Tensor, constant
 from onnx_passes.ops.randomness import RANDOM
-from onnx_passes.ops.semantics import MALFORMED, Semantics, Unsupported, scalars
+from onnx_passes.ops.semantics import MALFORMED, Misfit, Semantics, Unsupported, scalars
 
 
 def unknowns(values: Sequence[ir.Value], semantics: Semantics) -> dict[str, Tensor]:
@@ -94,7 +94,8 @@ def evaluate_node(
     """Return the outputs of one node; None for those without semantics (a pool's indices).
 
     Raises:
-        Unsupported: The node has no semantics, or its inputs do not fit it.
+        Unsupported: The node has no semantics.
+        Misfit: Its operands do not fit it.
     """
     inputs = [None if v is None or v.name == "" else _lookup(known, v) for v in node.inputs]
     call = Call(node, inputs, semantics, opset)
@@ -103,7 +104,10 @@ def evaluate_node(
         told = operator is not None and operator.evaluates
         result = operator.evaluate(call) if operator and told else _opaque(call)
     except MALFORMED as error:
-        raise Unsupported(f"{node.op_type} on operands that do not fit: {error}") from error
+        # A size of -1 cannot be worked out of no elements, which may fit all the same.
+        empty = any(0 in tensor.shape for tensor in inputs if tensor is not None)
+        kind = Unsupported if empty else Misfit
+        raise kind(f"{node.op_type} on operands that do not fit: {error}") from error
     tensors = result if isinstance(result, tuple) else (result,)
     largest = max((t.data.size for t in tensors if t is not None), default=0)
     if largest > semantics.most:

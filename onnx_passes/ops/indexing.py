@@ -15,7 +15,7 @@ from onnx_passes.ops.call import Call, Tensor, normalize_axis
 from onnx_passes.ops.hints import Hint, between, exactly
 from onnx_passes.ops.movement import Move
 from onnx_passes.ops.operands import Operands
-from onnx_passes.ops.semantics import Unsupported
+from onnx_passes.ops.semantics import Misfit, Unsupported
 from onnx_passes.ops.use import Shape, Use, below
 
 _INT32_MAX = 2**31 - 1
@@ -80,7 +80,7 @@ def slices(
         axis = normalize_axis(axis, len(shape))
         size = shape[axis]
         if step == 0:
-            raise Unsupported("Slice with step 0")
+            raise Misfit("Slice with step 0")
         if step < 0 and end >= _INT32_MAX:
             # "To the end": nothing by the standard, all the rest by ONNX Runtime.
             raise Unsupported("Slice backwards to the end, where engines differ")
@@ -95,7 +95,7 @@ def slices(
 
 def _wrapped(indices: npt.NDArray[Any], size: int) -> npt.NDArray[Any]:
     if ((indices < -size) | (indices >= size)).any():
-        raise Unsupported("an index outside its axis")
+        raise Misfit("an index outside its axis")
     return np.where(indices < 0, indices + size, indices)
 
 

@@ -11,7 +11,7 @@ from onnx_passes.ops.base import Algebra, Operator
 from onnx_passes.ops.call import Call, Tensor
 from onnx_passes.ops.domains.intervals import Interval, hull, pair
 from onnx_passes.ops.operands import Operands
-from onnx_passes.ops.semantics import Elements, Scalar, Unsupported, columns, is_float
+from onnx_passes.ops.semantics import Elements, Misfit, Scalar, Unsupported, columns, is_float
 from onnx_passes.ops.windows import Spread, Window
 
 
@@ -22,15 +22,15 @@ def matmul(call: Call, x: Tensor, y: Tensor) -> Tensor:
         Unsupported: The shapes do not fit.
     """
     if not x.shape or not y.shape:
-        raise Unsupported("MatMul of a scalar")
+        raise Misfit("MatMul of a scalar")
     left = x.data[None, :] if len(x.shape) == 1 else x.data
     right = y.data[:, None] if len(y.shape) == 1 else y.data
     if left.shape[-1] != right.shape[-2]:
-        raise Unsupported(f"MatMul of {list(x.shape)} and {list(y.shape)}")
+        raise Misfit(f"MatMul of {list(x.shape)} and {list(y.shape)}")
     try:
         np.broadcast_shapes(left.shape[:-2], right.shape[:-2])
     except ValueError as error:
-        raise Unsupported(f"MatMul: {error}") from None
+        raise Misfit(f"MatMul: {error}") from None
     rows, columns = left[..., :, None, :], np.swapaxes(right, -1, -2)[..., None, :, :]
     data = call.semantics.along(call.primitives(x.dtype).dot, rows, columns)
     if len(x.shape) == 1:
@@ -96,7 +96,7 @@ class Gemm(Operator):
             return y if c is None else call.map(p.add, a.dtype, y, _scaled(call, c, beta))
         # One kernel does all of it, in an order of its own.
         if a.shape[-1] != b.shape[-2]:
-            raise Unsupported(f"Gemm of {list(a.shape)} and {list(b.shape)}")
+            raise Misfit(f"Gemm of {list(a.shape)} and {list(b.shape)}")
         label = f"Gemm[{alpha!r},{beta!r},{int(c is not None)}]"
 
         def element(row: Elements, column: Elements, *bias: Elements) -> Scalar:
@@ -141,7 +141,7 @@ class Einsum(Operator):
         named = [pair for t, x in zip(terms, tensors, strict=True) for pair in zip(t, x.shape)]  # noqa: B905
         sizes = dict(named)
         if any(sizes[name] != size for name, size in named):
-            raise Unsupported(f"Einsum {equation!r} of sizes that differ")
+            raise Misfit(f"Einsum {equation!r} of sizes that differ")
         letters = [*output, *(c for c in sizes if c not in output)]
         grid = dict(zip(letters, np.ogrid[tuple(slice(sizes[c]) for c in letters)]))  # noqa: B905
         outer = [sizes[c] for c in output]

@@ -11,7 +11,7 @@ import onnx_ir as ir
 from onnx_passes.ops.base import Algebra, Operator
 from onnx_passes.ops.call import Call, Tensor, normalize_axis
 from onnx_passes.ops.hints import Hint, between, exactly
-from onnx_passes.ops.semantics import Unsupported
+from onnx_passes.ops.semantics import Misfit, Unsupported
 from onnx_passes.ops.use import Shape, Use
 
 MOVES = Algebra(monotone={0: 1}, linear=(0,))
@@ -29,7 +29,7 @@ def _reshaped(x: Tensor, shape: Sequence[int]) -> Tensor:
     try:
         return Tensor(x.data.reshape(tuple(shape)), x.dtype)
     except ValueError as error:
-        raise Unsupported(str(error)) from None
+        raise Misfit(str(error)) from None
 
 
 class Reshape(Move):
@@ -86,7 +86,7 @@ class Squeeze(Move):
             raise Unsupported("Squeeze with an empty list of axes")
         drop = ones if axes is None else {normalize_axis(a, rank) for a in axes}
         if not drop <= ones:
-            raise Unsupported("Squeeze of an axis whose size is not 1")
+            raise Misfit("Squeeze of an axis whose size is not 1")
         return _reshaped(x, [d for i, d in enumerate(x.shape) if i not in drop])
 
     def admits(self, use: Use) -> Hint | None:
@@ -109,7 +109,7 @@ class Unsqueeze(Move):
         rank = len(x.shape) + len(axes)
         new = {normalize_axis(a, rank) for a in axes}
         if len(new) != len(axes):
-            raise Unsupported("Unsqueeze of the same axis twice")
+            raise Misfit("Unsqueeze of the same axis twice")
         sizes = iter(x.shape)
         return _reshaped(x, [1 if i in new else next(sizes) for i in range(rank)])
 
@@ -159,7 +159,7 @@ class Expand(Move):
         try:
             shape = np.broadcast_shapes(x.shape, tuple(call.small(call.static_ints(1))))
         except ValueError as error:
-            raise Unsupported(f"Expand: {error}") from None
+            raise Misfit(f"Expand: {error}") from None
         return Tensor(np.broadcast_to(x.data, shape), x.dtype)
 
     def admits(self, use: Use) -> Hint | None:
@@ -207,7 +207,7 @@ class Concat(Operator):
         try:
             data = np.concatenate([t.data for t in tensors], axis)
         except ValueError as error:
-            raise Unsupported(f"Concat: {error}") from None
+            raise Misfit(f"Concat: {error}") from None
         return Tensor(data, tensors[0].dtype)
 
 
@@ -249,7 +249,7 @@ def split_sizes(size: int, given: list[int] | None, count: int) -> list[int]:
         chunk = -(-size // count)
         given = [max(min(chunk, size - i * chunk), 0) for i in range(count)]
     if sum(given) != size:
-        raise Unsupported(f"Split into {given} of an axis of size {size}")
+        raise Misfit(f"Split into {given} of an axis of size {size}")
     return given
 
 

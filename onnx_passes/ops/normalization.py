@@ -14,7 +14,7 @@ from onnx_passes.ops.domains.intervals import UNBOUNDED, Interval
 from onnx_passes.ops.hints import Hint, between, exactly
 from onnx_passes.ops.operands import Operands
 from onnx_passes.ops.reduction import opaque_rows, summed
-from onnx_passes.ops.semantics import Elements, Primitives, Scalar, Unsupported
+from onnx_passes.ops.semantics import Elements, Misfit, Primitives, Scalar, Unsupported
 from onnx_passes.ops.use import Use
 
 
@@ -128,8 +128,11 @@ class LayerNormalization(Operator):
         a, size = call.primitives(x.dtype), math.prod(x.shape[axis:])
         rows = x.data.reshape(*x.shape[:axis], size)
         normal = _normalized(call, a, rows, centred=self.centred)
-        scaled = call.map(a.mul, x.dtype, Tensor(normal.reshape(x.shape), x.dtype), scale)
-        return scaled if bias is None else call.map(a.add, x.dtype, scaled, bias)
+        found = call.map(a.mul, x.dtype, Tensor(normal.reshape(x.shape), x.dtype), scale)
+        found = found if bias is None else call.map(a.add, x.dtype, found, bias)
+        if found.shape != x.shape:
+            raise Misfit(f"{self.op_type} of {x.shape} by factors of {scale.shape}")
+        return found
 
 
 class RMSNormalization(LayerNormalization):

@@ -27,6 +27,10 @@ class Unsupported(Exception):  # noqa: N818 (an outcome of the prover, never sho
     """A graph has something that this arithmetic or the evaluator has no semantics for."""
 
 
+class Misfit(Unsupported):
+    """The operands of a node do not fit its operator: the node means nothing."""
+
+
 MALFORMED = (ValueError, IndexError, KeyError, TypeError, OverflowError, ZeroDivisionError)
 """What evaluating a node raises where its operands do not fit it."""
 

@@ -21,7 +21,7 @@ from onnx_passes.ops.domains.intervals import (
     resolution,
 )
 from onnx_passes.ops.operands import Operands
-from onnx_passes.ops.semantics import Elements, Primitives, Unsupported, present
+from onnx_passes.ops.semantics import Elements, Misfit, Primitives, Unsupported, present
 
 Places = npt.NDArray[np.int64]
 
@@ -114,7 +114,7 @@ class Window(Geometry):
             )
         ]
         if any(o <= 0 for o in output):
-            raise Unsupported(f"a kernel of {list(kernel)} over {list(image)}")
+            raise Misfit(f"a kernel of {list(kernel)} over {list(image)}")
         parts = (image, kernel, strides, dilations, before, after, output)
         return Window(*(tuple(int(v) for v in part) for part in parts))
 

@@ -14,7 +14,7 @@ from onnx_passes.ops.base import operator_of
 from onnx_passes.ops.call import Tensor
 from onnx_passes.ops.domains.blank import ShapeSemantics
 from onnx_passes.ops.evaluation import evaluate_node
-from onnx_passes.ops.semantics import Unsupported, scalars
+from onnx_passes.ops.semantics import Misfit, Unsupported, scalars
 from onnx_passes.verify.rules.attributes import attribute_value
 from onnx_passes.verify.rules.enumeration import Plan
 from onnx_passes.verify.rules.hints import Guide, Spec
@@ -163,11 +163,11 @@ class Builder:
     def _evaluated(self, node: ir.Node) -> tuple[Tensor | None, ...]:
         try:
             return evaluate_node(node, self._tensors, ShapeSemantics(), self._opset)
+        except Misfit:
+            raise  # engines take more than the standard admits, or end the process
         except Unsupported:
-            # An integer division by 0 would end the engine's process, and so this one.
             operator = operator_of(node)
-            known = operator is not None and operator.evaluates
-            if known and (not self._measures or node.op_type in ("Div", "Mod")):
+            if operator is not None and operator.evaluates and not self._measures:
                 raise
             return measured(node, self._tensors, self._domains)
 

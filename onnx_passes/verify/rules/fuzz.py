@@ -51,6 +51,7 @@ class Tested:
         covered: What the models cover.
         operators: Those of the models, before and after.
         unrepeated: Differences that their own script did not show; they are not faults.
+        not_run: Models that were skipped because the engine does not run the original.
     """
 
     models: int = 0
@@ -69,6 +70,7 @@ class Tested:
     seed: int = 0
     finite: bool = False
     unrepeated: int = 0
+    not_run: int = 0
     planned: int = 0
     covered: Covered = field(default_factory=Covered)
     operators: set[tuple[str, str]] = field(default_factory=set)
@@ -163,6 +165,7 @@ def _judge(
     if tested.finite:
         feeds = [{name: _finite(array) for name, array in feed.items()} for feed in feeds]
     trial = examiner.examine(candidate.model, candidate.kind, feeds)
+    tested.not_run += trial.not_run
     if not trial.sound or not trial.fired:
         return
     tested.models += 1

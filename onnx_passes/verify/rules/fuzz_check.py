@@ -39,7 +39,8 @@ class Fault:
         after: What the rule made of it; None where it made nothing.
         found: Inputs and outputs, where the values differ.
         breaks: "values" for any contract, "bits" for equality alone, "model" where the result
-            is no valid model, "engine" where the rule itself fails.
+            is no valid model, "engine" where the engine runs the original and not the result,
+            "rule" where the rule itself fails.
         sort: What it has in common with faults of the same cause, as far as a text can say.
     """
 
@@ -84,6 +85,7 @@ class Trial:
         fault: What breaks every contract.
         inexact: What breaks equality, and no tolerance.
         sound: Whether the model could be judged at all.
+        not_run: Whether the engine does not run the original, or ends its process on it.
         errors: Largest differences by element type, on ordinary inputs.
         loose: What breaks the tolerance that is declared.
         operators: The operators of both models, each as domain and name.
@@ -95,6 +97,7 @@ class Trial:
     fault: Fault | None = None
     inexact: Fault | None = None
     sound: bool = True
+    not_run: bool = False
     errors: dict[str, Error] = field(default_factory=dict)
     loose: Fault | None = None
 
@@ -129,12 +132,10 @@ class Examiner:
         try:
             after = self._applied(model, trial)
         except PassError as error:
-            return self._failed(
-                trial, Fault(error.message, kind, model, breaks="engine"), feeds
-            )
+            return self._failed(trial, Fault(error.message, kind, model, breaks="rule"), feeds)
         except Exception as error:
             reason = f"the rule raised {type(error).__name__}: {error}"
-            return self._failed(trial, Fault(reason, kind, model, breaks="engine"), feeds)
+            return self._failed(trial, Fault(reason, kind, model, breaks="rule"), feeds)
         if after is None:
             return trial
         for graph in (model, after):
@@ -144,7 +145,7 @@ class Examiner:
         )
         replayer = Replayer(model, after)
         if replayer.runs(feeds[0]) is not None and not _before_runs(model, feeds[0]):
-            trial.sound = False
+            trial.sound, trial.not_run = False, True
             return trial
         # An engine may have operators in the main domain that onnx does not know.
         unknown = bool(faults) and "No Op registered" in faults[0]
@@ -164,7 +165,9 @@ class Examiner:
                 trial.sound = False
                 return trial
             if clear is not None:
-                trial.fault = self._sorted(Fault(clear.reason, kind, model, after, clear))
+                breaks = "values" if clear.actual else "engine"
+                fault = Fault(clear.reason, kind, model, after, clear, breaks)
+                trial.fault = self._sorted(fault)
                 return trial
             if kind != AMPLIFIED:
                 self._measure(trial, model, after, found, replayer)
@@ -195,12 +198,13 @@ class Examiner:
         """Note that the rule failed, if the model that it failed on is one that runs."""
         trial.fired = 1
         trial.sound = _before_runs(fault.before, feeds[0])
+        trial.not_run = not trial.sound
         trial.fault = self._sorted(fault) if trial.sound else None
         return trial
 
     def _sorted(self, fault: Fault) -> Fault:
         words = _NAMES.sub("", fault.reason.partition(": element")[0].partition("Name:")[0])
-        if fault.breaks in ("engine", "model"):
+        if fault.breaks in ("rule", "engine", "model"):
             return replace(fault, sort=f"{fault.breaks}; {words}")
         # The attributes tell one wrong value from another; the surroundings do not.
         target: Any = self.rule._target_pattern

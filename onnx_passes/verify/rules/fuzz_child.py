@@ -119,8 +119,12 @@ def certify_apart(job: Job) -> dict[str, Any]:
         result: dict[str, Any] = json.loads(out.splitlines()[-1])
         return result
     if child.returncode < 0:
-        name = signal.Signals(-child.returncode).name
-        return _ended(job, "refuted", f"the process died of {name}")
+        died = f"the process died of {signal.Signals(-child.returncode).name}"
+        if job.level != "all":
+            return _ended(job, "undecided" if job.level == "prove" else "refuted", died)
+        # Engines have a process of their own: what is left is the rule, or the proof.
+        tested = certify_apart(replace(job, level="test"))
+        return {**tested, "reason": tested["reason"] or f"the proof: {died}"}
     if "MemoryError" in err or "bad_alloc" in err:
         if job.level == "all":
             tested = certify_apart(replace(job, level="test"))

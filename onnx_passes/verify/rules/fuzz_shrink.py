@@ -9,9 +9,9 @@ import onnx_ir as ir
 
 from onnx_passes.verify.rules.fuzz_check import Examiner, Fault
 from onnx_passes.verify.rules.generate_variants import cut_array, resized
-from onnx_passes.verify.rules.running import Feeds, may_crash
+from onnx_passes.verify.rules.running import Feeds
 
-_TRIALS, _TRIALS_APART = 200, 10
+_TRIALS, _CRASHING = 200, 20
 _PLAIN = (0, 1, 2, -1)
 
 
@@ -25,8 +25,8 @@ def shrunk(examiner: Examiner, fault: Fault, feeds: Sequence[Feeds]) -> Fault:
     """
     if fault.found is not None:
         feeds = [fault.found.feeds]
-    # What may crash the engine runs in processes of their own, which take their time.
-    budget = [_TRIALS_APART if may_crash(fault.before) else _TRIALS]
+    # Each crash of the engine costs a new process.
+    budget = [_CRASHING if fault.breaks == "engine" else _TRIALS]
     fault, feeds = _smaller(examiner, fault, list(feeds), budget)
     return fault if fault.found is None else _plainer(examiner, fault, budget)
 

@@ -31,7 +31,8 @@ _CAUSES = {
     "bits": "other bits",
     "tolerance": "beyond the tolerance",
     "model": "an invalid model",
-    "engine": "an exception of the rule",
+    "engine": "a result that the engine does not run",
+    "rule": "an exception of the rule",
 }
 """What a fault breaks, in words."""
 
@@ -155,6 +156,8 @@ def _claim(proof: Proof | None) -> str:
 def _idle(rule: RewriteRule, tested: Tested) -> str:
     pattern: Any = rule._target_pattern
     models = f"its pattern or guard admitted none of {tested.attempts} models"
+    if tested.not_run:
+        models = f"the engine ran none of the {tested.not_run} models that its guard admitted"
     return impossible(pattern) or models
 
 
@@ -220,6 +223,7 @@ def _tested(tested: Tested) -> dict[str, Any]:
         "operators": [f"{d}:{o}" if d else o for d, o in sorted(tested.operators)],
         "unrepeated": tested.unrepeated,
         "attempts": tested.attempts,
+        "not_run": tested.not_run,
         "dtypes": dict(sorted(tested.dtypes.items())),
         "surroundings": dict(sorted(tested.kinds.items())),
         "opsets": {str(k): n for k, n in sorted(tested.opsets.items())},

@@ -1,3 +1,5 @@
+from itertools import islice
+
 import numpy as np
 import onnx_ir as ir
 import pytest
@@ -5,11 +7,13 @@ from onnxscript.rewriter import RewriteRule
 from onnxscript.rewriter.rules.common import successive_clip_rule
 
 from onnx_passes.contracts import Equality, Tolerance
+from onnx_passes.verify.rules import fuzz
 from onnx_passes.verify.rules.applying import rules_of
 from onnx_passes.verify.rules.fuzz import fuzz_rule
 from onnx_passes.verify.rules.fuzz_check import Examiner
-from onnx_passes.verify.rules.generate import probed
+from onnx_passes.verify.rules.generate import candidates, probed
 from onnx_passes.verify.rules.generate_variants import VARIANTS
+from onnx_passes.verify.rules.refutations import repeats
 
 
 def test_a_right_rule_is_tested_in_every_surrounding():
@@ -109,3 +113,76 @@ def test_a_seed_repeats(seed):
     rule = RewriteRule(lambda op, x: op.Neg(op.Neg(x)), lambda op, x: op.Identity(x))
     one, two = (fuzz_rule(rule, seconds=60, seed=seed, models=12) for _ in range(2))
     assert (one.kinds, one.dtypes, one.firings) == (two.kinds, two.dtypes, two.firings)
+
+
+def _int32(context, x, **_):
+    return x.dtype == ir.DataType.INT32
+
+
+def _is_minus_one(context, x, y):
+    number = None if y.const_value is None else y.const_value.numpy()
+    return _int32(context, x) and number is not None and bool(np.all(number == -1))
+
+
+def _minus_one(op):
+    return op.Constant(value=ir.tensor(np.array(-1, np.int32)))
+
+
+def test_an_engine_that_ends_its_process_on_the_result_alone_is_a_finding():
+    # The least integer has no negative: Neg wraps round, and Div ends the process.
+    rule = RewriteRule(
+        lambda op, x: op.Neg(x), lambda op, x: op.Div(x, _minus_one(op)), _int32, name="r"
+    )
+    tested = fuzz_rule(rule, seconds=60, confirm=lambda fault: repeats(fault, None))
+    assert tested.verdict == "refuted"
+    assert tested.fault.breaks == "engine"
+    assert "crashed with SIGFPE" in tested.fault.reason
+
+
+def test_a_sample_on_which_the_original_ends_the_process_says_nothing():
+    rule = RewriteRule(
+        lambda op, x, y: op.Div(x, y), lambda op, x, y: op.Neg(x), _is_minus_one, name="r"
+    )
+    tested = fuzz_rule(rule, seconds=60, models=3)
+    assert tested.verdict == "tested"
+    assert tested.models >= 3
+
+
+@pytest.fixture
+def few(monkeypatch):
+    """Have few models made."""
+
+    def first(*args, **kwargs):
+        return islice(candidates(*args, **kwargs), 250)
+
+    monkeypatch.setattr(fuzz, "candidates", first)
+
+
+def test_models_that_the_engine_does_not_run_are_skipped_and_counted(few):
+    rule = RewriteRule(
+        lambda op, x, y: op.Div(x, op.Sub(y, y)),
+        lambda op, x, y: op.Neg(op.Neg(op.Div(x, op.Sub(y, y)))),
+        _int32,
+        name="r",
+    )
+    tested = fuzz_rule(rule, seconds=60)
+    assert tested.verdict == "never fired"
+    assert tested.not_run > 5
+
+
+def test_operands_that_the_standard_does_not_admit_are_not_made(few):
+    # ONNX Runtime reads a factor of layer normalization beyond its end, or dies of it.
+    def check(context, normal, **_):
+        seen.append([tuple(v.shape) for v in normal.producer().inputs if v is not None])
+        return False
+
+    seen = []
+    rule = RewriteRule(
+        lambda op, x: op.LayerNormalization(x, _allow_other_inputs=True, _outputs=["normal"]),
+        lambda op, x, **_: op.Identity(x),
+        check,
+        name="r",
+    )
+    fuzz_rule(rule, seconds=60)
+    assert len(seen) > 20
+    assert all(np.broadcast_shapes(*shapes) == shapes[0] for shapes in seen)
