@@ -51,7 +51,8 @@ class Tested:
         covered: What the models cover.
         operators: Those of the models, before and after.
         unrepeated: Differences that their own script did not show; they are not faults.
-        not_run: Models that were skipped because the engine does not run the original.
+        not_run: Models that were skipped because the engine does not run the original, or
+            lacks a kernel for the result.
     """
 
     models: int = 0

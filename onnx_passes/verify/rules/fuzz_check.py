@@ -85,7 +85,8 @@ class Trial:
         fault: What breaks every contract.
         inexact: What breaks equality, and no tolerance.
         sound: Whether the model could be judged at all.
-        not_run: Whether the engine does not run the original, or ends its process on it.
+        not_run: Whether the engine does not run the original, ends its process on it, or
+            lacks a kernel for the result.
         errors: Largest differences by element type, on ordinary inputs.
         loose: What breaks the tolerance that is declared.
         operators: The operators of both models, each as domain and name.
@@ -144,12 +145,13 @@ class Examiner:
             interface_of(model), interface_of(after), self.allowed
         )
         replayer = Replayer(model, after)
-        if replayer.runs(feeds[0]) is not None and not _before_runs(model, feeds[0]):
+        old, new = replayer.failures(feeds[0])
+        if old is not None or (new is not None and new.missing and not faults):
             trial.sound, trial.not_run = False, True
             return trial
         # An engine may have operators in the main domain that onnx does not know.
         unknown = bool(faults) and "No Op registered" in faults[0]
-        if faults and not (unknown and replayer.runs(feeds[0]) is None):
+        if faults and not (unknown and new is None):
             trial.fault = self._sorted(Fault(faults[0], kind, model, after, breaks="model"))
             return trial
         for sample in feeds:

@@ -103,12 +103,14 @@ def certify_apart(job: Job) -> dict[str, Any]:
     try:
         out, err = child.communicate(json.dumps(asdict(job)), job.seconds + job.grace)
     except subprocess.TimeoutExpired:
-        unended = f"it did not end in {job.seconds + job.grace:g} seconds"
-        tested = None if job.level != "all" else certify_apart(replace(job, level="test"))
-        if tested is None or "tested" not in tested:
-            return _ended(job, "undecided", unended)
-        # A proof that takes too long says nothing against the test, which is not lost with it.
-        return {**tested, "reason": tested["reason"] or f"the proof: {unended}"}
+        unended = f"did not end in {job.seconds + job.grace:g} seconds"
+        found = _without_proof(job, unended) if job.level == "all" else {}
+        if found.get("verdict") == "refuted":
+            return found
+        # What was tested is kept, but a verdict must not depend on the machine.
+        what = "the proof" if found else "it"
+        ended = _ended(job, "undecided", f"out of time: {what} {unended}")
+        return {**found, **ended, "rule": found.get("rule", ended["rule"])}
     finally:
         # Its own group: an engine that the child started ends with it.
         with suppress(ProcessLookupError):
@@ -119,19 +121,24 @@ def certify_apart(job: Job) -> dict[str, Any]:
         result: dict[str, Any] = json.loads(out.splitlines()[-1])
         return result
     if child.returncode < 0:
-        died = f"the process died of {signal.Signals(-child.returncode).name}"
+        died = f"died of {signal.Signals(-child.returncode).name}"
         if job.level != "all":
-            return _ended(job, "undecided" if job.level == "prove" else "refuted", died)
+            verdict = "undecided" if job.level == "prove" else "refuted"
+            return _ended(job, verdict, f"the process {died}")
         # Engines have a process of their own: what is left is the rule, or the proof.
-        tested = certify_apart(replace(job, level="test"))
-        return {**tested, "reason": tested["reason"] or f"the proof: {died}"}
+        return _without_proof(job, died)
     if "MemoryError" in err or "bad_alloc" in err:
         if job.level == "all":
-            tested = certify_apart(replace(job, level="test"))
-            return {**tested, "reason": tested["reason"] or f"the proof needs {_memory(job)}"}
+            return _without_proof(job, f"needs {_memory(job)}")
         return _ended(job, "undecided", f"it needs {_memory(job)}")
     last = (err.strip().splitlines() or ["no message"])[-1]
     return _ended(job, "undecided", f"the process failed: {last}")
+
+
+def _without_proof(job: Job, why: str) -> dict[str, Any]:
+    """Return what the property test alone finds, where the proof did not come to an end."""
+    tested = certify_apart(replace(job, level="test"))
+    return {**tested, "reason": tested["reason"] or f"the proof {why}"}
 
 
 def _memory(job: Job) -> str:

@@ -173,6 +173,8 @@ def _verdict(
         return "refuted", f"{reason}; {NEAR}" if NEAR in proof.notes else reason
     if tested is not None and tested.out_of_time:
         return "undecided", f"out of time: {tested.models} models; give it more with --time"
+    if proof is not None and proof.out_of_time:
+        return "undecided", f"out of time: {proof.judgements[0].reason}"
     if proof is not None and proof.outcome == "proved":
         if tested is None or tested.models >= LEAST_MODELS:
             return "proved", ""

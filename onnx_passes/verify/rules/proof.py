@@ -179,6 +179,7 @@ class Proof:
         templates: Number of pairs of graphs that the verdicts rest on.
         notes: What a reader should know besides, a sentence each.
         covers: What the templates that are proved cover, as data; nothing else is claimed.
+        out_of_time: Whether the clock stopped the solver; then nothing is decided.
     """
 
     judgements: tuple[Judgement, ...]
@@ -187,6 +188,7 @@ class Proof:
     templates: int = 1
     notes: tuple[str, ...] = ()
     covers: Mapping[str, Any] = field(default_factory=dict)
+    out_of_time: bool = False
 
     def __getitem__(self, arithmetic: Arithmetic) -> Judgement:
         return next(j for j in self.judgements if j.arithmetic == arithmetic)

@@ -42,6 +42,7 @@ def prove_pair(before: ir.Model, after: ir.Model, *, effort: Effort | None = Non
     Raises:
         UsageError: z3 is not installed.
         ModelError: The models have different interfaces.
+        OutOfTime: The clock stopped z3.
     """
     start = time.perf_counter()
     effort = effort or Effort()
@@ -82,14 +83,26 @@ def prove_rule(
         confirm: Says of a refutation whether it shows again; one that does not is none.
 
     Returns:
-        The verdicts that hold for every template on which the rule fired.
+        The verdicts that hold for every template on which the rule fired; undecided where
+        the clock stopped z3.
 
     Raises:
         UsageError: z3 is not installed, or the object is no rule.
     """
-    start = time.perf_counter()
-    effort = effort or Effort()
     z3()  # its absence is said before anything is built
+    try:
+        return _proved(rule, templates, effort or Effort(), confirm)
+    except solver.OutOfTime as error:
+        return replace(_undecided(str(error)), out_of_time=True)
+
+
+def _proved(
+    rule: RuleLike,
+    templates: Iterable[ir.Model] | None,
+    effort: Effort,
+    confirm: Callable[[Fault], bool],
+) -> Proof:
+    start = time.perf_counter()
     given = None if templates is None else list(templates)
     found = _Proofs()
     for single in rules_of(rule):

@@ -61,12 +61,18 @@ class Replayer:
             if difference(array, actual[name], real=False) is not None
         )
 
+    def failures(self, feeds: Feeds) -> tuple[Failure | None, Failure | None]:
+        """Return why the graphs do not run, one by one; None where one does."""
+        ((_, before, after),) = self._runner.run([feeds])
+        return (
+            before if isinstance(before, Failure) else None,
+            after if isinstance(after, Failure) else None,
+        )
+
     def runs(self, feeds: Feeds) -> str | None:
         """Return why one of the graphs does not run, or None where both do."""
-        for _, *results in self._runner.run([feeds]):
-            failures = [r.message for r in results if isinstance(r, Failure)]
-            return failures[0] if failures else None
-        return None
+        found = next(filter(None, self.failures(feeds)), None)
+        return None if found is None else found.message
 
     def _first(self, candidates: Sequence[Feeds], real: bool) -> Counterexample | None:
         for feeds, before, after in self._runner.run(candidates):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,8 +12,12 @@ from onnx_passes.ops.domains.z3_module import z3
 GAVE_UP = "z3 gave up"
 STEPS = 2000
 """Steps of z3 that count as a millisecond; nonlinear arithmetic takes three times as long."""
-_BACKSTOP = 30
+_BACKSTOP = 100
 """How many times that limit z3 may take, in wall time, before it is stopped."""
+
+
+class OutOfTime(Exception):  # noqa: N818 (an outcome, as Unsupported is)
+    """The wall time of a query ended before its steps did: nothing follows from that."""
 
 
 def version() -> str:
@@ -65,6 +70,9 @@ def refute(
             about ``STEPS`` in a millisecond: a verdict must not depend on the machine.
         prefer: Further constraints tried first, for a model that is easier to replay; they
             cannot make a broken claim look valid, because the query is put again without.
+
+    Raises:
+        OutOfTime: A query took so long that its steps do not say why.
     """
     solver_module = z3()
     formulas = list(negation)
@@ -73,27 +81,35 @@ def refute(
     solver = solver_module.Solver()
     milliseconds = max(1, milliseconds)  # z3 takes 0 for no limit at all
     solver.set("random_seed", 0)
-    _limit(solver, milliseconds)
     solver.add(*assumptions)
     solver.add(solver_module.Or(*formulas) if len(formulas) > 1 else formulas[0])
     if prefer:
         solver.push()
-        _limit(solver, max(50, milliseconds // 4))
         solver.add(*prefer)
-        if solver.check() == solver_module.sat:
+        if _checked(solver, max(50, milliseconds // 4)) == solver_module.sat:
             return Answer(False, solver.model())
         solver.pop()
-        _limit(solver, milliseconds)
-    result = solver.check()
+    result = _checked(solver, milliseconds)
     if result == solver_module.unsat:
         return Answer(True)
     if result == solver_module.sat:
         return Answer(False, solver.model())
-    why = solver.reason_unknown()
-    return Answer(None, reason=f"{GAVE_UP} ({'out of time' if why == 'timeout' else why})")
+    return Answer(None, reason=GAVE_UP)
 
 
-def _limit(solver: Any, milliseconds: int) -> None:
+def _checked(solver: Any, milliseconds: int) -> Any:
+    """Return what z3 says within a limit of steps.
+
+    Raises:
+        OutOfTime: It gave up, and not before the clock would have stopped it. z3 itself calls
+            both ends by one name.
+    """
     solver.set("rlimit", milliseconds * STEPS)
-    # Only for what the solver does not count as steps.
+    # Only for what the solver does not count as steps; no answer is made of it.
     solver.set("timeout", milliseconds * _BACKSTOP)
+    start = time.monotonic()
+    result = solver.check()
+    spent = (time.monotonic() - start) * 1000
+    if result == z3().unknown and spent >= milliseconds * _BACKSTOP:
+        raise OutOfTime("z3 was stopped by the clock before its count of steps")
+    return result

@@ -1,10 +1,15 @@
 import sys
 
+import onnx_ir as ir
 import pytest
+from onnxscript.rewriter import RewriteRule
 
 from onnx_passes.errors import UsageError
 from onnx_passes.ops.domains import z3_module
-from onnx_passes.verify.rules import solver
+from onnx_passes.verify.rules import claims, prove_rule, solver
+from onnx_passes.verify.rules.fuzz_child import Job
+from onnx_passes.verify.rules.fuzz_verdict import verdict_of
+from onnx_passes.verify.rules.proof import Outcome
 
 
 def test_a_missing_solver_is_one_sentence_with_the_command(monkeypatch):
@@ -19,24 +24,65 @@ def test_a_missing_solver_is_one_sentence_with_the_command(monkeypatch):
 
 
 def test_equal_terms_need_no_solver():
-    z3 = pytest.importorskip("z3")
     x, y = z3.Reals("x y")
     assert solver.differs(x + y, x + y) is None
     assert solver.differs(x, y) is not None
 
 
+z3 = pytest.importorskip("z3")
+
+
+def _factors(number):
+    """Return a formula that is hard: of two factors of a number."""
+    x, y = z3.BitVecs("x y", 128)
+    return [z3.And(x * y == number, x > 1, y > 1, x < 1 << 60, y < 1 << 60)]
+
+
+HARD = _factors(1000000000000000003 * 999999999999999989)
+
+
 def test_no_time_is_not_all_time():
     # z3 reads a timeout of 0 as none: a query once ran for three minutes.
-    z3 = pytest.importorskip("z3")
-    xs = [z3.FP(f"x{i}", z3.Float64()) for i in range(40)]
-    products = [xs[i] * xs[i + 1] == xs[i + 1] / xs[i] for i in range(39)]
-    answer = solver.refute([z3.And(*products)], milliseconds=0)
+    answer = solver.refute(HARD, milliseconds=0)
     assert answer.holds is None
-    assert answer.reason.startswith(solver.GAVE_UP)
+    assert answer.reason == solver.GAVE_UP
+
+
+@pytest.mark.parametrize("prefer", [(), (True,)])
+def test_what_the_clock_stops_is_no_answer(monkeypatch, prefer):
+    monkeypatch.setattr(solver, "_BACKSTOP", 1)
+    monkeypatch.setattr(solver, "STEPS", 2_000_000)
+    with pytest.raises(solver.OutOfTime):
+        solver.refute(HARD, milliseconds=50, prefer=prefer)
+
+
+def test_what_the_count_of_steps_stops_is_the_same_answer_each_time():
+    found = {solver.refute(HARD, milliseconds=20).reason for _ in range(3)}
+    assert found == {solver.GAVE_UP}
+
+
+def test_a_rule_of_which_the_clock_stops_the_proof_is_undecided(monkeypatch):
+    rule = RewriteRule(
+        lambda op, x, y: op.Sub(x, y),
+        lambda op, x, y: op.Add(x, op.Neg(y)),
+        lambda context, x, y: x.dtype == ir.DataType.FLOAT,
+        name="r",
+    )
+
+    def stopped(*_, **__):
+        raise solver.OutOfTime("z3 was stopped")
+
+    monkeypatch.setattr(claims, "refute", stopped)
+    proof = prove_rule(rule)
+    assert proof.out_of_time
+    assert proof.outcome == Outcome.UNDECIDED
+    found = verdict_of(None, rule, Job("m:o", seconds=60, models=1))
+    assert found["verdict"] == "undecided"
+    assert found["reason"] == "out of time: z3 was stopped"
+    assert found["contract"] is None
 
 
 def test_a_preference_does_not_hide_a_counterexample():
-    z3 = pytest.importorskip("z3")
     x = z3.Real("x")
     answer = solver.refute([x > 100], milliseconds=1000, prefer=[x < 10])
     assert answer.holds is False
