@@ -15,10 +15,10 @@ from onnx_passes.ops.call import Tensor
 from onnx_passes.ops.domains.blank import ShapeSemantics
 from onnx_passes.ops.evaluation import evaluate_node
 from onnx_passes.ops.semantics import Misfit, Unsupported, scalars
+from onnx_passes.passes.hints import Spec
 from onnx_passes.verify.rules.attributes import attribute_value
 from onnx_passes.verify.rules.enumeration import Plan
-from onnx_passes.verify.rules.hints import Guide, Spec
-from onnx_passes.verify.rules.hints_of_passes import hint_of
+from onnx_passes.verify.rules.hints import Guide, hint_of
 from onnx_passes.verify.rules.literals import guarded
 from onnx_passes.verify.rules.measuring import measured
 from onnx_passes.verify.rules.operands import Chooser, Operand, Shape

@@ -22,7 +22,7 @@ from onnx_passes.verify.rules.enumeration import (
     plans_of,
 )
 from onnx_passes.verify.rules.generate_variants import AMPLIFIED, VARIANTS, followed
-from onnx_passes.verify.rules.hints_of_passes import hint_of
+from onnx_passes.verify.rules.hints import hint_of
 from onnx_passes.verify.rules.literals import literals
 from onnx_passes.verify.rules.operands import Chooser, Shape
 

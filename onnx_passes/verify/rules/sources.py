@@ -13,6 +13,8 @@ from typing import Any
 
 from onnx_passes.ops import families
 from onnx_passes.ops.base import find
+from onnx_passes.passes import hints as hints_module
+from onnx_passes.passes.hints import module_of_hints
 
 FRAMEWORK = frozenset(
     f"onnx_passes.{name}"
@@ -26,6 +28,7 @@ FRAMEWORK = frozenset(
         "passes.compose",
         "passes.context",
         "passes.driver",
+        "passes.hints",
         "passes.options",
         "passes.patterns",
         "passes.registry",
@@ -59,7 +62,8 @@ def sources_of(cls: type[Any]) -> tuple[Path, ...]:
 
     Helpers are the modules that it imports, anywhere in its text and at any distance, that
     belong to the same package, or, for a module that is in none, lie in the same folder.
-    The framework that runs every pass is not among them.
+    The framework that runs every pass is not among them. The hints for its certificate are,
+    since they are the pass's own.
 
     Args:
         cls: The class of a pass.
@@ -72,7 +76,9 @@ def sources_of(cls: type[Any]) -> tuple[Path, ...]:
     root = _root(cls.__module__, own)
     start = _find(cls.__module__) or _Module(cls.__module__, own, own.stem == "__init__")
     found: dict[str, Path] = {}
-    waiting = [start]
+    hints = _find(module_of_hints(cls.__module__))
+    waiting = [start] if hints is None else [start, hints]
+    found |= {} if hints is None else {hints.name: hints.path}
     while waiting:
         for module in _imported(waiting.pop()):
             inside = root is not None and module.path.resolve().is_relative_to(root)
@@ -106,8 +112,9 @@ def verifier_of(operators: Collection[str], *, rules: bool) -> tuple[Path, ...]:
         operator = find(domain, op_type)
         if operator is not None:
             used.append(Path(inspect.getfile(type(operator))))
+    form = Path(hints_module.__file__)
     judges = [p for p in (verify / "rules").glob("*.py") if p.name not in _RECORDS]
-    return tuple(sorted({*core, *used, *judges, *(ops / "domains").glob("*.py")}))
+    return tuple(sorted({*core, *used, *judges, form, *(ops / "domains").glob("*.py")}))
 
 
 def _root(name: str, own: Path) -> Path | None:

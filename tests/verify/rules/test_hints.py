@@ -1,16 +1,19 @@
+from pathlib import Path
+
 import numpy as np
 import onnx_ir as ir
 import pytest
 from onnxscript.rewriter import RewriteRule
 
-from onnx_passes.passes.registry import collect
+import onnx_passes.passes
+from onnx_passes.passes.hints import Hint, Spec, data, filled, hints_in, ints
+from onnx_passes.passes.registry import all_passes, collect
 from onnx_passes.verify.rules.applying import rules_of
 from onnx_passes.verify.rules.draws import Draws
 from onnx_passes.verify.rules.enumeration import plans_of
 from onnx_passes.verify.rules.fuzz import fuzz_rule
 from onnx_passes.verify.rules.generate import TYPES
-from onnx_passes.verify.rules.hints import Guide, Hint, Spec, data, filled, ints
-from onnx_passes.verify.rules.hints_of_passes import HINTS, hint_of
+from onnx_passes.verify.rules.hints import Guide, hint_of
 from onnx_passes.verify.rules.operands import Chooser
 
 
@@ -50,11 +53,30 @@ def test_a_minus_is_a_sign():
     assert guide.operand(Spec("-1 3", known=True)).ints == (-1, 3)
 
 
+HINTS = {k: h for cls in all_passes() for k, h in hints_in(cls.__module__).items()}
+FILES = sorted(Path(onnx_passes.passes.__file__).parent.rglob("_hints_of_*.py"))
+
+
+def test_no_file_of_hints_is_for_a_pass_that_is_not_there():
+    # Those without HINTS are what several have in common.
+    owners = [p.stem.removeprefix("_hints_of_") for p in FILES if "HINTS" in p.read_text()]
+    names = {cls.__module__.rpartition(".")[2] for cls in all_passes()}
+    assert owners
+    assert set(owners) <= names
+
+
 @pytest.mark.parametrize("name", sorted(HINTS))
 def test_a_hint_names_variables_that_a_rule_has(name):
     """A hint for a variable that was renamed would do nothing, without a sound."""
-    (cls,) = collect([name.partition("[")[0]])
-    rules = [r for r in rules_of(cls) if name in (r.name, str(r.name).partition("[")[0])]
+    hint = HINTS[name]
+    # Rules that share a hint need not have all of its operands each.
+    sharing = [other for other, found in HINTS.items() if found == hint]
+    rules = [
+        rule
+        for cls in collect(dict.fromkeys(other.partition("[")[0] for other in sharing))
+        for rule in rules_of(cls)
+        if {rule.name, str(rule.name).partition("[")[0]} & set(sharing)
+    ]
     assert rules
     known = set()
     for rule in rules:
@@ -65,7 +87,6 @@ def test_a_hint_names_variables_that_a_rule_has(name):
                 continue
             known.add(value.name)
             values += getattr(value, "_values", None) or []
-    hint = HINTS[name]
     operands = [pair for h in (hint, *hint.cases) for pair in h.operands.items()]
     computed = {name for _, specs in operands for s in specs for name in s.of}
     asked = {key.partition(".")[0] for key, _ in operands}
@@ -77,6 +98,7 @@ def test_rules_without_a_hint_have_none():
     assert hint_of("fuse-attention[1]") is HINTS["fuse-attention[1]"]
     assert hint_of("fuse-silu[3]") is HINTS["fuse-silu"]
     assert hint_of("a rule of mine") is None
+    assert hint_of("eliminate-identity") is None
     assert hint_of(None) is None
 
 
