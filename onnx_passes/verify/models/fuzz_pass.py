@@ -26,8 +26,8 @@ class TestedPass:
         changed: Those of them that the pass changed.
         recipe: What shows the fault, shrunk; None where there is none.
         trial: What it showed.
-        out_of_time: Whether the time ended before the models did; only then does a second
-            run with the same seed not repeat the first.
+        out_of_time: Whether the time ended before the models that were asked for; then nothing
+            is decided, unless a fault was found.
         seed: Of all choices.
         refused: Models that the pass said it cannot do.
         reads: Whether the pass only reads, so that changing nothing is its promise.
@@ -44,25 +44,34 @@ class TestedPass:
 
     @property
     def verdict(self) -> str:
-        """Return "tested", "refuted" or "never fired"."""
+        """Return "tested", "refuted", "undecided" or "never fired"."""
         if self.recipe is not None:
             return "refuted"
+        if self.out_of_time:
+            return "undecided"
         return "tested" if self.changed or (self.reads and self.models) else "never fired"
 
 
 def fuzz_pass(
-    cls: type[Pass], *, seconds: float = 10.0, seed: int = 0, models: int = MODELS
+    cls: type[Pass],
+    *,
+    seconds: float = 10.0,
+    seed: int = 0,
+    models: int = MODELS,
+    most: int = 0,
 ) -> TestedPass:
     """Test a pass on random models, by the contract that it declares.
 
-    Ends at ``models`` models, which repeats for a seed, or after ``seconds``, which does not.
+    Ends at ``models`` models, or at the first after them that the pass changes, if it changed
+    none before. That repeats for a seed; an end after ``seconds`` does not.
     A pass may crash the engine: run it in a child process where that matters.
 
     Args:
         cls: The pass; options without a default come from its ``example``.
         seconds: Wall time at most; the shrinking of what is found comes on top.
         seed: Of all choices.
-        models: Models at most.
+        models: Models that the pass is judged on.
+        most: Models that one is sought among which it changes; ``models`` if that is more.
 
     Raises:
         OptionError: The pass has options without a default or example.
@@ -72,9 +81,12 @@ def fuzz_pass(
     end = time.monotonic() + seconds
     judged = changed = refused = 0
     make = network_recipes if cls.tested_after else recipes
-    for recipe in make(models, seed=seed):
+    for count, recipe in enumerate(make(models if reads else max(models, most), seed=seed)):
+        if count >= models and changed:
+            break
         if time.monotonic() > end:
-            return TestedPass(judged, changed, None, None, True, seed, refused, reads)
+            short = count < models or not changed
+            return TestedPass(judged, changed, None, None, short, seed, refused, reads)
         trial = examine(cls, recipe)
         judged += trial.judged
         changed += trial.judged and trial.changed

@@ -12,6 +12,9 @@ from onnx_passes.passes.base import Pass
 from onnx_passes.verify.models.fuzz_pass import TestedPass, fuzz_pass
 from onnx_passes.verify.models.trial import Trial
 
+SOUGHT = 10
+"""Times as many models as a pass is judged on, among which one is sought that it changes."""
+
 _TEST = '''"""Fails while {name} is wrong on one random model.
 
 {fault}
@@ -49,7 +52,8 @@ def verdict_of_pass(
     result: dict[str, Any] = {"rule": cls.name, "contract": None, "disagrees": False}
     result["declared"] = None if declared is None else str(declared)
     try:
-        tested = fuzz_pass(cls, seconds=seconds, seed=seed, models=models)
+        most = SOUGHT * models
+        tested = fuzz_pass(cls, seconds=seconds, seed=seed, models=models, most=most)
     except OptionError as error:
         reason = f"it needs options, and its class has no example: {error.message}"
         return {**result, "verdict": "undecided", "reason": reason}
@@ -76,6 +80,8 @@ def verdict_of_pass(
 def _reason(tested: TestedPass) -> str:
     if tested.trial is not None:
         return str(tested.trial.fault)
+    if tested.verdict == "undecided":
+        return f"out of time: {tested.models} models; give it more with --time"
     if tested.verdict == "never fired":
         return f"it changed none of {tested.models} random models"
     return ""

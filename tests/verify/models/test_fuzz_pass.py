@@ -10,6 +10,7 @@ from onnx_passes.passes.base import Analysis, Transformation
 from onnx_passes.passes.cleanup.remove_unused_nodes import RemoveUnusedNodes
 from onnx_passes.passes.registry import all_passes
 from onnx_passes.verify.models.fuzz_pass import fuzz_pass
+from onnx_passes.verify.models.verdict import verdict_of_pass
 
 
 @passes.verify.equality
@@ -52,6 +53,33 @@ class Meddles(Analysis):
 
 def test_a_pass_that_changes_nothing_never_fired():
     assert fuzz_pass(FoldsNothing, models=5, seconds=60).verdict == "never fired"
+
+
+@passes.verify.equality
+class RenamesAFew(Transformation):
+    """Changes one model in many."""
+
+    def call(self, model):
+        rare = sum(node.op_type == "Gather" for node in model.graph) > 1
+        if rare:
+            model.graph.name = "rare"
+        return ir.passes.PassResult(model, modified=rare)
+
+
+def test_a_model_is_sought_that_a_pass_changes():
+    assert fuzz_pass(RenamesAFew, models=4, seconds=120).verdict == "never fired"
+    tested = fuzz_pass(RenamesAFew, models=4, seconds=120, most=400)
+    assert tested.verdict == "tested"
+    assert tested.models > 4
+    assert tested.changed == 1
+
+
+def test_a_pass_that_the_clock_stops_is_undecided():
+    tested = fuzz_pass(RemoveUnusedNodes, models=30, seconds=0.0)
+    assert tested.verdict == "undecided"
+    verdict = verdict_of_pass(RemoveUnusedNodes, seconds=0.0, seed=0, models=30, folder=None)
+    assert verdict["verdict"] == "undecided"
+    assert verdict["reason"].startswith("out of time: 0 models")
 
 
 def test_an_analysis_is_tested_for_changing_nothing():
