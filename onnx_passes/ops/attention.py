@@ -88,8 +88,9 @@ class Attention(Operator):
         fits = q.shape[0] == k.shape[0] == v.shape[0] and q.shape[1] % k.shape[1] == 0
         if not fits or k.shape[1:3] != v.shape[1:3] or q.shape[3] != k.shape[3]:
             raise Misfit(f"Attention of {q.shape}, {k.shape} and {v.shape}")
-        if call.number("softcap", 0.0) or call.flag("is_causal"):
-            raise Unsupported("Attention with a cap, or causal")
+        windows = (call.integer(f"{side}_window_size", -1) for side in ("left", "right"))
+        if call.number("softcap", 0.0) or call.flag("is_causal") or max(windows) >= 0:
+            raise Unsupported("Attention with a cap or a window, or causal")
         if not call.semantics.expands:
             raise Unsupported("the rounding of Attention")
         heads, a = q.shape[1] // k.shape[1], call.primitives(q.dtype)

@@ -357,12 +357,20 @@ class Where(Elementwise):
         return a.select(*operands)
 
 
+def _converted(call: Call, target: ir.DataType) -> Callable[[Scalar], Scalar]:
+    """Return the conversion of an operand; the formats of 8 bits saturate, each in its way."""
+    source = call.required(0).dtype
+    if target.name.startswith("FLOAT8") and source != target:
+        raise Unsupported(f"{call.node.op_type} to {target.name}")
+    return lambda x: call.semantics.cast(x, source, target)
+
+
 class Cast(Elementwise):
     """The operand in another type."""
 
     def scalar(self, call: Call) -> ScalarRule:
-        source, target = call.required(0).dtype, ir.DataType(call.integer("to", 0))
-        return lambda x: call.semantics.cast(x, source, target), target
+        target = ir.DataType(call.integer("to", 0))
+        return _converted(call, target), target
 
     def admits(self, use: Use) -> Hint | None:
         value = use.input(0)
@@ -380,7 +388,7 @@ class CastLike(Operator):
 
     def evaluate(self, call: Call) -> Tensor:
         x, target = call.required(0), call.required(1).dtype
-        return call.map(lambda v: call.semantics.cast(v, x.dtype, target), target, x)
+        return call.map(_converted(call, target), target, x)
 
 
 class Clip(Elementwise):

@@ -8,7 +8,7 @@ from onnx_passes.ops.base import Algebra, Element
 from onnx_passes.ops.call import Call
 from onnx_passes.ops.elementwise import Elementwise, Primitive, ScalarRule
 from onnx_passes.ops.hints import Hint, between
-from onnx_passes.ops.semantics import Primitives, Scalar
+from onnx_passes.ops.semantics import Primitives, Scalar, Unsupported
 from onnx_passes.ops.use import Use
 
 
@@ -156,6 +156,8 @@ class BitShift(Elementwise):
 
     def scalar(self, call: Call) -> ScalarRule:
         dtype = call.required(0).dtype
+        if dtype.is_signed():
+            raise Unsupported("BitShift of signed integers")  # from opset 28 on
         name = f"shift_{call.text('direction', '').lower()}"
         return getattr(call.primitives(dtype), name), dtype
 

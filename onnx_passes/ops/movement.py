@@ -296,7 +296,8 @@ class SpaceToDepth(Move):
         x, block = call.required(0), call.integer("blocksize", 1)
         n, c, h, w = x.shape
         split = x.data.reshape(n, c, h // block, block, w // block, block)
-        moved = split.transpose(0, 3, 5, 1, 2, 4)
+        first = call.text("mode", "DCR") == "CRD"
+        moved = split.transpose((0, 1, 3, 5, 2, 4) if first else (0, 3, 5, 1, 2, 4))
         return Tensor(moved.reshape(n, c * block**2, h // block, w // block), x.dtype)
 
 

@@ -1,0 +1,67 @@
+"""What is told of an operator, on the tests that onnx has for each of its nodes."""
+
+from collections import Counter
+
+import ml_dtypes
+import numpy as np
+import onnx_ir as ir
+import pytest
+
+from onnx_passes.contracts import Tolerance
+from onnx_passes.ops.base import operator_of
+from onnx_passes.ops.call import constant
+from onnx_passes.ops.domains.concrete import ConcreteSemantics
+from onnx_passes.ops.evaluation import evaluate
+from onnx_passes.ops.semantics import Unsupported
+from onnx_passes.verify.judge import Promise
+from tests.corpus.backend_models import ids, load
+
+PARTS = 4
+
+
+def is_told(model):
+    operators = [operator_of(node) for node in model.graph]
+    return not model.functions and all(o is not None and o.evaluates for o in operators)
+
+
+def judge(name, found, expected, rtol, atol):
+    """Return what is wrong with one output, or None."""
+    if found.dtype != ir.DataType.from_numpy(expected.dtype):
+        return f"{name} is {found.dtype}, expected {expected.dtype}"
+    actual = np.asarray(found.data).astype(expected.dtype)
+    if expected.dtype in (np.float16, ml_dtypes.bfloat16):
+        rtol = max(rtol, 4 * float(ml_dtypes.finfo(expected.dtype).eps))
+    promise = Promise(Tolerance(rtol, atol), inside=True)
+    broken = promise.broken({name: expected}, {name: actual})
+    return f"{name}: {broken[0].reason}" if broken else None
+
+
+def tried(case):
+    """Return "not told", "not supported", "agrees", or what is wrong."""
+    model = ir.from_proto(case.model)
+    inputs = {str(value.name): value for value in model.graph.inputs}
+    if not is_told(model):
+        return "not told"
+    for feeds, expected in case.samples:
+        if not all(isinstance(x, np.ndarray) for x in (*feeds.values(), *expected.values())):
+            return "not supported"
+        semantics = ConcreteSemantics()
+        try:
+            tensors = {k: constant(x, inputs[k].dtype, semantics) for k, x in feeds.items()}
+            with np.errstate(all="ignore"):
+                results = evaluate(model.graph, tensors, semantics)
+        except Unsupported:
+            return "not supported"
+        for name, array in expected.items():
+            wrong = judge(name, results[name], array, case.rtol, case.atol)
+            if wrong is not None:
+                return wrong
+    return "agrees"
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_what_is_told_of_operators_is_what_the_node_tests_of_onnx_expect(part):
+    found = {name: tried(load(name)) for name in ids("node")[part::PARTS]}
+    outcomes = ("not told", "not supported", "agrees")
+    assert {k: v for k, v in found.items() if v not in outcomes} == {}
+    assert Counter(found.values())["agrees"] > 250
