@@ -24,8 +24,8 @@ _PRODUCT = 125
 _DRAWS = 4
 """Models that are drawn for one plan."""
 
-_MORE = 100
-"""Models that are drawn where many do not fit."""
+_MORE, _ENOUGH = 100, 40
+"""Models that are drawn where many do not fit, and those that fire after which it ends."""
 
 _FEW = 3
 _VARIADIC = 1000
@@ -50,7 +50,7 @@ class Plan:
         edge: A shape that all data have, with axes of size 0 or 1; None for any.
         full: Whether nodes have all the optional inputs that the pattern leaves open.
         draws: How many models are drawn for it.
-        once: Whether one model on which the rule fires is enough.
+        enough: Models on which the rule fires that are enough.
     """
 
     ranks: Ranks = field(default_factory=dict)
@@ -59,7 +59,7 @@ class Plan:
     edge: Shape | None = None
     full: bool = False
     draws: int = _DRAWS
-    once: bool = True
+    enough: int = 1
 
 
 def plans_of(rule: RewriteRule, types: Sequence[ir.DataType], since: int = 1) -> list[Plan]:
@@ -78,13 +78,13 @@ def plans_of(rule: RewriteRule, types: Sequence[ir.DataType], since: int = 1) ->
     opsets = [o for o in opsets if o >= since] or opsets
     edges = EDGES if operand_names(rule) else ()
     nodes: list[Any] = list(rule._target_pattern)
-    more = [Plan(full=True, draws=_MORE, once=False)] if has_open_inputs(rule) else []
+    more = [Plan(full=True, draws=_MORE, enough=_ENOUGH)] if has_open_inputs(rule) else []
     if sum(map(_is_steered, nodes)) > 1:
         # Shapes and places that must fit one another do so for few draws of many.
-        more.append(Plan(edge=_SQUARE, draws=3 * _MORE, once=False))
+        more.append(Plan(edge=_SQUARE, draws=3 * _MORE, enough=2 * _ENOUGH))
     return [
         *ranks,
-        *(Plan(edge=edge, once=False) for edge in edges),
+        *(Plan(edge=edge, enough=_DRAWS) for edge in edges),
         *(Plan(dtype=dtype) for dtype in dict.fromkeys(types)),
         *(Plan(opset=opset) for opset in opsets),
         *more,

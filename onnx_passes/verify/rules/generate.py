@@ -151,15 +151,16 @@ def _planned(
     usual = few or _USUAL
     numbers = probed(literals(rule))
     for plan in plans_of(rule, TYPES, 1 if hint is None else hint.since):
+        before = hits.count
         for draw in range(plan.draws):
-            count, draws = hits.count, Draws(rng)
+            draws = Draws(rng)
             kinds = TYPES if plan.full and not few else usual
             dtype = plan.dtype or kinds[draw // 2 % len(kinds)]
             if draw % 2 and hits:
                 (name, *_), draws = hits.pick()
                 dtype = plan.dtype or ir.DataType[name.upper()]
             yield _group(rule, EdgeChooser(draws, dtype, numbers), plan, ())
-            if hits.count > count and plan.once:
+            if hits.count - before >= plan.enough:
                 break
 
 

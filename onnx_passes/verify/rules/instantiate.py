@@ -62,6 +62,7 @@ def instances(
     plans = plans_of(rule, _TYPES, since) if planned else []
     # Nothing is proved of empty tensors: the property test runs them.
     for plan in (p for p in plans if p.edge is None or 0 not in p.edge):
+        before = hits.count
         for draw in range(plan.draws):
             dtype, draws = plan.dtype or usual[draw % len(usual)], Draws(rng)
             if draw % 2 and hits:
@@ -72,7 +73,7 @@ def instances(
             if model is not None:
                 hits.add(hits.kind(dtype.name, model), tuple(draws.trace))
                 yield model
-                if plan.once:
+                if hits.count - before >= plan.enough:
                     break
     found = 0
     for attempt in range(attempts):
