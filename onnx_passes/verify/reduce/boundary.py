@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import onnx_ir as ir
 
-from onnx_passes.errors import EngineError, OnnxPassesError
+from onnx_passes.errors import EngineError, EngineUnavailableError, OnnxPassesError
 from onnx_passes.runtime.base import Array, Data, Engine, Feeds, Outputs, Session
 from onnx_passes.verify.reduce.inference import Inferred
 
@@ -122,9 +122,22 @@ class Boundary:
             recorded.update(feeds)
             with self.engine.prepare(exposed(self.model)) as session:
                 recorded.update(self._outputs(session, feeds, recorded))
+        except EngineUnavailableError as error:
+            self.why = error.message
+        except EngineError as error:
+            recorded.update(self._partly(error))
         except OnnxPassesError as error:
             self.why = error.message
         return recorded
+
+    def _partly(self, error: EngineError) -> Outputs:
+        """Return the values ahead of the nodes that the engine does not run."""
+        from onnx_passes.verify.reduce.runnable import run_what_runs
+
+        values = run_what_runs(self.model, self.engine, self.feeds())
+        if not values:
+            self.why = error.message
+        return values
 
     def _outputs(self, session: Session, feeds: Feeds, recorded: Recording) -> Outputs:
         """Run the model, on other inputs where it does not run on those made up first."""
