@@ -22,7 +22,7 @@ _MOST_FAULTS = 50
 HELP = """\
 Test and prove rewrite rules on their own, without a model.
 
-Without PASS and --rules, all registered passes.
+Without PASS and --rules: those of -c, or all registered passes.
 
 \b
 Exit codes:
@@ -31,6 +31,7 @@ Exit codes:
 \b
 Examples:
   onnx-passes certify fuse-gelu --time 30s
+  onnx-passes certify -c pipeline.yaml
   onnx-passes certify --rules my_rules:RULES --level test --json verdicts.json
 """
 
@@ -93,6 +94,12 @@ class Target:
     "--rules", multiple=True, metavar="MODULE:OBJECT", help="Rules or passes from anywhere."
 )
 @click.option(
+    "-c",
+    "--config",
+    metavar="FILE",
+    help="Pipeline whose passes are meant; its imports count.",
+)
+@click.option(
     "--level",
     type=click.Choice(["test", "prove", "all"]),
     default="all",
@@ -143,6 +150,7 @@ class Target:
 def command(
     passes: tuple[str, ...],
     rules: tuple[str, ...],
+    config: str | None,
     level: str,
     time: float,
     models: int,
@@ -159,7 +167,13 @@ def command(
 ) -> None:
     """Test and prove rewrite rules on their own."""
     del debug
-    targets = [*_passes(passes, everything=not passes and not rules), *map(_outside, rules)]
+    from onnx_passes.cli.passes import importable_by_children, passes_of
+
+    importable_by_children(config)
+    used = () if config is None else passes_of(config)
+    chosen = passes or (() if rules else used)
+    everything = not (passes or rules or config)
+    targets = [*_passes(chosen, everything=everything), *map(_outside, rules)]
     if check:
         _check(targets, folder, strict=strict)
         return
@@ -188,7 +202,7 @@ def command(
         raise click.exceptions.Exit(4)
 
 
-def _passes(names: Sequence[str], *, everything: bool) -> list[Target]:
+def _passes(names: Sequence[str | type[Pass]], *, everything: bool) -> list[Target]:
     from onnx_passes.passes.base import RewriteRulePass, RewriteRuleSetPass
     from onnx_passes.passes.registry import all_passes, collect
     from onnx_passes.verify.rules.applying import rules_of

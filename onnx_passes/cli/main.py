@@ -31,6 +31,7 @@ COMMANDS = {
     "certify": "test and prove rewrite rules on their own",
     "build": "compile a model with TensorRT, with or without a GPU",
     "inspect": "tell what a model, or saved data, hold",
+    "view": "write the graph of a model as a page for a browser",
     "lint": "list all that is wrong about a model",
     "compare": "run models on engines side by side, and compare what they give",
     "sanitize": "tidy a model: fold, clean up, other shapes or outputs",

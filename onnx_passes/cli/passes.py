@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 import re
 from typing import Any
 
@@ -16,6 +17,23 @@ def import_from(config: str | None) -> None:
         from onnx_passes.configs.load import load_config
 
         import_modules(load_config(config))
+
+
+def passes_of(config: str) -> list[type[Pass]]:
+    """Return the passes that a pipeline file uses, each once, with its imports made."""
+    from onnx_passes.configs.load import load_config
+    from onnx_passes.configs.resolve import resolve
+
+    return list(dict.fromkeys(step.cls for step in resolve(load_config(config)).passes))
+
+
+def importable_by_children(config: str | None) -> None:
+    """Let processes that this one starts find the modules beside a pipeline file."""
+    if config is not None:
+        from onnx_passes.configs.load import load_config
+
+        places = [str(load_config(config).folder), os.environ.get("PYTHONPATH", "")]
+        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, places))
 
 
 def described() -> list[dict[str, Any]]:

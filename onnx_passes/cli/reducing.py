@@ -51,7 +51,7 @@ def reduce_file(path: Path, output: Path, given: Mapping[str, Any]) -> None:
     _set_shapes(model, given["model_input_shapes"])
     _fits(golden, model, given["load_inputs"])
     if given["passes"] or given["config"]:
-        _infer_shapes(model)  # passes look at inner values, other checks at cuts only
+        infer_shapes(model)  # passes look at inner values, other checks at cuts only
     boundary = Boundary(
         model,
         OnnxRuntimeEngine(),
@@ -153,7 +153,7 @@ def _places(path: Path, output: Path, given: Mapping[str, Any]) -> None:
         raise UsageError(f"--artifacts {given['artifacts']} is no folder")
 
 
-def _infer_shapes(model: ir.Model) -> None:
+def infer_shapes(model: ir.Model) -> None:
     """Say what is known of inner values; onnx-ir's pass loads in a fraction of ours' time."""
     from onnx_ir.passes.common import ShapeInferencePass
 

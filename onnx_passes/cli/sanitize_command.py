@@ -91,9 +91,10 @@ def command(
 
     wanted, limits = dict(map(_read_shape, shapes)), dict(map(_read_bound, bounds))
     steps = steps_of(fold_constants=fold_constants, cleanup=cleanup, toposort=toposort)
-    if not (steps or wanted or limits or outputs):
-        raise click.UsageError("nothing to do: give --fold-constants, --cleanup or another")
     loaded = load_model(model)
+    if not (steps or wanted or limits or outputs or loaded.notes):
+        # What the loader had to repair is written as it is; else nothing is left to do.
+        raise click.UsageError("nothing to do: give --fold-constants, --cleanup or another")
     if json_path is not None and str(json_path).startswith("-"):
         raise click.UsageError(f"--json takes a file, and is given {str(json_path)!r}")
     reports = {"--json": json_path}

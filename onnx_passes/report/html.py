@@ -15,7 +15,7 @@ from onnx_passes.report import summary
 from onnx_passes.report.files import write_text
 from onnx_passes.report.model import RunReport
 from onnx_passes.report.page import figures, overview, passes, tables
-from onnx_passes.report.page.markup import Child, render, tag
+from onnx_passes.report.page.markup import Child, Element, render, tag
 
 
 def to_html(report: RunReport) -> str:
@@ -34,13 +34,18 @@ def to_html(report: RunReport) -> str:
             list(overview.failures(report)),
             overview.warnings(report),
             overview.tiles(report),
-            tag("section", drawn, class_="figures") if drawn else None,
+            _figures(drawn),
             passes.passes(report),
             tables.end_result(report),
             tables.engines(report),
             tables.background(report),
         ),
     )
+
+
+def _figures(drawn: list[Element]) -> Element | None:
+    title = tag("h2", "The run in pictures", class_="hidden")
+    return tag("section", title, tag("div", drawn, class_="figures")) if drawn else None
 
 
 def write_html(report: RunReport, path: str | os.PathLike[str]) -> None:

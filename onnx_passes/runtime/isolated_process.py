@@ -26,6 +26,7 @@ from onnx_passes.errors import (
     EngineUnavailableError,
     OnnxPassesError,
 )
+from onnx_passes.runtime.heard import VARIABLE, own_stderr
 from onnx_passes.runtime.isolated_weights import Manifest
 from onnx_passes.runtime.isolated_wire import Area, Channel, Message, nameless_file
 
@@ -81,6 +82,7 @@ class Child:
         self._channel = Channel(ours)
         paths = [*home.folders, *sys.path]
         words = [str(theirs.fileno()), str(lifeline), str(home.memory_limit or 0), *paths]
+        heard = own_stderr()
         # Spawned, since a fork has the locks of ONNX Runtime's threads but not the threads.
         # In a session of its own, so that Ctrl-C reaches it through this process only.
         self._process = subprocess.Popen(
@@ -88,9 +90,12 @@ class Child:
             stdin=subprocess.DEVNULL,
             stdout=self._log,
             stderr=self._log,
-            pass_fds=(theirs.fileno(), lifeline),
+            pass_fds=(theirs.fileno(), lifeline, *heard),
+            env={**os.environ, VARIABLE: " ".join(map(str, heard))},
             start_new_session=True,
         )
+        for descriptor in heard:
+            os.close(descriptor)
         theirs.close()
         os.close(lifeline)
         self._closer = weakref.finalize(

@@ -93,3 +93,22 @@ def test_what_is_not_there_is_told(cli, model, out, words, says):
     assert end.code == 2
     assert says in end.err
     assert not out.exists()
+
+
+def test_an_output_without_a_type_is_repaired_by_itself(cli, tmp_path, out):
+    graph = onnx.helper.make_graph(
+        [onnx.helper.make_node("Relu", ["x"], ["y"])],
+        "g",
+        [onnx.helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [2, 3])],
+        [onnx.ValueInfoProto(name="y")],
+    )
+    opsets = [onnx.helper.make_opsetid("", 18)]
+    onnx.save(
+        onnx.helper.make_model(graph, opset_imports=opsets, ir_version=9), "untyped.onnx"
+    )
+    end = cli("sanitize", "untyped.onnx", "-o", out)
+    assert end.code == 0, end.err
+    found = onnx.load(out).graph.output[0].type.tensor_type
+    assert found.elem_type == onnx.TensorProto.FLOAT
+    assert [dim.dim_value for dim in found.shape.dim] == [2, 3]
+    assert cli("sanitize", out, "-o", "again.onnx").code == 2  # now there is nothing to do

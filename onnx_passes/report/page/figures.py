@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
+from itertools import accumulate
 
 from onnx_passes.report import summary
 from onnx_passes.report.model import PassReport, RunReport
@@ -12,6 +14,7 @@ from onnx_passes.report.page.overview import share
 from onnx_passes.report.text import bound, duration, number, plural, size
 
 _MOST_ROWS = 20
+_MOST_METRICS = 4
 _SHORTEST = 0.001  # seconds of verification worth a word
 
 
@@ -80,6 +83,9 @@ def _along(report: RunReport) -> Element | None:
         # A pass that measured nothing leaves a gap, which is no drop to zero.
         known = [w for w in weights if w]
         lines.append(_line("Weights", known, [size(known[0]), size(known[-1])]))
+    spent = [0.0, *accumulate(p.pass_seconds + p.verify_seconds for p in passes)]
+    lines.append(_line("Time, with verification", spent, ["0", duration(spent[-1])]))
+    lines += _metric_lines(report)
     if any(p.budget_spent is not None for p in passes):
         spent = [0.0]
         for done in passes:
@@ -88,9 +94,29 @@ def _along(report: RunReport) -> Element | None:
         lines.append(_line("Error budget spent", spent, ends, high=1.0))
     return _figure(
         "Along the pipeline",
-        f"From the original, through {plural(len(passes), 'pass')}, to the result.",
+        "Size, time and accuracy from the original, through "
+        f"{plural(len(passes), 'pass')}, to the result.",
         tag("div", lines, class_="lines"),
     )
+
+
+def _metric_lines(report: RunReport) -> Iterator[Element]:
+    """Yield a line for each metric: what it was after each pass that it was measured after."""
+    measured: dict[str, dict[int, tuple[float, float]]] = {}
+    moments = [*(p.checks for p in report.passes), report.final]
+    for moment, checks in enumerate(moments):
+        for check in checks:
+            for metric in check.metrics:
+                if math.isfinite(metric.value):
+                    found = measured.setdefault(metric.name, {})
+                    found.setdefault(moment, (metric.value, metric.high))
+    for name, points in list(measured.items())[:_MOST_METRICS]:
+        values = [value for value, _ in points.values()]
+        highest = max(high for _, high in points.values())
+        top = highest if 0 < highest < math.inf else max(map(abs, values))
+        ends = [number(values[0]) if len(values) > 1 else "", number(values[-1])]
+        after = f", measured {plural(len(values), 'time')}"
+        yield _line(f"Metric {name}{after}", [max(0.0, v) for v in values], ends, high=top)
 
 
 def _line(

@@ -10,12 +10,14 @@ from onnx_passes.report.console_failure import (
     BEFORE,
     MISMATCH,
     Row,
+    blames,
     failure_rows,
     final_rows,
 )
 from onnx_passes.report.console_text import Glyphs
 from onnx_passes.report.model import PassReport, RunReport
 from onnx_passes.report.page.markup import Element, named, tag
+from onnx_passes.report.page.region import drawing
 from onnx_passes.report.text import bound, change, duration, number, plural, size
 from onnx_passes.verify.result import Verdict
 
@@ -23,6 +25,7 @@ _GLYPHS = Glyphs.of("utf-8")
 _SIGNS = {"good": "✓", "bad": "✗", "warn": "!", "plain": "·"}
 _MOST_SENTENCES = 50
 _MOST_FAILURES = 5
+_MOST_DRAWN = 2
 
 
 def badge(words: summary.Words) -> Element:
@@ -114,11 +117,13 @@ def _rows(rows: Sequence[Row]) -> list[list[Element]]:
 
 def _failure(done: PassReport) -> Element:
     rows = _rows(failure_rows(done, _GLYPHS))
+    drawn = (drawing(blame) for blame in blames(done)[:_MOST_DRAWN])
     return tag(
         "section",
         tag("h2", tag("a", named(done.name), href=f"#pass-{done.index}"), " failed"),
         tag("pre", done.error) if done.error else None,
         tag("dl", rows, class_="facts"),
+        list(drawn),
         class_="card bad",
     )
 

@@ -14,6 +14,7 @@ from onnx_passes.errors import (
     EngineError,
     EngineUnavailableError,
 )
+from onnx_passes.runtime.heard import heard
 from onnx_passes.runtime.tensorrt.bindings import Package, load_bindings
 from onnx_passes.runtime.tensorrt.configure import configure
 from onnx_passes.runtime.tensorrt.driver import gpu_count
@@ -119,7 +120,8 @@ def _call(hook: str, option: str, trt: ModuleType, subject: Any) -> None:
             help="list the module under 'imports', or put it beside the pipeline file",
         ) from error
     try:
-        found(trt, subject)
+        with heard():
+            found(trt, subject)
     except Exception as error:
         raise EngineError(
             f"{option} {hook} failed: {type(error).__name__}: {error}"

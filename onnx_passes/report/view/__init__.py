@@ -1,0 +1,1 @@
+"""A model as a page: its graph, collapsed by scope, searchable and coloured."""
