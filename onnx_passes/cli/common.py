@@ -13,6 +13,7 @@ from typing import Any
 import click
 
 from onnx_passes.cli.completing import teach
+from onnx_passes.cli.ticker import ticking
 from onnx_passes.errors import UsageError
 
 _QUIET = "onnx_passes.quiet"
@@ -37,6 +38,13 @@ def adopt(command: click.Command) -> click.Command:
     place = len(command.params) - ("--debug" in own)
     command.params[place:place] = shared
     teach(command)
+    invoke = command.invoke
+
+    def invoke_ticking(ctx: click.Context) -> Any:
+        with ticking(ctx.command_path):
+            return invoke(ctx)
+
+    command.invoke = invoke_ticking  # type: ignore[method-assign]
     make = command.make_parser
     command.make_parser = lambda ctx: _refusing(make(ctx))  # type: ignore[method-assign]
     return command

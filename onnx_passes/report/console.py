@@ -22,7 +22,7 @@ from onnx_passes.report.waivers import waiver_sentences
 from onnx_passes.verify.result import Verdict
 
 if TYPE_CHECKING:
-    from rich.status import Status
+    from rich.progress import Progress
     from rich.text import Text
 
 _ROW_STYLES = {BEFORE: "red", AFTER: "green", MISMATCH: "bold red", "reproduce": "bold"}
@@ -65,7 +65,7 @@ class ConsoleReporter:
         default = _PASSES if self._terminal else _BRIEF
         self._level = _ERRORS if verbosity < 0 else max(default, verbosity and verbosity + 2)
         self._level = min(self._level, _EVERYTHING)
-        self._status: Status | None = None
+        self._progress: Progress | None = None
         self._report: RunReport | None = None
         self._group = ""
         self._idle: list[PassReport] = []
@@ -96,20 +96,28 @@ class ConsoleReporter:
         """Show that a pass is at work, on a terminal that can show it."""
         if self._level < _PASSES or not self._terminal or self._console.is_dumb_terminal:
             return
-        from rich.text import Text
-
-        self._stop()
         planned = self._report.planned if self._report else None
-        of = f"/{planned}" if planned is not None and planned > pass_report.index else ""
+        total = planned if planned is not None and planned > pass_report.index else None
+        of = f"/{total}" if total is not None else ""
         label = f"{pass_report.index + 1}{of} {self._glyphs.name(pass_report.name)}"
-        text = Text(label, no_wrap=True, overflow="ellipsis")
-        spinner = "dots" if self._glyphs.encoding != "ascii" else "line"
-        self._status = self._console.status(text, spinner=spinner)
-        self._status.start()
+        if self._progress is None:
+            from onnx_passes.report.console_progress import make_progress
+
+            ascii_only = self._glyphs.encoding == "ascii"
+            self._progress = make_progress(self._console, ascii_only=ascii_only)
+            self._progress.add_task(label, total=total)
+            self._progress.start()
+        self._progress.update(
+            self._progress.task_ids[0],
+            description=label,
+            completed=pass_report.index,
+            total=total,
+        )
 
     def pass_finished(self, pass_report: PassReport) -> None:
         """Print a pass: its line, its details, its failure."""
-        self._stop()
+        if self._progress is not None:
+            self._progress.update(self._progress.task_ids[0], completed=pass_report.index + 1)
         if self._level == _PASSES and _says_nothing(pass_report):
             if self._idle and self._idle[0].group != pass_report.group:
                 self._flush()
@@ -313,9 +321,9 @@ class ConsoleReporter:
         self._console.print(text, soft_wrap=True)
 
     def _stop(self) -> None:
-        if self._status is not None:
-            self._status.stop()
-            self._status = None
+        if self._progress is not None:
+            self._progress.stop()
+            self._progress = None
 
 
 def _says_nothing(done: PassReport) -> bool:

@@ -52,6 +52,11 @@ def duration(seconds: float) -> str:
     return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"
 
 
+def whole_seconds(seconds: float) -> str:
+    """Return a wall time without fractions: ``12 s``, ``2 min 5 s``."""
+    return f"{seconds:.0f} s" if seconds < 59.5 else duration(seconds)
+
+
 def size(count: int) -> str:
     """Return a number of bytes in decimal units: ``102.2 MB``."""
     value, units = float(count), ("bytes", "kB", "MB", "GB")
