@@ -163,6 +163,8 @@ def _call(words: list[str]) -> int:
     try:
         # Not click's own main(): it has other exit codes for a closed pipe and Ctrl-C.
         with program.make_context("onnx-passes", list(words)) as context:
+            if os.environ.get("NO_COLOR"):
+                context.color = False
             program.invoke(context)
         if sys.stdout is not None:
             sys.stdout.flush()

@@ -19,4 +19,5 @@ def echo_line(text: str, *, err: bool = False, color: str | None = None) -> None
     """
     stream = sys.stderr if err else sys.stdout
     encoding = getattr(stream, "encoding", None) or "utf-8"
-    click.secho(one_line(text, encoding), err=err, fg=color)
+    shown = one_line(text, encoding)
+    click.echo(shown if color is None else click.style(shown, fg=color), err=err)

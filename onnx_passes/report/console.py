@@ -29,6 +29,8 @@ _ROW_STYLES = {BEFORE: "red", AFTER: "green", MISMATCH: "bold red", "reproduce":
 _ROW_SIGNS = {BEFORE: "- ", AFTER: "+ ", MISMATCH: "^ "}
 _MOST_REWRITES, _MOST_UNVERIFIED, _MOST_IDLE = 20, 20, 2
 _NARROWEST, _WIDEST = 40, 200
+NOISE = "times the noise"
+"""Stands in the notes that say how an engine's own noise has moved a limit: details."""
 
 # What is printed: each level adds to those before.
 _ERRORS, _BRIEF, _PASSES, _DETAILS, _EVERYTHING = range(5)
@@ -147,6 +149,8 @@ class ConsoleReporter:
         for told in waiver_sentences(report):
             self._print(self._glyphs.name(told))
         for note in report.notes:
+            if NOISE in note and self._level < _DETAILS:
+                continue
             self._print(f"note: {self._glyphs.name(note)}")
         if not report.verify:
             self._off()

@@ -1,0 +1,38 @@
+"""The tutorial: typed as it stands, everything prints what the page shows."""
+
+import importlib.util
+import os
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "tutorial.md"
+
+
+@pytest.fixture(scope="module")
+def console():
+    if os.name != "posix":
+        pytest.skip("a terminal is opened as on Linux and macOS")
+    spec = importlib.util.spec_from_file_location("console", ROOT / "docs" / "console.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_every_command_prints_what_the_page_shows(console):
+    made = console.run(PAGE, ROOT / "examples" / "digits")
+    assert console.same(made) == console.same(PAGE.read_text("utf-8"))
+
+
+def test_a_page_that_shows_something_else_is_found(console, tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text(
+        "```python\n# a.py\nprint(2 + 2)\n```\n\n```console\n$ python a.py\n5\n```\n"
+    )
+    assert console.run(page) == page.read_text().replace("5", "4")
+
+
+def test_only_what_differs_between_runs_is_left_out(console):
+    assert console.same("took 3.2 ms, by 1.2e-7") == console.same("took <1 ms, by 9e-9")
+    assert console.same("34 nodes") != console.same("33 nodes")
