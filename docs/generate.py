@@ -6,6 +6,9 @@ import inspect
 import sys
 from pathlib import Path
 
+from drawings import drawing
+from references import command_line, pipeline_files, python_api
+
 from onnx_passes.cli.passes import groups_of, home, option_rows, summary
 from onnx_passes.ops import families  # noqa: F401 (makes operators known)
 from onnx_passes.ops.base import operators
@@ -38,7 +41,10 @@ def page(cls: type[Pass]) -> str:
     for heading in ("Before:", "After:", "Sound because", "Leaves alone:", "Finds:", "Adds:"):
         body = body.replace(f"\n{heading}", f"\n**{heading}**")
     body = body.replace("\n**After:**", "  \n**After:**").replace("``", "`")
-    lines = [f"# {cls.name}", "", body, "", f"Contract: **{cls.promise()}**", ""]
+    lines = [f"# {cls.name}", "", body, ""]
+    if picture(cls) is not None:
+        lines += [f"![Before and after {cls.name}](pictures/{cls.name}.svg)", ""]
+    lines += [f"Contract: **{cls.promise()}**", ""]
     rows = option_rows(cls)
     if rows:
         described = _described(cls)
@@ -63,6 +69,17 @@ def page(cls: type[Pass]) -> str:
     return "\n".join([*lines, f"Source: [`{source}`](../../{source})", ""])
 
 
+def picture(cls: type[Pass]) -> str | None:
+    """Return the drawing of one pass; None if its docstring shows no expressions."""
+    return drawing(inspect.getdoc(cls) or "")
+
+
+def pictures() -> dict[Path, str]:
+    """Return every drawing by its path."""
+    found = {FOLDER / "pictures" / f"{cls.name}.svg": picture(cls) for cls in library()}
+    return {path: text for path, text in found.items() if text is not None}
+
+
 def index() -> str:
     """Return the page that lists them all."""
     lines = ["# Passes", "", *INTRODUCTION, ""]
@@ -82,9 +99,18 @@ def _row(cls: type[Pass]) -> str:
 
 def pages() -> dict[Path, str]:
     """Return every page by its path."""
-    return {FOLDER / "README.md": index(), OPERATORS: table()} | {
-        FOLDER / f"{cls.name}.md": page(cls) for cls in library()
+    docs = FOLDER.parent
+    references = {
+        docs / "command-line.md": command_line(),
+        docs / "pipeline-files.md": pipeline_files(),
+        docs / "python-api.md": python_api(),
     }
+    return (
+        {FOLDER / "README.md": index(), OPERATORS: table()}
+        | references
+        | pictures()
+        | {FOLDER / f"{cls.name}.md": page(cls) for cls in library()}
+    )
 
 
 def table() -> str:
@@ -130,12 +156,13 @@ def main() -> int:
     """Write the pages, or with ``--check`` say which are out of date."""
     wanted = pages()
     stale = [p for p, text in wanted.items() if not p.exists() or p.read_text("utf-8") != text]
-    stale += [p for p in FOLDER.glob("*.md") if p not in wanted]
+    made = (*FOLDER.glob("*.md"), *FOLDER.glob("pictures/*.svg"))
+    stale += [p for p in made if p not in wanted]
     if "--check" in sys.argv:
         for path in stale:
             print(f"out of date: {path.relative_to(FOLDER.parents[1])} (run `make docs`)")
         return int(bool(stale))
-    FOLDER.mkdir(exist_ok=True)
+    (FOLDER / "pictures").mkdir(parents=True, exist_ok=True)
     for path in stale:
         path.unlink(missing_ok=True)
         if path in wanted:

@@ -13,6 +13,8 @@ from onnx_passes.verify.result import OutputCheck
 
 _NODE = re.compile(r"(?P<outputs>.*?) = (?P<op>[^(]+)\((?P<inputs>.*?)\)(?: \{.*\})?", re.S)
 _MOST_NODES = 12
+UNNAMED = "\N{ZERO WIDTH SPACE}"
+"""Begins the name of a value that is not shown."""
 _LONGEST = 22  # characters of a label
 _CHARACTER = 7.3  # width of one in pixels
 _HEIGHT, _GAP_X, _GAP_Y, _EDGE = 30, 18, 34, 8
@@ -77,7 +79,7 @@ def _side(
     name = None if wrong is None else wrong.output
     children: list[Child] = [tag("figcaption", title)]
     if nodes:
-        children.append(_graph(nodes, name, style))
+        children.append(graph(nodes, name, style))
     else:
         children.append(tag("p", "No node: its values come from elsewhere.", class_="caption"))
     if told is not None and wrong is not None:
@@ -87,8 +89,20 @@ def _side(
     return tag("figure", children)
 
 
-def _graph(nodes: Sequence[Node], wrong: str | None, style: str) -> Element:
+def graph(
+    nodes: Sequence[Node], wrong: str | None, style: str, *, loose: Sequence[str] = ()
+) -> Element:
+    """Return nodes as a graph, what they read on top and what they compute below.
+
+    Args:
+        nodes: In topological order.
+        wrong: The value that differs; None for none.
+        style: Class of that value.
+        loose: Values that are drawn if there is no node.
+    """
     boxes, edges = _boxes(nodes, wrong, style)
+    if not nodes:
+        boxes = {name: _Box(name, "value", 0) for name in loose}
     levels: dict[int, list[_Box]] = {}
     for box in boxes.values():
         levels.setdefault(box.level, []).append(box)
@@ -98,7 +112,10 @@ def _graph(nodes: Sequence[Node], wrong: str | None, style: str) -> Element:
         for box in row:
             box.x = x
             x += box.width + _GAP_X
-    width = wide + 2 * _EDGE
+    spare = 30 if any(boxes[b].level - boxes[a].level > 1 for a, b in edges) else 0
+    width = wide + 2 * (_EDGE + spare)
+    for box in boxes.values():
+        box.x += spare
     height = (max(levels) + 1) * (_HEIGHT + _GAP_Y) - _GAP_Y + 2 * _EDGE
     return tag(
         "svg",
@@ -117,25 +134,26 @@ def _boxes(
     """Return boxes by key, and edges: inputs of the part on top, what it gives below."""
     makers = {name: index for index, node in enumerate(nodes) for name in node.outputs}
     read = {name for node in nodes for name in node.inputs}
+    levels: list[int] = []
+    for index, node in enumerate(nodes):
+        above = [levels[makers[n]] for n in node.inputs if makers.get(n, index) < index]
+        levels.append(max(above, default=0) + 1)
     boxes: dict[str, _Box] = {}
     edges: list[tuple[str, str]] = []
-    for name in dict.fromkeys(n for node in nodes for n in node.inputs if n not in makers):
-        boxes[f"in {name}"] = _Box(_short(name), "value", 0)
     for index, node in enumerate(nodes):
-        above = [
-            boxes[f"node {makers[n]}"].level
-            for n in node.inputs
-            if makers.get(n, index) < index
-        ]
-        boxes[f"node {index}"] = _Box(_short(node.op), "op", max(above, default=0) + 1)
+        for name in node.inputs:
+            if name not in makers:
+                # Right above the first node that reads it.
+                boxes.setdefault(f"in {name}", _Box(_short(name), "value", levels[index] - 1))
+        boxes[f"node {index}"] = _Box(_short(node.op), "op", levels[index])
         edges += [
             (f"node {makers[n]}" if n in makers else f"in {n}", f"node {index}")
             for n in node.inputs
             if makers.get(n, -1) < index
         ]
-    last = max(box.level for box in boxes.values()) + 1
+    last = max((box.level for box in boxes.values()), default=0) + 1
     for name, index in makers.items():
-        if name not in read or name == wrong:
+        if (name not in read or name == wrong) and not name.startswith(UNNAMED):
             boxes[f"out {name}"] = _Box(
                 _short(name), style if name == wrong else "value", last
             )
@@ -160,8 +178,11 @@ def _line(start: _Box, end: _Box) -> Element:
     y1 = _EDGE + start.level * (_HEIGHT + _GAP_Y) + _HEIGHT
     y2 = _EDGE + end.level * (_HEIGHT + _GAP_Y)
     middle = (y1 + y2) / 2
-    path = f"M{x1:.1f} {y1:.1f} C{x1:.1f} {middle:.1f} {x2:.1f} {middle:.1f} {x2:.1f} {y2:.1f}"
-    return tag("path", d=path, class_="wire")
+    # Past the boxes between, which stand in the middle.
+    aside = 0.0 if end.level - start.level == 1 else 20 + max(start.width, end.width)
+    points = ((x1 + aside, middle), (x2 + aside, middle), (x2, y2))
+    curve = " ".join(f"{x:.1f} {y:.1f}" for x, y in points)
+    return tag("path", d=f"M{x1:.1f} {y1:.1f} C{curve}", class_="wire")
 
 
 def _names(text: str) -> tuple[str, ...]:

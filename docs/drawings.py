@@ -1,0 +1,115 @@
+"""Drawings of what passes do: the first expression before and after, as two small graphs."""
+
+from __future__ import annotations
+
+import re
+from xml.etree import ElementTree as ET
+
+from onnx_passes.report.page.region import UNNAMED, Node, graph
+
+_SPAN = re.compile(r"``(.+?)``", re.S)
+_TOKEN = re.compile(r"\s*(\w[\w.:']*|<[^<>]*>|\[[^\[\]]*\]|[-+]?[\d.]+(?:e-?\d+)?|[(),])")
+_STYLE = """
+.ink, text { fill: #17202b; font: 12px ui-monospace, Menlo, Consolas, monospace; }
+text { text-anchor: middle; } .ink { text-anchor: start; font-weight: bold; }
+rect { fill: #f1f3f6; stroke: #8a94a2; } .op rect { fill: #fff; stroke: #3b5bdb; }
+.wire { fill: none; stroke: #5a6675; }
+@media (prefers-color-scheme: dark) {
+  .ink, text { fill: #e6ebf1; } rect { fill: #1f2833; stroke: #6b7a8c; }
+  .op rect { fill: #171e27; stroke: #7c93f5; } .wire { stroke: #98a5b5; }
+}
+"""
+_MOST_NODES = 8
+_GAP, _TITLE = 40, 24
+
+
+class _UnreadError(Exception):
+    """The text is no expression of operators."""
+
+
+def drawing(docstring: str) -> str | None:
+    """Return the drawing of a pass as SVG; None if its docstring has no two expressions."""
+    sides = [_nodes(docstring, heading) for heading in ("Before:", "After:")]
+    if None in sides or not sides[0] or max(len(s or []) for s in sides) > _MOST_NODES:
+        return None
+    parts = [graph(nodes or [], None, "value", loose=["x"]) for nodes in sides]
+    sizes = [[float(n) for n in part.get("viewBox", "").split()[2:]] for part in parts]
+    width = sum(wide for wide, _ in sizes) + _GAP
+    height = max(high for _, high in sizes) + _TITLE
+    root = ET.Element("svg", xmlns="http://www.w3.org/2000/svg")
+    root.set("viewBox", f"0 0 {width:.0f} {height:.0f}")
+    root.set("width", f"{width:.0f}")
+    root.set("height", f"{height:.0f}")
+    ET.SubElement(root, "style").text = _STYLE
+    left = 0.0
+    for title, part, (wide, high) in zip(("Before", "After"), parts, sizes, strict=True):
+        ET.SubElement(
+            root, "text", {"class": "ink", "x": f"{left + 8:.0f}", "y": "14"}
+        ).text = title
+        part.attrib.pop("role", None)
+        part.attrib.pop("aria-label", None)
+        part.set("x", f"{left:.0f}")
+        part.set("y", str(_TITLE))
+        part.set("height", f"{high:.0f}")
+        root.append(part)
+        left += wide + _GAP
+    return ET.tostring(root, encoding="unicode") + "\n"
+
+
+def _nodes(docstring: str, heading: str) -> list[Node] | None:
+    """Return the nodes of the first expression behind a heading; None if there is none."""
+    block = docstring.partition(heading)[2].partition("\n\n")[0]
+    match = _SPAN.search(block)
+    if match is None:
+        return None
+    try:
+        return _Reader(" ".join(match[1].split())).read()
+    except _UnreadError:
+        return None
+
+
+class _Reader:
+    """Reads an expression such as ``Relu(Add(x, c))`` into nodes."""
+
+    def __init__(self, text: str) -> None:
+        self.tokens: list[str] = []
+        place = 0
+        while place < len(text.rstrip()):
+            match = _TOKEN.match(text, place)
+            if match is None:
+                raise _UnreadError(text)
+            self.tokens.append(match[1])
+            place = match.end()
+        self.nodes: list[Node] = []
+
+    def read(self) -> list[Node]:
+        self._value()
+        if self.tokens:
+            raise _UnreadError(self.tokens)
+        return self.nodes
+
+    def _value(self) -> str:
+        """Read a value; return its name."""
+        name = self._next()
+        if name in ("(", ")", ","):
+            raise _UnreadError(name)
+        if self.tokens and self.tokens[0].startswith("<"):
+            self._next()
+        if not (self.tokens and self.tokens[0] == "("):
+            return name
+        self._next()
+        inputs = []
+        while self.tokens and self.tokens[0] != ")":
+            inputs.append(self._value())
+            if self.tokens and self.tokens[0] == ",":
+                self._next()
+        if self._next() != ")" or not name[0].isupper():
+            raise _UnreadError(name)
+        made = f"{UNNAMED}{len(self.nodes)}"
+        self.nodes.append(Node(name, tuple(inputs), (made,)))
+        return made
+
+    def _next(self) -> str:
+        if not self.tokens:
+            raise _UnreadError("it ends too early")
+        return self.tokens.pop(0)

@@ -1,0 +1,200 @@
+"""Reference pages made from sources: the command line, pipeline files, the Python API."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import click
+
+import onnx_passes
+from onnx_passes.cli.main import COMMANDS, program
+from onnx_passes.configs.json_schema import json_schema
+
+_MADE = "Made by `make docs` from {}."
+_SHARED = {"--quiet", "--verbose", "--color", "--no-progress", "--help", "--debug"}
+
+
+def command_line() -> str:
+    """Return the page of the commands and their options."""
+    lines = [
+        "# The command line",
+        "",
+        _MADE.format("the commands themselves"),
+        "All commands have `-q, --quiet` (results and errors only), `-v, --verbose`, `--color "
+        "always|never|auto`, `--no-progress` and `-h, --help`.",
+        "",
+        "| Command | |",
+        "|---|---|",
+        *(f"| [`{name}`](#{name}) | {told} |" for name, told in COMMANDS.items()),
+    ]
+    context = click.Context(program, info_name="onnx-passes")
+    for name in COMMANDS:
+        command = program.get_command(context, name)
+        assert command is not None
+        lines += ["", *_command(command, name, context, 2)]
+    return "\n".join([*lines, ""])
+
+
+def _command(
+    command: click.Command, name: str, parent: click.Context, level: int
+) -> Iterator[str]:
+    context = click.Context(command, info_name=name, parent=parent)
+    yield f"{'#' * level} {name}"
+    yield ""
+    yield f"    {context.command_path} {' '.join(command.collect_usage_pieces(context))}"
+    yield ""
+    yield from _help(command.help or "")
+    rows = [row for param in command.params if (row := _option(param, context)) is not None]
+    if rows:
+        yield from ["", "| Option | |", "|---|---|", *rows]
+    for inner, sub in getattr(command, "commands", {}).items():
+        yield ""
+        yield from _command(sub, inner, context, level + 1)
+
+
+def _help(text: str) -> Iterator[str]:
+    """Yield the help of a command; blocks that keep their lines become blocks of code."""
+    for part in inspect.cleandoc(text).split("\n\n"):
+        if part.startswith("\b"):
+            lines = part.splitlines()[1:]
+            titled = lines and not lines[0].startswith(" ") and lines[0].endswith(":")
+            if titled:
+                yield from [f"{lines.pop(0)}", ""]
+            yield from (f"    {line}" for line in lines)
+        else:
+            yield _prose(part.replace("\n", " "))
+        yield ""
+
+
+def _option(param: click.Parameter, context: click.Context) -> str | None:
+    if not isinstance(param, click.Option) or param.hidden or _SHARED & {*param.opts}:
+        return None
+    record = param.get_help_record(context)
+    if record is None:
+        return None
+    words, told = (_cell(part) for part in record)
+    return f"| `{words}` | {_prose(told)} |"
+
+
+def pipeline_files() -> str:
+    """Return the page of the keys of pipeline files."""
+    schema = json_schema()
+    lines = [
+        "# Pipeline files",
+        "",
+        _MADE.format("the schema that checks them, which `onnx-passes config schema` prints")
+        + " [Write a pipeline](write-a-pipeline.md) explains them with examples.",
+        "",
+        *_keys(schema["properties"]),
+    ]
+    for name, section in schema["$defs"].items():
+        if "properties" in section and name != "Step":
+            told = (section.get("description") or "").replace("``", "`")
+            lines += ["", f"## {name}", "", told, "", *_keys(section["properties"])]
+    return "\n".join([*lines, ""])
+
+
+def _keys(properties: Mapping[str, Any]) -> Iterator[str]:
+    yield "| Key | Type | Default | |"
+    yield "|---|---|---|---|"
+    for key, value in properties.items():
+        default = f"`{_yaml(value['default'])}`" if "default" in value else ""
+        told = _prose(_cell((value.get("description") or "").replace("``", "`")))
+        yield f"| `{key}` | {_cell(_type(value))} | {_cell(default)} | {told} |"
+
+
+def _yaml(value: Any) -> str:
+    """Return a value as a pipeline file holds it, on one line."""
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _type(value: Mapping[str, Any]) -> str:
+    if "$ref" in value:
+        name = value["$ref"].rpartition("/")[2]
+        return "a step" if name == "Step" else f"[{name}](#{name.lower()})"
+    if "enum" in value:
+        return ", ".join(f"`{each}`" for each in value["enum"])
+    if "const" in value:
+        return f"`{value['const']}`"
+    for key in ("anyOf", "oneOf"):
+        if key in value:
+            return " or ".join(dict.fromkeys(_type(each) for each in value[key]))
+    if value.get("type") == "array":
+        return f"list of {_type(value.get('items', {}))}"
+    if value.get("type") == "object":
+        return "mapping"
+    kinds = value.get("type", "any")
+    names = {"null": "nothing", "integer": "whole number"}
+    listed = [kinds] if isinstance(kinds, str) else kinds
+    return " or ".join(names.get(kind, kind) for kind in listed)
+
+
+def python_api() -> str:
+    """Return the page of the names of ``onnx_passes``."""
+    lines = [
+        "# The Python API",
+        "",
+        _MADE.format("docstrings"),
+        "[Use it from Python](python.md) explains it with examples.",
+    ]
+    for name in onnx_passes.__all__:
+        found = getattr(onnx_passes, name)
+        if name.startswith("__"):
+            continue
+        lines += ["", f"## {name}", "", *_signature(name, found), *_docstring(found)]
+        if isinstance(found, type):
+            for key, member in vars(found).items():
+                if not key.startswith("_") and (
+                    callable(member) or isinstance(member, property)
+                ):
+                    lines += ["", f"### {name}.{key}", ""]
+                    if callable(member):
+                        lines += _signature(key, member)
+                    lines += _docstring(member)
+    return "\n".join([*lines, ""])
+
+
+def _signature(name: str, found: Any) -> list[str]:
+    try:
+        told = re.sub(r"(: |-> )'([^']*)'", r"\1\2", str(inspect.signature(found)))
+    except (TypeError, ValueError):
+        return []
+    wrapped = f"{name}{told}"
+    if len(wrapped) > 90:
+        wrapped = wrapped.replace("(", "(\n    ", 1).replace(", *, ", ",\n    *,\n    ")
+        wrapped = re.sub(r", (\w+: )", r",\n    \1", wrapped)
+        wrapped = re.sub(r"\) -> ([^()]*)$", r",\n) -> \1", wrapped)
+    return ["```python", wrapped, "```", ""]
+
+
+def _docstring(found: Any) -> Iterator[str]:
+    """Yield a docstring of Google's form; its sections become lists."""
+    text = (inspect.getdoc(found) or "").replace("``", "`")
+    text = re.sub(r":\w+:`~?([\w.]+)`", r"`\1`", text)
+    for part in text.split("\n\n"):
+        head, _, rest = part.partition("\n")
+        if head not in ("Args:", "Returns:", "Raises:", "Attributes:"):
+            yield part
+        else:
+            yield f"**{head.rstrip(':')}**\n"
+            body = inspect.cleandoc(rest)
+            if head == "Returns:":
+                yield body.replace("\n", " ")
+            else:
+                for entry in re.split(r"\n(?=\S)", body):
+                    name, _, told = entry.partition(":")
+                    yield f"- `{name}`: {' '.join(told.split())}"
+        yield ""
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", " ")
+
+
+def _prose(text: str) -> str:
+    # Brackets and angle brackets of help texts are no links and no tags.
+    return re.sub(r"(?<!\\)([<>\[\]])", r"\\\1", text)
