@@ -12,12 +12,12 @@ import numpy as np
 
 from benchmarks.tune.optimum import EXAMPLE, ask
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
-from onnx_passes.tune.asked import Task
-from onnx_passes.tune.bounds import product_bound
-from onnx_passes.tune.budget import Flips
-from onnx_passes.tune.formats import BUILTIN, convert
-from onnx_passes.tune.recorded import record
-from onnx_passes.tune.regions import Regions
+from onnx_passes.tuning.asked import Task
+from onnx_passes.tuning.bounds import product_bound
+from onnx_passes.tuning.budget import Flips
+from onnx_passes.tuning.formats import BUILTIN, convert
+from onnx_passes.tuning.recorded import record
+from onnx_passes.tuning.regions import Regions
 from onnx_passes.verify.region import Region
 
 FORMATS = ("int8-static", "int8-dynamic", "int8-weights", "int4-weights")

@@ -20,13 +20,13 @@ from onnxruntime.quantization import quantize_dynamic
 
 from benchmarks.models import transformer
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
-from onnx_passes.tune.asked import Task
-from onnx_passes.tune.budget import Budget
-from onnx_passes.tune.formats import BUILTIN
-from onnx_passes.tune.groups import partition, prepare
-from onnx_passes.tune.journal import Record
-from onnx_passes.tune.objective import time_runs
-from onnx_passes.tune.search import Search
+from onnx_passes.tuning.asked import Task
+from onnx_passes.tuning.budget import Budget
+from onnx_passes.tuning.formats import BUILTIN
+from onnx_passes.tuning.groups import partition, prepare
+from onnx_passes.tuning.journal import Record
+from onnx_passes.tuning.objective import time_runs
+from onnx_passes.tuning.search import Search
 
 VOCABULARY = 4096
 

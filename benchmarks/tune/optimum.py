@@ -25,12 +25,12 @@ import onnx_ir as ir
 from onnx_passes.contracts.scores import snr
 from onnx_passes.passes.convert.convert_opset import ConvertOpset
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
-from onnx_passes.tune.asked import Task
-from onnx_passes.tune.budget import Budget
-from onnx_passes.tune.formats import BUILTIN
-from onnx_passes.tune.groups import partition, prepare
-from onnx_passes.tune.journal import Record
-from onnx_passes.tune.search import Search
+from onnx_passes.tuning.asked import Task
+from onnx_passes.tuning.budget import Budget
+from onnx_passes.tuning.formats import BUILTIN
+from onnx_passes.tuning.groups import partition, prepare
+from onnx_passes.tuning.journal import Record
+from onnx_passes.tuning.search import Search
 
 HERE = Path(__file__).parent
 EXAMPLE = HERE.parents[1] / "examples" / "digits"

@@ -21,13 +21,13 @@ from onnx_passes.errors import OnnxPassesError
 from onnx_passes.model.load import load_model
 from onnx_passes.runtime.inputs import generate
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
-from onnx_passes.tune.asked import Task
-from onnx_passes.tune.budget import Budget
-from onnx_passes.tune.formats import BUILTIN
-from onnx_passes.tune.groups import partition, prepare
-from onnx_passes.tune.journal import Record
-from onnx_passes.tune.result import save
-from onnx_passes.tune.search import Search
+from onnx_passes.tuning.asked import Task
+from onnx_passes.tuning.budget import Budget
+from onnx_passes.tuning.formats import BUILTIN
+from onnx_passes.tuning.groups import partition, prepare
+from onnx_passes.tuning.journal import Record
+from onnx_passes.tuning.result import save
+from onnx_passes.tuning.search import Search
 from onnx_passes.verify.models import recipes
 
 FORMATS = [name for name in BUILTIN if name != "float32"]

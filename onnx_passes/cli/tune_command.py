@@ -26,8 +26,8 @@ from onnx_passes.errors import UsageError
 if TYPE_CHECKING:
     from onnx_passes.configs.schema import PipelineConfig
     from onnx_passes.model.load import LoadedModel
-    from onnx_passes.tune.asked import Result, Task
-    from onnx_passes.tune.streams import DataSource
+    from onnx_passes.tuning.asked import Result, Task
+    from onnx_passes.tuning.streams import DataSource
 
 HELP = """\
 Choose the precision of each part of MODEL: the least time, size or bit operations within a
@@ -108,7 +108,7 @@ def command(
     from onnx_passes.cli.destinations import check_destinations
     from onnx_passes.configs.load import load_config
     from onnx_passes.model.load import load_model
-    from onnx_passes.tune.task import task_of
+    from onnx_passes.tuning.task import task_of
 
     settings = load_config(config, overrides)
     if output is None and explain is None and not culprits:
@@ -150,7 +150,7 @@ def _source(
     Raises:
         UsageError: An option cannot be read, or needs a data set.
     """
-    from onnx_passes.tune.streams import DataSource, source_of
+    from onnx_passes.tuning.streams import DataSource, source_of
 
     if given["data"]:
         found = DataSource(read_spec(given), lambda: make_executor(given))
@@ -181,9 +181,9 @@ def _search(
     tell: Any,
 ) -> None:
     from onnx_passes.cli.interrupts import received
-    from onnx_passes.tune.journal import Record
-    from onnx_passes.tune.result import lines, save, to_json
-    from onnx_passes.tune.search import Search
+    from onnx_passes.tuning.journal import Record
+    from onnx_passes.tuning.result import lines, save, to_json
+    from onnx_passes.tuning.search import Search
 
     result: Result = Search(task, Record(record, task.key), tell).run()
     with received.unhurried():
@@ -199,8 +199,8 @@ def _search(
 
 def _explain(task: Task, record: Path | None, node: str) -> None:
     from onnx_passes.passes.naming import did_you_mean
-    from onnx_passes.tune.journal import read_record
-    from onnx_passes.tune.result import explain
+    from onnx_passes.tuning.journal import read_record
+    from onnx_passes.tuning.result import explain
 
     if record is None:
         raise UsageError("--explain reads a record", help="give --record DIR")
@@ -218,9 +218,9 @@ def _culprits(
     task: Task, loaded: LoadedModel, output: Path | None, json_file: Path | None, tell: Any
 ) -> None:
     from onnx_passes.model.save import save_model
-    from onnx_passes.tune.culprits import find_culprits
-    from onnx_passes.tune.formats import FLOAT32
-    from onnx_passes.tune.recorded import record
+    from onnx_passes.tuning.culprits import find_culprits
+    from onnx_passes.tuning.formats import FLOAT32
+    from onnx_passes.tuning.recorded import record
     from onnx_passes.verify.read_back import ReadBack
 
     item = next(item for name, item in task.formats.items() if name != FLOAT32)

@@ -9,7 +9,7 @@ import onnx
 import pytest
 
 from onnx_passes.cli import interrupts
-from onnx_passes.tune.whole import InMemory
+from onnx_passes.tuning.whole import InMemory
 
 from .conftest import ROOT
 
@@ -141,7 +141,7 @@ def test_an_interrupt_writes_the_best_model_so_far(cli, config, monkeypatch):
 
 
 def test_what_is_written_is_held_against_what_was_chosen(cli, config, monkeypatch):
-    from onnx_passes.tune import result
+    from onnx_passes.tuning import result
 
     save = result.save
 

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from onnx_passes.runtime.base import Outputs
-from onnx_passes.tune.budget import Budget, Spent
-from onnx_passes.tune.formats import FLOAT32
-from onnx_passes.tune.score import Score, predict
-from onnx_passes.tune.solve import solve
+from onnx_passes.tuning.budget import Budget, Spent
+from onnx_passes.tuning.formats import FLOAT32
+from onnx_passes.tuning.score import Score, predict
+from onnx_passes.tuning.solve import solve
 
 Choice = tuple[int, ...]
 """Number of the option of each group."""

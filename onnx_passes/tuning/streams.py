@@ -21,7 +21,7 @@ from onnx_passes.data.plan import IncompleteDataError, make_plan
 from onnx_passes.data.spec import DataSpec
 from onnx_passes.errors import ConfigError, ReferenceDataError
 from onnx_passes.runtime.base import Feeds
-from onnx_passes.tune.whole import Stream, Watch
+from onnx_passes.tuning.whole import Stream, Watch
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ def make_stream(model: ir.Model, config: PipelineConfig, source: DataSource) -> 
     """Plan a data set, and choose the engine that runs over it.
 
     Args:
-        model: As :func:`onnx_passes.tune.groups.prepare` returns it.
+        model: As :func:`onnx_passes.tuning.groups.prepare` returns it.
         config: The file: its engines, imports and metrics count.
         source: The data set.
 

@@ -13,8 +13,8 @@ from onnx_passes.model.walk import weight_bytes
 from onnx_passes.passes.analysis._sized import label_of
 from onnx_passes.passes.analysis.cost import cost_of
 from onnx_passes.runtime.base import Array, Engine, Feeds
-from onnx_passes.tune.formats import Format
-from onnx_passes.tune.groups import Group
+from onnx_passes.tuning.formats import Format
+from onnx_passes.tuning.groups import Group
 from onnx_passes.verify.node_equality import constant_tensor
 
 Objective = Literal["time", "size", "bops"]

@@ -17,11 +17,11 @@ from onnx_passes.passes.naming import did_you_mean
 from onnx_passes.passes.registry import lookup
 from onnx_passes.runtime.base import Engine, Feeds
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
-from onnx_passes.tune.asked import Task
-from onnx_passes.tune.budget import Budget, Flips
-from onnx_passes.tune.formats import BUILTIN, FLOAT32, Format
-from onnx_passes.tune.groups import partition, prepare
-from onnx_passes.tune.streams import DataSource, draw_batches, make_stream
+from onnx_passes.tuning.asked import Task
+from onnx_passes.tuning.budget import Budget, Flips
+from onnx_passes.tuning.formats import BUILTIN, FLOAT32, Format
+from onnx_passes.tuning.groups import partition, prepare
+from onnx_passes.tuning.streams import DataSource, draw_batches, make_stream
 from onnx_passes.verify.reference import load_reference
 
 

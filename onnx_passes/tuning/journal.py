@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from onnx_passes.errors import UsageError
-from onnx_passes.tune.score import Score
+from onnx_passes.tuning.score import Score
 
 FORMAT = 1
 _NAME = "record.jsonl"

@@ -9,7 +9,7 @@ import onnx_ir as ir
 
 from onnx_passes.model.walk import captured_values
 from onnx_passes.runtime.base import Array
-from onnx_passes.tune.groups import Group
+from onnx_passes.tuning.groups import Group
 from onnx_passes.verify.region import Region, boundary_of, is_constant_node, region_model
 
 
@@ -17,7 +17,7 @@ class Regions:
     """Regions of one model.
 
     Args:
-        model: As :func:`onnx_passes.tune.groups.prepare` returns it.
+        model: As :func:`onnx_passes.tuning.groups.prepare` returns it.
     """
 
     def __init__(self, model: ir.Model) -> None:

@@ -16,9 +16,9 @@ from onnx_passes.ops.quantization import (
     QuantizeLinear,
 )
 from onnx_passes.runtime.base import Array
-from onnx_passes.tune.audit import Ranges, find_layer
-from onnx_passes.tune.groups import weight_of
-from onnx_passes.tune.stored import stored_weight
+from onnx_passes.tuning.audit import Ranges, find_layer
+from onnx_passes.tuning.groups import weight_of
+from onnx_passes.tuning.stored import stored_weight
 from onnx_passes.verify.node_equality import constant_tensor
 
 _UNIT = 2.0**-24

@@ -9,11 +9,11 @@ import pytest
 
 from onnx_passes.passes.convert.convert_opset import ConvertOpset
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
-from onnx_passes.tune.asked import Task
-from onnx_passes.tune.budget import Budget
-from onnx_passes.tune.formats import BUILTIN
-from onnx_passes.tune.groups import partition, prepare
-from onnx_passes.tune.recorded import record
+from onnx_passes.tuning.asked import Task
+from onnx_passes.tuning.budget import Budget
+from onnx_passes.tuning.formats import BUILTIN
+from onnx_passes.tuning.groups import partition, prepare
+from onnx_passes.tuning.recorded import record
 
 DIGITS = Path(__file__).parents[2] / "examples" / "digits"
 

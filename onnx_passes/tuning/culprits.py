@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import onnx_ir as ir
 
-from onnx_passes.tune.asked import Task
-from onnx_passes.tune.budget import Spent
-from onnx_passes.tune.fewest import fewest
-from onnx_passes.tune.formats import Format, convert
-from onnx_passes.tune.whole import RejectedError
+from onnx_passes.tuning.asked import Task
+from onnx_passes.tuning.budget import Spent
+from onnx_passes.tuning.fewest import fewest
+from onnx_passes.tuning.formats import Format, convert
+from onnx_passes.tuning.whole import RejectedError
 
 
 @dataclass(frozen=True)

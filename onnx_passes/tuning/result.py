@@ -12,11 +12,11 @@ from onnx_passes.errors import VerificationError
 from onnx_passes.model.load import LoadedModel
 from onnx_passes.model.save import save_model
 from onnx_passes.ops.bodies import CUSTOM, attach_to_model
-from onnx_passes.tune.asked import Result
-from onnx_passes.tune.audit import audit
-from onnx_passes.tune.formats import FLOAT32
-from onnx_passes.tune.journal import plain
-from onnx_passes.tune.objective import UNITS
+from onnx_passes.tuning.asked import Result
+from onnx_passes.tuning.audit import audit
+from onnx_passes.tuning.formats import FLOAT32
+from onnx_passes.tuning.journal import plain
+from onnx_passes.tuning.objective import UNITS
 from onnx_passes.verify.read_back import ReadBack
 
 

@@ -5,9 +5,9 @@ import onnx_ir as ir
 import pytest
 
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
-from onnx_passes.tune.bounds import product_bound
-from onnx_passes.tune.formats import BUILTIN, convert
-from onnx_passes.tune.groups import prepare
+from onnx_passes.tuning.bounds import product_bound
+from onnx_passes.tuning.formats import BUILTIN, convert
+from onnx_passes.tuning.groups import prepare
 
 FORMATS = ["int8-static", "int8-dynamic", "int8-weights", "int4-weights", "int8-nbits"]
 

@@ -23,7 +23,7 @@ from onnx_passes.data.run import evaluate
 from onnx_passes.errors import ConfigError, EngineError
 from onnx_passes.model.save import save_model
 from onnx_passes.runtime.base import Engine, Feeds, Outputs
-from onnx_passes.tune.budget import Budget, Spent
+from onnx_passes.tuning.budget import Budget, Spent
 
 Watch: TypeAlias = Callable[[ExitStack], Callable[[Progress], None] | None]
 

@@ -12,10 +12,10 @@ from onnx_passes.data.job import EngineChoice
 from onnx_passes.data.plan import IncompleteDataError, make_plan
 from onnx_passes.data.spec import DataSpec
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
-from onnx_passes.tune.budget import Budget, Flips
-from onnx_passes.tune.joined import join_outputs
-from onnx_passes.tune.streams import draw_batches
-from onnx_passes.tune.whole import InMemory, RejectedError, Stream, Streamed
+from onnx_passes.tuning.budget import Budget, Flips
+from onnx_passes.tuning.joined import join_outputs
+from onnx_passes.tuning.streams import draw_batches
+from onnx_passes.tuning.whole import InMemory, RejectedError, Stream, Streamed
 
 from .conftest import DIGITS
 

@@ -21,9 +21,9 @@ from onnx_passes.ops.quantization import (
     QuantizeLinear,
 )
 from onnx_passes.runtime.base import Array
-from onnx_passes.tune.formats import FLOAT32, Format
-from onnx_passes.tune.groups import Group, weight_of
-from onnx_passes.tune.stored import PACKED, Stored, stored_weight
+from onnx_passes.tuning.formats import FLOAT32, Format
+from onnx_passes.tuning.groups import Group, weight_of
+from onnx_passes.tuning.stored import PACKED, Stored, stored_weight
 from onnx_passes.verify.node_equality import constant_tensor
 
 Ranges = Mapping[str, tuple[float, float]]
@@ -68,7 +68,7 @@ def audit(
 
     Args:
         saved: The model, as it was read back.
-        original: As :func:`onnx_passes.tune.groups.prepare` returns it.
+        original: As :func:`onnx_passes.tuning.groups.prepare` returns it.
         groups: Its groups.
         names: Format by group.
         formats: Formats by name.

@@ -3,7 +3,7 @@ import itertools
 import numpy as np
 import pytest
 
-from onnx_passes.tune.solve import solve
+from onnx_passes.tuning.solve import solve
 
 
 @pytest.mark.parametrize("seed", range(30))

@@ -3,10 +3,10 @@ import math
 import numpy as np
 import pytest
 
-from onnx_passes.tune import choice as choices
-from onnx_passes.tune.budget import Budget
-from onnx_passes.tune.choice import Table, by_format, front
-from onnx_passes.tune.score import Score
+from onnx_passes.tuning import choice as choices
+from onnx_passes.tuning.budget import Budget
+from onnx_passes.tuning.choice import Table, by_format, front
+from onnx_passes.tuning.score import Score
 
 
 @pytest.fixture

@@ -11,19 +11,19 @@ import onnx_ir as ir
 from onnx_passes.contracts.scores import snr
 from onnx_passes.errors import EngineError, OnnxPassesError
 from onnx_passes.runtime.base import Array, Data, Engine, Feeds, Outputs
-from onnx_passes.tune.audit import Finding, audit
-from onnx_passes.tune.bounds import product_bound
-from onnx_passes.tune.formats import FLOAT32, Format, convert
-from onnx_passes.tune.groups import Group
-from onnx_passes.tune.objective import (
+from onnx_passes.tuning.audit import Finding, audit
+from onnx_passes.tuning.bounds import product_bound
+from onnx_passes.tuning.formats import FLOAT32, Format, convert
+from onnx_passes.tuning.groups import Group
+from onnx_passes.tuning.objective import (
     Objective,
     bit_operations,
     operations,
     size_of,
     time_runs,
 )
-from onnx_passes.tune.recorded import record
-from onnx_passes.tune.regions import Regions, needed_values
+from onnx_passes.tuning.recorded import record
+from onnx_passes.tuning.regions import Regions, needed_values
 from onnx_passes.verify.snapshot import Change, Snapshot
 
 
@@ -71,7 +71,7 @@ class Scorer:
     """Scores groups of one model.
 
     Args:
-        model: As :func:`onnx_passes.tune.groups.prepare` returns it.
+        model: As :func:`onnx_passes.tuning.groups.prepare` returns it.
         groups: Its groups.
         formats: Formats by name.
         engine: Runs the model and its parts.

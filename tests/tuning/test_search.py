@@ -12,9 +12,9 @@ import pytest
 
 from onnx_passes.errors import ConfigError, EngineBuildError
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
-from onnx_passes.tune.budget import Budget, Flips
-from onnx_passes.tune.journal import Record
-from onnx_passes.tune.search import Search
+from onnx_passes.tuning.budget import Budget, Flips
+from onnx_passes.tuning.journal import Record
+from onnx_passes.tuning.search import Search
 
 DIGITS = Path(__file__).parents[2] / "examples" / "digits"
 

@@ -11,13 +11,13 @@ import onnx_ir as ir
 
 from onnx_passes.data.statistics import Interval
 from onnx_passes.errors import OnnxPassesError
-from onnx_passes.tune.asked import Result, Task, Tried
-from onnx_passes.tune.budget import Spent
-from onnx_passes.tune.choice import Choice, Table, front
-from onnx_passes.tune.fewest import fewest
-from onnx_passes.tune.journal import Record, plain
-from onnx_passes.tune.score import Scorer
-from onnx_passes.tune.whole import RejectedError
+from onnx_passes.tuning.asked import Result, Task, Tried
+from onnx_passes.tuning.budget import Spent
+from onnx_passes.tuning.choice import Choice, Table, front
+from onnx_passes.tuning.fewest import fewest
+from onnx_passes.tuning.journal import Record, plain
+from onnx_passes.tuning.score import Scorer
+from onnx_passes.tuning.whole import RejectedError
 
 _DISAGREES = 1.5
 """Ratio of measured and predicted loss from which on decisions are bisected."""

@@ -13,14 +13,14 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.runtime.base import Engine, Feeds, Outputs
-from onnx_passes.tune.budget import Budget, Spent
-from onnx_passes.tune.choice import by_format
-from onnx_passes.tune.formats import Format, convert
-from onnx_passes.tune.groups import Group
-from onnx_passes.tune.joined import join_effects, join_outputs
-from onnx_passes.tune.objective import Objective
-from onnx_passes.tune.score import Score
-from onnx_passes.tune.whole import InMemory, Stream, Streamed, Whole
+from onnx_passes.tuning.budget import Budget, Spent
+from onnx_passes.tuning.choice import by_format
+from onnx_passes.tuning.formats import Format, convert
+from onnx_passes.tuning.groups import Group
+from onnx_passes.tuning.joined import join_effects, join_outputs
+from onnx_passes.tuning.objective import Objective
+from onnx_passes.tuning.score import Score
+from onnx_passes.tuning.whole import InMemory, Stream, Streamed, Whole
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Task:
     """What is asked.
 
     Attributes:
-        model: As :func:`onnx_passes.tune.groups.prepare` returns it.
+        model: As :func:`onnx_passes.tuning.groups.prepare` returns it.
         groups: Its groups.
         formats: Formats by name.
         engine: Runs models, and is what they are measured on.

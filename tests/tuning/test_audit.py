@@ -5,10 +5,10 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
-from onnx_passes.tune.audit import audit
-from onnx_passes.tune.choice import by_format
-from onnx_passes.tune.formats import BUILTIN, convert
-from onnx_passes.tune.groups import partition
+from onnx_passes.tuning.audit import audit
+from onnx_passes.tuning.choice import by_format
+from onnx_passes.tuning.formats import BUILTIN, convert
+from onnx_passes.tuning.groups import partition
 
 FORMATS = ["float16", "int8-static", "int8-dynamic", "int8-weights", "int4-weights"]
 SQUARE = "/fc1/Gemm"
