@@ -102,6 +102,8 @@ class PassContext:
             are generated.
         ranges: Least and greatest element of values on the user's data, by name, where they
             were recorded before the pass; empty for none.
+        values: Values by name, inner ones too, sample by sample, where they were recorded
+            before the pass; empty for none.
     """
 
     rewrites: Rewrites = field(default_factory=Rewrites)
@@ -110,6 +112,7 @@ class PassContext:
     file_bytes: int | None = None
     samples: Sequence[Mapping[str, Any]] = ()
     ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    values: Sequence[Mapping[str, Any]] = ()
 
     def analysis(self, name: str) -> Any:
         """Return the result of an analysis that the pass requires.

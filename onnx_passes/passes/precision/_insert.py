@@ -19,15 +19,22 @@ from onnx_passes.passes.replace import Namer
 _SMALL_TYPES = frozenset((ir.DataType.INT8, ir.DataType.UINT8, ir.DataType.INT32))
 
 
+ORIGINALS = "weights before they were rounded"
+"""Key, in what passes of a run share, of weights by the name of the integers for them."""
+
+
 class Inserter:
     """Puts nodes and constants into the main graph of a model.
 
     Args:
         model: The model; changed in place.
+        state: What passes of a run share; the weights that are rounded are noted there.
     """
 
-    def __init__(self, model: ir.Model) -> None:
+    def __init__(self, model: ir.Model, state: dict[str, Any] | None = None) -> None:
         self.model, self.namer = model, Namer(model)
+        shared = {} if state is None else state
+        self.originals: dict[str, ir.TensorProtocol] = shared.setdefault(ORIGINALS, {})
         self._pairs: dict[ir.Value, ir.Value] = {}
 
     def constant(self, array: Any, name: str, dtype: ir.DataType | None = None) -> ir.Value:
@@ -107,7 +114,17 @@ class Inserter:
             before: The node that will read it.
         """
         levels = quantise(self.array(value), grid, dtype)
-        return self.dequantised(levels, grid, dtype, str(value.name), before)
+        new = self.dequantised(levels, grid, dtype, str(value.name), before)
+        self.note_original(new, value)
+        return new
+
+    def note_original(self, new: ir.Value, old: ir.Value) -> None:
+        """Note which weight the integers behind a DequantizeLinear stand for."""
+        node, tensor = new.producer(), constant_of(old)
+        levels = node.inputs[0] if node is not None else None
+        assert levels is not None, "a DequantizeLinear reads integers"
+        assert tensor is not None, "a weight is constant"
+        self.originals[str(levels.name)] = tensor
 
     def dequantised(
         self, levels: Array, grid: Grid, dtype: ir.DataType, name: str, before: ir.Node
@@ -145,6 +162,19 @@ class Inserter:
         if old is not None:
             drop_constant(old)
 
+    def add_behind(self, value: ir.Value, array: Array, kind: ir.DataType) -> None:
+        """Add a constant to a value; all its readers read the sum under its name."""
+        name, users = str(value.name), list(value.uses())
+        shift = self.constant(array, f"{name}_shift")
+        value.name = self.namer.value(f"{name}_unshifted")
+        (new,) = self.node("Add", [value, shift], [kind], name, shape=value.shape)
+        new.name = name
+        for user, index in users:
+            user.replace_input_with(index, new)
+        if value.is_graph_output():
+            outputs = self.model.graph.outputs
+            outputs[list(outputs).index(value)] = new
+
     def take_over(self, old: ir.Value, new: ir.Value) -> None:
         """Let a value stand for one that a node computes, and remove that node.
 
@@ -178,4 +208,6 @@ def demand_opset(model: ir.Model, wanted: int, pass_: str, what: str) -> None:
 
 def opset_for(dtype: ir.DataType, *, block: bool = False) -> int:
     """Return the first opset whose quantisers have a type."""
+    if dtype.bitwidth == 2:
+        return 25
     return 21 if block or dtype not in _SMALL_TYPES else 13

@@ -61,6 +61,24 @@ def layers_of(nodes: Iterable[ir.Node]) -> tuple[list[Layer], list[ir.Node]]:
     return found, others
 
 
+def stored_layers_of(nodes: Iterable[ir.Node]) -> list[Layer]:
+    """Return the layers among nodes whose weights are integers behind a DequantizeLinear."""
+    found = layers_of(nodes)[0]
+    return [
+        layer
+        for layer in found
+        if layer.weight is not None and constant_of(layer.node.inputs[layer.weight]) is None
+    ]
+
+
+def _levels_of(value: ir.Value) -> ir.TensorProtocol | None:
+    """Return the integers that stand for a constant."""
+    node = value.producer()
+    if node is None or node.op_type != "DequantizeLinear" or node.domain:
+        return None
+    return constant_of(node.inputs[0])
+
+
 def _layer(node: ir.Node) -> Layer | None:
     first, second = node.inputs[:2]
     if first is None or second is None or first.dtype is not WIDE or second.dtype is not WIDE:
@@ -68,6 +86,7 @@ def _layer(node: ir.Node) -> Layer | None:
     if constant_of(first) is not None or any(a.is_ref() for a in node.attributes.values()):
         return None
     tensor = constant_of(second)
+    tensor = _levels_of(second) if tensor is None else tensor
     rank = None if tensor is None else len(tensor.shape)
     bias = 2 if len(node.inputs) > 2 and node.inputs[2] is not None else None
     match node.op_type:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Iterator
 from fnmatch import fnmatchcase
 
 import onnx_ir as ir
@@ -11,6 +11,7 @@ from onnx_passes.errors import PassError
 from onnx_passes.model.walk import subgraphs_of
 from onnx_passes.passes.base import Transformation
 from onnx_passes.passes.naming import did_you_mean
+from onnx_passes.passes.precision._record import Array, read_feeds, record
 
 
 class OnSomeNodes(Transformation):
@@ -68,6 +69,46 @@ class OnSomeNodes(Transformation):
         for reason, names in reasons.items():
             shown = ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
             self.context.notes.append(f"{len(names)} kept, {reason}: {shown}")
+
+
+class OnData(OnSomeNodes):
+    """Such a pass that needs values of the model on the user's data.
+
+    Attributes:
+        nodes: Names of nodes, or patterns such as ``/encoder/*``; empty for all.
+        operators: Operators, or patterns of them; empty for all that the pass knows.
+        skip: Names or patterns of nodes that stay as they are.
+        skip_operators: Operators, or patterns of them, that stay as they are.
+        data: .npz files, each with the inputs of one run by name, on which values are
+            recorded; by default the inputs under ``reference`` of the pipeline.
+    """
+
+    data: list[str] = []  # noqa: RUF012 - the default of an option, never changed
+
+    def values(
+        self, model: ir.Model, names: Collection[str], what: str
+    ) -> Iterator[dict[str, Array]]:
+        """Yield values of the model, sample by sample.
+
+        Args:
+            model: The model; not changed.
+            names: Names of the values wanted.
+            what: What they are for, for the error.
+
+        Raises:
+            PassError: There is no data, or the model does not run on it.
+        """
+        if self.context.values and not self.data:
+            for row in self.context.values:
+                yield {name: row[name] for name in names if name in row}
+            return
+        feeds = read_feeds(self.data, self.name) if self.data else self.context.samples
+        if not feeds:
+            raise PassError(
+                f"{self.name}: there is no data to {what} on",
+                help="give reference.inputs in the pipeline, or data: [FILE.npz]",
+            )
+        yield from record(model, feeds, names, self.name)
 
 
 def _fits(name: str, patterns: Iterable[str]) -> bool:

@@ -8,6 +8,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes import passes
+from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.precision._grid import quantise, type_of, weight_grid
 from onnx_passes.passes.precision._insert import Inserter, demand_opset
 from onnx_passes.passes.precision._layers import Layer, layers_of
@@ -73,8 +74,8 @@ class QuantizeDynamic(OnSomeNodes):
         if layer.weight is None or layer.channels is None or layer.node.op_type == "Conv":
             return False
         weight = layer.node.inputs[layer.weight]
-        shape = None if weight is None else weight.shape
-        return shape is not None and int(np.prod(shape.numpy())) >= self.least
+        tensor = constant_of(weight)
+        return tensor is not None and tensor.size >= self.least
 
     def _replace(
         self, layer: Layer, inserter: Inserter, quantised: dict[ir.Value, list[ir.Value]]

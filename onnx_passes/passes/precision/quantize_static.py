@@ -10,6 +10,7 @@ from pydantic import Field
 
 from onnx_passes import passes
 from onnx_passes.errors import PassError
+from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.precision._calibrate import Method, Range, calibrate
 from onnx_passes.passes.precision._grid import Grid, Kind, make_grid, type_of, weight_grid
 from onnx_passes.passes.precision._half import return_instead
@@ -31,7 +32,8 @@ class QuantizeStatic(OnSomeNodes):
             ``y = MatMul(a, b)``; engines compute that in integers
 
     Results are rounded as well, behind a Relu or Clip that is their only reader, and the
-    biases to 32 bits. All readers of a value share one pair of quantisers.
+    biases to 32 bits. All readers of a value share one pair of quantisers. A weight that is
+    stored as integers already keeps them.
 
     Sound because quantisers have the types that their neighbours expect; the numbers are
     rounded to the grid of the integers, which the metrics of the pipeline judge. Ranges are
@@ -88,7 +90,7 @@ class QuantizeStatic(OnSomeNodes):
         opset = max(map(opset_for, kinds))
         demand_opset(model, opset, self.name, f"{self.activations} or {self.weights}")
         grids = {name: self._grid(ends) for name, ends in self._ranges(model, found).items()}
-        inserter = Inserter(model)
+        inserter = Inserter(model, self.state_dict)
         ends = {layer.end: None for layer in found} if self.outputs else {}
         for layer in found:
             self._round(layer, grids, inserter)
@@ -132,13 +134,17 @@ class QuantizeStatic(OnSomeNodes):
             return
         weight = node.inputs[layer.weight]
         assert weight is not None, "a layer has both operands"
-        axis = layer.channels if self.per_channel else None
-        grid = weight_grid(
-            inserter.array(weight), dtype, axis=axis, symmetric=self.weight_symmetric
-        )
-        inserter.read(node, layer.weight, inserter.stored(weight, grid, dtype, node))
-        if layer.bias is not None:
-            self._round_bias(layer, layer.bias, used.scale * grid.scale, inserter)
+        if constant_of(weight) is None:
+            scale = _scale_of(weight)  # it is rounded already
+        else:
+            axis = layer.channels if self.per_channel else None
+            grid = weight_grid(
+                inserter.array(weight), dtype, axis=axis, symmetric=self.weight_symmetric
+            )
+            inserter.read(node, layer.weight, inserter.stored(weight, grid, dtype, node))
+            scale = grid.scale
+        if layer.bias is not None and scale is not None:
+            self._round_bias(layer, layer.bias, used.scale * scale, inserter)
 
     def _round_bias(self, layer: Layer, index: int, scale: Any, inserter: Inserter) -> None:
         """Store a bias on the grid of the sums it is added to."""
@@ -171,6 +177,16 @@ class QuantizeStatic(OnSomeNodes):
             return_instead(inserter.model, value, new, inserter.namer)
 
 
+def _scale_of(weight: ir.Value) -> Any:
+    """Return the scales of integers by channel; None for those of blocks."""
+    node = weight.producer()
+    scale = constant_of(node.inputs[1]) if node is not None else None
+    if scale is None or node is None or node.attributes.get_int("block_size", 0) != 0:
+        return None
+    return scale.numpy()
+
+
 def _is_quantised(layer: Layer) -> bool:
-    sources = [v.producer() for v in layer.node.inputs if v is not None]
+    values = [layer.node.inputs[i] for i in layer.data]
+    sources = [v.producer() for v in values if v is not None]
     return any(s is not None and s.op_type == "DequantizeLinear" for s in sources)

@@ -10,9 +10,11 @@ from pydantic import Field
 
 from onnx_passes import passes
 from onnx_passes.errors import OptionError
+from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.precision._grid import (
     Grid,
     Kind,
+    fitted_grid,
     quantise,
     type_of,
     weight_grid,
@@ -46,13 +48,16 @@ class QuantizeWeights(OnSomeNodes):
         operators: Operators, or patterns of them; empty for all.
         skip: Names or patterns of nodes that stay as they are.
         skip_operators: Operators, or patterns of them, that stay as they are.
-        weights: Integers for weights; 4 and 16 bits, and blocks, from opset 21.
+        weights: Integers for weights; 4 and 16 bits, and blocks, from opset 21; 2 bits from
+            opset 25.
         block: Elements that share a scale, along the axis that is summed over; 0 for one
             scale for each output channel. ``matmulnbits`` needs a power of 2 from 16 on.
         symmetric: Whether grids have 0 in their middle.
         form: DequantizeLinear, which any engine runs, or MatMulNBits of ONNX Runtime, which
             keeps the integers in memory.
         least: Elements from which on a weight is stored as integers.
+        calibration: The range of a grid: all its weights (minmax), or the part of them for
+            which the squared error is least (mse).
     """
 
     requires: ClassVar[Any] = ("shape-inference",)
@@ -62,6 +67,7 @@ class QuantizeWeights(OnSomeNodes):
     symmetric: bool = True
     form: Literal["dequantize", "matmulnbits"] = "dequantize"
     least: Annotated[int, Field(ge=0)] = 1024
+    calibration: Literal["minmax", "mse"] = "minmax"
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
         """Store the weights.
@@ -77,7 +83,8 @@ class QuantizeWeights(OnSomeNodes):
         found = [layer for layer in found if self._fits(layer)]
         if not found:
             return ir.passes.PassResult(model, modified=False)
-        inserter = Inserter(model)
+        self.prepare(model, found)
+        inserter = Inserter(model, self.state_dict)
         if self.form == "matmulnbits":
             for layer in found:
                 self._pack(layer, inserter)
@@ -93,10 +100,35 @@ class QuantizeWeights(OnSomeNodes):
         if layer.weight is None:
             return False
         weight = layer.node.inputs[layer.weight]
-        known = weight is not None and weight.shape is not None
-        size = np.prod(weight.shape.numpy()) if known and weight is not None else 0  # type: ignore[union-attr]
+        tensor = constant_of(weight)
+        size = 0 if tensor is None else tensor.size
         plain = layer.node.op_type == "MatMul" and layer.channels is not None
         return bool(size >= self.least) and (plain or self.form == "dequantize")
+
+    def prepare(self, model: ir.Model, layers: list[Layer]) -> None:
+        """Look at the model before any weight of it is rounded.
+
+        Args:
+            model: The model; not changed.
+            layers: The layers whose weights will be rounded.
+        """
+
+    def round_weight(
+        self, layer: Layer, weight: Array, grid: Grid, dtype: ir.DataType
+    ) -> Array:
+        """Return the integers that stand for a weight.
+
+        Args:
+            layer: The layer that reads it.
+            weight: float32.
+            grid: Its grid.
+            dtype: The integers.
+        """
+        return quantise(weight, grid, dtype)
+
+    def _grid(self, array: Array, dtype: ir.DataType, axis: int | None, block: int) -> Grid:
+        grid = weight_grid(array, dtype, axis=axis, block=block, symmetric=self.symmetric)
+        return fitted_grid(array, dtype, grid) if self.calibration == "mse" else grid
 
     def _store(self, layer: Layer, dtype: ir.DataType, inserter: Inserter) -> None:
         assert layer.weight is not None, "it has been looked at"
@@ -105,8 +137,10 @@ class QuantizeWeights(OnSomeNodes):
         axis = layer.depth if self.block else layer.channels
         array = inserter.array(weight)
         block = self.block if axis is not None else 0
-        grid = weight_grid(array, dtype, axis=axis, block=block, symmetric=self.symmetric)
-        new = inserter.stored(weight, grid, dtype, layer.node)
+        grid = self._grid(array, dtype, axis, block)
+        levels = self.round_weight(layer, array, grid, dtype)
+        new = inserter.dequantised(levels, grid, dtype, str(weight.name), layer.node)
+        inserter.note_original(new, weight)
         inserter.read(layer.node, layer.weight, new)
 
     def _check_form(self) -> None:
@@ -127,9 +161,9 @@ class QuantizeWeights(OnSomeNodes):
         array = inserter.array(weight)
         depth, columns = array.shape
         name, shape = str(weight.name), node.outputs[0].shape
-        grid = weight_grid(array, dtype, axis=0, block=self.block, symmetric=self.symmetric)
+        grid = self._grid(array, dtype, 0, self.block)
         bits = dtype.bitwidth
-        packed = _packed(quantise(array, grid, dtype), grid, bits)
+        packed = _packed(self.round_weight(layer, array, grid, dtype), grid, bits)
         inputs: list[ir.Value | None] = [
             data,
             inserter.constant(packed, f"{name}_uint{bits}"),

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import numpy as np
 import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.passes._support.tensors import constant_of
-from onnx_passes.passes.precision._grid import Grid, dequantise
 from onnx_passes.passes.precision._half import drop_constant
 from onnx_passes.passes.precision._insert import Inserter
 from onnx_passes.passes.precision._select import OnSomeNodes
 from onnx_passes.passes.precision._signature import WIDE
+from onnx_passes.passes.precision._stored import dequantised
 
 
 @passes.verify.metric
@@ -84,20 +83,11 @@ def _remove_pair(first: ir.Node, second: ir.Node, inserter: Inserter) -> bool:
 
 
 def _store_floats(node: ir.Node, inserter: Inserter) -> bool:
-    levels, scale, *rest = (constant_of(value) for value in node.inputs)
     (result,) = node.outputs
-    if levels is None or scale is None or result.dtype not in (WIDE, None):
+    array = dequantised(node) if result.dtype in (WIDE, None) else None
+    if array is None:
         return False
-    if scale.dtype is not WIDE or (rest and rest[0] is None):
-        return False
-    array, factors = levels.numpy(), scale.numpy()
-    zero = rest[0].numpy() if rest and rest[0] is not None else np.zeros(factors.shape)
-    block = node.attributes.get_int("block_size", 0) or 0
-    axis = (node.attributes.get_int("axis", 1) or 0) % max(1, array.ndim)
-    grid = Grid(factors, zero, axis if factors.ndim else None, block)
-    if factors.size == 1 and not block:
-        grid = Grid(factors.reshape(()), zero.reshape(()))
-    new = inserter.constant(dequantise(array, grid), f"{result.name}_float")
+    new = inserter.constant(array, f"{result.name}_float")
     if result.is_graph_output():
         (new,) = inserter.node("Identity", [new], [WIDE], str(result.name), behind=node)
     inserter.take_over(result, new)

@@ -1,0 +1,70 @@
+"""What the passes share that round weights by what their layers read."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+
+from onnx_passes.passes.precision._grid import Grid, quantise, spread
+from onnx_passes.passes.precision._layers import Layer
+from onnx_passes.passes.precision._moments import (
+    Moments,
+    has_rows,
+    matrix_of,
+    moments_of,
+    weight_of,
+)
+from onnx_passes.passes.precision._record import Array
+from onnx_passes.passes.precision._select import OnData
+from onnx_passes.passes.precision.quantize_weights import QuantizeWeights
+
+_MOMENTS = "moments of what layers read"
+
+
+class RoundsByMoments(QuantizeWeights, OnData):
+    """A pass that rounds weights by the second moments of what their layers read."""
+
+    _moments: dict[ir.Node, Moments]
+
+    def prepare(self, model: ir.Model, layers: list[Layer]) -> None:
+        """Record the moments; runs that share recorded values share them as well."""
+        found = [layer for layer in layers if has_rows(layer)]
+        names = {str(layer.node.inputs[0].name) for layer in found}  # type: ignore[union-attr]
+        shared = self.context.values and not self.data
+        known = self.state_dict.setdefault(_MOMENTS, {}) if shared else {}
+        values = self.values(model, names, "see what layers read")
+        self._moments = moments_of(found, values, known)
+        without = [
+            layer.node.name or "" for layer in layers if layer.node not in self._moments
+        ]
+        if without:
+            self.note_kept({"rounded to the nearest integer, as groups or stacks": without})
+
+    def round_weight(
+        self, layer: Layer, weight: Array, grid: Grid, dtype: ir.DataType
+    ) -> Array:
+        """Return the integers for a weight; see ``QuantizeWeights.round_weight``."""
+        moments = self._moments.get(layer.node)
+        if moments is None or not moments.count:
+            return quantise(weight, grid, dtype)
+        matrix = matrix_of(layer, weight)
+        levels = self.choose(matrix, _grid_of(layer, grid, weight.shape), dtype, moments.gram)
+        found = weight_of(layer, levels, weight.shape)
+        return found.astype(np.int32).astype(dtype.numpy())
+
+    def choose(self, matrix: Array, grid: Grid, dtype: ir.DataType, gram: Array) -> Array:
+        """Return levels for a weight of [depth, channels], as floats of that shape.
+
+        Args:
+            matrix: The weight.
+            grid: Of that shape.
+            dtype: The integers.
+            gram: Second moments of what the layer reads, [depth, depth].
+        """
+        raise NotImplementedError
+
+
+def _grid_of(layer: Layer, grid: Grid, shape: tuple[int, ...]) -> Grid:
+    """Return the grid of each element of a weight, for its matrix of [depth, channels]."""
+    scale, zero = (np.broadcast_to(part, shape) for part in spread(grid, shape))
+    return Grid(matrix_of(layer, scale), matrix_of(layer, zero))

@@ -1,0 +1,167 @@
+"""Which of two neighbouring integers stands for a weight, by what the layer computes."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+
+from onnx_passes.passes.precision._grid import Grid, ends, spread
+from onnx_passes.passes.precision._record import Array
+
+_DAMPING = 0.01
+"""Share of the mean of the diagonal that is added to it, so that moments are regular."""
+_COLUMNS = 128
+_SOFT, _SHARP = 20.0, 2.0
+_STRETCH, _MARGIN = 1.2, 0.1
+_PRESSURE, _RATE, _SWEEPS = 6.0, 0.02, 4
+
+
+def lost(weight: Array, near: Array, gram: Array) -> Array:
+    """Return the squared error of each channel of a product, summed over all rows.
+
+    Args:
+        weight: [depth, channels].
+        near: What stands for it.
+        gram: Second moments of the rows, [depth, depth].
+    """
+    moved = (weight - near).astype(np.float64)
+    return np.einsum("kn,kn->n", moved, gram @ moved)
+
+
+def levels_to_floats(levels: Array, grid: Grid) -> Array:
+    """Return the numbers that levels of [depth, channels] stand for, in float64."""
+    scale, zero = spread(grid, levels.shape)
+    return (levels - zero.astype(np.float64)) * scale
+
+
+def round_to_nearest(weight: Array, grid: Grid, dtype: ir.DataType) -> Array:
+    """Return the nearest levels, in float64."""
+    scale, zero = spread(grid, weight.shape)
+    return np.clip(np.rint(weight.astype(np.float32) / scale) + zero, *ends(dtype)).astype(
+        np.float64
+    )
+
+
+def round_by_compensation(weight: Array, grid: Grid, dtype: ir.DataType, gram: Array) -> Array:
+    """Round row by row, and let the rows that follow make up for the error (GPTQ).
+
+    Frantar et al., 2022. Channels for which the nearest levels lose less keep these.
+
+    Args:
+        weight: [depth, channels].
+        grid: Of that shape.
+        dtype: The integers.
+        gram: Second moments of what the layer reads, [depth, depth].
+
+    Returns:
+        Levels in float64, of the same shape.
+    """
+    depth = len(weight)
+    scale, zero = (np.broadcast_to(a, weight.shape) for a in spread(grid, weight.shape))
+    order = np.argsort(-np.diag(gram), kind="stable")
+    factor = _factor(gram[np.ix_(order, order)])
+    left = weight[order].astype(np.float64)
+    levels = np.empty_like(left)
+    least, most = ends(dtype)
+    for start in range(0, depth, _COLUMNS):
+        stop = min(start + _COLUMNS, depth)
+        errors = np.zeros((stop - start, weight.shape[1]))
+        for k in range(start, stop):
+            step, origin = scale[order[k]], zero[order[k]]
+            levels[k] = np.clip(np.rint(left[k] / step) + origin, least, most)
+            errors[k - start] = (left[k] - (levels[k] - origin) * step) / factor[k, k]
+            left[k + 1 : stop] -= np.outer(factor[k, k + 1 : stop], errors[k - start])
+        left[stop:] -= factor[start:stop, stop:].T @ errors
+    found = np.empty_like(levels)
+    found[order] = levels
+    return _better(weight, found, grid, dtype, gram)
+
+
+def _factor(gram: Array) -> Array:
+    """Return the upper triangular factor of the inverse of damped moments."""
+    size = len(gram)
+    dead = np.diag(gram) <= 0
+    damped = gram + np.diag(np.where(dead, 1.0, 0.0))
+    damped = damped + np.eye(size) * _DAMPING * float(np.mean(np.diag(damped)))
+    inverse = np.linalg.inv(damped)
+    return np.linalg.cholesky((inverse + inverse.T) / 2).T
+
+
+def round_by_learning(
+    weight: Array, grid: Grid, dtype: ir.DataType, gram: Array, steps: int
+) -> Array:
+    """Learn whether each weight is rounded up or down (AdaRound).
+
+    Nagel et al., 2020: a soft choice is pushed to 0 or 1 while the error of the product gets
+    small, by Adam. Then each choice is turned as long as that helps. Channels for which the
+    nearest levels lose less keep these.
+
+    Args:
+        weight: [depth, channels].
+        grid: Of that shape.
+        dtype: The integers.
+        gram: Second moments of what the layer reads, [depth, depth].
+        steps: Number of steps.
+
+    Returns:
+        Levels in float64, of the same shape.
+    """
+    scale, zero = (np.broadcast_to(a, weight.shape) for a in spread(grid, weight.shape))
+    exact = (weight / scale + zero).astype(np.float32)
+    floor = np.floor(exact)
+    moments = (gram / max(float(np.mean(np.diag(gram))), 1e-30)).astype(np.float32)
+    share = (scale / np.maximum(np.abs(scale).mean(0), 1e-30)).astype(np.float32)
+    inner = (np.clip(exact - floor, 0.01, 0.99) + _MARGIN) / _STRETCH
+    soft = np.log(inner / (1 - inner)).astype(np.float32)
+    first, second = np.zeros_like(soft), np.zeros_like(soft)
+    for step in range(1, steps + 1):
+        sigmoid = 1 / (1 + np.exp(-soft))
+        raw = sigmoid * _STRETCH - _MARGIN
+        choice = np.clip(raw, 0, 1)
+        pull = (moments @ ((floor + choice - exact) * share)) * share
+        if (late := (step / steps - 0.2) / 0.8) > 0:
+            sharp, far = _SOFT + (_SHARP - _SOFT) * late, 2 * choice - 1
+            pull -= _PRESSURE * sharp * np.abs(far) ** (sharp - 1) * np.sign(far)
+        pull *= np.where((raw > 0) & (raw < 1), sigmoid * (1 - sigmoid), 0)
+        first = 0.9 * first + 0.1 * pull
+        second = 0.999 * second + 0.001 * pull * pull
+        soft -= _RATE * first / (1 - 0.9**step) / (np.sqrt(second / (1 - 0.999**step)) + 1e-8)
+    up = soft >= 0
+    found = np.clip(floor + up, *ends(dtype)).astype(np.float64)
+    found = _turned(found, floor, exact, scale, ends(dtype), gram)
+    return _better(weight, found, grid, dtype, gram)
+
+
+def _turned(
+    levels: Array,
+    floor: Array,
+    exact: Array,
+    scale: Array,
+    limits: tuple[int, int],
+    gram: Array,
+) -> Array:
+    """Take the other neighbour of a weight as long as that lessens the error."""
+    found, diagonal = levels.copy(), np.diag(gram)
+    pull = gram @ ((found - exact) * scale)
+    for _ in range(_SWEEPS):
+        turned = False
+        for k in range(len(found)):
+            other = np.clip(2 * floor[k] + 1 - found[k], *limits)
+            step = (other - found[k]) * scale[k]
+            better = step * step * diagonal[k] + 2 * step * pull[k] < 0
+            if better.any():
+                turned = True
+                found[k] = np.where(better, other, found[k])
+                pull += np.outer(gram[:, k], np.where(better, step, 0.0))
+        if not turned:
+            break
+    return found
+
+
+def _better(weight: Array, found: Array, grid: Grid, dtype: ir.DataType, gram: Array) -> Array:
+    """Return levels, or by channel the nearest ones where these lose less."""
+    nearest = round_to_nearest(weight, grid, dtype)
+    ours, theirs = (
+        lost(weight, levels_to_floats(levels, grid), gram) for levels in (found, nearest)
+    )
+    return np.where(ours <= theirs, found, nearest)

@@ -1,0 +1,60 @@
+"""Store weights as integers, rounded up or down as the product needs it."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import onnx_ir as ir
+from pydantic import Field
+
+from onnx_passes import passes
+from onnx_passes.passes.precision._by_moments import RoundsByMoments
+from onnx_passes.passes.precision._grid import Grid
+from onnx_passes.passes.precision._record import Array
+from onnx_passes.passes.precision._rounding import round_by_learning
+
+
+@passes.verify.metric
+@passes.register()
+class QuantizeWeightsAdaround(RoundsByMoments):
+    """Store weights as integers, rounded up or down as the product needs it.
+
+    Before: ``y = Conv(x, w)`` with w in float32
+    After:  ``y = Conv(x, DequantizeLinear <axis = 0> (w8, scales, zeros))``
+
+    Whether a weight is rounded up or down is learned, so that the squared error of the product
+    on the user's data is least (AdaRound, Nagel et al., 2020); no weight is off by more than a
+    step. A channel that the nearest integers serve better keeps these.
+
+    Sound because a DequantizeLinear gives float32 of the weight's shape; the weights are
+    rounded to the grids of their channels or blocks, which the metrics of the pipeline judge.
+
+    Leaves alone: all but Conv, Gemm and MatMul in the main graph; weights with fewer elements
+    than ``least``; with ``form: matmulnbits`` all but MatMul by a matrix. Groups of a Conv and
+    stacks of matrices are rounded to the nearest integers.
+
+    Attributes:
+        nodes: Names of nodes, or patterns such as ``/encoder/*``; empty for all.
+        operators: Operators, or patterns of them; empty for all.
+        skip: Names or patterns of nodes that stay as they are.
+        skip_operators: Operators, or patterns of them, that stay as they are.
+        data: .npz files, each with the inputs of one run by name, on which values are
+            recorded; by default the inputs under ``reference`` of the pipeline.
+        weights: Integers for weights; 4 and 16 bits, and blocks, from opset 21; 2 bits from
+            opset 25.
+        block: Elements that share a scale, along the axis that is summed over; 0 for one
+            scale for each output channel. ``matmulnbits`` needs a power of 2 from 16 on.
+        symmetric: Whether grids have 0 in their middle.
+        form: DequantizeLinear, which any engine runs, or MatMulNBits of ONNX Runtime, which
+            keeps the integers in memory.
+        least: Elements from which on a weight is stored as integers.
+        calibration: The range of a grid: all its weights (minmax), or the part of them for
+            which the squared error is least (mse).
+        steps: Steps of learning for each layer.
+    """
+
+    steps: Annotated[int, Field(ge=1)] = 300
+
+    def choose(self, matrix: Array, grid: Grid, dtype: ir.DataType, gram: Array) -> Array:
+        """Learn to round; see ``RoundsByMoments.choose``."""
+        return round_by_learning(matrix, grid, dtype, gram, self.steps)

@@ -1,0 +1,152 @@
+"""Move outliers of computed values into the weights that read them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar
+
+import numpy as np
+import onnx_ir as ir
+from pydantic import Field
+
+from onnx_passes import passes
+from onnx_passes.passes.precision._insert import Inserter
+from onnx_passes.passes.precision._layers import Layer, layers_of
+from onnx_passes.passes.precision._record import Array
+from onnx_passes.passes.precision._scaling import (
+    Absorber,
+    can_scale_input,
+    channel_axis,
+    limited,
+    scale_input,
+)
+from onnx_passes.passes.precision._select import OnData
+from onnx_passes.passes.precision._signature import WIDE
+
+
+@passes.verify.tolerance
+@passes.register()
+class SmoothActivations(OnData):
+    """Move outliers of computed values into the weights that read them.
+
+    Before: ``h = LayerNormalization(x, g, b) y = MatMul(h, w)``
+    After:  ``h = LayerNormalization(x, g / s, b / s) y = MatMul(h, w * s)``, with a scale for
+            each channel; a Mul in front of the MatMul, where nothing takes the scale over
+
+    A channel with outliers on the user's data widens the grid of all others. Scales share the
+    spread between values and weights (SmoothQuant, Xiao et al., 2023), so that a quantiser
+    that comes after it loses less.
+
+    Sound because scales lie from 2^-12 to 2^12. Powers of two scale each product and sum
+    exactly, as long as they are normal numbers; others round weights once more. Hence the
+    tolerance.
+
+    Leaves alone: all but Conv, Gemm and MatMul by a constant in the main graph; groups of a
+    Conv; stacks of matrices; weights over 2^40.
+
+    Attributes:
+        nodes: Names of nodes, or patterns such as ``/encoder/*``; empty for all.
+        operators: Operators, or patterns of them; empty for all.
+        skip: Names or patterns of nodes that stay as they are.
+        skip_operators: Operators, or patterns of them, that stay as they are.
+        data: .npz files, each with the inputs of one run by name, on which values are
+            recorded; by default the inputs under ``reference`` of the pipeline.
+        strength: How much of the spread the weights take over: 0 for nothing, 1 for all.
+        insert: Whether a Mul scales what no constant before it can scale.
+        powers: Whether scales are powers of two, which change no rounding.
+    """
+
+    requires: ClassVar[Any] = ("shape-inference",)
+
+    strength: Annotated[float, Field(ge=0, le=1)] = 0.5
+    insert: bool = True
+    powers: bool = True
+
+    def call(self, model: ir.Model) -> ir.passes.PassResult:
+        """Scale values and weights.
+
+        Raises:
+            PassError: There is no data, the model does not run on it, or an option names
+                nothing.
+        """
+        inserter = Inserter(model)
+        readers: dict[ir.Value, list[Layer]] = defaultdict(list)
+        for layer in layers_of(self.select(model))[0]:
+            if can_scale_input(layer, inserter) and layer.node.inputs[0] is not None:
+                readers[layer.node.inputs[0]].append(layer)
+        if not readers:
+            return ir.passes.PassResult(model, modified=False)
+        sizes = self._sizes(model, readers)
+        modified = [
+            self._smooth(value, layers, sizes[str(value.name)], inserter)
+            for value, layers in readers.items()
+            if str(value.name) in sizes
+        ]
+        return ir.passes.PassResult(model, modified=any(modified))
+
+    def _sizes(
+        self, model: ir.Model, readers: Mapping[ir.Value, list[Layer]]
+    ) -> dict[str, Array]:
+        """Return the largest magnitude of each channel of the values."""
+        axes = {str(v.name): channel_axis(layers[0]) for v, layers in readers.items()}
+        found: dict[str, Array] = {}
+        for sample in self.values(model, list(axes), "see what layers read"):
+            for name, array in sample.items():
+                axis = axes[name] % array.ndim
+                finite = np.where(np.isfinite(array), np.abs(array), 0.0)
+                rest = tuple(i for i in range(array.ndim) if i != axis)
+                size = finite.max(rest, initial=0.0)
+                found[name] = np.maximum(found.get(name, size), size)
+        return found
+
+    def _smooth(
+        self, value: ir.Value, layers: list[Layer], size: Array, inserter: Inserter
+    ) -> bool:
+        if len({(channel_axis(layer)) for layer in layers}) > 1:
+            return False
+        weights = [_reach(layer, inserter) for layer in layers]
+        if any(len(reach) != len(size) for reach in weights):
+            return False
+        with np.errstate(divide="ignore", invalid="ignore"):
+            spread = size**self.strength / np.max(weights, 0) ** (1 - self.strength)
+            middle = np.exp(np.mean(np.log(spread[np.isfinite(spread) & (spread > 0)])))
+            factors = limited(spread / middle, powers=self.powers)
+        if (factors == 1).all():
+            return False
+        axis, absorber = channel_axis(layers[0]), Absorber(inserter)
+        ours = {layer.node for layer in layers}
+        alone = set(value.consumers()) <= ours and not value.is_graph_output()
+        places = absorber.places_of(value, len(size), axis) if alone else None
+        if places is not None and all(p.stride == 1 for p in places):
+            absorber.scale(places, 1 / factors)
+        elif self.insert:
+            _scale_by_node(value, 1 / factors, layers, axis, inserter)
+        else:
+            return False
+        for layer in layers:
+            scale_input(layer, factors, inserter)
+        return True
+
+
+def _reach(layer: Layer, inserter: Inserter) -> Array:
+    """Return the largest magnitude of a weight for each channel that it reads."""
+    assert layer.weight is not None, "it was looked at"
+    value = layer.node.inputs[layer.weight]
+    assert value is not None, "it was looked at"
+    array = inserter.array(value)
+    rest = tuple(i for i in range(array.ndim) if i != layer.depth)
+    return np.asarray(np.abs(array).max(rest, initial=0.0))
+
+
+def _scale_by_node(
+    value: ir.Value, factors: Array, layers: list[Layer], axis: int, inserter: Inserter
+) -> None:
+    rank = 1 if axis == -1 else len(value.shape) - 1 if value.shape is not None else 3
+    shaped = factors.reshape([-1] + [1] * (rank - 1))
+    scale = inserter.constant(shaped, f"{value.name}_smoothing")
+    (new,) = inserter.node(
+        "Mul", [value, scale], [WIDE], f"{value.name}_smoothed", shape=value.shape
+    )
+    for layer in layers:
+        layer.node.replace_input_with(0, new)
