@@ -51,13 +51,20 @@ class RemoveQdq(OnSomeNodes):
             levels = node.inputs[0]
             first = levels.producer() if levels is not None else None
             if first is not None and first.op_type == "QuantizeLinear" and not first.domain:
-                removed += _remove_pair(first, node, inserter)
+                removed += remove_pair(first, node, inserter)
             elif self.weights and constant_of(levels) is not None:
                 removed += _store_floats(node, inserter)
         return ir.passes.PassResult(model, modified=bool(removed))
 
 
-def _remove_pair(first: ir.Node, second: ir.Node, inserter: Inserter) -> bool:
+def remove_pair(first: ir.Node, second: ir.Node, inserter: Inserter) -> bool:
+    """Let readers of a pair read what it rounds; return whether that was possible.
+
+    Args:
+        first: The QuantizeLinear.
+        second: A DequantizeLinear of its result.
+        inserter: Of the model.
+    """
     source, (result,) = first.inputs[0], second.outputs
     if source is None or source.dtype is None or source.dtype is not result.dtype:
         return False

@@ -7,7 +7,9 @@ import onnx
 import onnx_ir as ir
 import pytest
 
+from onnx_passes.model.copy import copy_model
 from onnx_passes.passes.annotation.shape_inference import ShapeInference
+from onnx_passes.passes.context import PassContext
 from onnx_passes.passes.convert.convert_opset import ConvertOpset
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.testing import parse
@@ -64,3 +66,43 @@ def typed():
         return model
 
     return build
+
+
+@pytest.fixture
+def kept():
+    """Return how well a changed network keeps what it computed: decibels on images."""
+
+    def snr(old, new):
+        noise = float(((old - new) ** 2).sum())
+        return 10 * np.log10(float((old**2).sum()) / noise) if noise else np.inf
+
+    return snr
+
+
+@pytest.fixture
+def deep():
+    """Return a trained network of seven or eleven layers, at opset 25."""
+
+    def load(layers=7):
+        model = ir.load(DIGITS.parents[1] / "benchmarks" / "tune" / f"digits-{layers}.onnx")
+        ConvertOpset(version=25).call(model)
+        ShapeInference().call(model)
+        return model
+
+    return load
+
+
+@pytest.fixture
+def chain(images):
+    """Apply passes to a copy of a model, one after the other, on 100 images."""
+
+    def apply(model, *steps):
+        copy, state = copy_model(model), {}
+        for cls, options in steps:
+            pass_ = cls(None, state, **options)
+            pass_.context = PassContext(samples=[{"image": images[:100]}])
+            pass_.call(copy)
+            ShapeInference().call(copy)
+        return copy
+
+    return apply

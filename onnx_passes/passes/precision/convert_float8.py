@@ -1,0 +1,172 @@
+"""Round what products read to float8, and compute them in float32."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import onnx_ir as ir
+
+from onnx_passes import passes
+from onnx_passes.passes.precision._grid import Grid
+from onnx_passes.passes.precision._insert import Inserter, demand_opset
+from onnx_passes.passes.precision._layers import Layer, layers_of, stored_layers_of
+from onnx_passes.passes.precision._record import Array
+from onnx_passes.passes.precision._select import OnData
+from onnx_passes.passes.precision._signature import WIDE
+
+
+@passes.verify.metric
+@passes.register()
+class ConvertFloat8(OnData):
+    """Round what products read to float8, and compute them in float32.
+
+    Before: ``y = MatMul(x, w)`` in float32
+    After:  ``h = Cast <to = FLOAT> (Cast <to = FLOAT8E4M3FN> (x))``,
+            ``y = MatMul(h, Cast <to = FLOAT> (w8))``; with ``scaled`` QuantizeLinear and
+            DequantizeLinear instead
+
+    Operators have no float8: engines join quantisers with the product, and a Cast to float8
+    and back shows on any engine what that does. Sums stay in float32. All readers of a value
+    share one pair.
+
+    Sound because both sides of a pair have the same type and shape; the numbers are rounded to
+    float8, which the metrics of the pipeline judge. Without scales, layers whose constants or
+    recorded values are over the largest number of the type stay in float32.
+
+    Leaves alone: all but Conv, Gemm and MatMul in the main graph; a Gemm with alpha, beta or
+    transA; weights that are integers.
+
+    Attributes:
+        nodes: Names of nodes, or patterns such as ``/encoder/*``; empty for all.
+        operators: Operators, or patterns of them; empty for all.
+        skip: Names or patterns of nodes that stay as they are.
+        skip_operators: Operators, or patterns of them, that stay as they are.
+        data: .npz files, each with the inputs of one run by name, on which values are
+            recorded; by default the inputs under ``reference`` of the pipeline.
+        format: Four bits of exponent and three of fraction (e4m3fn), or five and two (e5m2).
+        scaled: Whether each value, and each output channel of a weight, has a scale that makes
+            its largest element the largest number of the type. Needs data.
+    """
+
+    requires: ClassVar[Any] = ("shape-inference",)
+
+    format: Literal["e4m3fn", "e5m2"] = "e4m3fn"
+    scaled: bool = False
+
+    def call(self, model: ir.Model) -> ir.passes.PassResult:
+        """Insert the pairs.
+
+        Raises:
+            PassError: There is no data for scales, the model does not run on it, an option
+                names nothing, or the opset is too old.
+        """
+        self._kind = ir.DataType[f"FLOAT8{self.format.upper()}"]
+        self._most = float(self._kind.max)
+        found, _ = layers_of(self.select(model))
+        stored = {layer.node for layer in stored_layers_of([layer.node for layer in found])}
+        found = [layer for layer in found if layer.node not in stored]
+        if not found:
+            return ir.passes.PassResult(model, modified=False)
+        demand_opset(model, 19, self.name, "float8")
+        sizes, inserter = self._sizes(model, found), Inserter(model, self.state_dict)
+        if not self.scaled:
+            found = self._fitting(found, sizes, inserter)
+        rounded: dict[ir.Value, ir.Value] = {}
+        for layer in found:
+            self._round(layer, sizes, inserter, rounded)
+        return ir.passes.PassResult(model, modified=bool(found))
+
+    def _sizes(self, model: ir.Model, layers: list[Layer]) -> dict[str, float]:
+        """Return the largest magnitude of values; nothing without data, if none is needed."""
+        if self.context.ranges and not self.data:
+            return {n: max(-low, high) for n, (low, high) in self.context.ranges.items()}
+        given = self.data or self.context.samples or self.context.values
+        if not given and not self.scaled:
+            self.context.notes.append("no data is given, so only weights are checked")
+            return {}
+        names = {str(layer.node.inputs[i].name) for layer in layers for i in layer.data}  # type: ignore[union-attr]
+        found: dict[str, float] = {}
+        for sample in self.values(model, names, "record ranges"):
+            for name, array in sample.items():
+                found[name] = max(found.get(name, 0.0), _largest([array]))
+        return found
+
+    def _fitting(
+        self, layers: list[Layer], sizes: dict[str, float], inserter: Inserter
+    ) -> list[Layer]:
+        kept, fitting = [], []
+        for layer in layers:
+            known = [sizes.get(str(layer.node.inputs[i].name), 0.0) for i in layer.data]  # type: ignore[union-attr]
+            weight = layer.node.inputs[layer.weight] if layer.weight is not None else None
+            own = _largest([] if weight is None else [inserter.array(weight)])
+            if max([own, *known]) > self._most:
+                kept.append(layer.node.name or layer.node.op_type)
+            else:
+                fitting.append(layer)
+        if kept:
+            self.note_kept({f"whose values overflow in {self._kind.name.lower()}": kept})
+        return fitting
+
+    def _round(
+        self,
+        layer: Layer,
+        sizes: dict[str, float],
+        inserter: Inserter,
+        rounded: dict[ir.Value, ir.Value],
+    ) -> None:
+        node = layer.node
+        for index in layer.data:
+            value = node.inputs[index]
+            assert value is not None, "a layer has both operands"
+            if value not in rounded:
+                rounded[value] = self._pair(value, sizes.get(str(value.name), 0.0), inserter)
+            inserter.read(node, index, rounded[value])
+        if layer.weight is None:
+            return
+        weight = node.inputs[layer.weight]
+        assert weight is not None, "a layer has both operands"
+        array, name = inserter.array(weight), str(weight.name)
+        if self.scaled:
+            grid = self._weight_grid(array, layer.channels)
+            shape = [1] * array.ndim
+            if layer.channels is not None:
+                shape[layer.channels] = -1
+            levels = array / (grid.scale.reshape(shape) if grid.scale.ndim else grid.scale)
+            new = inserter.dequantised(self._cast(levels), grid, self._kind, name, node)
+        else:
+            low = inserter.constant(self._cast(array), f"{name}_float8", self._kind)
+            (new,) = inserter.node(
+                "Cast", [low], [WIDE], name, to=int(WIDE), shape=ir.Shape(array.shape)
+            )
+        inserter.note_original(new, weight)
+        inserter.read(node, layer.weight, new)
+
+    def _pair(self, value: ir.Value, size: float, inserter: Inserter) -> ir.Value:
+        if self.scaled:
+            return inserter.pair(value, self._grid(np.asarray(size)))
+        name, shape = str(value.name), value.shape
+        (low,) = inserter.node(
+            "Cast", [value], [self._kind], name, to=int(self._kind), shape=shape
+        )
+        (new,) = inserter.node("Cast", [low], [WIDE], name, to=int(WIDE), shape=shape)
+        return new
+
+    def _weight_grid(self, array: Array, axis: int | None) -> Grid:
+        rest = tuple(i for i in range(array.ndim) if i != axis)
+        size = np.abs(array).max(None if axis is None else rest, initial=0.0)
+        return self._grid(np.asarray(size), axis)
+
+    def _grid(self, size: Array, axis: int | None = None) -> Grid:
+        scale = np.where(size > 0, size / self._most, 1.0).astype(np.float32)
+        return Grid(scale, np.zeros(scale.shape, self._kind.numpy()), axis)
+
+    def _cast(self, array: Array) -> Array:
+        near = np.clip(array.astype(np.float32), -self._most, self._most)
+        return near.astype(self._kind.numpy())
+
+
+def _largest(arrays: Iterable[Array]) -> float:
+    sizes = [np.abs(a[np.isfinite(a)]).max(initial=0.0) for a in arrays]
+    return float(max(sizes, default=0.0))

@@ -1,0 +1,173 @@
+"""Give pairs of quantisers the form and the places that TensorRT asks for."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+import onnx_ir as ir
+
+from onnx_passes import passes
+from onnx_passes.passes._support.tensors import constant_of
+from onnx_passes.passes.precision._grid import quantise, weight_grid
+from onnx_passes.passes.precision._insert import Inserter
+from onnx_passes.passes.precision._layers import Layer, stored_layers_of
+from onnx_passes.passes.precision._select import OnSomeNodes
+from onnx_passes.passes.precision._stored import dequantised
+from onnx_passes.passes.precision.remove_qdq import remove_pair
+
+_INTEGERS = ("Conv", "ConvTranspose", "Gemm", "MatMul", "Add", "QuantizeLinear")
+"""What TensorRT runs in integers, or fuses with what does."""
+_MOVES = (
+    *("MaxPool", "AveragePool", "GlobalAveragePool", "Reshape", "Transpose", "Flatten"),
+    *("Squeeze", "Unsqueeze", "Slice", "Concat", "Gather", "Relu", "Identity"),
+)
+"""What quantisers are moved past."""
+
+
+@passes.verify.metric
+@passes.register()
+class PlaceQdq(OnSomeNodes):
+    """Give pairs of quantisers the form and the places that TensorRT asks for.
+
+    Before: ``a = DequantizeLinear(QuantizeLinear(x, s, 131)) b = DequantizeLinear(b32)``,
+            ``y = Conv(a, w, b) z = DequantizeLinear(QuantizeLinear(y)) u = Softmax(z)``
+    After:  ``a = DequantizeLinear(QuantizeLinear(x, t, 0)) y = Conv(a, w, c) u = Softmax(y)``,
+            with a symmetric grid of int8 and a float32 bias
+
+    TensorRT takes int8 with a zero point of 0 only, adds biases in floats, and asks for pairs
+    in front of what it runs in integers, not behind it. Grids are widened so that they cover
+    what they did.
+
+    Sound because both sides have the same types and shapes; other grids round otherwise, which
+    the metrics of the pipeline judge.
+
+    Leaves alone: grids of more or fewer than 8 bits; integers of a QuantizeLinear that others
+    read than DequantizeLinear; scales by channel of computed values; quantisers in bodies and
+    functions.
+
+    Attributes:
+        nodes: Names of QuantizeLinear, DequantizeLinear and product nodes, or patterns; empty
+            for all.
+        operators: Operators, or patterns of them; empty for all.
+        skip: Names or patterns of nodes that stay as they are.
+        skip_operators: Operators, or patterns of them, that stay as they are.
+    """
+
+    requires: ClassVar[Any] = ("shape-inference",)
+
+    def call(self, model: ir.Model) -> ir.passes.PassResult:
+        """Change the quantisers.
+
+        Raises:
+            PassError: An option names nothing.
+        """
+        inserter, nodes = Inserter(model), self.select(model)
+        changed = [_widen(node, inserter) for node in nodes if _is(node, "QuantizeLinear")]
+        changed += [_symmetric_weight(layer, inserter) for layer in stored_layers_of(nodes)]
+        for node in nodes:
+            if node.op_type in ("Conv", "Gemm") and not node.domain and len(node.inputs) > 2:
+                changed.append(_float_bias(node, inserter))
+        for node in reversed(nodes):
+            if _is(node, "DequantizeLinear") and node.graph is not None:
+                changed.append(_drop(node, inserter))
+        return ir.passes.PassResult(model, modified=any(changed))
+
+
+def _is(node: ir.Node | None, kind: str) -> bool:
+    return node is not None and node.op_type == kind and not node.domain
+
+
+def _widen(node: ir.Node, inserter: Inserter) -> bool:
+    """Give a pair the symmetric grid of int8 that covers its own."""
+    scale, zero = (constant_of(v) for v in (*node.inputs, None)[1:3])
+    readers = node.outputs[0].consumers()
+    if scale is None or zero is None or scale.size != 1 or zero.size != 1:
+        return False
+    if zero.dtype not in (ir.DataType.INT8, ir.DataType.UINT8):
+        return False
+    if not readers or not all(_is(reader, "DequantizeLinear") for reader in readers):
+        return False
+    if node.outputs[0].is_graph_output():
+        return False
+    step, origin = float(scale.numpy().item()), int(zero.numpy().item())
+    if zero.dtype is ir.DataType.INT8 and origin == 0:
+        return False
+    least, most = int(zero.dtype.min) - origin, int(zero.dtype.max) - origin
+    name = str(node.outputs[0].name)
+    wide = np.asarray(step * max(-least, most) / 127, np.float32)
+    new_scale = inserter.constant(wide, f"{name}_symmetric_scale")
+    new_zero = inserter.constant(np.zeros((), np.int8), f"{name}_symmetric_zero_point")
+    for user in (node, *readers):
+        inserter.read(user, 1, new_scale)
+        inserter.read(user, 2, new_zero)
+    node.outputs[0].type = ir.TensorType(ir.DataType.INT8)
+    return True
+
+
+def _symmetric_weight(layer: Layer, inserter: Inserter) -> bool:
+    """Give a weight of 8 bits a symmetric grid of int8."""
+    assert layer.weight is not None, "a stored layer has a weight"
+    value = layer.node.inputs[layer.weight]
+    node = value.producer() if value is not None else None
+    assert value is not None, "a stored layer has a weight"
+    assert node is not None, "a DequantizeLinear computes it"
+    levels = constant_of(node.inputs[0])
+    zero = constant_of(node.inputs[2]) if len(node.inputs) > 2 else None
+    plain = zero is None or not zero.numpy().any()
+    if levels is None or levels.dtype not in (ir.DataType.INT8, ir.DataType.UINT8):
+        return False
+    if (levels.dtype is ir.DataType.INT8 and plain) or node.attributes.get_int(
+        "block_size", 0
+    ) != 0:
+        return False
+    array = dequantised(node)
+    if array is None:
+        return False
+    scale = constant_of(node.inputs[1])
+    axis = layer.channels if scale is not None and scale.size > 1 else None
+    grid = weight_grid(array, ir.DataType.INT8, axis=axis)
+    stored = quantise(array, grid, ir.DataType.INT8)
+    name = f"{value.name}_symmetric"
+    new = inserter.dequantised(stored, grid, ir.DataType.INT8, name, layer.node)
+    inserter.read(layer.node, layer.weight, new)
+    if not value.uses() and node.graph is not None:
+        node.graph.remove(node, safe=True)
+    return True
+
+
+def _float_bias(node: ir.Node, inserter: Inserter) -> bool:
+    """Store a bias of integers as floats."""
+    value = node.inputs[2]
+    source = value.producer() if value is not None else None
+    array = (
+        dequantised(source) if source is not None and _is(source, "DequantizeLinear") else None
+    )
+    if value is None or source is None or array is None:
+        return False
+    inserter.read(node, 2, inserter.constant(array, f"{value.name}_float"))
+    if not value.uses() and source.graph is not None:
+        source.graph.remove(source, safe=True)
+    return True
+
+
+def _drop(node: ir.Node, inserter: Inserter) -> bool:
+    """Remove a pair that nothing reads which runs in integers."""
+    source = node.inputs[0].producer() if node.inputs[0] is not None else None
+    if source is None or not _is(source, "QuantizeLinear") or _is_needed(node.outputs[0]):
+        return False
+    return remove_pair(source, node, inserter)
+
+
+def _is_needed(value: ir.Value) -> bool:
+    """Whether a node that runs in integers reads a value, behind movements."""
+    pending, seen = [value], set[ir.Value]()
+    while pending:
+        for reader in pending.pop().consumers():
+            if reader.domain or reader.op_type in _INTEGERS:
+                return True
+            if reader.op_type in _MOVES:
+                fresh = [v for v in reader.outputs if v not in seen]
+                seen.update(fresh)
+                pending += fresh
+    return False

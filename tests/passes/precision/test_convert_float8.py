@@ -1,0 +1,89 @@
+import ml_dtypes
+import numpy as np
+import onnx_ir as ir
+import pytest
+
+from onnx_passes.errors import PassError
+from onnx_passes.passes.context import PassContext
+from onnx_passes.passes.precision.convert_float8 import ConvertFloat8
+
+LAYER = """(float[2,4] x) => (float[2,3] y) <float[4,3] w =
+{0.5, -1, 2, 0.25, 1, -2, 0.125, -0.5, 1, 1.3, 0.7, 1}> { m = MatMul(x, w) y = Relu(m) }"""
+TYPES = {"e4m3fn": ml_dtypes.float8_e4m3fn, "e5m2": ml_dtypes.float8_e5m2}
+
+
+@pytest.mark.parametrize("kind", TYPES)
+@pytest.mark.parametrize("optimization", ["none", "all"])
+def test_operands_are_rounded_and_sums_are_not(typed, run, kind, optimization):
+    model = typed(LAYER)
+    assert ConvertFloat8(format=kind).call(model).modified
+    x = np.random.default_rng(0).standard_normal((2, 4)).astype(np.float32)
+    weight = np.array(
+        [[0.5, -1, 2], [0.25, 1, -2], [0.125, -0.5, 1], [1.3, 0.7, 1]], np.float32
+    )
+    near = [a.astype(TYPES[kind]).astype(np.float32) for a in (x, weight)]
+    expected = np.maximum(near[0] @ near[1], 0)
+    np.testing.assert_allclose(run(model, {"x": x}, optimization)[0], expected, rtol=1e-5)
+    stored = [v.dtype for v in model.graph.initializers.values()]
+    assert stored == [ir.DataType[f"FLOAT8{kind.upper()}"]]
+
+
+@pytest.mark.parametrize("kind", TYPES)
+@pytest.mark.parametrize("scaled", [False, True])
+def test_digits_are_read_as_before(digits, images, run, kind, scaled):
+    model = digits(21)
+    pass_ = ConvertFloat8(format=kind, scaled=scaled)
+    pass_.context = PassContext(samples=[{"image": images[:100]}])
+    assert pass_.call(model).modified
+    (old,), (new,) = (run(m, {"image": images}) for m in (digits(21), model))
+    assert (old.argmax(1) == new.argmax(1)).mean() >= 0.98
+    assert not np.array_equal(old, new)
+
+
+def test_scales_serve_small_weights(typed, run):
+    x = np.ones((2, 4), np.float32)
+    error = []
+    for scaled in (False, True):
+        model = typed(
+            """(float[2,4] x) => (float[2,1] y) <float[4,1] w = {0.001, 0.0011, 0.0009, 0.003}>
+            { y = MatMul(x, w) }"""
+        )
+        pass_ = ConvertFloat8(scaled=scaled)
+        pass_.context = PassContext(samples=[{"x": x}])
+        pass_.call(model)
+        error.append(abs(float(run(model, {"x": x})[0][0, 0]) - 0.006))
+    assert error[1] < error[0] / 3
+
+
+def test_what_overflows_stays(typed):
+    model = typed(LAYER.replace("0.5", "1e4", 1))
+    pass_ = ConvertFloat8()
+    assert not pass_.call(model).modified
+    assert any("overflow in float8e4m3fn" in note for note in pass_.context.notes)
+
+
+def test_recorded_values_that_overflow_stay(typed):
+    model = typed(LAYER)
+    pass_ = ConvertFloat8()
+    pass_.context = PassContext(samples=[{"x": np.full((2, 4), 1e3, np.float32)}])
+    assert not pass_.call(model).modified
+
+
+def test_scales_need_data(typed):
+    with pytest.raises(PassError, match="no data to record ranges on"):
+        ConvertFloat8(scaled=True).call(typed(LAYER))
+
+
+def test_float8_needs_opset_19(typed):
+    with pytest.raises(PassError, match="needs opset 19"):
+        ConvertFloat8().call(typed(LAYER, opset=17))
+
+
+def test_a_second_time_changes_nothing_but_scales_stay(typed, run):
+    model = typed(LAYER)
+    x = np.ones((2, 4), np.float32)
+    for _ in range(2):
+        pass_ = ConvertFloat8(scaled=True)
+        pass_.context = PassContext(samples=[{"x": x}])
+        modified = pass_.call(model).modified
+    assert not modified

@@ -1,0 +1,90 @@
+import numpy as np
+import pytest
+
+from onnx_passes.errors import PassError
+from onnx_passes.passes.context import PassContext
+from onnx_passes.passes.precision.quantize_static import QuantizeStatic
+from onnx_passes.passes.precision.smooth_activations import SmoothActivations
+
+
+def outliers(typed, body, more=""):
+    """Return a network whose values have outliers in one channel, and samples."""
+    rng = np.random.default_rng(0)
+    w = ", ".join(map(repr, map(float, rng.standard_normal(48))))
+    gain = "1, 1, 60, 1, 1, 1, 1, 1"
+    model = typed(
+        f"(float[N,8] x) => (float[N,6] y{more}) <float[8] g = {{{gain}}}, "
+        f"float[8] b = {{0, 1, 2, 0, 1, 0, 0, 0}}, float[8,6] w = {{{w}}}> {{ {body} }}"
+    )
+    return model, rng.standard_normal((200, 8)).astype(np.float32)
+
+
+NORMAL = "h = LayerNormalization(x, g, b) y = MatMul(h, w)"
+BODIES = {
+    "LayerNormalization": (NORMAL, "", []),
+    "Mul and Add": ("m = Mul(x, g) h = Add(m, b) y = MatMul(h, w)", "", []),
+    "read by others": (f"{NORMAL} z = Relu(h)", ", float[N,8] z", ["Mul"]),
+    "no constant": ("h = Softmax(x) y = MatMul(h, w)", "", ["Mul"]),
+}
+
+
+@pytest.mark.parametrize("name", BODIES)
+def test_values_change_by_powers_of_two_only(typed, run, name):
+    body, more, inserted = BODIES[name]
+    model, x = outliers(typed, body, more)
+    before = [node.op_type for node in model.graph]
+    old = run(model, {"x": x})
+    pass_ = SmoothActivations()
+    pass_.context = PassContext(samples=[{"x": x}])
+    assert pass_.call(model).modified
+    new = run(model, {"x": x})
+    assert all(np.array_equal(o, n) for o, n in zip(old, new, strict=True))
+    after = [node.op_type for node in model.graph]
+    assert sorted(after) == sorted(before + inserted)
+
+
+def test_less_is_lost_beside_outliers(typed, run, kept):
+    found = []
+    for smooth in (False, True):
+        model, x = outliers(typed, NORMAL)
+        (old,) = run(model, {"x": x[100:]})
+        for cls in [SmoothActivations] * smooth + [QuantizeStatic]:
+            pass_ = cls()
+            pass_.context = PassContext(samples=[{"x": x[:100]}])
+            pass_.call(model)
+        found.append(kept(old[:, 1:], run(model, {"x": x[100:]})[0][:, 1:]))
+    assert found[1] > found[0] + 1
+
+
+def test_a_trained_network_loses_less(deep, chain, images, run, kept):
+    original = deep(7)
+    steps = [(QuantizeStatic, {})]
+    old, plain, smooth = (
+        run(m, {"image": images[100:]})[0]
+        for m in (
+            original,
+            chain(original, *steps),
+            chain(original, (SmoothActivations, {}), *steps),
+        )
+    )
+    assert kept(old, smooth) > kept(old, plain)
+
+
+def test_nothing_is_inserted_against_the_wish(typed):
+    model, x = outliers(typed, BODIES["no constant"][0])
+    pass_ = SmoothActivations(insert=False)
+    pass_.context = PassContext(samples=[{"x": x}])
+    assert not pass_.call(model).modified
+
+
+def test_a_second_time_changes_nothing(typed):
+    model, x = outliers(typed, NORMAL)
+    for modified in (True, False):
+        pass_ = SmoothActivations()
+        pass_.context = PassContext(samples=[{"x": x}])
+        assert pass_.call(model).modified is modified
+
+
+def test_data_is_asked_for(deep):
+    with pytest.raises(PassError, match="no data to see what layers read"):
+        SmoothActivations().call(deep())
