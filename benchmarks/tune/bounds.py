@@ -15,7 +15,7 @@ from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.tuning.asked import Task
 from onnx_passes.tuning.bounds import product_bound
 from onnx_passes.tuning.budget import Flips
-from onnx_passes.tuning.formats import BUILTIN, convert
+from onnx_passes.tuning.formats import BUILTIN, Known, convert
 from onnx_passes.tuning.recorded import record
 from onnx_passes.tuning.regions import Regions
 from onnx_passes.verify.region import Region
@@ -64,7 +64,7 @@ def sound(task: Task, name: str, samples: int) -> None:
         kind = BUILTIN[item]
         if item == "int8-static":
             kind = type(kind)(item, kind.pass_name, {"outputs": False}, 8, 8)
-        after = convert(before, {item: [name]}, {item: kind}, ranges)
+        after = convert(before, {item: [name]}, {item: kind}, Known(ranges))
         bound = product_bound(after, node, ranges)
         assert bound is not None, "these are products in integers"
         engine, worst = OnnxRuntimeEngine(), 0.0
@@ -86,7 +86,7 @@ def sound(task: Task, name: str, samples: int) -> None:
 def main(samples: int) -> None:
     """Measure both."""
     task = ask(EXAMPLE / "model.onnx", ("int4-weights",), ("snr", (10.0, np.inf)))
-    task.ranges.update(record(task.model, task.engine, task.feeds, set()).ranges)
+    task.known.ranges.update(record(task.model, task.engine, task.feeds, set()).ranges)
     statistical(task, 1000, 200)
     sound(task, "/fc2/MatMul", samples)
     sound(task, "/fc1/Gemm", max(BATCH, samples // 10))

@@ -220,11 +220,15 @@ def _culprits(
     from onnx_passes.model.save import save_model
     from onnx_passes.tuning.culprits import find_culprits
     from onnx_passes.tuning.formats import FLOAT32
+    from onnx_passes.tuning.groups import read_by_layers
     from onnx_passes.tuning.recorded import record
     from onnx_passes.verify.read_back import ReadBack
 
     item = next(item for name, item in task.formats.items() if name != FLOAT32)
-    task.ranges.update(record(task.model, task.engine, task.sketch, set()).ranges)
+    wanted = read_by_layers(task.model) if item.needs_values else set()
+    recorded = record(task.model, task.engine, task.sketch, wanted)
+    task.known.ranges.update(recorded.ranges)
+    task.known.values = recorded.rows if wanted else ()
     found = find_culprits(task, item, tell)
     if output is not None:
         save_model(found.model, output, source=loaded, inspect=ReadBack())

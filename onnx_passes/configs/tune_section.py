@@ -39,7 +39,7 @@ def _formats(value: object) -> object:
     for item in value:
         named = isinstance(item, str)
         made = isinstance(item, dict) and len(item) == 1
-        if not named and not (made and isinstance(next(iter(item.values())), dict)):
+        if not named and not (made and isinstance(next(iter(item.values())), dict | list)):
             raise wrong("names of formats, or {name: {pass: {option: value}}}")
     return tuple(value)
 
@@ -49,7 +49,8 @@ class TuneSection(Section):
 
     formats: Annotated[tuple[Any, ...], BeforeValidator(_formats)] = Field(
         default=("float16", "int8-dynamic", "int8-weights"),
-        description="Formats by name, or {name: {pass: {option: value}}} for one of your own.",
+        description="Formats by name, or {name: {pass: {option: value}}} for one of your own; "
+        "a list of passes if it takes several.",
     )
     groups: dict[str, GroupSection] = Field(
         default={},

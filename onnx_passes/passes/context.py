@@ -104,6 +104,8 @@ class PassContext:
             were recorded before the pass; empty for none.
         values: Values by name, inner ones too, sample by sample, where they were recorded
             before the pass; empty for none.
+        scaled: What a pass has multiplied recorded values by since: by the name of the new
+            value, that of the recorded one and factors of a shape that broadcasts.
     """
 
     rewrites: Rewrites = field(default_factory=Rewrites)
@@ -113,6 +115,7 @@ class PassContext:
     samples: Sequence[Mapping[str, Any]] = ()
     ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     values: Sequence[Mapping[str, Any]] = ()
+    scaled: dict[str, tuple[str, Any]] = field(default_factory=dict)
 
     def analysis(self, name: str) -> Any:
         """Return the result of an analysis that the pass requires.

@@ -15,7 +15,7 @@ import onnx_ir as ir
 from onnx_passes.runtime.base import Engine, Feeds, Outputs
 from onnx_passes.tuning.budget import Budget, Spent
 from onnx_passes.tuning.choice import by_format
-from onnx_passes.tuning.formats import Format, convert
+from onnx_passes.tuning.formats import Format, Known, convert
 from onnx_passes.tuning.groups import Group
 from onnx_passes.tuning.joined import join_effects, join_outputs
 from onnx_passes.tuning.objective import Objective
@@ -39,7 +39,7 @@ class Task:
         evaluations: Number of whole models that may be run on all samples.
         seconds: After which no other model is tried.
         stream: A data set that is read as a stream, in place of feeds.
-        ranges: Recorded ranges of values; filled by the search.
+        known: What was recorded of the original; filled by the search.
     """
 
     model: ir.Model
@@ -53,7 +53,7 @@ class Task:
     evaluations: int = 8
     seconds: float = math.inf
     stream: Stream | None = None
-    ranges: dict[str, tuple[float, float]] = field(default_factory=dict)
+    known: Known = field(default_factory=Known)
 
     def build(self, names: Mapping[str, str]) -> ir.Model:
         """Return the model in which groups have certain formats.
@@ -65,7 +65,12 @@ class Task:
             PassError: A pass refuses it.
         """
         nodes = {group.name: group.nodes for group in self.groups}
-        return convert(self.model, by_format(nodes, names), self.formats, self.ranges)
+        return convert(self.model, by_format(nodes, names), self.formats, self.known)
+
+    @property
+    def ranges(self) -> dict[str, tuple[float, float]]:
+        """Recorded ranges of values."""
+        return self.known.ranges
 
     def whole(self) -> Whole:
         """Return all samples, to measure models on."""

@@ -21,15 +21,18 @@ from onnx_passes.ops.quantization import (
     QuantizeLinear,
 )
 from onnx_passes.runtime.base import Array
-from onnx_passes.tuning.formats import FLOAT32, Format
+from onnx_passes.tuning.formats import COMPENSATING, FLOAT32, Format
 from onnx_passes.tuning.groups import Group, weight_of
-from onnx_passes.tuning.stored import PACKED, Stored, stored_weight
+from onnx_passes.tuning.smoothed import scaled_by
+from onnx_passes.tuning.stored import EIGHTHS, PACKED, Stored, stored_weight
 from onnx_passes.verify.node_equality import constant_tensor
 
 Ranges = Mapping[str, tuple[float, float]]
 
 _ROUNDING = 1e-3
 """Of a step: what float32 arithmetic may add to half a step."""
+_OFFSET = 0.5
+"""Steps by which weights may be off in the mean that make up for each other's errors."""
 _PASSED = frozenset(
     kind.op_type
     for kind in (Add, Cast, Clip, DequantizeLinear, Identity, Mul, QuantizeLinear, Relu)
@@ -79,6 +82,7 @@ def audit(
     """
     values = {str(v.name): v for node in saved.graph for v in node.outputs if v.name}
     owners = {name: group.name for group in groups for name in group.nodes}
+    known = dict(ranges)
     found: list[Finding] = []
     for node in original.graph:
         weight = weight_of(node)
@@ -87,6 +91,8 @@ def audit(
         group = owners.get(str(node.name), "")
         item = formats[names.get(group, FLOAT32)]
         place = values.get(str(node.outputs[0].name))
+        if item.is_smoothed and node.inputs[0] is not None:
+            known.pop(str(node.inputs[0].name), None)  # it is that of other values
         problems = _layer(node, weight, place, item)
         found += [Finding(str(node.name), group, problem) for problem in problems]
     old = {str(v.name) for node in original.graph for v in node.outputs}
@@ -94,7 +100,7 @@ def audit(
         if str(node.outputs[0].name) in old:
             continue  # a quantiser that the original has
         name = str(node.name)
-        found += [Finding(name, "quantisers", problem) for problem in _pair(node, ranges)]
+        found += [Finding(name, "quantisers", problem) for problem in _pair(node, known)]
     return found
 
 
@@ -111,7 +117,12 @@ def _layer(node: ir.Node, weight: int, place: ir.Value | None, item: Format) -> 
     tensor = constant_tensor(value) if value is not None else None
     assert tensor is not None, "it was found to be constant"
     yield from _format(stored, item, layer)
-    yield from _numbers(stored, tensor.numpy(), "weight")
+    expected = tensor.numpy()
+    if item.is_smoothed:
+        expected = expected / scaled_by(layer, node, expected.shape)
+    yield from _numbers(stored, expected, "weight", item)
+    if item.pass_name == COMPENSATING and stored.values.shape == expected.shape:
+        yield from _compensated(stored, expected)
     if item.pass_name == "quantize-static":
         data = layer.inputs[0].producer() if layer.inputs[0] is not None else None
         if data is None or data.op_type != DequantizeLinear.op_type:
@@ -146,6 +157,9 @@ def _format(stored: Stored, item: Format, layer: ir.Node) -> Iterator[str]:
     rounded = item.pass_name == "convert-bfloat16" and stored.dtype is ir.DataType.FLOAT
     if item.rank == 1 and not (half or rounded):
         yield f"it is to be {wanted}, and its weight is {stored.dtype.name.lower()}"
+    elif item.pass_name == "convert-float8":
+        if stored.dtype not in EIGHTHS:
+            yield f"it is to be {wanted}, and its weight is {stored.dtype.name.lower()}"
     elif item.rank == 0 and item.name != FLOAT32:
         if not stored.dtype.is_integer():
             yield f"it is to be {wanted}, and its weight is {stored.dtype.name.lower()}"
@@ -157,20 +171,39 @@ def _format(stored: Stored, item: Format, layer: ir.Node) -> Iterator[str]:
         yield f"it is to stay in float32, and its weight is {stored.dtype.name.lower()}"
 
 
-def _numbers(stored: Stored, expected: Array, what: str) -> Iterator[str]:
-    """Hold what is stored against the original: off by at most half a step."""
+def _numbers(stored: Stored, expected: Array, what: str, item: Format) -> Iterator[str]:
+    """Hold what is stored against the original: off by at most half a step.
+
+    Formats whose integers are learned may be off by more, as may numbers that a narrower range
+    cuts off.
+    """
     if stored.values.shape != expected.shape:
         yield f"its {what} has shape {stored.values.shape}, not {expected.shape}"
         return
     error = np.abs(stored.values.astype(np.float64) - expected)
-    limit = stored.step * (stored.slack + _ROUNDING) + 1e-30
+    limit = stored.step * (stored.slack + item.slack + _ROUNDING) + 1e-30
     beyond = ~(error <= limit)
+    if item.options.get("calibration") == "mse" and item.weight_bits < 16:
+        size, most = np.abs(stored.values), (1 << (item.weight_bits - 1)) - 1.5
+        cut = (size >= stored.step * most) & (size < np.abs(expected))
+        beyond &= ~(cut & (stored.values * expected >= 0))
     if beyond.any():
         place = tuple(int(i) for i in np.argwhere(beyond)[0])
         worst = float(np.max(error / np.maximum(limit, 1e-30)))
         yield (
             f"its {what} is off by more than the rounding of its format at {beyond.sum()} of "
             f"{beyond.size} elements, first {list(place)}, up to {worst:.3g} times"
+        )
+
+
+def _compensated(stored: Stored, expected: Array) -> Iterator[str]:
+    """Hold weights that make up for each other's errors against the original: on the whole."""
+    steps = (stored.values - expected) / np.maximum(stored.step, 1e-30)
+    size, mean = float(np.sqrt(np.mean(steps**2))), float(np.mean(steps))
+    if steps.size and (size > 1.0 or abs(mean) > _OFFSET):
+        yield (
+            f"its weight is off by {size:.2g} steps on the whole, and by {mean:.2g} in the "
+            "mean: more than rounding with compensation does"
         )
 
 

@@ -93,7 +93,7 @@ class _Search:
         chosen = [n for g in task.groups for n in g.nodes if n not in key]
         try:
             self.model = convert(
-                task.model, {self.item.name: chosen}, {self.item.name: self.item}, task.ranges
+                task.model, {self.item.name: chosen}, {self.item.name: self.item}, task.known
             )
             self._known[key] = self.whole.measure(self.model)
         except RejectedError:

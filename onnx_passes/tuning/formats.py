@@ -5,14 +5,18 @@ from __future__ import annotations
 import glob
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 import onnx_ir as ir
 
 from onnx_passes.model.copy import copy_model
 from onnx_passes.passes.context import PassContext
+from onnx_passes.passes.precision._select import OnData
 from onnx_passes.passes.registry import lookup
 
+Steps: TypeAlias = tuple[tuple[str, Mapping[str, Any]], ...]
+COMPENSATING = "quantize-weights-gptq"
+SMOOTHING = "smooth-activations"
 FLOAT32 = "float32"
 """The format of a part that stays as it is."""
 
@@ -27,6 +31,8 @@ class Format:
         options: Of the pass.
         weight_bits: Bits of a weight.
         data_bits: Bits of a computed value.
+        before: Passes that run before it, on the same nodes, and their options.
+        after: Passes that run after it.
     """
 
     name: str
@@ -34,11 +40,33 @@ class Format:
     options: Mapping[str, Any] = field(default_factory=dict)
     weight_bits: int = 32
     data_bits: int = 32
+    before: Steps = ()
+    after: Steps = ()
 
     @property
     def rank(self) -> int:
         """Where its pass stands among others: types of values change last."""
-        return 1 if self.pass_name.startswith("convert-") else 0
+        return 1 if self.pass_name in ("convert-float16", "convert-bfloat16") else 0
+
+    @property
+    def is_smoothed(self) -> bool:
+        """Whether scales move from values to weights before they are rounded."""
+        return any(name == SMOOTHING for name, _ in self.before)
+
+    @property
+    def slack(self) -> float:
+        """By how many steps a weight may be off beyond what rounding to the nearest does."""
+        return {"quantize-weights-adaround": 0.5, COMPENSATING: 7.5}.get(self.pass_name, 0.0)
+
+    @property
+    def steps(self) -> Steps:
+        """All passes in order."""
+        return (*self.before, (self.pass_name, self.options), *self.after)
+
+    @property
+    def needs_values(self) -> bool:
+        """Whether a pass asks what layers read."""
+        return any(issubclass(lookup(name)[0], OnData) for name, _ in self.steps if name)
 
 
 def _weights(name: str, bits: int, **options: Any) -> Format:
@@ -46,6 +74,15 @@ def _weights(name: str, bits: int, **options: Any) -> Format:
 
 
 _NBITS = {"form": "matmulnbits", "block": 32}
+_INT4, _INT2 = {"weights": "int4", "block": 32}, {"weights": "int2", "block": 32}
+_CORRECTED: Steps = (("correct-biases", {}),)
+_SMOOTH: Steps = ((SMOOTHING, {}),)
+
+
+def _learned(name: str, how: str, bits: int, **options: Any) -> Format:
+    return Format(name, f"quantize-weights-{how}", {"least": 1} | options, bits, 32)
+
+
 BUILTIN = {
     item.name: item
     for item in (
@@ -58,16 +95,41 @@ BUILTIN = {
         _weights("int4-weights", 4, weights="int4", block=32),
         _weights("int8-nbits", 8, weights="uint8", **_NBITS),
         _weights("int4-nbits", 4, weights="uint4", **_NBITS),
+        Format("float8", "convert-float8", {"scaled": True}, 8, 8),
+        Format("int8-static-corrected", "quantize-static", {}, 8, 8, after=_CORRECTED),
+        Format("int8-static-smooth", "quantize-static", {}, 8, 8, _SMOOTH, _CORRECTED),
+        Format("int8-dynamic-smooth", "quantize-dynamic", {"least": 1}, 8, 8, _SMOOTH),
+        _learned("int8-adaround", "adaround", 8),
+        _learned("int4-adaround", "adaround", 4, **_INT4),
+        _learned("int4-gptq", "gptq", 4, **_INT4),
+        _learned("int4-gptq-nbits", "gptq", 4, **{**_NBITS, "weights": "uint4"}),
+        _weights("int2-weights", 2, **_INT2),
+        _learned("int2-gptq", "gptq", 2, **_INT2),
     )
 }
 """Formats that have a name."""
+
+
+@dataclass
+class Known:
+    """What was recorded of the original on a few samples.
+
+    Attributes:
+        ranges: Least and greatest element of values by name.
+        values: Values by name, sample by sample; of what layers read, if a format asks.
+        state: What passes share; it lasts as long as the values.
+    """
+
+    ranges: dict[str, tuple[float, float]] = field(default_factory=dict)
+    values: Sequence[Mapping[str, Any]] = ()
+    state: dict[str, Any] = field(default_factory=dict)
 
 
 def convert(
     model: ir.Model,
     chosen: Mapping[str, Sequence[str]],
     formats: Mapping[str, Format],
-    ranges: Mapping[str, tuple[float, float]],
+    known: Known,
 ) -> ir.Model:
     """Return a model some of whose nodes have another format.
 
@@ -75,7 +137,7 @@ def convert(
         model: It is not changed. Its nodes have names, and its values types.
         chosen: Names of nodes by format; what is not among them stays as it is.
         formats: The formats by name.
-        ranges: Recorded least and greatest element of values by name.
+        known: What was recorded of the original.
 
     Raises:
         PassError: A pass refuses the model.
@@ -84,8 +146,10 @@ def convert(
     used = [formats[name] for name, nodes in chosen.items() if nodes and name != FLOAT32]
     for item in sorted(used, key=lambda one: (one.rank, one.name)):
         names = [glob.escape(name) for name in chosen[item.name]]
-        (cls,) = lookup(item.pass_name)
-        pass_ = cls(**item.options, nodes=names)
-        pass_.context = PassContext(ranges=ranges)
-        pass_.call(copy)
+        context = PassContext(ranges=known.ranges, values=known.values)
+        for pass_name, options in item.steps:
+            (cls,) = lookup(pass_name)
+            pass_ = cls(None, known.state, **options, nodes=names)
+            pass_.context = context
+            pass_.call(copy)
     return copy

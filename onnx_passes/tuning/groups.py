@@ -121,5 +121,16 @@ def weight_of(node: ir.Node) -> int | None:
     return None
 
 
+def read_by_layers(model: ir.Model) -> set[str]:
+    """Return the names of the values that products with a weight read."""
+    return {
+        str(value.name)
+        for node in model.graph
+        if (index := weight_of(node)) is not None
+        for place, value in enumerate(node.inputs)
+        if value is not None and place != index
+    }
+
+
 def _has_weight(node: ir.Node) -> bool:
     return weight_of(node) is not None

@@ -13,8 +13,8 @@ from onnx_passes.errors import EngineError, OnnxPassesError
 from onnx_passes.runtime.base import Array, Data, Engine, Feeds, Outputs
 from onnx_passes.tuning.audit import Finding, audit
 from onnx_passes.tuning.bounds import product_bound
-from onnx_passes.tuning.formats import FLOAT32, Format, convert
-from onnx_passes.tuning.groups import Group
+from onnx_passes.tuning.formats import FLOAT32, Format, Known, convert
+from onnx_passes.tuning.groups import Group, read_by_layers
 from onnx_passes.tuning.objective import (
     Objective,
     bit_operations,
@@ -77,6 +77,7 @@ class Scorer:
         engine: Runs the model and its parts.
         objective: What counts.
         feeds: The samples of the recorded run.
+        known: Filled with what was recorded, for passes.
     """
 
     def __init__(
@@ -87,6 +88,7 @@ class Scorer:
         engine: Engine,
         objective: Objective,
         feeds: Sequence[Feeds],
+        known: Known | None = None,
     ) -> None:
         self.model, self.groups, self.formats = model, groups, formats
         self.engine, self.objective, self.work = engine, objective, Work()
@@ -94,7 +96,12 @@ class Scorer:
         self._own = {group.name: self._regions.of(group) for group in groups}
         self._behind = {group.name: self._regions.behind(group) for group in groups}
         wanted = needed_values((*self._own.values(), *self._behind.values()))
+        if any(item.needs_values for item in formats.values()):
+            wanted |= read_by_layers(model)
         self.recorded = record(model, engine, feeds, wanted)
+        self.known = known or Known()
+        self.known.ranges.update(self.recorded.ranges)
+        self.known.values = self.recorded.rows
         self.work.whole += 1
         self._times: dict[str, float] = {}
         first = {n: v for n, v in feeds[0].items() if isinstance(v, np.ndarray)}
@@ -123,9 +130,7 @@ class Scorer:
         refused: dict[str, str] = {}
         for name in names[1:]:
             try:
-                after = convert(
-                    before, {name: group.nodes}, self.formats, self.recorded.ranges
-                )
+                after = convert(before, {name: group.nodes}, self.formats, self.known)
             except OnnxPassesError as error:
                 refused[name] = error.message
                 continue
@@ -163,13 +168,16 @@ class Scorer:
         noise = min(snr(_floats(n), _floats(o)) for n, o in zip(new, base, strict=True))
         cost = self._cost(group, name, before, after)
         effect = self._effect(group, base, new)
-        return Score(group.name, name, "", noise, cost, effect, self._bounds(group, after))
+        return Score(
+            group.name, name, "", noise, cost, effect, self._bounds(group, after, name)
+        )
 
-    def _bounds(self, group: Group, after: ir.Model) -> dict[str, float]:
+    def _bounds(self, group: Group, after: ir.Model, item: str) -> dict[str, float]:
         nodes = {str(node.name): node for node in self._own[group.name].nodes}
         found = {
             name: product_bound(after, node, self.recorded.ranges)
             for name, node in nodes.items()
+            if not self.formats[item].is_smoothed  # the ranges are those of other values
         }
         return {name: bound for name, bound in found.items() if bound is not None}
 

@@ -81,9 +81,14 @@ class Search:
         task = self.task
         self.tell(f"{len(task.groups)} groups: recording the original")
         scorer = Scorer(
-            task.model, task.groups, task.formats, task.engine, task.objective, task.sketch
+            task.model,
+            task.groups,
+            task.formats,
+            task.engine,
+            task.objective,
+            task.sketch,
+            task.known,
         )
-        task.ranges.update(scorer.recorded.ranges)
         self.tell("scoring each group in each format")
         for group in task.groups:
             scorer.groups = [group]

@@ -17,8 +17,14 @@ PACKED = "MatMulNBits"
 _UNIT = {
     ir.DataType.FLOAT16: (2.0**-10, 2.0**-24),
     ir.DataType.BFLOAT16: (2.0**-7, 2.0**-133),
+    ir.DataType.FLOAT8E4M3FN: (2.0**-3, 2.0**-9),
+    ir.DataType.FLOAT8E5M2: (2.0**-2, 2.0**-16),
 }
 """Relative spacing of numbers and smallest number."""
+
+
+EIGHTHS = (ir.DataType.FLOAT8E4M3FN, ir.DataType.FLOAT8E5M2)
+"""Types of eight bits that are no integers."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +63,9 @@ def stored_weight(layer: ir.Node, original: ir.Node, index: int) -> Stored | Non
     if tensor is not None:
         return _plain(tensor)
     producer = value.producer()
+    if producer is not None and producer.op_type == Cast.op_type:
+        tensor = constant_tensor(producer.inputs[0]) if producer.inputs[0] else None
+        return _eighth(tensor, 1.0) if tensor is not None and tensor.dtype in EIGHTHS else None
     if producer is None or producer.op_type != DequantizeLinear.op_type:
         return None
     return _dequantised(producer)
@@ -75,6 +84,14 @@ def _plain(tensor: ir.TensorProtocol) -> Stored:
     return Stored(tensor.dtype, values, np.abs(values) * relative * 1.01 + least)
 
 
+def _eighth(tensor: ir.TensorProtocol, scale: Array | float) -> Stored:
+    """Return numbers of float8 times scales, which broadcast."""
+    values = tensor.numpy().astype(np.float64) * scale
+    relative, least = _UNIT[tensor.dtype]
+    size = np.broadcast_to(scale, values.shape)
+    return Stored(tensor.dtype, values, np.abs(values) * relative * 1.01 + least * size)
+
+
 def _dequantised(node: ir.Node) -> Stored | None:
     levels, scale, zero = (
         None if value is None else constant_tensor(value)
@@ -82,6 +99,13 @@ def _dequantised(node: ir.Node) -> Stored | None:
     )
     if levels is None or scale is None:
         return None
+    if levels.dtype in EIGHTHS:
+        factors = scale.numpy().astype(np.float64)
+        if factors.ndim:
+            full = [1] * len(levels.shape)
+            full[node.attributes.get_int("axis", 1)] = -1
+            factors = factors.reshape(full)
+        return _eighth(levels, factors)
     integers, step = levels.numpy().astype(np.int64), scale.numpy().astype(np.float64)
     origin = np.zeros(step.shape, np.int64) if zero is None else zero.numpy().astype(np.int64)
     axis = node.attributes.get_int("axis", 1) or 0

@@ -24,6 +24,9 @@ from onnx_passes.tuning.groups import partition, prepare
 from onnx_passes.tuning.streams import DataSource, draw_batches, make_stream
 from onnx_passes.verify.reference import load_reference
 
+_CHANGES = ("convert-", "quantize-")
+"""How the names of passes begin that give a part its format."""
+
 
 def task_of(model: ir.Model, config: PipelineConfig, source: DataSource | None = None) -> Task:
     """Return what a pipeline file asks.
@@ -134,25 +137,40 @@ def _formats(listed: Sequence[Any], config: PipelineConfig) -> dict[str, Format]
     return found
 
 
-def _own(name: str, use: Mapping[str, Any], config: PipelineConfig, index: int) -> Format:
-    """Return a format that the user has made of a pass and its options."""
+def _own(name: str, use: Any, config: PipelineConfig, index: int) -> Format:
+    """Return a format that the user has made of passes and their options."""
     where = config.where("tune", "formats", index)
-    if len(use) != 1:
+    listed = use if isinstance(use, list | tuple) else [use]
+    steps: list[tuple[str, dict[str, Any]]] = []
+    for entry in listed:
+        item = {entry: {}} if isinstance(entry, str) else entry
+        if not isinstance(item, Mapping) or len(item) != 1:
+            raise ConfigError(
+                f"a step of the format {name!r} does not name one pass",
+                where=where,
+                help="write {name: {quantize-weights: {weights: int4, block: 64}}}",
+            )
+        ((pass_name, options),) = item.items()
+        (cls,) = lookup(pass_name, where=where)
+        steps.append((cls.name, dict(options or {})))
+    mains = [i for i, (one, _) in enumerate(steps) if one.startswith(_CHANGES)]
+    if len(mains) != 1:
         raise ConfigError(
-            f"the format {name!r} names {len(use)} passes, not one",
+            f"the format {name!r} has {len(mains)} passes that round weights, not one",
             where=where,
-            help="write {name: {quantize-weights: {weights: int4, block: 64}}}",
+            help="it may have others before it (smooth-activations) and behind it "
+            "(correct-biases)",
         )
-    ((pass_name, options),) = use.items()
-    (cls,) = lookup(pass_name, where=where)
-    given = dict(options or {})
-    made: Any = cls(**given, nodes=["*"])
+    place = mains[0]
+    main, given = steps[place]
+    made: Any = lookup(main)[0](**given, nodes=["*"])
     kinds = [getattr(made, part, None) for part in ("weights", "activations")]
     bits = [int("".join(c for c in kind if c.isdigit())) if kind else 0 for kind in kinds]
-    if cls.name.startswith("convert-"):
-        return Format(name, cls.name, given, 16, 16)
-    data = bits[1] or (8 if cls.name == "quantize-dynamic" else 32)
-    return Format(name, cls.name, given, bits[0] or 32, data)
+    if main.startswith("convert-"):
+        bits = [8, 8] if main == "convert-float8" else [16, 16]
+    data = bits[1] or (8 if main == "quantize-dynamic" else 32)
+    around = tuple(steps[:place]), tuple(steps[place + 1 :])
+    return Format(name, main, given, bits[0] or 32, data, *around)
 
 
 def _engine(config: PipelineConfig) -> Engine:

@@ -11,8 +11,8 @@ from onnx_passes.passes.convert.convert_opset import ConvertOpset
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.tuning.asked import Task
 from onnx_passes.tuning.budget import Budget
-from onnx_passes.tuning.formats import BUILTIN
-from onnx_passes.tuning.groups import partition, prepare
+from onnx_passes.tuning.formats import BUILTIN, Known
+from onnx_passes.tuning.groups import partition, prepare, read_by_layers
 from onnx_passes.tuning.recorded import record
 
 DIGITS = Path(__file__).parents[2] / "examples" / "digits"
@@ -26,13 +26,21 @@ def images():
 @pytest.fixture(scope="session")
 def original():
     model = ir.load(DIGITS / "model.onnx")
-    ConvertOpset(version=21).call(model)
+    ConvertOpset(version=25).call(model)
     return prepare(model)
 
 
 @pytest.fixture(scope="session")
-def ranges(original, images):
-    return record(original, OnnxRuntimeEngine(), [{"image": images}], set()).ranges
+def known(original, images):
+    """Return what is recorded of the network."""
+    wanted = read_by_layers(original)
+    found = record(original, OnnxRuntimeEngine(), [{"image": images}], wanted)
+    return Known(found.ranges, found.rows)
+
+
+@pytest.fixture(scope="session")
+def ranges(known):
+    return known.ranges
 
 
 @pytest.fixture

@@ -14,12 +14,14 @@ FORMATS = ["float16", "int8-static", "int8-dynamic", "int8-weights", "int4-weigh
 SQUARE = "/fc1/Gemm"
 
 
-def built(original, ranges, name, node=None):
+def built(original, known, name, node=None):
     """Return a model in a format, as it is read back, the groups and what was chosen."""
     groups = partition(original, list(BUILTIN), {}, 24)
     kinds = {
         "int8-dynamic": ("Gemm", "MatMul"),
+        "int8-dynamic-smooth": ("Gemm", "MatMul"),
         "int4-nbits": ("MatMul",),
+        "int4-gptq-nbits": ("MatMul",),
         "int8-nbits": ("MatMul",),
     }
     names = {
@@ -30,7 +32,7 @@ def built(original, ranges, name, node=None):
         for group in groups
     }
     nodes = {group.name: group.nodes for group in groups}
-    model = convert(original, by_format(nodes, names), BUILTIN, ranges)
+    model = convert(original, by_format(nodes, names), BUILTIN, known)
     return ir.from_proto(ir.to_proto(model)), groups, names
 
 
@@ -39,8 +41,8 @@ def found(model, original, groups, names, ranges):
 
 
 @pytest.mark.parametrize("name", list(BUILTIN))
-def test_a_model_that_holds_what_was_chosen_has_no_findings(original, ranges, name):
-    model, groups, names = built(original, ranges, name)
+def test_a_model_that_holds_what_was_chosen_has_no_findings(original, known, ranges, name):
+    model, groups, names = built(original, known, name)
     assert found(model, original, groups, names, ranges) == []
 
 
@@ -90,6 +92,7 @@ def roll(value):
     put(value, np.roll(value.const_value.numpy(), 1))
 
 
+LEARNED = ("int4-gptq", "int4-adaround")
 WEIGHTS = {
     "int8-weights": "fc1.weight_int8",
     "int4-weights": "fc1.weight_int4",
@@ -113,14 +116,28 @@ EDITS = [
     ("float16", "fc1.weight_float16", reverse, "rows of a weight reversed"),
     ("int8-static", "relu1/Relu_output_0_scale", scale_by(1.5), "activation scale too large"),
     ("int8-static", "relu1/Relu_output_0_scale", scale_by(0.5), "activation scale too small"),
+    *[(f, "fc1.weight_scale", e, w) for f in LEARNED for e, w in (
+        (scale_by(2.0), "scales doubled"),
+        (scale_by(0.5), "scales halved"),
+        (roll, "scales of another channel"),
+    )],
+    *[(f, "fc1.weight_int4", roll, "integers moved by one") for f in LEARNED],
+    *[(f, "fc1.weight_zero_point", shift_by(1), "zero point off by one") for f in LEARNED],
+    ("float8", "fc1.weight_scale", scale_by(2.0), "scales doubled"),
+    ("float8", "fc1.weight_scale", roll, "scales of another channel"),
+    ("float8", "fc1.weight_float8", reverse, "rows of a weight reversed"),
+    ("int8-dynamic-smooth", "fc1.weight_scaled_scale", scale_by(2.0), "scales doubled"),
+    ("int8-dynamic-smooth", "smoothing", scale_by(2.0), "values scaled too much"),
+    ("int8-dynamic-smooth", "smoothing", roll, "values scaled by another channel"),
+    ("int8-static-corrected", "fc1.weight_scale", scale_by(0.5), "scales halved"),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
     ("name", "part", "edit", "what"), EDITS, ids=[f"{e[0]}: {e[3]}" for e in EDITS]
 )
-def test_a_planted_fault_is_caught_and_named(original, ranges, name, part, edit, what):
-    model, groups, names = built(original, ranges, name)
+def test_a_planted_fault_is_caught_and_named(original, known, ranges, name, part, edit, what):
+    model, groups, names = built(original, known, name)
     values = constants(model, part)
     assert values, f"{part}: {list(model.graph.initializers)}"
     edit(values[0])
@@ -131,8 +148,8 @@ def test_a_planted_fault_is_caught_and_named(original, ranges, name, part, edit,
 
 
 @pytest.mark.parametrize("claimed", FORMATS)
-def test_a_node_that_stayed_in_float32_is_named(original, ranges, claimed):
-    model, groups, names = built(original, ranges, "float32")
+def test_a_node_that_stayed_in_float32_is_named(original, known, ranges, claimed):
+    model, groups, names = built(original, known, "float32")
     names = dict.fromkeys(names, "float32") | {SQUARE: claimed}
     findings = found(model, original, groups, names, ranges)
     assert {finding.node for finding in findings} == {SQUARE}
@@ -140,21 +157,21 @@ def test_a_node_that_stayed_in_float32_is_named(original, ranges, claimed):
 
 
 @pytest.mark.parametrize("name", ["float16", "int8-static", "int8-weights", "int8-dynamic"])
-def test_a_node_that_should_have_stayed_is_named(original, ranges, name):
-    model, groups, names = built(original, ranges, name, SQUARE)
+def test_a_node_that_should_have_stayed_is_named(original, known, ranges, name):
+    model, groups, names = built(original, known, name, SQUARE)
     (finding,) = found(model, original, groups, names | {SQUARE: "float32"}, ranges)
     assert finding.node == SQUARE
 
 
-def test_four_bits_are_not_eight(original, ranges):
-    model, groups, names = built(original, ranges, "int4-weights", SQUARE)
+def test_four_bits_are_not_eight(original, known, ranges):
+    model, groups, names = built(original, known, "int4-weights", SQUARE)
     findings = found(model, original, groups, names | {SQUARE: "int8-weights"}, ranges)
     assert any("4 bits" in finding.problem for finding in findings)
 
 
 @pytest.mark.parametrize(("index", "kind"), [(1, "scale"), (2, "zero point")])
-def test_two_quantisers_that_differ_are_named(original, ranges, index, kind):
-    model, groups, names = built(original, ranges, "int8-static")
+def test_two_quantisers_that_differ_are_named(original, known, ranges, index, kind):
+    model, groups, names = built(original, known, "int8-static")
     node = next(n for n in model.graph if n.op_type == "QuantizeLinear")
     (second,) = node.outputs[0].consumers()
     old = second.inputs[index]
@@ -168,8 +185,8 @@ def test_two_quantisers_that_differ_are_named(original, ranges, index, kind):
     assert any(f"differ in their {kind}" in finding.problem for finding in findings)
 
 
-def test_axes_of_scales_that_are_swapped_are_named(original, ranges):
-    model, groups, names = built(original, ranges, "int8-weights", "/conv2/Conv")
+def test_axes_of_scales_that_are_swapped_are_named(original, known, ranges):
+    model, groups, names = built(original, known, "int8-weights", "/conv2/Conv")
     node = next(
         n for n in model.graph
         if n.op_type == "DequantizeLinear" and "conv2" in n.inputs[0].name
@@ -184,8 +201,8 @@ def test_axes_of_scales_that_are_swapped_are_named(original, ranges):
     assert finding.node == "/conv2/Conv"
 
 
-def test_values_that_are_not_rounded_are_named(original, ranges):
-    model, groups, names = built(original, ranges, "int8-static")
+def test_values_that_are_not_rounded_are_named(original, known, ranges):
+    model, groups, names = built(original, known, "int8-static")
     node = next(n for n in model.graph if n.name == SQUARE)
     source = node.inputs[0].producer().inputs[0].producer().inputs[0]
     node.replace_input_with(0, source)
@@ -193,8 +210,8 @@ def test_values_that_are_not_rounded_are_named(original, ranges):
     assert any("reads values that are not rounded" in f.problem for f in findings)
 
 
-def test_a_result_that_is_gone_is_named(original, ranges):
-    model, groups, names = built(original, ranges, "float32")
+def test_a_result_that_is_gone_is_named(original, known, ranges):
+    model, groups, names = built(original, known, "float32")
     next(n for n in model.graph if n.name == SQUARE).outputs[0].name = "elsewhere"
     (finding,) = found(model, original, groups, names, ranges)
     assert "not in the model any more" in finding.problem
@@ -202,8 +219,8 @@ def test_a_result_that_is_gone_is_named(original, ranges):
 
 @pytest.mark.parametrize("name", ["int4-nbits", "int8-nbits"])
 @pytest.mark.parametrize("part", ["_scale", "_uint"])
-def test_packed_weights_are_read_as_well(original, ranges, name, part):
-    model, groups, names = built(original, ranges, name)
+def test_packed_weights_are_read_as_well(original, known, ranges, name, part):
+    model, groups, names = built(original, known, name)
     (value,) = constants(model, part)
     array = value.const_value.numpy()
     put(value, array * 2 if part == "_scale" else array ^ 3)
@@ -211,8 +228,8 @@ def test_packed_weights_are_read_as_well(original, ranges, name, part):
     assert finding.node == "/fc2/MatMul"
 
 
-def test_bfloat16_is_told_from_float32(original, ranges):
-    model, groups, names = built(original, ranges, "bfloat16", SQUARE)
+def test_bfloat16_is_told_from_float32(original, known, ranges):
+    model, groups, names = built(original, known, "bfloat16", SQUARE)
     (value,) = constants(model, "fc1.weight")
     assert value.const_value.numpy().dtype in (np.float32, ml_dtypes.bfloat16)
     assert found(model, original, groups, names, ranges) == []

@@ -6,7 +6,7 @@ import pytest
 
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.tuning.bounds import product_bound
-from onnx_passes.tuning.formats import BUILTIN, convert
+from onnx_passes.tuning.formats import BUILTIN, Known, convert
 from onnx_passes.tuning.groups import prepare
 
 FORMATS = ["int8-static", "int8-dynamic", "int8-weights", "int4-weights", "int8-nbits"]
@@ -52,7 +52,7 @@ def test_no_input_in_the_range_exceeds_the_bound(kind, name):
         formats[name] = type(BUILTIN[name])(name, "quantize-static", {"outputs": False}, 8, 8)
     low, high = -1.5, 2.5
     ranges = {"x": (low, high), "y": (-100.0, 100.0)}
-    after = convert(model, {name: ["product"]}, formats, ranges)
+    after = convert(model, {name: ["product"]}, formats, Known(ranges))
     (node,) = model.graph
     bound = product_bound(after, node, ranges)
     changed = [n.op_type for n in after.graph] != [kind]
@@ -82,7 +82,7 @@ def test_no_input_in_the_range_exceeds_the_bound(kind, name):
 def test_halves_have_no_bound():
     model, _ = product("MatMul", np.random.default_rng(0))
     ranges = {"x": (-1.0, 1.0), "y": (-9.0, 9.0)}
-    after = convert(model, {"float16": ["product"]}, BUILTIN, ranges)
+    after = convert(model, {"float16": ["product"]}, BUILTIN, Known(ranges))
     (node,) = model.graph
     assert product_bound(after, node, ranges) is None
 
@@ -90,6 +90,6 @@ def test_halves_have_no_bound():
 def test_values_beyond_the_grid_count():
     model, _ = product("MatMul", np.random.default_rng(0))
     narrow, wide = {"x": (-1.0, 1.0), "y": (-9.0, 9.0)}, {"x": (-3.0, 3.0)}
-    after = convert(model, {"int8-static": ["product"]}, BUILTIN, narrow)
+    after = convert(model, {"int8-static": ["product"]}, BUILTIN, Known(narrow))
     (node,) = model.graph
     assert product_bound(after, node, wide) > 50 * product_bound(after, node, narrow)

@@ -18,20 +18,24 @@ from onnx_passes.passes.precision._record import Array
 from onnx_passes.passes.precision._select import OnData
 from onnx_passes.passes.precision.quantize_weights import QuantizeWeights
 
-_MOMENTS = "moments of what layers read"
+_MOMENTS, _CHOSEN = "moments of what layers read", "integers that were chosen for layers"
+_PLACES = ("nodes", "operators", "skip", "skip_operators", "data", "least")
+"""Options that do not say how a weight is rounded."""
 
 
 class RoundsByMoments(QuantizeWeights, OnData):
     """A pass that rounds weights by the second moments of what their layers read."""
 
     _moments: dict[ir.Node, Moments]
+    _chosen: dict[object, Array]
 
     def prepare(self, model: ir.Model, layers: list[Layer]) -> None:
         """Record the moments; runs that share recorded values share them as well."""
         found = [layer for layer in layers if has_rows(layer)]
         names = {str(layer.node.inputs[0].name) for layer in found}  # type: ignore[union-attr]
-        shared = self.context.values and not self.data
+        shared = self.context.values and not self.data and not self.context.scaled
         known = self.state_dict.setdefault(_MOMENTS, {}) if shared else {}
+        self._chosen = self.state_dict.setdefault(_CHOSEN, {}) if shared else {}
         values = self.values(model, names, "see what layers read")
         self._moments = moments_of(found, values, known)
         without = [
@@ -47,10 +51,14 @@ class RoundsByMoments(QuantizeWeights, OnData):
         moments = self._moments.get(layer.node)
         if moments is None or not moments.count:
             return quantise(weight, grid, dtype)
-        matrix = matrix_of(layer, weight)
-        levels = self.choose(matrix, _grid_of(layer, grid, weight.shape), dtype, moments.gram)
-        found = weight_of(layer, levels, weight.shape)
-        return found.astype(np.int32).astype(dtype.numpy())
+        options = sorted((n, o) for n, o in self.options.items() if n not in _PLACES)
+        key = (self.name, layer.node.name, weight.shape, repr(options))
+        if key not in self._chosen:
+            matrix, own = matrix_of(layer, weight), _grid_of(layer, grid, weight.shape)
+            levels = self.choose(matrix, own, dtype, moments.gram)
+            found = weight_of(layer, levels, weight.shape)
+            self._chosen[key] = found.astype(np.int32).astype(dtype.numpy())
+        return self._chosen[key]
 
     def choose(self, matrix: Array, grid: Grid, dtype: ir.DataType, gram: Array) -> Array:
         """Return levels for a weight of [depth, channels], as floats of that shape.

@@ -99,8 +99,14 @@ class OnData(OnSomeNodes):
             PassError: There is no data, or the model does not run on it.
         """
         if self.context.values and not self.data:
+            scaled = self.context.scaled
+            sources = {name: scaled.get(name, (name, None)) for name in names}
             for row in self.context.values:
-                yield {name: row[name] for name in names if name in row}
+                yield {
+                    name: row[source] if factors is None else row[source] * factors
+                    for name, (source, factors) in sources.items()
+                    if source in row
+                }
             return
         feeds = read_feeds(self.data, self.name) if self.data else self.context.samples
         if not feeds:

@@ -77,32 +77,39 @@ class SmoothActivations(OnData):
                 readers[layer.node.inputs[0]].append(layer)
         if not readers:
             return ir.passes.PassResult(model, modified=False)
-        sizes = self._sizes(model, readers)
+        ends = self._ends(model, readers)
         modified = [
-            self._smooth(value, layers, sizes[str(value.name)], inserter)
+            self._smooth(value, layers, *ends[str(value.name)], inserter)
             for value, layers in readers.items()
-            if str(value.name) in sizes
+            if str(value.name) in ends
         ]
         return ir.passes.PassResult(model, modified=any(modified))
 
-    def _sizes(
+    def _ends(
         self, model: ir.Model, readers: Mapping[ir.Value, list[Layer]]
-    ) -> dict[str, Array]:
-        """Return the largest magnitude of each channel of the values."""
+    ) -> dict[str, tuple[Array, Array]]:
+        """Return the least and the greatest element of each channel of the values."""
         axes = {str(v.name): channel_axis(layers[0]) for v, layers in readers.items()}
-        found: dict[str, Array] = {}
+        found: dict[str, tuple[Array, Array]] = {}
         for sample in self.values(model, list(axes), "see what layers read"):
             for name, array in sample.items():
                 axis = axes[name] % array.ndim
-                finite = np.where(np.isfinite(array), np.abs(array), 0.0)
+                finite = np.where(np.isfinite(array), array, 0.0)
                 rest = tuple(i for i in range(array.ndim) if i != axis)
-                size = finite.max(rest, initial=0.0)
-                found[name] = np.maximum(found.get(name, size), size)
+                low, high = finite.min(rest, initial=0.0), finite.max(rest, initial=0.0)
+                least, most = found.get(name, (low, high))
+                found[name] = np.minimum(low, least), np.maximum(high, most)
         return found
 
     def _smooth(
-        self, value: ir.Value, layers: list[Layer], size: Array, inserter: Inserter
+        self,
+        value: ir.Value,
+        layers: list[Layer],
+        low: Array,
+        high: Array,
+        inserter: Inserter,
     ) -> bool:
+        size = np.maximum(-low, high)
         if len({(channel_axis(layer)) for layer in layers}) > 1:
             return False
         weights = [_reach(layer, inserter) for layer in layers]
@@ -118,15 +125,39 @@ class SmoothActivations(OnData):
         ours = {layer.node for layer in layers}
         alone = set(value.consumers()) <= ours and not value.is_graph_output()
         places = absorber.places_of(value, len(size), axis) if alone else None
-        if places is not None and all(p.stride == 1 for p in places):
+        if self.context.values and any(p.node is not value.producer() for p in places or ()):
+            places = None  # what was recorded of values in between would not hold any more
+        if places is not None and not any(p.is_weight or p.stride > 1 for p in places):
             absorber.scale(places, 1 / factors)
+            new = value
         elif self.insert:
-            _scale_by_node(value, 1 / factors, layers, axis, inserter)
+            new = _scale_by_node(value, 1 / factors, layers, axis, inserter)
         else:
             return False
+        self._note(value, new, 1 / factors, (low, high), axis)
         for layer in layers:
             scale_input(layer, factors, inserter)
         return True
+
+    def _note(
+        self,
+        old: ir.Value,
+        new: ir.Value,
+        factors: Array,
+        ends: tuple[Array, Array],
+        axis: int,
+    ) -> None:
+        """Note what recorded values have become, for passes that come after this one."""
+        context, name = self.context, str(new.name)
+        if context.values:
+            rank = np.ndim(context.values[0].get(str(old.name), factors))
+            shape = [1] * rank
+            shape[axis] = -1
+            context.scaled[name] = (str(old.name), factors.reshape(shape))
+        if context.ranges:
+            low, high = (part * factors for part in ends)
+            wide = (float(low.min(initial=0.0)), float(high.max(initial=0.0)))
+            context.ranges = {**context.ranges, name: wide}
 
 
 def _reach(layer: Layer, inserter: Inserter) -> Array:
@@ -141,7 +172,7 @@ def _reach(layer: Layer, inserter: Inserter) -> Array:
 
 def _scale_by_node(
     value: ir.Value, factors: Array, layers: list[Layer], axis: int, inserter: Inserter
-) -> None:
+) -> ir.Value:
     rank = 1 if axis == -1 else len(value.shape) - 1 if value.shape is not None else 3
     shaped = factors.reshape([-1] + [1] * (rank - 1))
     scale = inserter.constant(shaped, f"{value.name}_smoothing")
@@ -150,3 +181,4 @@ def _scale_by_node(
     )
     for layer in layers:
         layer.node.replace_input_with(0, new)
+    return new
