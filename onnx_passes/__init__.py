@@ -13,17 +13,20 @@ __version__ = "1.0.0.dev0"
 __all__ = [
     "OnnxPassesError",
     "RunResult",
+    "TuneResult",
     "__version__",
     "certify",
     "compare",
     "inspect",
     "reduce",
     "run",
+    "tune",
 ]
 
 _HOMES = {
     **dict.fromkeys(("run", "RunResult"), "api.running"),
     **dict.fromkeys(("certify", "compare", "inspect", "reduce"), "api.beside"),
+    **dict.fromkeys(("tune", "TuneResult"), "api.tuning"),
     "OnnxPassesError": "errors",
 }
 

@@ -5,6 +5,8 @@ from onnx_passes.api.beside import inspect as inspect
 from onnx_passes.api.beside import reduce as reduce
 from onnx_passes.api.running import RunResult as RunResult
 from onnx_passes.api.running import run as run
+from onnx_passes.api.tuning import TuneResult as TuneResult
+from onnx_passes.api.tuning import tune as tune
 from onnx_passes.errors import OnnxPassesError as OnnxPassesError
 
 __version__: str

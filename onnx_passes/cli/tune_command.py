@@ -50,7 +50,7 @@ Exit codes:
 
 \b
 Examples:
-  onnx-passes tune model.onnx -c tune.yaml -o small.onnx --json found.json
+  onnx-passes tune model.onnx -c tune.yaml -o small.onnx --html found.html
   onnx-passes tune model.onnx -c tune.yaml -o small.onnx --data images/ --jobs 4
   onnx-passes tune model.onnx -c tune.yaml -o small.onnx --record search
   onnx-passes tune model.onnx -c tune.yaml --record search --explain /encoder/MatMul
@@ -80,6 +80,13 @@ _path = click.Path(path_type=Path)
     "--json", "json_file", type=_path, metavar="FILE", help="Write the result as JSON."
 )
 @click.option(
+    "--html",
+    "page",
+    type=_path,
+    metavar="FILE",
+    help="Write the result as a page with a plot of error against cost.",
+)
+@click.option(
     "--explain", metavar="NODE", help="Say why a node has its format, from --record."
 )
 @click.option(
@@ -97,6 +104,7 @@ def command(
     overrides: tuple[str, ...],
     record: Path | None,
     json_file: Path | None,
+    page: Path | None,
     explain: str | None,
     culprits: bool,
     quiet: bool,
@@ -113,7 +121,7 @@ def command(
     settings = load_config(config, overrides)
     if output is None and explain is None and not culprits:
         raise UsageError("there is no -o: where to write the model", help="-o small.onnx")
-    check_destinations(output, {"--json": json_file}, {"the model": [model]})
+    check_destinations(output, {"--json": json_file, "--html": page}, {"the model": [model]})
     loaded = load_model(model)
     source = _source(settings, given, record, quiet=quiet)
     task = task_of(loaded.model, settings, source)
@@ -129,7 +137,7 @@ def command(
         _culprits(task, loaded, output, json_file, tell)
         return
     assert output is not None, "it was asked for above"
-    _search(task, loaded, output, record, json_file, tell)
+    _search(task, loaded, output, record, json_file, page, tell)
 
 
 def _source(
@@ -178,9 +186,12 @@ def _search(
     output: Path,
     record: Path | None,
     json_file: Path | None,
+    page: Path | None,
     tell: Any,
 ) -> None:
     from onnx_passes.cli.interrupts import received
+    from onnx_passes.model.atomic import pending
+    from onnx_passes.report.tune_page import tune_page
     from onnx_passes.tuning.journal import Record
     from onnx_passes.tuning.result import lines, save, to_json
     from onnx_passes.tuning.search import Search
@@ -190,6 +201,10 @@ def _search(
         save(result, output, loaded)
         data = to_json(result)
         _write(json_file, data)
+        if page is not None:
+            with pending(page) as file:
+                file.write(tune_page(data, loaded.path.name).encode())
+                file.publish(page)
         for line in lines(data):
             click.echo(line)
     if result.ended == "interrupted":

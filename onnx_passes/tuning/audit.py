@@ -82,7 +82,6 @@ def audit(
     """
     values = {str(v.name): v for node in saved.graph for v in node.outputs if v.name}
     owners = {name: group.name for group in groups for name in group.nodes}
-    known = dict(ranges)
     found: list[Finding] = []
     for node in original.graph:
         weight = weight_of(node)
@@ -91,8 +90,6 @@ def audit(
         group = owners.get(str(node.name), "")
         item = formats[names.get(group, FLOAT32)]
         place = values.get(str(node.outputs[0].name))
-        if item.is_smoothed and node.inputs[0] is not None:
-            known.pop(str(node.inputs[0].name), None)  # it is that of other values
         problems = _layer(node, weight, place, item)
         found += [Finding(str(node.name), group, problem) for problem in problems]
     old = {str(v.name) for node in original.graph for v in node.outputs}
@@ -100,7 +97,7 @@ def audit(
         if str(node.outputs[0].name) in old:
             continue  # a quantiser that the original has
         name = str(node.name)
-        found += [Finding(name, "quantisers", problem) for problem in _pair(node, known)]
+        found += [Finding(name, "quantisers", problem) for problem in _pair(node, ranges)]
     return found
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import onnx_ir as ir
 
@@ -19,6 +19,8 @@ from onnx_passes.tuning.journal import plain
 from onnx_passes.tuning.objective import UNITS
 from onnx_passes.verify.read_back import ReadBack
 
+Inspect: TypeAlias = Callable[[ir.Model, Callable[[], ir.Model]], None]
+
 
 def save(result: Result, path: Path, source: LoadedModel) -> None:
     """Write the model; the file is read back before it is in its place.
@@ -28,6 +30,12 @@ def save(result: Result, path: Path, source: LoadedModel) -> None:
         VerificationError: It does not hold the model that was measured, or a layer does not
             have the format that was chosen.
     """
+    attach_to_model(result.model, (CUSTOM,))
+    save_model(result.model, path, source=source, inspect=inspector(result))
+
+
+def inspector(result: Result) -> Inspect:
+    """Return what holds a written file against a result, as ``save_model`` takes it."""
     same = ReadBack()
 
     def inspect(model: ir.Model, load: Callable[[], ir.Model]) -> None:
@@ -44,8 +52,7 @@ def save(result: Result, path: Path, source: LoadedModel) -> None:
                 help="no file was replaced; report the model",
             )
 
-    attach_to_model(result.model, (CUSTOM,))
-    save_model(result.model, path, source=source, inspect=inspect)
+    return inspect
 
 
 def to_json(result: Result) -> dict[str, Any]:

@@ -35,7 +35,8 @@ def scaled_by(layer: ir.Node, node: ir.Node, shape: tuple[int, ...]) -> Array:
     factors = np.ones(1)
     if producer is not None and producer.op_type == Mul.op_type and value is not None:
         known = [constant_tensor(v) for v in producer.inputs if v is not None]
-        if old is not None and value.name != old.name and any(t is not None for t in known):
+        read = [v.name for v in producer.inputs if v is not None]
+        if old is not None and old.name in read and any(t is not None for t in known):
             factors = next(t for t in known if t is not None).numpy()
     if factors.size == 1 and producer is not None and source is not None:
         factors = _ratio(producer, source)

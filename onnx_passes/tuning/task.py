@@ -22,13 +22,18 @@ from onnx_passes.tuning.budget import Budget, Flips
 from onnx_passes.tuning.formats import BUILTIN, FLOAT32, Format
 from onnx_passes.tuning.groups import partition, prepare
 from onnx_passes.tuning.streams import DataSource, draw_batches, make_stream
-from onnx_passes.verify.reference import load_reference
+from onnx_passes.verify.reference import Reference, load_reference
 
 _CHANGES = ("convert-", "quantize-")
 """How the names of passes begin that give a part its format."""
 
 
-def task_of(model: ir.Model, config: PipelineConfig, source: DataSource | None = None) -> Task:
+def task_of(
+    model: ir.Model,
+    config: PipelineConfig,
+    source: DataSource | None = None,
+    reference: Reference | None = None,
+) -> Task:
     """Return what a pipeline file asks.
 
     Args:
@@ -36,6 +41,7 @@ def task_of(model: ir.Model, config: PipelineConfig, source: DataSource | None =
         config: The file: its sections ``tune``, ``reference``, ``engines`` and
             ``verify.metrics`` count.
         source: A whole data set; None for what the file says.
+        reference: Samples, in place of those of the file.
 
     Raises:
         ConfigError: The file is wrong, has no data, or no budget.
@@ -46,7 +52,7 @@ def task_of(model: ir.Model, config: PipelineConfig, source: DataSource | None =
         raise ConfigError(
             "tune runs no passes but those of its formats",
             where=config.where("passes"),
-            help="run the passes first, and tune what they give",
+            help="run the passes first, or make tune one of the steps",
         )
     resolve(config)  # imports the modules that may register passes, metrics and engines
     asked = config.tune
@@ -56,7 +62,8 @@ def task_of(model: ir.Model, config: PipelineConfig, source: DataSource | None =
             where=config.where("verify", "accuracy"),
             help="give verify.metrics: {accuracy: [0.97, 1]}, or tune.flips: {most: 1 %}",
         )
-    reference = load_reference(config.reference.model_dump(), model, config.folder)
+    if reference is None:
+        reference = load_reference(config.reference.model_dump(), model, config.folder)
     if source is not None and reference.samples:
         raise ConfigError(
             "there are two sources of data, reference.inputs and a whole data set",

@@ -245,3 +245,21 @@ def test_what_does_not_go_with_data_is_told(cli, config, words, message):
     found = cli("tune", MODEL, "-c", config, "-o", "out.onnx", *words)
     assert found.code == 2
     assert message in found.err
+
+
+def test_the_page_shows_error_against_cost(cli, config):
+    found = cli("tune", MODEL, "-c", config, "-o", "out.onnx", "--html", "out.html", "-q")
+    assert found.code == 0, found.err
+    page = Path("out.html").read_text()
+    assert "Error against cost" in page
+    assert page.count('class="point front"') > 1
+    assert "int8-weights: " in page
+
+
+def test_a_step_of_a_pipeline(cli, write):
+    steps = "passes: [fuse-batch-normalization, equalize-layers, tune]\n"
+    path = write("steps.yaml", steps + TASK.replace("accuracy: [0.98, 1]", "snr: [10, .inf]"))
+    found = cli(MODEL, "-c", path, "-o", "out.onnx")
+    assert found.code == 0, found.err
+    assert Path("out.onnx").stat().st_size < 0.5 * MODEL.stat().st_size
+    assert "VERIFIED" in found.out

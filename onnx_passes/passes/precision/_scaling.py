@@ -19,6 +19,7 @@ _MOST = 2.0**40
 _LARGEST_FACTOR = 2.0**12
 _HOMOGENEOUS = ("Relu", "LeakyRelu", "Identity")
 _POOLS = ("MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool")
+_PASSED = frozenset((*_HOMOGENEOUS, *_POOLS, "Flatten", "Add"))
 _NORMALISATIONS = ("LayerNormalization", "RMSNormalization", "SimplifiedLayerNormalization")
 
 
@@ -97,17 +98,33 @@ class Absorber:
 
     def __init__(self, inserter: Inserter) -> None:
         self._inserter = inserter
+        self._renamed = set[ir.Value]()
 
-    def scale(self, places: Sequence[Place], factors: Array) -> None:
-        """Multiply a value by channel.
+    def scale(self, value: ir.Value, places: Sequence[Place], factors: Array) -> None:
+        """Multiply a value by channel; all values that change get other names.
 
         Args:
+            value: The value.
             places: As :meth:`places_of` returns them.
             factors: One for each channel; equal for all that share a place.
         """
         for place in places:
             own = factors[:: place.stride]
             _replace(place.node, place.index, own, place.axis, self._inserter)
+        self._rename(value)
+
+    def _rename(self, value: ir.Value) -> None:
+        """Rename a value and those it is computed from, back to where the chain begins."""
+        current: ir.Value | None = value
+        while current is not None:
+            if current not in self._renamed:
+                current.name = self._inserter.namer.value(f"{current.name}_scaled")
+                self._renamed.add(current)
+            node = current.producer()
+            if node is None or node.op_type not in _PASSED:
+                return
+            computed = [v for v in node.inputs if v is not None and constant_of(v) is None]
+            current = computed[0] if computed else None
 
     def places_of(self, value: ir.Value, count: int, axis: int) -> list[Place] | None:
         """Return which constants scale a value by channel; None if none do.

@@ -40,7 +40,8 @@ class EqualizeLayers(OnSomeNodes):
 
     Sound because what is between the layers is positively homogeneous, and scales lie from
     2^-12 to 2^12. Powers of two scale each product and sum exactly, as long as they are normal
-    numbers; others round weights once more. Hence the tolerance.
+    numbers; others round weights once more. Hence the tolerance. Values that change get
+    other names.
 
     Leaves alone: layers with something else than Relu, LeakyRelu, pooling, Flatten and
     additions of constants between them, or of which others read; groups of a Conv; weights
@@ -68,15 +69,18 @@ class EqualizeLayers(OnSomeNodes):
         """
         found, _ = layers_of(self.select(model))
         inserter, modified = Inserter(model), False
+        absorber = Absorber(inserter)
         for _ in range(self.sweeps):
-            changed = [_balance(layer, inserter, powers=self.powers) for layer in found]
+            changed = [
+                _balance(layer, absorber, inserter, powers=self.powers) for layer in found
+            ]
             if not any(changed):
                 break
             modified = True
         return ir.passes.PassResult(model, modified=modified)
 
 
-def _balance(layer: Layer, inserter: Inserter, *, powers: bool) -> bool:
+def _balance(layer: Layer, absorber: Absorber, inserter: Inserter, *, powers: bool) -> bool:
     """Balance a layer with the one before it; return whether it was out of balance."""
     if layer.weight is None or layer.depth is None or not can_scale_input(layer, inserter):
         return False
@@ -85,7 +89,7 @@ def _balance(layer: Layer, inserter: Inserter, *, powers: bool) -> bool:
     assert weight is not None, "a layer has both operands"
     if len(data.uses()) != 1 or data.is_graph_output():
         return False
-    array, absorber = inserter.array(weight), Absorber(inserter)
+    array = inserter.array(weight)
     count = array.shape[layer.depth]
     places = absorber.places_of(data, count, channel_axis(layer))
     first = next((p for p in places or () if p.is_weight), None)
@@ -99,7 +103,7 @@ def _balance(layer: Layer, inserter: Inserter, *, powers: bool) -> bool:
         factors = limited(np.sqrt(ours / theirs), powers=powers).repeat(stride)
     if np.abs(np.log2(factors)).max(initial=0.0) < _BALANCED:
         return False
-    absorber.scale(places, factors)
+    absorber.scale(data, places, factors)
     scale_input(layer, 1 / factors, inserter)
     return True
 

@@ -40,7 +40,7 @@ class SmoothActivations(OnData):
 
     Sound because scales lie from 2^-12 to 2^12. Powers of two scale each product and sum
     exactly, as long as they are normal numbers; others round weights once more. Hence the
-    tolerance.
+    tolerance. Values that change get other names.
 
     Leaves alone: all but Conv, Gemm and MatMul by a constant in the main graph; groups of a
     Conv; stacks of matrices; weights over 2^40.
@@ -124,24 +124,27 @@ class SmoothActivations(OnData):
         axis, absorber = channel_axis(layers[0]), Absorber(inserter)
         ours = {layer.node for layer in layers}
         alone = set(value.consumers()) <= ours and not value.is_graph_output()
+        source = str(value.name)
         places = absorber.places_of(value, len(size), axis) if alone else None
-        if self.context.values and any(p.node is not value.producer() for p in places or ()):
+        if self.context.values and any(
+            p.is_weight or p.node is not value.producer() for p in places or ()
+        ):
             places = None  # what was recorded of values in between would not hold any more
-        if places is not None and not any(p.is_weight or p.stride > 1 for p in places):
-            absorber.scale(places, 1 / factors)
+        if places is not None and not any(p.stride > 1 for p in places):
+            absorber.scale(value, places, 1 / factors)
             new = value
         elif self.insert:
             new = _scale_by_node(value, 1 / factors, layers, axis, inserter)
         else:
             return False
-        self._note(value, new, 1 / factors, (low, high), axis)
+        self._note(source, new, 1 / factors, (low, high), axis)
         for layer in layers:
             scale_input(layer, factors, inserter)
         return True
 
     def _note(
         self,
-        old: ir.Value,
+        old: str,
         new: ir.Value,
         factors: Array,
         ends: tuple[Array, Array],
@@ -150,10 +153,10 @@ class SmoothActivations(OnData):
         """Note what recorded values have become, for passes that come after this one."""
         context, name = self.context, str(new.name)
         if context.values:
-            rank = np.ndim(context.values[0].get(str(old.name), factors))
+            rank = np.ndim(context.values[0].get(old, factors))
             shape = [1] * rank
             shape[axis] = -1
-            context.scaled[name] = (str(old.name), factors.reshape(shape))
+            context.scaled[name] = (old, factors.reshape(shape))
         if context.ranges:
             low, high = (part * factors for part in ends)
             wide = (float(low.min(initial=0.0)), float(high.max(initial=0.0)))

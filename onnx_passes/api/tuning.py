@@ -1,0 +1,144 @@
+"""Choose the precision of each part of a model."""
+
+from __future__ import annotations
+
+import html
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import onnx
+import onnx_ir as ir
+
+from onnx_passes.api.models import AnyModel, take_model
+from onnx_passes.configs.load import config_from_data, load_config
+from onnx_passes.model.save import save_model
+from onnx_passes.report.text import plural
+from onnx_passes.report.tune_page import tune_page
+from onnx_passes.runtime.base import Feeds
+from onnx_passes.tuning.asked import Result
+from onnx_passes.tuning.journal import Record
+from onnx_passes.tuning.result import inspector, lines, to_json
+from onnx_passes.tuning.search import Search
+from onnx_passes.tuning.streams import source_of
+from onnx_passes.tuning.task import task_of
+from onnx_passes.verify.feeds import check_feeds
+from onnx_passes.verify.reference import Reference
+
+
+@dataclass(frozen=True)
+class TuneResult:
+    """What a search found.
+
+    Attributes:
+        found: The search, in full.
+        name: Name of the model.
+    """
+
+    found: Result
+    name: str = "model"
+
+    @property
+    def model(self) -> ir.Model:
+        """The best model that keeps the budget; the original if no other does."""
+        return self.found.model
+
+    @property
+    def formats(self) -> dict[str, str]:
+        """The format of each group."""
+        return dict(self.found.best.names)
+
+    @cached_property
+    def data(self) -> dict[str, Any]:
+        """All but the model, as ``--json`` has it."""
+        return to_json(self.found)
+
+    def proto(self) -> onnx.ModelProto:
+        """Return the model as ONNX's own."""
+        return ir.to_proto(self.model)
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write the model as ``-o`` does, and return where it is.
+
+        Raises:
+            ModelError: The file cannot be written.
+            VerificationError: What was read back does not hold the formats that were chosen.
+        """
+        goal = Path(path)
+        save_model(self.model, goal, inspect=inspector(self.found))
+        return goal
+
+    def html(self) -> str:
+        """Return the result as a page with a plot of error against cost."""
+        return tune_page(self.data, self.name)
+
+    def __str__(self) -> str:
+        """Return what ``onnx-passes tune`` prints."""
+        return "\n".join(lines(self.data))
+
+    def __repr__(self) -> str:
+        """Return the gain on one line."""
+        cost = self.data["cost"]
+        saved = 1 - cost["chosen"] / cost["original"] if cost["original"] else 0.0
+        tried = plural(len(self.found.tried), "model")
+        return f"<{self.found.task.objective}: {saved:.1%} less, {tried} tried>"
+
+    def _repr_html_(self) -> str:
+        """Return the page for a notebook, in a frame."""
+        page = html.escape(self.html(), quote=True)
+        return (
+            f'<iframe srcdoc="{page}" sandbox="" title="tune" '
+            'style="width:100%;height:40rem;border:1px solid #dfe4ea"></iframe>'
+        )
+
+
+def tune(
+    model: AnyModel,
+    pipeline: Any,
+    *,
+    inputs: Feeds | Sequence[Feeds] | None = None,
+    labels: Sequence[Feeds] | None = None,
+    record: str | os.PathLike[str] | None = None,
+    progress: Callable[[str], object] | None = None,
+) -> TuneResult:
+    """Choose the precision of each part of a model, within a budget of what may be lost.
+
+    Args:
+        model: A path, an ``onnx.ModelProto`` or an ``onnx_ir.Model``; it stays as it is.
+        pipeline: The path of a YAML file, or a mapping as such a file holds it: the budget
+            (``verify.metrics``, ``tune.flips``), the formats and the objective (``tune``).
+        inputs: Samples, arrays by input name; those of the pipeline if None.
+        labels: What is expected of each sample, by output name.
+        record: A folder for every score and decision, from which a search goes on.
+        progress: Called with a sentence on each step.
+
+    Returns:
+        The result. Without a better model it holds the original.
+
+    Raises:
+        ConfigError: The pipeline is wrong, has no budget, or there is no data.
+        ReferenceDataError: The data does not fit the model.
+        ModelError: The model cannot be read.
+        EngineError: The engine does not run the original.
+        IncompleteDataError: A part of a data set could not be evaluated.
+    """
+    if isinstance(pipeline, Mapping):
+        config = config_from_data(pipeline)
+    else:
+        config = load_config(pipeline, ())
+    taken, name, _ = take_model(model)
+    source = None if inputs is not None else source_of(config)
+    reference = None
+    if inputs is not None:
+        samples = [inputs] if isinstance(inputs, Mapping) else list(inputs)
+        for sample in samples:
+            check_feeds(sample, taken, {})
+        expected = None if labels is None else [dict(each) for each in labels]
+        reference = Reference(samples, expected, "samples of the caller")
+    task = task_of(taken, config, source, reference)
+    folder = None if record is None else Path(record)
+    search = Search(task, Record(folder, task.key), progress or (lambda text: None))
+    return TuneResult(search.run(), name)

@@ -1,0 +1,64 @@
+"""Choose the precision of each part of the model."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+import onnx_ir as ir
+
+from onnx_passes import passes
+from onnx_passes.errors import PassError
+from onnx_passes.passes.base import Transformation
+from onnx_passes.passes.precision._record import read_feeds
+
+
+@passes.verify.metric
+@passes.register()
+class Tune(Transformation):
+    """Choose the precision of each part of the model.
+
+    Before: ``y = MatMul(Relu(MatMul(x, w)), v)`` in float32
+    After:  the same with parts in the formats of the section ``tune``: those that cost least,
+            within the budget of ``verify.metrics`` and ``tune.flips``
+
+    What ``onnx-passes tune`` does, as a step: other passes may come before it and after it.
+
+    Sound because the whole model is run on the user's samples before a choice is taken, and
+    keeps the budget; the metrics of the pipeline then judge it again.
+
+    Leaves alone: a model of which no part can change within the budget. Functions are inlined
+    where a choice is taken.
+
+    Attributes:
+        data: .npz files, each with the inputs of one run by name; by default the inputs under
+            ``reference`` of the pipeline.
+        record: A folder for every score and decision, from which a search goes on.
+    """
+
+    data: list[str] = []  # noqa: RUF012 - the default of an option, never changed
+    record: str | None = None
+
+    def call(self, model: ir.Model) -> ir.passes.PassResult:
+        """Search.
+
+        Raises:
+            PassError: There is no data.
+            ConfigError: The pipeline has no budget, or a setting is wrong.
+            EngineError: The engine does not run the model.
+        """
+        feeds = read_feeds(self.data, self.name) if self.data else self.context.samples
+        if not feeds:
+            raise PassError(
+                f"{self.name}: there is no data to measure losses on",
+                help="give reference.inputs in the pipeline, or data: [FILE.npz]",
+            )
+        # The search stands above passes and engines, and runs both: it is loaded for a run.
+        step = import_module("onnx_passes.tuning.step")
+        found, told = step.search_within(model, self.config, feeds, self.record)
+        self.context.notes.extend(line for line in told if line)
+        if found is None:
+            return ir.passes.PassResult(model, modified=False)
+        model.graph = found.graph
+        model.functions.clear()
+        model.functions.update(found.functions)
+        return ir.passes.PassResult(model, modified=True)

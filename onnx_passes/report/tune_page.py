@@ -1,0 +1,166 @@
+"""The result of a search for precisions as one self-contained HTML page."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from onnx_passes.report.html import document
+from onnx_passes.report.page.front import Point, plot
+from onnx_passes.report.page.markup import Element, named, tag
+from onnx_passes.report.page.overview import badge
+from onnx_passes.report.page.table import table
+from onnx_passes.report.summary import Words
+
+_MOST_NAMES, _LONGEST = 3, 84
+
+
+def tune_page(data: Mapping[str, Any], title: str) -> str:
+    """Return a result as a page for a browser.
+
+    Args:
+        data: The result, as ``--json`` has it.
+        title: Name of the model.
+    """
+    cost = data["cost"]
+    saved = 1 - cost["chosen"] / cost["original"] if cost["original"] else 0.0
+    words = Words(f"{saved:.1%} less", "good" if saved > 0 else "warn")
+    return document(
+        f"{words.head}: {title[:200]}",
+        tag(
+            "header",
+            tag("p", tag("strong", "onnx-passes"), " tune", class_="brand"),
+            tag("h1", badge(words)),
+            tag("p", named(title), class_="models"),
+            class_=f"hero {words.tone}",
+        ),
+        tag(
+            "main",
+            tag("section", tag("h2", "Error against cost"), _plot(data), _key()),
+            tag("section", tag("h2", "What was measured"), _measured(data)),
+            tag("section", tag("h2", "Groups"), _groups(data)),
+            tag("section", tag("h2", "Models that were tried"), _tried(data)),
+        ),
+    )
+
+
+def _plot(data: Mapping[str, Any]) -> Element:
+    return plot(list(_points(data)), data["unit"], data["cost"]["original"])
+
+
+def _points(data: Mapping[str, Any]) -> Iterator[Point]:
+    start = data["cost"]["original"]
+    for entry in data["front"]:
+        share = float(entry["expected"])
+        told = f"expected to use {share:.3g} of the budget"
+        yield Point(entry["cost"], share, "front", _told(entry, start, data, told))
+    best = {group["group"]: group["format"] for group in data["groups"]}
+    for entry in data["tried"]:
+        share = float(entry["measured"] if entry["measured"] is not None else "inf")
+        chosen = entry["accepted"] and entry["names"] == best
+        tone = "chosen" if chosen else "good" if entry["accepted"] else "bad"
+        head = "chosen" if chosen else "accepted" if entry["accepted"] else "rejected"
+        told = f"{head}: {entry['why'] or f'uses {share:.3g} of the budget'}"
+        yield Point(entry["cost"], share, tone, _told(entry, start, data, told))
+
+
+def _told(
+    entry: Mapping[str, Any], start: float, data: Mapping[str, Any], head: str
+) -> list[str]:
+    saved = 1 - entry["cost"] / start if start else 0.0
+    lines = [head, f"cost {entry['cost']:.5g} {data['unit']}, {saved:.1%} less"]
+    by_format: dict[str, list[str]] = defaultdict(list)
+    for group, name in entry["names"].items():
+        by_format[name].append(group)
+    for name, groups in sorted(by_format.items()):
+        shown = ", ".join(groups[:_MOST_NAMES])
+        more = f" and {len(groups) - _MOST_NAMES} more" if len(groups) > _MOST_NAMES else ""
+        lines.append(f"{name}: {shown}{more}")
+    return [line if len(line) <= _LONGEST else f"{line[: _LONGEST - 1]}…" for line in lines]
+
+
+def _key() -> Element:
+    kinds = (
+        ("front", "expected, from runs of parts"),
+        ("good", "measured, accepted"),
+        ("bad", "measured, rejected"),
+        ("chosen", "chosen"),
+    )
+    return tag(
+        "p",
+        [
+            tag(
+                "span",
+                tag(
+                    "svg",
+                    tag("circle", class_=f"point {tone}", cx=8, cy=8, r=5),
+                    width=16,
+                    height=16,
+                    class_="front mark",
+                    aria_hidden="true",
+                ),
+                told,
+                class_="key",
+            )
+            for tone, told in kinds
+        ],
+        class_="keys",
+    )
+
+
+def _measured(data: Mapping[str, Any]) -> Element:
+    rows: list[list[str]] = []
+    for name, value in sorted(data["values"].items()):
+        low, high = data["budget"][name]
+        share = float(data["shares"].get(name, 0.0))
+        rows.append([name, f"{float(value):.6g}", f"{low:g} to {high:g}", f"{share:.3g}"])
+    flips = data["flips"]
+    if flips is not None:
+        told = f"{flips['share']:.3%}, at most {flips['at most']:.3%} of all data"
+        rows.append(["flips", told, f"{flips['confidence']:.0%} confidence", flips["kind"]])
+    rows.append(
+        [
+            "cost",
+            f"{data['cost']['chosen']:.6g} {data['unit']}",
+            f"original {data['cost']['original']:.6g}",
+            f"gap to the bound {data['gap']:.2%}; ended: {data['ended']}",
+        ]
+    )
+    return table("What was measured", ["metric", "value", "allowed", "share"], rows)
+
+
+def _groups(data: Mapping[str, Any]) -> Element:
+    rows = []
+    for group in data["groups"]:
+        others = [
+            f"{name} ({float(other['snr']):.0f} dB, gain {other['gain']:.3g})"
+            for name, other in group["others"].items()
+        ]
+        others += [f"{name}: {why}" for name, why in group["refused"].items()]
+        rows.append(
+            [
+                named(group["group"]),
+                group["format"],
+                f"{float(group['snr']):.1f}",
+                f"{group['gain']:.4g}",
+                "; ".join(others)[:300],
+            ]
+        )
+    unit = data["unit"]
+    return table("Groups", ["group", "format", "SNR [dB]", f"gain [{unit}]", "others"], rows)
+
+
+def _tried(data: Mapping[str, Any]) -> Element:
+    rows = [
+        [
+            str(place),
+            f"{entry['cost']:.6g}",
+            f"{float(entry['predicted']):.3g}",
+            "" if entry["measured"] is None else f"{float(entry['measured']):.3g}",
+            "accepted" if entry["accepted"] else entry["why"][:200],
+        ]
+        for place, entry in enumerate(data["tried"], 1)
+    ]
+    names = ["model", f"cost [{data['unit']}]", "expected", "measured", "verdict"]
+    return table("Models that were tried", names, rows)

@@ -1,0 +1,79 @@
+"""``onnx_passes.tune``."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+import pytest
+
+import onnx_passes
+
+DIGITS = Path(__file__).parents[2] / "examples" / "digits"
+PIPELINE = {
+    "verify": {"metrics": {"kl_divergence": [0, 0.001]}},
+    "tune": {"formats": ["float16", "int8-weights"], "objective": "size"},
+}
+
+
+@pytest.fixture(scope="module")
+def samples():
+    return {"image": np.load(DIGITS / "images.npy")}
+
+
+@pytest.fixture(scope="module")
+def result(samples):
+    return onnx_passes.tune(DIGITS / "model.onnx", PIPELINE, inputs=samples)
+
+
+def test_the_result_is_smaller_and_can_be_saved(result, tmp_path):
+    path = result.save(tmp_path / "small.onnx")
+    onnx.checker.check_model(str(path), full_check=True)
+    assert path.stat().st_size < 0.4 * (DIGITS / "model.onnx").stat().st_size
+    assert set(result.formats.values()) <= {"float32", "float16", "int8-weights"}
+    assert "size:" in repr(result)
+    assert "gap to the bound" in str(result)
+    json.dumps(result.data)
+
+
+def test_the_page_shows_each_model(result):
+    page = result.html()
+    points = len(result.data["front"]) + len(result.data["tried"])
+    assert page.count('class="model"') == points
+    assert "expected to use" in page
+    assert "srcdoc" in result._repr_html_()
+
+
+def test_a_model_in_memory_stays_as_it_is(samples):
+    proto = onnx.load(DIGITS / "model.onnx")
+    before = proto.SerializeToString(deterministic=True)
+    told = []
+    found = onnx_passes.tune(proto, PIPELINE, inputs=[samples], progress=told.append)
+    assert proto.SerializeToString(deterministic=True) == before
+    assert found.data["cost"]["chosen"] < found.data["cost"]["original"]
+    assert told[0].endswith("recording the original")
+
+
+def test_labels_count(samples):
+    labels = [{"scores": np.load(DIGITS / "labels.npy")}]
+    budget = {"verify": {"metrics": {"accuracy": [0.97, 1]}}}
+    found = onnx_passes.tune(
+        DIGITS / "model.onnx", PIPELINE | budget, inputs=samples, labels=labels
+    )
+    assert found.data["values"]["accuracy"] >= 0.97
+
+
+def test_a_search_goes_on_from_a_record(samples, tmp_path):
+    found = [
+        onnx_passes.tune(DIGITS / "model.onnx", PIPELINE, inputs=samples, record=tmp_path)
+        for _ in range(2)
+    ]
+    assert found[0].formats == found[1].formats
+
+
+def test_the_room_does_not_hide_the_function():
+    import onnx_passes.tuning.search
+
+    assert callable(onnx_passes.tune)
+    assert isinstance(ir.load(DIGITS / "model.onnx"), ir.Model)
