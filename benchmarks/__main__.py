@@ -2,8 +2,8 @@
 
 The sections are optimize, driver, regions, faults, failures, startup and, only where
 named, certify, compare, corpus, data, reduce, streamlining, verification, peers, speed and
-verdicts. ``certify``, ``corpus``, ``faults-on``, ``peers``, ``speed`` and ``verdicts`` take
-what follows as their own arguments:
+verdicts. ``certify``, ``corpus``, ``faults-on``, ``lost-support``, ``peers``, ``speed`` and
+``verdicts`` take what follows as their own arguments:
 ``python -m benchmarks peers --help``.
 
 Each figure is a median of several runs. A run of the command line is a process of its own, and
@@ -20,6 +20,7 @@ from benchmarks import (
     data_sets,
     driver,
     failures,
+    lost_support,
     optimize,
     reduce,
     regions,
@@ -54,6 +55,7 @@ ARGUMENTS: dict[str, Callable[[list[str]], object]] = {
     "certify": lambda words: print("\n".join(report.tables(words)), flush=True),
     "corpus": lambda words: print("\n".join(corpus.tables(words)), flush=True),
     "faults-on": lambda words: print("\n".join(on_engine.tables(words)), flush=True),
+    "lost-support": lambda words: print("\n".join(lost_support.tables(words)), flush=True),
     "peers": lambda words: peers(words, prog_name="python -m benchmarks peers"),
     "speed": lambda words: speed(words, prog_name="python -m benchmarks speed"),
     "verdicts": lambda words: verdicts(words, prog_name="python -m benchmarks verdicts"),

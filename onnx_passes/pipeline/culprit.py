@@ -36,7 +36,8 @@ class Culprit:
 
     Attributes:
         application: The rewrite, with its number in the run that failed.
-        how: How it was found: "by its own error", "by bisection" or "the only rewrite".
+        how: How it was found: "by its own error", "by bisection", "the only rewrite", or "by
+            its region alone" and what a compiler says of that.
         score: Its own error relative to the largest element; None where it has none.
         value: The value that it computes wrongly, on recorded values; None where not known.
     """
@@ -185,14 +186,14 @@ class _Hunt:
         """
         scores = [s for s in self.scores(current.applied, self.skip, current) if s]
         wrong = sorted((s for s in scores if not s.passed), key=lambda s: -s.score)
-        suspects = [
-            Culprit(s.application, "by its own error", s.score, s.worst) for s in wrong
-        ]
+        suspects = [Culprit(s.application, s.how, *_measured(s)) for s in wrong]
         if not suspects:
             return None
         everything = self._without(suspects)
         if everything.fails:
             return suspects, everything
+        if all(suspect.value is None for suspect in suspects):
+            return suspects, everything  # each was seen to fail alone
         tried = {len(suspects): everything}
 
         def cures(count: int) -> bool:
@@ -265,6 +266,11 @@ class _Hunt:
         rest = {application.key for application in needed if application is not one}
         attempt = self.attempts.apply(skip=self.skip, only=frozenset(rest))
         return rest <= set(attempt.keys) and not attempt.fails
+
+
+def _measured(score: LocalScore) -> tuple[float, OutputCheck] | tuple[()]:
+    """Return the error and the value of a score; nothing where no number decided."""
+    return (score.score, score.worst) if score.measured else ()
 
 
 def _score(culprit: Culprit) -> float:

@@ -21,7 +21,7 @@ from onnx_passes.errors import OnnxPassesError
 from onnx_passes.model.walk import ungrown_bytes
 from onnx_passes.passes.context import Application, PassContext, Rewrites
 from onnx_passes.pipeline.attempt import Attempts
-from onnx_passes.pipeline.culprit import find_culprits, pairs_around
+from onnx_passes.pipeline.culprit import Culprit, find_culprits, pairs_around
 from onnx_passes.pipeline.gate import Gate
 from onnx_passes.pipeline.judgement import Judgement, error_of
 from onnx_passes.pipeline.reproduce import leave_reproducer
@@ -32,12 +32,14 @@ from onnx_passes.verify.result import ENGINE, LEVEL, Check, OutputCheck, Verdict
 from onnx_passes.verify.score import (
     GAP,
     first_above,
+    first_true,
     middle_of,
     resolution,
     stands_out,
 )
 from onnx_passes.verify.shrink import Case
 from onnx_passes.verify.snapshot import Change, Snapshot
+from onnx_passes.verify.witness import Witnesses
 
 
 @dataclass(frozen=True)
@@ -123,12 +125,16 @@ def trace_drift(drifted: Drifted, error: str) -> Traced:
     pairs: list[Case] = []
     of_engine = judgement.check.kind == ENGINE
     try:
-        if not (level or of_engine):
-            pairs += _Tracer(drifted, judgement, traced).run()
+        tracer = _Tracer(drifted, judgement, traced)
+        if level:
+            tracer.find_lost_support()
+        elif not of_engine:
+            pairs += tracer.run()
     except Exception as failure:
         # It explains a failure that is already certain, and must not replace it.
         told = failure.message if isinstance(failure, OnnxPassesError) else str(failure)
-        traced.notes.append(f"the drift was not traced to a pass: {told}")
+        what = "lost support" if level else "drift"
+        traced.notes.append(f"the {what} was not traced to a pass: {told}")
     pairs.append(Case(drifted.original.model, drifted.result, {}, "the whole models"))
     if drifted.config.reproducers:
         contract = "within the drift tolerance of the original"
@@ -179,6 +185,31 @@ class _Tracer:
                     blame.step, blame.name = kept.index, kept.step.text
             self.traced.blame.append(blame)
         return []
+
+    def find_lost_support(self) -> None:
+        """Name the rewrites whose regions a compiler does not take, or else the pass."""
+        drifted, states = self.drifted, self._states()
+        for kept, before, after in zip(drifted.kept, states, states[1:], strict=False):
+            witnesses = Witnesses()
+            if kept.applied:
+                self._attempts(kept, before).apply(witness=witnesses)
+            regions = self.judgement.regions(before.model, after.model)
+            scores = regions.scores(witnesses.pieces, left_in=drifted.result)
+            place = kept.index, kept.step.text
+            found = [Culprit(s.application, s.how) for s in scores if s is not None]
+            self.traced.blame += self.judgement.blame(found, before.model, after.model, place)
+        if self.traced.blame or not drifted.kept:
+            return
+        compiler = self.judgement.compiler
+        wanted = compiler.original.level.rank
+
+        def lost(count: int) -> bool:
+            return compiler.finding(states[count].model).level.rank < wanted
+
+        place = first_true(len(drifted.kept), lost)
+        kept = drifted.kept[place - 1]
+        how = "the first after which the model is not compiled"
+        self.traced.blame.append(Blame(kept.index, kept.step.text, how))
 
     def _states(self) -> list[Snapshot]:
         """Repeat the passes; return the original, and the model after each."""

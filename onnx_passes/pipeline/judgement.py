@@ -18,9 +18,12 @@ from onnx_passes.pipeline.attempt import Attempts
 from onnx_passes.pipeline.baseline import Baseline, Bench
 from onnx_passes.pipeline.culprit import Culprit
 from onnx_passes.pipeline.gate import Gate
+from onnx_passes.pipeline.levels import Compiler
+from onnx_passes.pipeline.lost_support import Regions
 from onnx_passes.report.model import Blame
 from onnx_passes.runtime.barriers import with_barriers
 from onnx_passes.runtime.base import Engine, Feeds
+from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.runtime.seeding import with_seeds
 from onnx_passes.verify.diverge import first_divergence
 from onnx_passes.verify.local import LocalScore, local_scores
@@ -114,7 +117,7 @@ class Judgement:
     def scores(
         self, attempts: Attempts, applied: Sequence[Application], skip: frozenset[str]
     ) -> list[LocalScore | None]:
-        """Score each rewrite of a pass by itself; none where numbers did not decide.
+        """Score each rewrite of a pass by itself, by numbers or by what a compiler takes.
 
         Args:
             attempts: Runs the pass.
@@ -124,13 +127,28 @@ class Judgement:
         Raises:
             OnnxPassesError: The pass raised, or does not repeat its rewrites.
         """
-        if not self.numeric or not applied:
+        regions = self.check.kind == LEVEL and bool(self.samples)
+        if not (self.numeric or regions) or not applied:
             return []
         witnesses = Witnesses()
         keys = [application.key for application in applied]
         after = attempts.apply(skip=skip, expected=keys, witness=witnesses).model
         before, pieces = attempts.before.model, witnesses.pieces
+        if regions:
+            return self.regions(before, after).scores(pieces)
         return local_scores(before, after, pieces, self.feeds, self.engine, *self.limits)
+
+    @property
+    def compiler(self) -> Compiler:
+        """The engine of a check of levels."""
+        compilers = self.gate.levels.compilers
+        return next(c for c in compilers if c.engine.name == self.check.engine)
+
+    def regions(self, before: ir.Model, after: ir.Model) -> Regions:
+        """Return the regions between two models, for the compiler of the check."""
+        executing = [bench.engine for bench in self.gate.baseline.benches]
+        engine = executing[0] if executing else OnnxRuntimeEngine()
+        return Regions(self.compiler, before, after, self.feeds, engine)
 
     def blame(
         self,

@@ -23,9 +23,10 @@ from onnx_passes.pipeline.reproducer import Author, Failure
 from onnx_passes.report.model import RunReport
 from onnx_passes.runtime.base import Engine, Feeds, Outputs
 from onnx_passes.runtime.isolated import IsolatedEngine
+from onnx_passes.runtime.openvino import OpenVinoEngine
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.runtime.reference import ReferenceEngine
-from onnx_passes.verify.bundle import Bundle, write_failing
+from onnx_passes.verify.bundle import Bundle, Replayable, write_failing
 from onnx_passes.verify.judge import Promise
 from onnx_passes.verify.result import LEVEL, OutputCheck
 from onnx_passes.verify.score import score
@@ -144,9 +145,17 @@ class _Numbers(Author):
     does = (
         "runs `before.onnx` and `after.onnx` on `inputs.npz`, prints where their outputs",
         "differ, and ends with exit code 1 while they do, 0 once they agree.",
-        "It needs the packages onnx, onnxruntime and numpy.",
+        "It needs the packages onnx, onnxruntime and numpy, and openvino where that judged.",
     )
-    packages = ("onnx-passes", "onnx", "onnx-ir", "onnxruntime", "numpy", "python")
+    packages = (
+        "onnx-passes",
+        "onnx",
+        "onnx-ir",
+        "onnxruntime",
+        "openvino",
+        "numpy",
+        "python",
+    )
     _shrunk: bool = False
 
     def judge(self, case: Case) -> tuple[OutputCheck, ...] | None:
@@ -224,8 +233,10 @@ class _Numbers(Author):
             plain=plain,
         )
 
-    def _pipeline(self, case: Case, engine: OnnxRuntimeEngine | ReferenceEngine) -> str:
+    def _pipeline(self, case: Case, engine: Replayable) -> str:
         given: dict[str, Any] = {}
+        if isinstance(engine, OpenVinoEngine):
+            given = asdict(engine) | {"properties": dict(engine.properties)}
         if isinstance(engine, OnnxRuntimeEngine):
             given = asdict(engine) | {"provider_options": dict(engine.provider_options)}
         # Sequences and elements of less than a byte have no form that reference data is read
@@ -239,11 +250,11 @@ class _Numbers(Author):
         return self.pipeline(case, {name: given}, reference=reference)
 
 
-def _runnable(engine: Engine) -> OnnxRuntimeEngine | ReferenceEngine:
+def _runnable(engine: Engine) -> Replayable:
     """Return the engine that repro.py runs in place of one."""
     if isinstance(engine, IsolatedEngine):
         return _runnable(engine.engine)
-    if isinstance(engine, OnnxRuntimeEngine | ReferenceEngine):
+    if isinstance(engine, OnnxRuntimeEngine | OpenVinoEngine | ReferenceEngine):
         return engine
     return OnnxRuntimeEngine()
 

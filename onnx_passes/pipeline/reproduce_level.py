@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import onnx_ir as ir
@@ -14,7 +17,12 @@ from onnx_passes.pipeline.reproducer import Author
 from onnx_passes.runtime.base import Engine, Feeds
 from onnx_passes.runtime.levels import Finding, examine
 from onnx_passes.runtime.tensorrt.bindings import MODULES
-from onnx_passes.runtime.tensorrt.engine import compiler_of, fitted, without_profiles
+from onnx_passes.runtime.tensorrt.engine import (
+    compiler_of,
+    fitted,
+    with_options,
+    without_profiles,
+)
 from onnx_passes.verify.bundle import Bundle
 from onnx_passes.verify.shrink import Case
 
@@ -28,15 +36,15 @@ class Levels(Author):
     does = (
         "hands `before.onnx` and `after.onnx` to NVIDIA's compiler, prints what it says, and",
         "ends with exit code 1 while the second gets less far, 0 once it gets as far. Nothing",
-        "is executed. It needs the package tensorrt-rtx, or tensorrt and a GPU.",
+        "is executed. It needs the package tensorrt-rtx, or tensorrt and a GPU. Beside them are",
+        "the engine of `before.onnx` (`before.engine`) and what the compiler logged of",
+        "`after.onnx` (`builder.log`), and the timing cache where the builder kept one.",
     )
     packages = ("onnx-passes", "onnx", "onnx-ir", "tensorrt", "tensorrt-rtx", "python")
 
     @property
     def _compiler(self) -> Compiler:
-        judgement = self.failure.judgement
-        compilers = judgement.gate.levels.compilers
-        return next(c for c in compilers if c.engine.name == judgement.check.engine)
+        return self.failure.judgement.compiler
 
     def _engine(self, case: Case) -> Engine:
         engine = self._compiler.engine
@@ -81,6 +89,7 @@ class Levels(Author):
             case.before,
             case.after,
             case.feeds,
+            files=_built(self._engine(case), case),
             kind=self.failure.judgement.check.kind,
             pipeline=self.pipeline(case, {inner.package: {**given, "profiles": profiles[:1]}}),
             readme=self.readme(case, inner.name, facts, "before.onnx"),
@@ -90,6 +99,21 @@ class Levels(Author):
                 "profiles": profiles[0] if profiles else {},
             },
         )
+
+
+def _built(engine: Engine, case: Case) -> dict[str, bytes]:
+    """Build both models once more; return the engine, the timing cache and the log."""
+    names = {"save": "before.engine", "timing_cache": "timing.cache"}
+    with tempfile.TemporaryDirectory(prefix="onnx-passes-") as folder:
+        paths = {option: str(Path(folder, name)) for option, name in names.items()}
+        with suppress(ConfigError):
+            examine(with_options(engine, **paths, cache=""), case.before)
+        found = {p.name: p.read_bytes() for p in sorted(Path(folder).iterdir())}
+    with suppress(ConfigError):
+        told = examine(with_options(engine, verbosity="verbose", cache=""), case.after)
+        lines = [line for line in (told.reason, told.log) if line]
+        found["builder.log"] = ("\n".join(lines) + "\n").encode()
+    return {name: content for name, content in found.items() if content}
 
 
 def _type_outputs(engine: Engine, feeds: Feeds, *models: ir.Model) -> None:

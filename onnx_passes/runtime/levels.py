@@ -43,12 +43,14 @@ class Finding:
         reason: Why not further, in the engine's words; empty where nothing failed.
         help: What would help, or None.
         outputs: What it gave, by sample; empty where it was not executed.
+        log: The last lines that the engine logged where it stopped; None for none.
     """
 
     level: Level
     reason: str = ""
     help: str | None = None
     outputs: tuple[Outputs, ...] = ()
+    log: str | None = None
 
 
 def examine(engine: Engine, model: ir.Model, samples: Sequence[Feeds] = ()) -> Finding:
@@ -70,9 +72,9 @@ def examine(engine: Engine, model: ir.Model, samples: Sequence[Feeds] = ()) -> F
     except EngineUnavailableError as error:
         return Finding(Level.ABSENT, error.message, error.help)
     except EngineBuildError as error:
-        return Finding(Level.PARSED, error.message, error.help)
+        return Finding(Level.PARSED, error.message, error.help, log=error.where)
     except EngineError as error:
-        return Finding(Level.REJECTED, error.message, error.help)
+        return Finding(Level.REJECTED, error.message, error.help, log=error.where)
 
 
 def _executed(session: Session, samples: Sequence[Feeds]) -> Finding:

@@ -25,6 +25,7 @@ from onnx_passes.model.save import save_model
 from onnx_passes.model.walk import weight_bytes
 from onnx_passes.ops.bodies import bodies_attached
 from onnx_passes.runtime.base import Array, Data, Feeds
+from onnx_passes.runtime.openvino import OpenVinoEngine
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.runtime.reference import ReferenceEngine
 
@@ -42,6 +43,10 @@ _EPOCH = (1980, 1, 1, 0, 0, 0)
 _PACKED = ("int4", "uint4", "int2", "uint2", "float4_e2m1fn")
 
 
+Replayable = OnnxRuntimeEngine | OpenVinoEngine | ReferenceEngine
+"""The engines that the script asks by their own packages."""
+
+
 @dataclass(frozen=True)
 class Bundle:
     """What a folder is written from.
@@ -56,6 +61,7 @@ class Bundle:
         scaled: Whether relative tolerances refer to the largest element of a tensor.
         signed_zeros: Whether equality tells -0 from 0.
         engine: What runs both.
+        files: What else the folder holds, by name: engines, timing caches, logs.
         kind: The check that failed; "structure" and "interface" are looked at by the checker.
         pipeline: A pipeline file that runs the pass alone.
         readme: What happened, in Markdown.
@@ -71,7 +77,8 @@ class Bundle:
     ignored: Sequence[str] = ()
     scaled: bool = False
     signed_zeros: bool = False
-    engine: OnnxRuntimeEngine | ReferenceEngine = field(default_factory=OnnxRuntimeEngine)
+    engine: Replayable = field(default_factory=OnnxRuntimeEngine)
+    files: Mapping[str, bytes] = field(default_factory=dict)
     kind: str = "equality"
     pipeline: str = ""
     readme: str = ""
@@ -228,6 +235,8 @@ def _fill(bundle: Bundle, folder: Path) -> None:
     (folder / "check.json").write_text(json.dumps(settings, indent=1) + "\n", "utf-8")
     (folder / "pipeline.yaml").write_text(bundle.pipeline, "utf-8")
     (folder / "README.md").write_text(bundle.readme, "utf-8")
+    for name, content in bundle.files.items():
+        (folder / name).write_bytes(content)
     script = _SCRIPT if bundle.levels is None else _LEVEL_SCRIPT
     shutil.copyfile(Path(__file__).with_name(script), folder / _SCRIPT)
 

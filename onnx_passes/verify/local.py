@@ -37,11 +37,15 @@ class LocalScore:
         application: Its record.
         score: Largest error over its values, as ``verify.score`` has it; 0 is perfect.
         checks: The comparison of each value, under the names of the values replaced.
+        how: How it was found.
+        measured: Whether values were compared; else ``checks`` says what failed.
     """
 
     application: Application
     score: float
     checks: tuple[OutputCheck, ...]
+    how: str = "by its own error"
+    measured: bool = True
 
     @property
     def passed(self) -> bool:

@@ -1,11 +1,12 @@
 """Run before.onnx and after.onnx on inputs.npz, and print where their outputs differ.
 
 Exit code 1: they still differ. 0: they agree. 2: before.onnx itself does not run here.
-Needs onnx, onnxruntime and numpy, and nothing else.
+Needs onnx, onnxruntime and numpy, openvino where that judged, and nothing else.
 """
 
 from __future__ import annotations
 
+import importlib
 import json
 import sys
 from pathlib import Path
@@ -27,7 +28,7 @@ def main() -> int:
     feeds = {name: inputs[name] for name in inputs.files}
     feeds |= {name: assemble(form, inputs) for name, form in check["inputs"].items()}
     engine = check["engine"]
-    version = onnx.__version__ if engine["engine"] == "reference" else ort.__version__
+    version = version_of(engine["engine"])
     other = "" if version == engine["version"] else f", the check ran on {engine['version']}"
     say(f"{engine['name']}, version {version}{other}")
     if not (HERE / "after.onnx").exists():
@@ -55,6 +56,13 @@ def main() -> int:
         faults += compare(name, name, expected[name], actual[name], check)
     say(*faults or ["the outputs agree"])
     return 1 if faults else 0
+
+
+def version_of(engine: str) -> str:
+    """Return the version of an engine here."""
+    if engine == "openvino":
+        return str(importlib.import_module("openvino").__version__)
+    return str(onnx.__version__ if engine == "reference" else ort.__version__)
 
 
 def say(*lines: str) -> None:
@@ -115,6 +123,8 @@ def run(file: str, feeds: Feeds, engine: dict[str, Any]) -> Feeds:
     types = {v.name: v.type.tensor_type.elem_type for v in model.graph.input}
     if engine["engine"] == "reference":
         return evaluate(model, {n: a for n, a in feeds.items() if n in types}, types)
+    if engine["engine"] == "openvino":
+        return infer(HERE / file, feeds, engine)
     session = start(model, engine)
     if widen(model, {value.name: value.type for value in session.get_outputs()}):
         session = start(model, engine)
@@ -144,6 +154,30 @@ def start(model: Any, engine: dict[str, Any]) -> Any:
     given = {k[len(prefix) :]: v for k, v in engine.items() if k.startswith(prefix)}
     providers = [(engine["provider"], given)]
     return ort.InferenceSession(model.SerializeToString(), options, providers=providers)
+
+
+def infer(file: Path, feeds: Feeds, engine: dict[str, Any]) -> Feeds:
+    """Return the outputs of a model by OpenVINO, set up as the check had it."""
+    ov: Any = importlib.import_module("openvino")
+    prefix = "property."
+    settings = {
+        "INFERENCE_PRECISION_HINT": engine["precision"],
+        "EXECUTION_MODE_HINT": "ACCURACY",
+        "NUM_STREAMS": 1,
+        **{k[len(prefix) :]: v for k, v in engine.items() if k.startswith(prefix)},
+    }
+    if engine["device"] == "CPU":
+        own = {"INFERENCE_NUM_THREADS": engine["threads"], "ENABLE_CPU_PINNING": False}
+        settings = {**own, "DYNAMIC_QUANTIZATION_GROUP_SIZE": "0", **settings}
+    compiled = ov.Core().compile_model(str(file), engine["device"], settings)
+    request = compiled.create_infer_request()
+    for port in compiled.inputs:
+        name = next(n for n in port.get_names() if n in feeds)
+        request.set_tensor(port, ov.Tensor(np.ascontiguousarray(feeds[name])))
+    request.infer()
+    outputs = [value.name for value in onnx.load(file).graph.output]
+    # A tensor is a view into the request, which ends with this function.
+    return {n: request.get_output_tensor(i).data.copy() for i, n in enumerate(outputs)}
 
 
 def evaluate(model: Any, feeds: Feeds, types: dict[str, int]) -> Feeds:

@@ -168,7 +168,9 @@ def test_an_operator_that_the_compiler_rejects_fails_the_pass_that_brought_it():
     assert {p.name for p in folder.iterdir()} == {
         *("before.onnx", "after.onnx", "inputs.npz", "check.json"),
         *("pipeline.yaml", "README.md", "repro.py"),
+        *("before.engine", "timing.cache", "builder.log"),
     }
+    assert "SequenceConstruct" in (folder / "builder.log").read_text()
     assert "Add" not in {node.op_type for node in ir.load(folder / "before.onnx").graph}
     told = (folder / "README.md").read_text()
     assert "before.onnx is built, after.onnx is rejected: node " in told
@@ -234,6 +236,9 @@ def test_at_the_end_and_at_checkpoints_the_result_is_held_against_the_original()
     assert done.report.passes[0].verdict is Verdict.PASSED
     (failed,) = [c for c in done.report.final if c.verdict is Verdict.FAILED]
     assert failed.reason.startswith("built the original, and the result is rejected: ")
+    (blame,) = done.report.blame
+    assert (blame.rule, blame.step) == ("through-sequence", 0)
+    assert blame.how.startswith("by its region alone: rejected, node ")
     assert Path(done.report.reproducer, "repro.py").exists()
     assert done.report.exit_code == 1
     held = go("through-sequence", "checkpoint", "swap-sum", when="checkpoint")

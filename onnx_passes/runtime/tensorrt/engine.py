@@ -213,22 +213,28 @@ def fitted(engine: Engine, model: ir.Model, samples: Sequence[Feeds]) -> Engine:
 
 def uncached(engine: Engine) -> Engine:
     """Return an engine that builds each model anew."""
-    return _without(engine, "cache", "")
+    return with_options(engine, cache="")
 
 
 def without_profiles(engine: Engine) -> Engine:
     """Return an engine for models that are called otherwise."""
-    return _without(engine, "profiles", ())
+    return with_options(engine, profiles=())
 
 
-def _without(engine: Engine, option: str, default: object) -> Engine:
+def with_options(engine: Engine, **changed: object) -> Engine:
+    """Return an engine with some options of its own changed; any other engine as it is.
+
+    Args:
+        engine: The engine, in a child process or not.
+        changed: Options as :class:`TensorRtOptions` has them, those that JSON has too.
+    """
     inner = compiler_of(engine)
-    if inner is None or getattr(inner.options, option) == default:
+    if inner is None or all(getattr(inner.options, k) == v for k, v in changed.items()):
         return engine
-    found = replace(inner, options=inner.options.model_copy(update={option: default}))
+    found = replace(inner, options=inner.options.model_copy(update=changed))
     if not isinstance(engine, IsolatedEngine):
         return found
-    spelled = {k: v for k, v in json.loads(engine.options).items() if k != option}
+    spelled = {**json.loads(engine.options), **changed}
     return replace(engine, engine=found, options=json.dumps(spelled))
 
 
