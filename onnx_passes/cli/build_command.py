@@ -19,6 +19,7 @@ GPU of this one. Nothing is executed, and nothing verified: run a pipeline first
 \b
 Exit codes:
   0  the engine is written
+  1  with --check: no build passes it
   2  bad usage
   3  the model cannot be read, or is not compiled, or the compiler is not on this machine
 
@@ -26,6 +27,7 @@ Exit codes:
 Examples:
   onnx-passes build model.onnx -o model.engine
   onnx-passes build model.onnx -o model.engine --compute-capabilities 8.6,8.9 --tf32
+  onnx-passes build model.onnx -o model.engine --repeat 5 --check 'python test.py {engine}'
 """
 
 
@@ -88,6 +90,30 @@ Examples:
 @click.option("--timing-cache", metavar="FILE", help="Measured kernels, read and written.")
 @click.option("--network-hook", metavar="MODULE:FUNCTION", help="Called on the network.")
 @click.option("--config-hook", metavar="MODULE:FUNCTION", help="Called on the config.")
+@click.option(
+    "--repeat",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Build N times, since builds differ, and say which layers do.",
+)
+@click.option(
+    "--check",
+    metavar="COMMAND",
+    help="Run on each build; {engine} stands for its path. Exit code 0 is good. The first "
+    "good one becomes OUTPUT.",
+)
+@click.option(
+    "--keep-builds",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Where repeated builds are kept, in good, bad and unchecked. Default: OUTPUT-builds.",
+)
+@click.option(
+    "--write-script",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Write a Python script that builds this, to be edited, and stop.",
+)
 @click.option("--time-limit", type=float, default=600.0, show_default=True, metavar="SECONDS")
 @click.option("--debug", is_flag=True, hidden=True)
 def command(
@@ -108,6 +134,10 @@ def command(
     timing_cache: str | None,
     network_hook: str | None,
     config_hook: str | None,
+    repeat: int | None,
+    check: str | None,
+    keep_builds: Path | None,
+    write_script: Path | None,
     time_limit: float,
     debug: bool,
 ) -> None:
@@ -137,6 +167,13 @@ def command(
     }
     options: dict[str, object] = {k: v for k, v in given.items() if v is not None}
     options |= {"save": str(output.absolute()), "time_limit": time_limit}
+    if write_script is not None:
+        from onnx_passes.cli.scripts import write_build_script
+
+        write_build_script(write_script, model, output, engine, options)
+        return
+    if repeat is None and (check is not None or keep_builds is not None):
+        raise UsageError("--check and --keep-builds need --repeat", help="--repeat 5")
     made = engine_from_config(engine, options, folders=[str(Path.cwd())])
     inner = compiler_of(made)
     assert inner is not None
@@ -147,6 +184,13 @@ def command(
         raise inner.missing
     if any(v.shape is None or not v.shape.is_static() for v in loaded.model.graph.inputs):
         made = fitted(made, loaded.model, generate(loaded.model, samples=1))
+    if repeat is not None:
+        from onnx_passes.cli.building_again import build_again
+
+        folder = keep_builds or output.with_name(f"{output.name}-builds")
+        raise click.exceptions.Exit(
+            build_again(made, loaded.model, output, repeat, check, folder, time_limit)
+        )
     with made.prepare(loaded.model):
         told = f"wrote {output}, {size(output.stat().st_size)}, built for {inner.target}"
         click.echo(f"{told}; not executed: {inner.not_executed or 'build only builds'}")

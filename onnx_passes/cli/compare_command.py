@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from onnx_passes.cli.comparing_engines import add_builds, add_timings, make_runners
 from onnx_passes.cli.data_options import data_options, refuse_without_data
 from onnx_passes.cli.destinations import check_destinations, check_folder
 from onnx_passes.cli.grammar import ManyWords, Several
@@ -40,6 +42,8 @@ Exit codes:
 Examples:
   onnx-passes compare model.onnx --engine onnxruntime --engine 'onnxruntime{optimization=all}'
   onnx-passes compare model.onnx optimized.onnx --inputs data.npz --outputs all --rtol y:1e-3
+  onnx-passes compare model.onnx --engine onnxruntime --engine openvino --time
+  onnx-passes compare model.onnx --engine onnxruntime --engine 'tensorrt{repeat=5}'
   onnx-passes compare model.onnx int8.onnx --data images/ --accuracy drop=0.5%,confidence=95%
 """
 _path = click.Path(path_type=Path)
@@ -111,8 +115,32 @@ _path = click.Path(path_type=Path)
 )
 @click.option("--validate", is_flag=True, help="NaN and Inf count as a failure.")
 @click.option("--fail-fast", is_flag=True, help="Stop a run at its first difference.")
-@click.option("--iterations", type=click.IntRange(1), default=1, help="Timed runs a sample.")
-@click.option("--warm-up", type=click.IntRange(0), default=0, help="Runs before those.")
+@click.option(
+    "--iterations",
+    type=click.IntRange(1),
+    help="Timed runs a sample. Default: 1, 100 with --time.",
+)
+@click.option(
+    "--warm-up", type=click.IntRange(0), help="Runs before those. Default: 0, 10 with --time."
+)
+@click.option(
+    "--time",
+    "timed",
+    is_flag=True,
+    help="Time each model on each engine: percentiles, layers, GPU clocks and temperature.",
+)
+@click.option(
+    "--keep-builds",
+    type=_path,
+    metavar="DIR",
+    help="Keep repeated builds, --engine 'tensorrt{repeat=5}', in DIR/good and DIR/bad.",
+)
+@click.option(
+    "--write-script",
+    type=_path,
+    metavar="FILE",
+    help="Write a Python script that does this, to be edited, and stop.",
+)
 @click.option("--plots", type=_path, metavar="DIR", help="Draw errors as PNG.")
 @data_options
 @click.option("-v", "--verbose", is_flag=True, help="List every value.")
@@ -126,6 +154,9 @@ def command(
     save_inputs: Path | None,
     save_outputs: Path | None,
     plots: Path | None,
+    timed: bool,
+    keep_builds: Path | None,
+    write_script: Path | None,
     verbose: bool,
     as_json: bool,
     debug: bool,
@@ -133,12 +164,30 @@ def command(
 ) -> None:
     """Run models side by side, and compare what they give."""
     del debug  # read by the program itself
+    if write_script is not None:
+        from onnx_passes.cli.scripts import write_compare_script
+
+        write_compare_script(
+            write_script,
+            models,
+            engines,
+            load_outputs,
+            given,
+            isolate=isolate,
+            save_outputs=save_outputs,
+        )
+        return
     if given["data"]:
         from onnx_passes.cli.comparing_data import compare_on_data
 
         if load_outputs or save_outputs or save_inputs or plots:
             raise UsageError(
                 "saved results and --data do not go together", help="see --result"
+            )
+        if timed or keep_builds:
+            raise UsageError(
+                "--time and --keep-builds do not go together with --data",
+                help="time on one sample: --inputs or --generate",
             )
         raise click.exceptions.Exit(
             compare_on_data(
@@ -151,7 +200,9 @@ def command(
     from onnx_passes.verify.runs import Found, compare, save_results
     from onnx_passes.verify.runs.saved import check_form
 
-    runners = _runners(models, loaders, engines, isolate)
+    runners, repeated = make_runners(
+        models, loaders, engines, isolate=isolate, keep=keep_builds
+    )
     recorded = _recorded(load_outputs)
     alone = len(runners) + len(recorded) == 1  # what it gave is told, as nothing is compared
     settings = _settings(
@@ -172,6 +223,11 @@ def command(
     samples = _samples(given, runners)
     if save_inputs is not None:
         samples = _save_inputs(save_inputs, samples, runners, read)
+    first: list[Feeds] = []
+    if timed:
+        samples = iter(samples)
+        first = list(islice(samples, 1))
+        samples = chain(first, samples)
     found: Found = compare(runners, samples, recorded=recorded, settings=settings)
     generated = not (given["inputs"] or given["data_loader"])
     if runners and generated and (other := _others(found.runs[len(recorded)], given, runners)):
@@ -180,6 +236,10 @@ def command(
             _save_inputs(save_inputs, samples, runners, read)
         found = compare(runners, samples, recorded=recorded, settings=settings)
         found.notes.append(other.note)
+        first = list(samples[:1])
+    add_builds(found, repeated, len(recorded), keep_builds)
+    if timed and runners:
+        add_timings(found, runners, first[0], given, len(recorded))
     try:
         if save_outputs is not None:
             save_results(found, save_outputs)
@@ -221,8 +281,8 @@ def _settings(given: dict[str, Any], *, keep: bool, hashes: bool) -> Settings:
         postprocess=read_postprocess(given["postprocess"]),
         validate=given["validate"],
         fail_fast=given["fail_fast"],
-        iterations=given["iterations"],
-        warm_up=given["warm_up"],
+        iterations=given["iterations"] or 1,
+        warm_up=given["warm_up"] or 0,
         memory_limit=limit,
         keep=keep,
         hashes=hashes,
@@ -246,24 +306,6 @@ def _loaders(models: tuple[Path, ...], *, now: bool) -> dict[Path, Loader]:
         if now:
             loader.offload()
     return loaders
-
-
-def _runners(
-    models: tuple[Path, ...],
-    loaders: dict[Path, Loader],
-    engines: tuple[str, ...],
-    isolate: bool,
-) -> list[Runner]:
-    from onnx_passes.configs.engine_text import parse_engine
-    from onnx_passes.verify.runs import Runner
-
-    if engines and not models:
-        raise UsageError("--engine is given, and no MODEL to run on it")
-    made = [
-        parse_engine(text, isolate=True if isolate else None)
-        for text in engines or ("onnxruntime",)
-    ]
-    return [Runner(loaders[path], engine) for path in models for engine in made]
 
 
 def _recorded(paths: Iterable[Path]) -> list[Run]:

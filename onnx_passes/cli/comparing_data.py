@@ -94,7 +94,7 @@ def _refuse(given: Mapping[str, Any]) -> None:
             raise UsageError(
                 f"{option} and --data do not go together", help="give one of the two"
             )
-    if given["iterations"] != 1 or given["judge"] != "simple":
+    if given["iterations"] not in (None, 1) or given["judge"] != "simple":
         option = "--compare" if given["judge"] != "simple" else "--iterations"
         raise UsageError(
             f"{option} and --data do not go together",

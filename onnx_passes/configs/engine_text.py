@@ -29,6 +29,30 @@ def parse_engine(text: str, *, isolate: bool | None = None) -> Engine:
         ConfigError: The text is no engine, or an option does not fit.
     """
     name, options = read_engine(text, isolate=isolate)
+    return _made(name, options, text)
+
+
+def parse_repeated(text: str, *, isolate: bool | None = None) -> tuple[Engine, int | None]:
+    """Make an engine, and say how often a model is built on it.
+
+    Args:
+        text: As :func:`parse_engine` has it, with one option more: ``repeat``.
+        isolate: Whether it runs in a child process where the text does not say.
+
+    Returns:
+        The engine, and the number of builds; None if the text does not say.
+
+    Raises:
+        ConfigError: The text is no engine, or an option does not fit.
+    """
+    name, options = read_engine(text, isolate=isolate)
+    repeat = options.pop("repeat", None)
+    if repeat is not None and (type(repeat) is not int or repeat < 1):
+        raise ConfigError(f"{name}.repeat must be at least 1, not {repeat!r}", where=text)
+    return _made(name, options, text), repeat
+
+
+def _made(name: str, options: dict[str, Any], text: str) -> Engine:
     try:
         return engine_from_config(name, options, folders=[os.getcwd()])
     except ConfigError as error:

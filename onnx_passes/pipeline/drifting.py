@@ -206,8 +206,7 @@ class _Tracer:
         def lost(count: int) -> bool:
             return compiler.finding(states[count].model).level.rank < wanted
 
-        place = first_true(len(drifted.kept), lost)
-        kept = drifted.kept[place - 1]
+        kept = drifted.kept[first_true(len(drifted.kept), lost) - 1]
         how = "the first after which the model is not compiled"
         self.traced.blame.append(Blame(kept.index, kept.step.text, how))
 

@@ -17,12 +17,11 @@ import onnx_ir as ir
 
 from onnx_passes.errors import ConfigError, EngineError
 from onnx_passes.model.walk import all_nodes
-from onnx_passes.passes.context import Application
 from onnx_passes.pipeline.levels import Compiler
 from onnx_passes.runtime.base import Array, Engine, Feeds
 from onnx_passes.runtime.levels import Finding, Level, examine
 from onnx_passes.runtime.tensorrt.engine import fitted, without_profiles
-from onnx_passes.verify.cut import values_of
+from onnx_passes.verify.cut import makers_of, values_of
 from onnx_passes.verify.local import LocalScore
 from onnx_passes.verify.region import Region, region_model
 from onnx_passes.verify.result import OutputCheck
@@ -121,7 +120,7 @@ class Regions:
     def _part(
         self, prefix: str, model: ir.Model, side: Side, arrays: Mapping[str, Array]
     ) -> Part | None:
-        """Return a side; None where it computes nothing, or a value at its border is unknown."""
+        """Return a side; None if it computes nothing, or a value at its border is unknown."""
         read = [str(value.name) for value in side.read()]
         computed = {value for node in side.nodes for value in node.outputs}
         ends = {str(value.name) for value in side.outputs if value in computed}
@@ -138,8 +137,11 @@ class Regions:
             value.type = ir.TensorType(ir.DataType.from_numpy(array.dtype))
             value.shape = ir.Shape([None] * array.ndim)
         names: dict[str, str] = {}
+        makers = makers_of(model)
         for number, node in enumerate(part.graph):
-            shown = node.name or str(node.outputs[0].name)
+            result = str(node.outputs[0].name)
+            own = makers.get(result, node)
+            shown = own.name or result
             node.name = f"{prefix}.{number}"
             names[node.name] = f"{shown} ({node.op_type})"
         feeds = {f"{prefix}.{name}": arrays[name] for name in read}

@@ -36,8 +36,8 @@ class Levels(Author):
     does = (
         "hands `before.onnx` and `after.onnx` to NVIDIA's compiler, prints what it says, and",
         "ends with exit code 1 while the second gets less far, 0 once it gets as far. Nothing",
-        "is executed. It needs the package tensorrt-rtx, or tensorrt and a GPU. Beside them are",
-        "the engine of `before.onnx` (`before.engine`) and what the compiler logged of",
+        "is executed. It needs the package tensorrt-rtx, or tensorrt and a GPU. Beside them",
+        "are the engine of `before.onnx` (`before.engine`), what the compiler logged of",
         "`after.onnx` (`builder.log`), and the timing cache where the builder kept one.",
     )
     packages = ("onnx-passes", "onnx", "onnx-ir", "tensorrt", "tensorrt-rtx", "python")

@@ -11,6 +11,7 @@ import numpy as np
 
 from onnx_passes.contracts.elements import shape_text
 from onnx_passes.report.text import duration, number, one_line, plural
+from onnx_passes.report.timings import builds_lines, timing_lines
 from onnx_passes.verify.result import OutputCheck
 from onnx_passes.verify.runs.found import Divergence, Found, Latency, Pair, Run
 from onnx_passes.verify.runs.judging import Measured
@@ -43,6 +44,11 @@ def comparison_lines(found: Found, *, verbose: bool = False) -> Iterator[str]:
         for run in found.runs:
             yield from _values(run, verbose)
         yield "nothing was compared: that takes two runs with results"
+    for timing in found.timings:
+        told = latency_text(timing.latency) if timing.latency is not None else ""
+        yield from timing_lines(timing, told, verbose=verbose)
+    for builds in found.builds:
+        yield from builds_lines(builds)
     for note in found.notes:
         yield f"note: {one_line(note)}"
 
@@ -174,6 +180,8 @@ def comparison_dict(found: Found) -> dict[str, Any]:
         ],
         "invalid": [_plain(asdict(invalid)) for invalid in found.invalid],
         "notes": found.notes,
+        "timings": [timing.as_dict() for timing in found.timings],
+        "builds": [builds.as_dict() for builds in found.builds],
     }
 
 

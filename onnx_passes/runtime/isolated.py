@@ -8,6 +8,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import onnx_ir as ir
 
@@ -152,6 +153,36 @@ class IsolatedSession:
             child.outputs.shrink()
         # Beside what was asked for an engine may give what it computed on the way.
         return {name: found[name] for name in names} | found
+
+    def time_runs(self, feeds: Feeds, warm_up: int, iterations: int) -> list[float]:
+        """Return the seconds of single runs, without the way to the child and back.
+
+        Raises:
+            EngineCrashedError: As ``IsolatedEngine.prepare``, like the other two.
+        """
+        self._interface.check(feeds, None)
+        counts = {"warm_up": warm_up, "iterations": iterations}
+        child = self.prepare()
+        with child.lock:
+            message = {
+                "do": "time",
+                "session": self._number,
+                "feeds": child.feeds.put(feeds),
+                **counts,
+            }
+            answer = child.ask(message, while_="running", seconds=self._engine.time_limit)
+            child.feeds.shrink()
+        found: list[float] = answer["seconds"]
+        return found
+
+    def layers(self) -> list[dict[str, Any]]:
+        """Return the layers that the engine tells of, as plain data; none if it does not."""
+        message = {"do": "layers", "session": self._number}
+        child = self.prepare()
+        with child.lock:
+            answer = child.ask(message, while_="asked", seconds=self._engine.time_limit)
+        found: list[dict[str, Any]] = answer["layers"]
+        return found
 
     def close(self) -> None:
         """Let the child free the session. If that ends the child, the next one starts anew."""

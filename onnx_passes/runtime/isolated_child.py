@@ -25,6 +25,7 @@ from onnx_passes.errors import EngineError, EngineMemoryError, OnnxPassesError
 from onnx_passes.runtime.base import Engine, Session
 from onnx_passes.runtime.isolated_weights import load
 from onnx_passes.runtime.isolated_wire import Area, Channel, Message
+from onnx_passes.runtime.timing import time_runs
 
 ALLOCATION_FAILED = re.compile(
     r"bad_alloc|[Ff]ailed to allocate|[Cc]annot allocate memory|[Oo]ut of memory"
@@ -108,6 +109,10 @@ class _Server:
                     self._prepare(message, payload, files)
                 case "run":
                     return {"outputs": self._run(message)}
+                case "time":
+                    return {"seconds": self._time(message)}
+                case "layers":
+                    return {"layers": self._layers(message["session"])}
                 case "close":
                     self._close(message["session"])
         except MemoryError as error:
@@ -159,6 +164,16 @@ class _Server:
         _, session = self._sessions[message["session"]]
         outputs = session.run(self._feeds.get(message["feeds"]), message["outputs"])
         return self._outputs.put(outputs)
+
+    def _time(self, message: Message) -> list[float]:
+        assert self._feeds is not None
+        _, session = self._sessions[message["session"]]
+        feeds = self._feeds.get(message["feeds"])
+        return time_runs(session, feeds, message["warm_up"], message["iterations"])
+
+    def _layers(self, number: int) -> Any:
+        session: Any = self._sessions[number][1]
+        return session.layers() if hasattr(session, "layers") else []
 
     def _close(self, number: int) -> None:
         if number in self._sessions:

@@ -42,6 +42,7 @@ class OpenVinoEngine:
         properties: Pairs of another property of the device and its value.
         seed: Seed of the random operators that have none of their own, together with the
             name of what each computes.
+        profile: Whether sessions tell their layers and the time of each.
     """
 
     device: str = "CPU"
@@ -49,6 +50,7 @@ class OpenVinoEngine:
     threads: int = 1
     properties: tuple[tuple[str, str], ...] = ()
     seed: int = 0
+    profile: bool = False
 
     @property
     def name(self) -> str:
@@ -83,7 +85,8 @@ class OpenVinoEngine:
         """Make ``model`` ready; see ``Engine.prepare``."""
         ov, _ = self._core()
         _refuse_types(model)
-        session = OpenVinoSession(ov, self.compile, with_seeds(model, self.seed))
+        model = with_seeds(model, self.seed)
+        session = OpenVinoSession(ov, self.compile, model, profile=self.profile)
         try:
             yield session
         finally:
@@ -101,6 +104,7 @@ class OpenVinoEngine:
             "INFERENCE_PRECISION_HINT": self.precision,
             "EXECUTION_MODE_HINT": "ACCURACY",
             "NUM_STREAMS": 1,
+            **({"PERF_COUNT": True} if self.profile else {}),
             **dict(self.properties),
         }
         if self.device == "CPU":

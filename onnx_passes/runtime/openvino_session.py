@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from types import ModuleType
 from typing import Any
@@ -15,6 +16,7 @@ from onnx_passes.errors import EngineError, UnsupportedModelError
 from onnx_passes.runtime.base import Array, Data, Feeds, Outputs
 from onnx_passes.runtime.interface import Interface
 from onnx_passes.runtime.openvino_errors import translate
+from onnx_passes.runtime.timing import mean_without_first
 from onnx_passes.runtime.weightless import split_for_engine
 
 _BY_ADDRESS = "*/_ORT_MEM_ADDR_/*"
@@ -30,6 +32,9 @@ _BITS = {
 
 _Call = tuple[frozenset[str], tuple[tuple[str, int], ...]]
 
+_NUMBER = re.compile(r"_\d+(?=_|$)")
+"""What OpenVINO counts the names with that it makes up."""
+
 _INT32 = np.iinfo(np.int32)
 
 
@@ -37,7 +42,12 @@ class OpenVinoSession:
     """A model compiled by OpenVINO, and the weights that it points into."""
 
     def __init__(
-        self, ov: ModuleType, compile_model: Callable[[onnx.ModelProto], Any], model: ir.Model
+        self,
+        ov: ModuleType,
+        compile_model: Callable[[onnx.ModelProto], Any],
+        model: ir.Model,
+        *,
+        profile: bool = False,
     ) -> None:
         """Compile a model, unless it must be called to be known.
 
@@ -45,11 +55,15 @@ class OpenVinoSession:
             ov: OpenVINO.
             compile_model: Makes OpenVINO's compiled model.
             model: The model.
+            profile: Whether what is compiled counts the time of each layer.
 
         Raises:
             EngineError: OpenVINO refuses it.
         """
-        self._ov, self._compile = ov, compile_model
+        self._ov, self._compile, self._profile = ov, compile_model, profile
+        self._times: dict[str, tuple[dict[str, Any], list[float]]] = {}
+        self._made_of: dict[str, list[str]] = {}
+        self._seen: list[Any] = []
         self._interface = Interface(model)
         proto, weights = split_for_engine(model, _array)
         self._defaults = {
@@ -70,6 +84,37 @@ class OpenVinoSession:
         self._weights = {}
         self._proto = None
 
+    def layers(self) -> list[dict[str, Any]]:
+        """Return the layers that were run, with mean times where the engine profiles.
+
+        A constant part, which OpenVINO computes once, is no layer. Names that OpenVINO makes
+        up are told without their numbers, which go on from one compilation to the next.
+        """
+        nodes = self._proto.graph.node if self._proto is not None else ()
+        known = {name for node in nodes for name in (node.name, *node.output)}
+        found = []
+        for name, (told, seconds) in self._times.items():
+            made_of = [part for part in self._made_of.get(name, ()) if part in known]
+            shown = name if name in known else _NUMBER.sub("", name)
+            mean = mean_without_first(seconds)
+            found.append({**told, "name": shown, "nodes": ", ".join(made_of), "seconds": mean})
+        return found
+
+    def _note_times(self, request: Any) -> None:
+        if all(request is not other for other in self._seen):
+            self._seen.append(request)
+            for op in request.get_compiled_model().get_runtime_model().get_ops():
+                told = op.get_rt_info()
+                if "originalLayersNames" in told:
+                    names = told["originalLayersNames"].astype(str).split(",")
+                    self._made_of[op.get_friendly_name()] = names
+        for one in request.get_profiling_info():
+            if one.status.name != "EXECUTED":
+                continue
+            told = {"name": one.node_name, "kind": one.node_type, "how": one.exec_type}
+            _, seconds = self._times.setdefault(one.node_name, (told, []))
+            seconds.append(one.real_time.total_seconds())
+
     def run(self, feeds: Feeds, outputs: Sequence[str] | None = None) -> Outputs:
         """Run once; see ``Session.run``."""
         names = self._interface.check(feeds, outputs)
@@ -89,6 +134,8 @@ class OpenVinoSession:
             request.infer()
         except Exception as error:
             raise translate(error) from error
+        if self._profile:
+            self._note_times(request)
         found: Outputs = {
             name: _data(request.get_output_tensor(index))
             for index, name in enumerate(self._interface.outputs)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -75,6 +76,7 @@ class OnnxRuntimeEngine:
         seed: Seed of the random operators that have none of their own, together with the
             name of what each computes.
         custom_ops: Libraries of operators of other domains, registered in this order.
+        profile: Whether sessions tell the time of each node, which slows runs down.
     """
 
     provider: str = _CPU
@@ -86,6 +88,7 @@ class OnnxRuntimeEngine:
     cpu_fallback: bool = True
     seed: int = 0
     custom_ops: tuple[str, ...] = ()
+    profile: bool = False
 
     @property
     def node_by_node(self) -> bool:
@@ -230,6 +233,9 @@ class OnnxRuntimeEngine:
         options.log_severity_level = _FATAL_ONLY
         options.enable_cpu_mem_arena = self.memory_arena
         options.use_deterministic_compute = True
+        if self.profile:
+            options.enable_profiling = True
+            options.profile_file_prefix = str(Path(tempfile.gettempdir(), "onnx-passes-"))
         entries = {_DISABLE_PREPACKING: not self.prepacking}
         if self.memory_arena and self.provider == _CPU:
             _share_arena(ort)

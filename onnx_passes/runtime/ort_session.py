@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from onnx_passes.runtime import ort_values
 from onnx_passes.runtime.base import Data, Feeds, Outputs
 from onnx_passes.runtime.interface import Interface
 from onnx_passes.runtime.ort_errors import translate
+from onnx_passes.runtime.ort_profile import node_times
 
 if TYPE_CHECKING:
     import onnxruntime
@@ -54,6 +56,18 @@ class OrtSession:
         """Free the session, then let go of the weights that it points into."""
         self._session = None
         self._weights = {}
+
+    def layers(self) -> list[dict[str, Any]]:
+        """Return each node with its mean time, where the engine profiles; it ends with this.
+
+        Raises:
+            EngineError: The session is closed.
+        """
+        if self._session is None:
+            raise EngineError("the session is closed")
+        # Without a profile this is an empty text.
+        path = self._session.end_profiling()
+        return node_times(Path(path)) if path else []
 
     def run(self, feeds: Feeds, outputs: Sequence[str] | None = None) -> Outputs:
         """Run once; see ``Session.run``."""

@@ -174,7 +174,6 @@ def test_an_operator_that_the_compiler_rejects_fails_the_pass_that_brought_it():
     assert "Add" not in {node.op_type for node in ir.load(folder / "before.onnx").graph}
     told = (folder / "README.md").read_text()
     assert "before.onnx is built, after.onnx is rejected: node " in told
-    assert ", cut out" in told
     command = [sys.executable, "-I", str(folder / "repro.py")]
     again = subprocess.run(command, capture_output=True, text=True, cwd="/")
     assert again.returncode == 1, again.stderr

@@ -15,7 +15,9 @@ from onnx_passes.errors import (
 from onnx_passes.runtime.engines import engine_from_config
 from onnx_passes.runtime.isolated import IsolatedEngine
 from onnx_passes.runtime.isolated_process import end_children
+from onnx_passes.runtime.layers import layers_of, profiled
 from onnx_passes.runtime.openvino import OpenVinoEngine, load_openvino
+from onnx_passes.runtime.timing import time_runs
 
 pytest.importorskip("openvino", reason="openvino is missing: pip install -e '.[openvino]'")
 
@@ -260,3 +262,27 @@ def test_a_device_that_is_not_here_is_told():
 def test_a_property_that_the_device_lacks_is_told():
     with pytest.raises(EngineError, match="Unsupported property NONSENSE"):
         run(ADD, {"x": X}, properties=(("NONSENSE", "1"),))
+
+
+def test_layers_are_told_by_the_nodes_that_they_are_made_of():
+    text = """g (float[2,4] x) => (float[2,4] y) <float[4] w={1,2,3,4}>
+    { [sum] a = Add(x, w) [rect] b = Relu(a) [out] y = MatMul(b, v) }"""
+    text = text.replace("w={1,2,3,4}>", f"w={{1,2,3,4}}, float[4,4] v={{{'1,' * 15}1}}>")
+    with OpenVinoEngine(profile=True).prepare(model(text)) as session:
+        for _ in range(3):
+            session.run({"x": X})
+        layers = layers_of(session)
+    assert all(layer.seconds is not None and layer.how for layer in layers)
+    nodes = {name for layer in layers for name in layer.nodes.split(", ")}
+    assert nodes >= {"sum", "rect"}
+
+
+def test_a_child_process_times_runs_and_tells_layers():
+    engine = engine_from_config("openvino")
+    try:
+        own = profiled(engine)
+        with own.prepare(model(ADD)) as session:
+            assert len(time_runs(session, {"x": X}, 2, 3)) == 3
+            assert layers_of(session)
+    finally:
+        end_children()

@@ -23,6 +23,8 @@ def configure(trt: ModuleType, config: Any, options: TensorRtOptions) -> Any:
     """
     if not options.tf32:
         config.clear_flag(trt.BuilderFlag.TF32)
+    if options.profile:
+        config.profiling_verbosity = trt.ProfilingVerbosity.DETAILED
     if options.optimization_level is not None:
         config.builder_optimization_level = options.optimization_level
     if options.workspace is not None:

@@ -30,6 +30,7 @@ from onnx_passes.runtime.tensorrt.bindings import (
     load_bindings,
 )
 from onnx_passes.runtime.tensorrt.driver import gpu_missing
+from onnx_passes.runtime.tensorrt.layers import inspected_layers
 from onnx_passes.runtime.tensorrt.loaded import Loaded, Port, skeleton
 from onnx_passes.runtime.tensorrt.log import Log
 from onnx_passes.runtime.tensorrt.store import load_bytes
@@ -168,25 +169,15 @@ def _read(trt: ModuleType, plan: bytes) -> dict[str, Any]:
     loaded = Loaded(trt, plan, log)
     try:
         engine = loaded.engine
-        inspector = engine.create_engine_inspector()
-        text = inspector.get_engine_information(trt.LayerInformationFormat.JSON)
         return {
             "name": engine.name,
             "device_memory": engine.device_memory_size_v2,
             "profiles": loaded.profiles,
             "ports": [_plain(port) for port in loaded.ports],
-            "layers": _layers(text),
+            "layers": inspected_layers(trt, engine),
         }
     finally:
         loaded.close()
-
-
-def _layers(text: str) -> Any:
-    try:
-        found = json.loads(text)
-    except ValueError:
-        return text.splitlines()
-    return found.get("Layers", found) if isinstance(found, dict) else found
 
 
 def _plain(port: Port) -> dict[str, Any]:
@@ -222,9 +213,4 @@ def lines(told: dict[str, Any]) -> Iterator[str]:
             yield f"    profile {index}: {what} {least} to {most}, best {best}"
     yield f"layers: {len(told['layers'])}"
     for layer in told["layers"]:
-        yield f"    {layer if isinstance(layer, str) else _layer(layer)}"
-
-
-def _layer(layer: dict[str, Any]) -> str:
-    name, kind = layer.get("Name", "?"), layer.get("LayerType", "")
-    return f"{kind} {name}".strip()
+        yield f"    {layer['kind']} {layer['name']}".replace("     ", "    ")

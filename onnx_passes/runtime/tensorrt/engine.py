@@ -23,6 +23,7 @@ from onnx_passes.runtime.tensorrt.bindings import (
 )
 from onnx_passes.runtime.tensorrt.build import build
 from onnx_passes.runtime.tensorrt.driver import device, gpu_count, gpu_missing
+from onnx_passes.runtime.tensorrt.layers import logged_layers
 from onnx_passes.runtime.tensorrt.log import Log
 from onnx_passes.runtime.tensorrt.options import TensorRtOptions, read_options
 from onnx_passes.runtime.tensorrt.plugins import load_plugins
@@ -122,7 +123,7 @@ class TensorRtEngine:
         log = Log(trt, self.options.verbosity)
         plan = self._plan(model, log)
         if not self.executes:
-            yield BuiltModel(plan, self.not_executed)
+            yield BuiltModel(plan, self.not_executed, log.layers)
             return
         log.begin()
         load_plugins(trt, log, self.options.plugins)
@@ -134,9 +135,10 @@ class TensorRtEngine:
                 interface=Interface(model),
                 watch=self.options.watch,
                 host_code=self.options.version_compatible,
+                profile=self.options.profile,
             )
         except EngineUnavailableError as error:
-            yield BuiltModel(plan, error.message)
+            yield BuiltModel(plan, error.message, log.layers)
             return
         try:
             yield session
@@ -171,10 +173,16 @@ class BuiltModel:
     Attributes:
         plan: The engine, serialised.
         reason: Why it is not run.
+        logged: The layers, as the builder logged them; empty where it was not built now.
     """
 
     plan: bytes
     reason: str
+    logged: str = ""
+
+    def layers(self) -> list[dict[str, Any]]:
+        """Return the layers, without times."""
+        return logged_layers(self.logged)
 
     def run(self, feeds: Feeds, outputs: Sequence[str] | None = None) -> Outputs:
         """Say why it is not run.

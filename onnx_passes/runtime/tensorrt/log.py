@@ -9,6 +9,7 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
+from onnx_passes.runtime.tensorrt.layers import MARK
 from onnx_passes.runtime.tensorrt.options import Verbosity
 
 _SEVERITIES = ("INTERNAL_ERROR", "ERROR", "WARNING", "INFO", "VERBOSE")
@@ -27,11 +28,13 @@ class Log:
         lines: Pairs of severity and text, the oldest first. Of the many, the oldest that are
             no errors are dropped.
         listener: What TensorRT logs to.
+        layers: The last list of layers that a builder logged, at whatever verbosity.
     """
 
     def __init__(self, trt: ModuleType, verbosity: Verbosity = "warning") -> None:
         """Start to listen."""
         self.lines: list[tuple[str, str]] = []
+        self.layers = ""
         self._verbosity: Verbosity = verbosity
         self._kept = _SEVERITIES[: _KEPT[verbosity]]
         self.listener = _listener(trt, self._keep)
@@ -54,6 +57,8 @@ class Log:
         return "\n".join(f"  | {line}" for line in told) or None
 
     def _keep(self, severity: str, message: str) -> None:
+        if message.startswith(MARK):
+            self.layers = message
         if severity not in self._kept:
             return
         if severity in _ERRORS and _in_child():

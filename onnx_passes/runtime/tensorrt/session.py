@@ -16,6 +16,7 @@ from onnx_passes.runtime.base import Array, Feeds, Outputs
 from onnx_passes.runtime.interface import Interface
 from onnx_passes.runtime.tensorrt.allocator import Grown, Watched, copied
 from onnx_passes.runtime.tensorrt.cuda import Cuda, Memory
+from onnx_passes.runtime.tensorrt.layers import inspected_layers, profiler, with_times
 from onnx_passes.runtime.tensorrt.loaded import Loaded, Port, skeleton
 from onnx_passes.runtime.tensorrt.log import Log
 
@@ -36,6 +37,7 @@ class TensorRtSession:
         interface: Interface | None = None,
         watch: bool = False,
         host_code: bool = False,
+        profile: bool = False,
     ) -> None:
         """Load an engine.
 
@@ -46,6 +48,7 @@ class TensorRtSession:
             interface: How the model was called; by default as the engine is.
             watch: Whether a run without names also returns the debug tensors of the engine.
             host_code: Whether code for the host in the engine may run.
+            profile: Whether the time of each layer is kept, which slows runs down.
 
         Raises:
             EngineUnavailableError: There is no GPU, or the engine is not for it.
@@ -57,6 +60,7 @@ class TensorRtSession:
         self._host: dict[str, Memory] = {}
         self._grown: dict[str, Grown] = {}
         self._watched: Watched | None = None
+        self._times: dict[str, list[float]] = {}
         self._profile = 0
         self._cuda = Cuda()
         try:
@@ -68,6 +72,9 @@ class TensorRtSession:
             self._check_outputs()
             if watch:
                 self._watch(self._loaded.context)
+            if profile:
+                self._profiler = profiler(trt, self._times)
+                self._loaded.context.profiler = self._profiler
         except BaseException:
             self.close()
             raise
@@ -117,6 +124,12 @@ class TensorRtSession:
         if self._watched is not None and outputs is None:
             found |= {n: v for n, v in self._watched.found.items() if n not in found}
         return found
+
+    def layers(self) -> list[dict[str, Any]]:
+        """Return the layers of the engine, with the times of those that were profiled."""
+        if self._loaded is None:
+            raise EngineError("the session is closed")
+        return with_times(inspected_layers(self._trt, self._loaded.engine), self._times)
 
     def close(self) -> None:
         """Free the memory, the engine and the stream; again does nothing."""

@@ -19,6 +19,7 @@ from onnx_passes.errors import (
 from onnx_passes.model.fingerprint import canonical_hash
 from onnx_passes.runtime.base import Engine, Feeds, Outputs, Session
 from onnx_passes.runtime.interface import did_you_mean
+from onnx_passes.runtime.layers import layers_of
 from onnx_passes.runtime.levels import BUILT_ONLY, Level, examine
 from onnx_passes.runtime.tensorrt.engine import compiler_of, fitted
 from onnx_passes.verify.feeds import check_feeds
@@ -31,6 +32,7 @@ from onnx_passes.verify.runs.runner import Runner
 from onnx_passes.verify.runs.settings import Settings
 from onnx_passes.verify.runs.spool import Spool
 from onnx_passes.verify.runs.tally import Tally, Truth
+from onnx_passes.verify.runs.timing import list_layers
 
 
 def compare(
@@ -171,10 +173,11 @@ class _Comparison:
         model = runner.model
         run.types = {str(v.name): _type(v) for v in model.graph.outputs}
         run.model_hash = self._hash(runner)
-        if not self._compiled(runner.engine, model, run):
+        if not self._compiled(runner, model, run):
             return
         engine = fitted(runner.engine, model, distinct(self.samples))
-        runner = Runner(runner.loader, engine, name=runner.name)
+        tell_layers = runner.tell_layers
+        runner = Runner(runner.loader, engine, name=runner.name, tell_layers=tell_layers)
         try:
             run.details = engine.describe()
             todo = self._plan(engine, model)
@@ -253,6 +256,8 @@ class _Comparison:
                     outputs = {}
                     if settings.fail_fast and tally is not None and tally.failed:
                         break
+                if runner.tell_layers:
+                    run.layers += layers_of(session)
             if settings.fail_fast and tally is not None and tally.failed:
                 break
         if tally is not None:
@@ -308,8 +313,9 @@ class _Comparison:
                 return runner
         return None
 
-    def _compiled(self, engine: Engine, model: ir.Model, run: Run) -> bool:
+    def _compiled(self, runner: Runner, model: ir.Model, run: Run) -> bool:
         """Tell how far an engine gets that executes nothing; else say that this one may."""
+        engine = runner.engine
         inner = compiler_of(engine)
         if inner is None:
             return True
@@ -320,7 +326,10 @@ class _Comparison:
             return False
         if inner.executes:
             return True
-        finding = examine(fitted(engine, model, distinct(self.samples)), model)
+        engine = fitted(engine, model, distinct(self.samples))
+        finding = examine(engine, model)
+        if runner.tell_layers and finding.level is Level.BUILT:
+            run.layers, _ = list_layers(engine, runner, ())
         run.state, run.reason = str(finding.level), finding.reason
         if finding.level is Level.BUILT:
             run.reason = f"for {inner.target}, not executed: {inner.not_executed}"

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from onnx_passes.runtime.layers import Layer
 from onnx_passes.runtime.levels import Level
 from onnx_passes.verify.result import OutputCheck
 from onnx_passes.verify.runs.spool import Values
+
+if TYPE_CHECKING:
+    from onnx_passes.verify.runs.builds import Builds
+    from onnx_passes.verify.runs.timing import Timing
 
 SAVED = "saved"
 FAILED = "failed"
@@ -67,6 +72,7 @@ class Run:
         makers: The node of each value, as text: operator and name.
         inputs: Digests of the inputs of saved results.
         values: What it gave, by sample, where that is kept.
+        layers: The layers of what was built, where a runner asks for them.
     """
 
     name: str
@@ -83,6 +89,7 @@ class Run:
     makers: dict[str, str] = field(default_factory=dict)
     inputs: list[str] = field(default_factory=list)
     values: Values | None = None
+    layers: list[Layer] = field(default_factory=list)
 
     @property
     def compared(self) -> bool:
@@ -175,6 +182,8 @@ class Found:
         samples: Number of samples.
         inputs: Digest of each sample's inputs, where results are saved or were.
         notes: What a reader has to know, a sentence each.
+        timings: Times of runs and layers, where somebody asked for them.
+        builds: How builds of one model on one engine differ, where it is built repeatedly.
     """
 
     runs: list[Run] = field(default_factory=list)
@@ -183,6 +192,8 @@ class Found:
     samples: int = 0
     inputs: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    timings: list[Timing] = field(default_factory=list)
+    builds: list[Builds] = field(default_factory=list)
 
     @property
     def passed(self) -> bool:

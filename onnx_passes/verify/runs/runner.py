@@ -95,10 +95,16 @@ class Runner:
     Attributes:
         engine: The engine.
         name: What a report calls it.
+        tell_layers: Whether a comparison keeps the layers that the engine tells.
     """
 
     def __init__(
-        self, model: Source, engine: Engine | None = None, *, name: str | None = None
+        self,
+        model: Source,
+        engine: Engine | None = None,
+        *,
+        name: str | None = None,
+        tell_layers: bool = False,
     ) -> None:
         """Load and prepare nothing yet.
 
@@ -106,7 +112,9 @@ class Runner:
             model: A path, a model, or a loader.
             engine: ONNX Runtime on the CPU by default.
             name: By default the model's on the engine's.
+            tell_layers: Whether a comparison keeps the layers that the engine tells.
         """
+        self.tell_layers = tell_layers
         self.loader = model if isinstance(model, Loader) else Loader(model)
         self.engine: Engine = engine if engine is not None else OnnxRuntimeEngine()
         self.name = name or f"{self.loader.name} on {self.engine.name}"

@@ -34,13 +34,14 @@ OWNERS = {
 # In other files these names are something else.
 ONLY_IN = {
     "error": {"parse.py"},
-    "engine": {"loaded.py", "described.py"},
+    "engine": {"loaded.py", "described.py", "layers.py"},
     "runtime": {"loaded.py", "described.py"},
     "loaded.context": {"session.py"},
 }
 FILES = (
     *("build.py", "configure.py", "parse.py", "profiles.py", "log.py", "plugins.py"),
     *("loaded.py", "session.py", "allocator.py", "refusals.py", "described.py"),
+    "layers.py",
 )
 # Asked for by hasattr, as only one of the packages has it.
 OPTIONAL = {"trt.ComputeCapability", "trt.ComputeCapability.__members__"}
@@ -56,6 +57,7 @@ OVERRIDES = [
     ("IOutputAllocator", "reallocate_output_async", 5),
     ("IOutputAllocator", "notify_shape", 2),
     ("IDebugListener", "process_debug_tensor", 6),
+    ("IProfiler", "report_layer_time", 2),
 ]
 
 

@@ -121,7 +121,7 @@ def test_what_an_engine_holds_is_told(saved):
         [[1, 3], [2, 3], [4, 3]],
         [[2, 3], [4, 3], [8, 3]],
     ]
-    assert told["layers"] == [{"Name": "minus", "LayerType": "Neg"}]
+    assert told["layers"] == [{"name": "minus", "kind": "Neg", "how": "", "nodes": ""}]
     text = list(lines(told))
     assert text[1:] == [
         "device memory: 4,096 bytes for a context",

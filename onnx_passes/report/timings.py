@@ -1,0 +1,94 @@
+"""Times of runs and layers, and how repeated builds differ, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from onnx_passes.report.text import number, one_line, plural
+from onnx_passes.runtime.layers import Layer
+from onnx_passes.verify.runs.builds import Builds
+from onnx_passes.verify.runs.found import Latency
+from onnx_passes.verify.runs.timing import PROFILED_RUNS, Timing
+
+SHOWN = 10
+"""Layers that are listed of each run, the slowest first, where nobody asks for all."""
+
+
+def timing_lines(timing: Timing, latency_text: str, *, verbose: bool = False) -> Iterator[str]:
+    """Tell what a run and its layers took.
+
+    Args:
+        timing: What was measured.
+        latency_text: Its latency in words.
+        verbose: Whether all layers are listed.
+    """
+    yield f"time of {one_line(timing.run)}, sample 0"
+    if timing.latency is not None:
+        warm = plural(timing.warm_up, "run")
+        yield f"    {latency_text}, after {warm} that do not count"
+        yield f"    spread: {spread(timing.latency)}"
+    for when, states in (("before", timing.before), ("after", timing.after)):
+        for state in states:
+            told = ", ".join(f"{key} {value}" for key, value in state.items())
+            yield f"    GPU {when}: {one_line(told)}"
+    yield from _layers(timing.layers, verbose)
+    for note in timing.notes:
+        yield f"    note: {one_line(note)}"
+
+
+def spread(latency: Latency) -> str:
+    """Say how far runs are apart, so that a difference of two medians can be judged."""
+    if not latency.median:
+        return "unknown"
+    part = (latency.p90 - latency.least) / latency.median
+    return f"the 90th percentile is {part:.0%} of the median above the least"
+
+
+def _layers(layers: list[Layer], verbose: bool) -> Iterator[str]:
+    if not layers:
+        return
+    measured = [layer for layer in layers if layer.seconds is not None]
+    total = sum(layer.seconds or 0.0 for layer in measured)
+    times = f", {number(total * 1e3, 3)} ms in all" if measured else ", without times"
+    runs = f", the mean of {plural(PROFILED_RUNS, 'run')} of their own" if measured else ""
+    yield f"    {plural(len(layers), 'layer')}{times}{runs}"
+    order = sorted(layers, key=lambda layer: -(layer.seconds or 0.0)) if measured else layers
+    for layer in order if verbose else order[:SHOWN]:
+        share = f"{number((layer.seconds or 0.0) * 1e3, 3)} ms  " if measured else ""
+        yield f"      {share}{one_line(layer_text(layer))}"
+    if not verbose and len(order) > SHOWN:
+        yield f"      and {len(order) - SHOWN} more; -v lists all"
+
+
+def layer_text(layer: Layer) -> str:
+    """Write a layer on one line."""
+    parts = [layer.kind, layer.name, f"by {layer.how}" if layer.how else ""]
+    nodes = f"= {layer.nodes}" if layer.nodes and layer.nodes != layer.name else ""
+    return " ".join(part for part in (*parts, nodes) if part)
+
+
+def builds_lines(builds: Builds) -> Iterator[str]:
+    """Tell which builds are good, and in which layers they differ."""
+    yield f"{plural(len(builds.builds), 'build')} of {one_line(builds.name)}"
+    words = {True: "good", False: "BAD", None: "not checked"}
+    for build in builds.builds:
+        parts = [words[build.good], build.reason, plural(len(build.layers), "layer")]
+        kept = f", kept as {build.path}" if build.path else ""
+        yield f"    {one_line(build.name)}: {', '.join(filter(None, parts))}{kept}"
+    if suspects := builds.suspects:
+        yield "    layers that each bad build has, and no good one:"
+        yield from _listed(suspects)
+    elif varying := builds.varying:
+        yield "    layers that not all builds have:"
+        for name, layers in varying.items():
+            yield f"      {one_line(name)}"
+            yield from _listed(layers)
+    elif sum(bool(build.layers) for build in builds.builds) > 1:
+        yield "    no layer differs"
+    else:
+        yield "    layers were not compared: the engine does not tell them here"
+
+
+def _listed(layers: Iterable[Layer]) -> Iterator[str]:
+    for layer in layers:
+        yield f"        {one_line(layer_text(layer))}"

@@ -1,0 +1,52 @@
+"""The layers that an engine made of a model, and the time of each, where the engine tells."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from dataclasses import dataclass, replace
+from typing import Any
+
+from onnx_passes.runtime.base import Engine, Session
+from onnx_passes.runtime.isolated import IsolatedEngine
+from onnx_passes.runtime.tensorrt.engine import compiler_of, with_options
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One layer, kernel or node of what an engine runs.
+
+    Attributes:
+        name: The engine's own name of it.
+        kind: What it computes, in the engine's words.
+        how: What computes it: a tactic, a kernel, an execution provider; empty if not told.
+        nodes: The ONNX nodes that it was made of, as text; empty if not told.
+        seconds: Mean time of one run; None where it was not measured.
+    """
+
+    name: str
+    kind: str
+    how: str = ""
+    nodes: str = ""
+    seconds: float | None = None
+
+
+def profiled(engine: Engine) -> Engine | None:
+    """Return an engine whose sessions tell their layers; None if it has no such option."""
+    if compiler_of(engine) is not None:
+        return with_options(engine, profile=True)
+    inner = engine.engine if isinstance(engine, IsolatedEngine) else engine
+    if not dataclasses.is_dataclass(inner) or not hasattr(inner, "profile"):
+        return None
+    own: Any = inner
+    inner = replace(own, profile=True)
+    if not isinstance(engine, IsolatedEngine):
+        return inner
+    options = json.dumps({**json.loads(engine.options), "profile": True})
+    return replace(engine, engine=inner, options=options)
+
+
+def layers_of(session: Session) -> list[Layer]:
+    """Return the layers of a session of a :func:`profiled` engine, after its runs."""
+    tell: Any = getattr(session, "layers", None)
+    return [] if tell is None else [Layer(**dict(one)) for one in tell()]

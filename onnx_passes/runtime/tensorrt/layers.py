@@ -1,0 +1,114 @@
+"""The layers of an engine: as the builder logs them, and as the inspector tells them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import ModuleType
+from typing import Any
+
+from onnx_passes.runtime.timing import mean_without_first
+
+MARK = "Layers:\n"
+"""What the builder's list of layers begins with, in its log."""
+
+_FIELD = re.compile(r"(?:^|, )(Name|LayerType|Inputs|TacticName|StreamId|Metadata): ")
+_LAYER = re.compile(r"^Name: ", re.MULTILINE)
+_NODE = re.compile(r"\[ONNX Layer: ([^\]]*)\]")
+
+
+def logged_layers(text: str) -> list[dict[str, Any]]:
+    """Read the list of layers that a builder logs, which needs no GPU.
+
+    Args:
+        text: The message, which begins with ``MARK``; empty for none.
+
+    Returns:
+        Layers as plain data; see :class:`onnx_passes.runtime.layers.Layer`.
+    """
+    body = text.removeprefix(MARK).partition("\n\n")[0]
+    starts = [match.start() for match in _LAYER.finditer(body)]
+    ends = [*starts[1:], len(body)] if starts else []
+    return [_layer(_fields(body[a:b])) for a, b in zip(starts, ends, strict=True)]
+
+
+def inspected_layers(trt: ModuleType, engine: Any) -> list[dict[str, Any]]:
+    """Ask TensorRT's inspector for the layers of an engine that is loaded."""
+    inspector = engine.create_engine_inspector()
+    text = inspector.get_engine_information(trt.LayerInformationFormat.JSON)
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return [{"name": line, "kind": ""} for line in text.splitlines() if line]
+    layers = found.get("Layers", []) if isinstance(found, dict) else found
+    return [
+        _layer(one) if isinstance(one, dict) else {"name": str(one), "kind": ""}
+        for one in layers
+    ]
+
+
+def with_times(
+    layers: Iterable[Mapping[str, Any]], times: Mapping[str, Sequence[float]]
+) -> list[dict[str, Any]]:
+    """Return layers with their mean times, and those that only the profiler knows.
+
+    Args:
+        layers: Layers as plain data.
+        times: Seconds of each run, by layer.
+    """
+    found = [dict(one) for one in layers]
+    known = {one["name"] for one in found}
+    found += [{"name": name, "kind": ""} for name in times if name not in known]
+    for one in found:
+        if one["name"] in times:
+            one["seconds"] = mean_without_first(times[one["name"]])
+    return found
+
+
+def profiler(trt: ModuleType, times: dict[str, list[float]]) -> Any:
+    """Return what TensorRT reports the time of each layer to, after each run.
+
+    Args:
+        trt: The bindings.
+        times: Seconds of each run, by layer; added to.
+    """
+    base: Any = trt.IProfiler
+
+    class Profiler(base):  # type: ignore[misc]  # the bindings are known only at run time
+        def __init__(self) -> None:
+            base.__init__(self)
+
+        def report_layer_time(self, layer_name: str, ms: float) -> None:
+            times.setdefault(layer_name, []).append(ms * 1e-3)
+
+    return Profiler()
+
+
+def _fields(text: str) -> dict[str, str]:
+    """Return the fields of a layer that stand outside of its lists of tensors."""
+    text = "".join(_outside(text))
+    marks = list(_FIELD.finditer(text))
+    ends = [*(mark.start() for mark in marks[1:]), len(text)]
+    return {
+        mark[1]: text[mark.end() : end].strip() for mark, end in zip(marks, ends, strict=True)
+    }
+
+
+def _outside(text: str) -> Iterator[str]:
+    """Yield what is not inside of braces, which hold tensors with names of their own."""
+    depth = 0
+    for part in re.split(r"([{}])", text):
+        if part in "{}" and part:
+            depth += 1 if part == "{" else -1
+        elif not depth:
+            yield part
+
+
+def _layer(told: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "name": str(told.get("Name", "?")),
+        "kind": str(told.get("LayerType", "")),
+        "how": str(told.get("TacticName") or told.get("TacticValue") or ""),
+        "nodes": ", ".join(_NODE.findall(str(told.get("Metadata", "")))),
+    }

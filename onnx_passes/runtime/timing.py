@@ -1,0 +1,41 @@
+"""Wall times of runs, taken where the session is: in its child process, if it has one."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from onnx_passes.runtime.base import Feeds, Session
+
+
+def mean_without_first(seconds: Sequence[float]) -> float:
+    """Return the mean of times without the first, which warms up, if there are others."""
+    counted = seconds[1:] or seconds
+    return sum(counted) / len(counted)
+
+
+def time_runs(session: Session, feeds: Feeds, warm_up: int, iterations: int) -> list[float]:
+    """Return the seconds of single runs.
+
+    Args:
+        session: A model made ready.
+        feeds: What it is run on.
+        warm_up: Number of runs before those that count.
+        iterations: Number of runs that count.
+
+    Raises:
+        EngineError: A run failed.
+    """
+    own: Any = getattr(session, "time_runs", None)
+    if own is not None:
+        found: list[float] = own(feeds, warm_up, iterations)
+        return found
+    for _ in range(warm_up):
+        session.run(feeds)
+    seconds = []
+    for _ in range(iterations):
+        start = time.perf_counter()
+        session.run(feeds)
+        seconds.append(time.perf_counter() - start)
+    return seconds
