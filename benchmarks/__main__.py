@@ -2,8 +2,8 @@
 
 The sections are optimize, driver, regions, faults, failures, startup and, only where
 named, certify, compare, corpus, data, reduce, streamlining, verification, peers, speed and
-verdicts. ``certify``, ``corpus``, ``faults-on``, ``lost-support``, ``peers``, ``speed`` and
-``verdicts`` take what follows as their own arguments:
+verdicts. ``certify``, ``corpus``, ``faults-on``, ``lost-support``, ``peers``, ``speed``, ``verdicts``
+and ``versions`` take what follows as their own arguments:
 ``python -m benchmarks peers --help``.
 
 Each figure is a median of several runs. A run of the command line is a process of its own, and
@@ -28,6 +28,9 @@ from benchmarks import (
     startup,
     streamlining,
     verification,
+)
+from benchmarks import (
+    versions as version_matrix,
 )
 from benchmarks.certify import report
 from benchmarks.faults import on_engine, table
@@ -58,6 +61,7 @@ ARGUMENTS: dict[str, Callable[[list[str]], object]] = {
     "lost-support": lambda words: print("\n".join(lost_support.tables(words)), flush=True),
     "peers": lambda words: peers(words, prog_name="python -m benchmarks peers"),
     "speed": lambda words: speed(words, prog_name="python -m benchmarks speed"),
+    "versions": lambda words: print("\n".join(version_matrix.tables(words)), flush=True),
     "verdicts": lambda words: verdicts(words, prog_name="python -m benchmarks verdicts"),
 }
 """Sections that take what follows as their own arguments."""

@@ -43,6 +43,7 @@ COMMANDS = {
     "strip-weights": "take the weights out of a model, to share it without them",
     "restore-weights": "put them back, or random ones like them",
     "prune": "set two of each four weights to zero, for sparse tensor cores",
+    "plugin": "find the operators that TensorRT plugins take over, and replace them",
     "diff": "list how two models differ, whatever their inner names are",
     "data": "join, convert and show saved inputs and outputs",
     "list": "list the passes",

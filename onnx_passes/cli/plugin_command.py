@@ -1,0 +1,205 @@
+"""``onnx-passes plugin``: operators that TensorRT plugins take over."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from onnx_passes.cli.common import Family
+from onnx_passes.cli.editing import edit, edits, path
+from onnx_passes.cli.printing import echo_line
+from onnx_passes.errors import UsageError
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+    from onnx_passes.runtime.tensorrt.bindings import Package
+    from onnx_passes.surgery.plugins import Match
+
+_HELP = """\
+Find the operators that TensorRT plugins take over, and put nodes of the plugins in place.
+
+A plugin is a class with a pattern, in a Python file: see the docs on TensorRT.
+
+\b
+Examples:
+  onnx-passes plugin match model.onnx --plugins my_plugins.py
+  onnx-passes plugin replace model.onnx --plugins my_plugins.py -o out.onnx
+  onnx-passes plugin list --plugins my_plugins.py
+"""
+_LIST = """\
+Tell the plugins of Python files, or those that TensorRT has registered.
+
+\b
+Examples:
+  onnx-passes plugin list --plugins my_plugins.py
+  onnx-passes plugin list --engine tensorrt-rtx --library libmyplugins.so
+"""
+_MATCH = """\
+Tell where plugins would take over nodes of MODEL, with numbers for replace.
+
+\b
+Examples:
+  onnx-passes plugin match model.onnx --plugins my_plugins.py
+  onnx-passes plugin match model.onnx --plugins my_plugins.py --json
+"""
+_REPLACE = """\
+Put nodes of plugins in place of the nodes that they take over.
+
+Not verified: only TensorRT, with the library of the plugins, runs the result.
+
+\b
+Examples:
+  onnx-passes plugin replace model.onnx --plugins my_plugins.py -o out.onnx
+  onnx-passes plugin replace model.onnx --plugins my_plugins.py -o out.onnx --only 1,3
+"""
+
+_sources = click.option(
+    "--plugins",
+    "sources",
+    multiple=True,
+    metavar="FILE|MODULE",
+    help="Python file with plugins; its code runs. Repeat for several.",
+)
+
+
+@click.group("plugin", cls=Family, help=_HELP, no_args_is_help=True)
+def command() -> None:
+    """Work with TensorRT plugins."""
+
+
+@command.command("list", help=_LIST)
+@_sources
+@click.option(
+    "--engine",
+    "package",
+    type=click.Choice(["tensorrt-rtx", "tensorrt"]),
+    help="Tell the plugins that this package has registered, in a child process.",
+)
+@click.option(
+    "--library",
+    "libraries",
+    multiple=True,
+    type=path,
+    help="Library of plugins to load first. Repeat for several.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("--debug", is_flag=True, hidden=True)
+def list_plugins(
+    sources: tuple[str, ...],
+    package: Package | None,
+    libraries: tuple[Path, ...],
+    as_json: bool,
+    debug: bool,
+) -> None:
+    """Tell plugins."""
+    del debug  # read by the program itself
+    if not sources and package is None:
+        raise UsageError("there is nothing to list", help="give --plugins, or --engine")
+    if libraries and package is None:
+        raise UsageError("--library needs --engine", help="--engine tensorrt-rtx")
+    told: dict[str, Any] = {"plugins": [], "registered": []}
+    if sources:
+        from onnx_passes.surgery.plugins import load_plugins
+
+        told["plugins"] = [
+            {
+                "name": cls.creator,
+                "version": cls.version,
+                "namespace": cls.namespace,
+                "summary": (cls.__doc__ or "").partition("\n")[0],
+            }
+            for cls in load_plugins(sources)
+        ]
+    if package is not None:
+        from onnx_passes.runtime.tensorrt.creators import list_creators
+
+        told["registered"] = list_creators(package, [str(file) for file in libraries])
+    if as_json:
+        click.echo(json.dumps(told, indent=2))
+        return
+    for one in told["plugins"]:
+        echo_line(f"{one['name']} version {one['version']}: {one['summary']}")
+    for one in told["registered"]:
+        space = f" in {one['namespace']}" if one["namespace"] else ""
+        echo_line(f"{one['name']} version {one['version']}{space}, registered")
+    if package is not None and not told["registered"]:
+        echo_line(f"{package} has no plugins registered")
+
+
+@command.command("match", help=_MATCH, no_args_is_help=True)
+@click.argument("model", type=path)
+@_sources
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("--debug", is_flag=True, hidden=True)
+def match(model: Path, sources: tuple[str, ...], as_json: bool, debug: bool) -> None:
+    """Tell where plugins would take over."""
+    del debug  # read by the program itself
+    from onnx_passes.model.load import load_model
+    from onnx_passes.surgery.plugins import find_matches, load_plugins
+
+    plugins = load_plugins(_given(sources))
+    found = find_matches(load_model(model).model, plugins)
+    if as_json:
+        click.echo(json.dumps([asdict(one) for one in found], indent=2))
+        return
+    for one in found:
+        _echo(one)
+    click.echo(f"{len(found)} places in {model}")
+
+
+@command.command("replace", help=_REPLACE, no_args_is_help=True)
+@click.argument("model", type=path)
+@_sources
+@click.option("--only", metavar="N,...", help="Numbers that match tells. Default: all.")
+@edits
+def replace(
+    model: Path,
+    sources: tuple[str, ...],
+    only: str | None,
+    output: Path,
+    as_json: bool,
+    debug: bool,
+) -> None:
+    """Put plugins in place."""
+    del debug  # read by the program itself
+    from onnx_passes.surgery import plugins as surgery
+
+    plugins, numbers = surgery.load_plugins(_given(sources)), _numbers(only)
+
+    def change(model: ir.Model) -> dict[str, Any]:
+        found = surgery.replace(model, plugins, numbers)
+        if not found:
+            raise UsageError("no plugin matches anything", help="onnx-passes plugin match")
+        return {"verified": False, "replaced": [asdict(one) for one in found]}
+
+    edit(model, output, change, _says, as_json=as_json)
+
+
+def _given(sources: tuple[str, ...]) -> tuple[str, ...]:
+    if not sources:
+        raise UsageError("there are no plugins", help="give --plugins FILE.py")
+    return sources
+
+
+def _numbers(text: str | None) -> tuple[int, ...]:
+    try:
+        return tuple(int(part) for part in text.split(",")) if text else ()
+    except ValueError as error:
+        raise UsageError(f"--only {text!r} is no list of numbers", help="1,3") from error
+
+
+def _echo(one: Match) -> None:
+    echo_line(f"{one.number}: {one.plugin} computes {', '.join(one.values)}")
+    for node in one.nodes:
+        echo_line(f"    - {node}")
+    echo_line(f"    + {one.node}")
+
+
+def _says(told: dict[str, Any]) -> str:
+    count = len(told["replaced"])
+    return f"{count} places replaced; not verified: only TensorRT runs plugins"
