@@ -2,8 +2,8 @@
 
 The sections are optimize, driver, regions, faults, failures, startup and, only where
 named, certify, compare, corpus, data, reduce, streamlining, verification, peers, speed and
-verdicts. ``certify``, ``corpus``, ``faults-on``, ``lost-support``, ``peers``, ``speed``, ``verdicts``
-and ``versions`` take what follows as their own arguments:
+verdicts. ``certify``, ``corpus``, ``faults-on``, ``lost-support``, ``peers``, ``speed``,
+``verdicts`` and ``versions`` take what follows as their own arguments:
 ``python -m benchmarks peers --help``.
 
 Each figure is a median of several runs. A run of the command line is a process of its own, and

@@ -37,6 +37,7 @@ TESTS = (
 MORE = ("pytest", "pytest-timeout", "z3-solver")
 TOLD = ("onnx", "onnx-ir", "onnxruntime", "onnxscript", "numpy", "ml_dtypes", "pydantic")
 SECONDS = 900.0
+_INSTALL = ("-m", "pip", "install", "-q", "--disable-pip-version-check")
 
 
 @dataclass(frozen=True)
@@ -87,8 +88,7 @@ def environment(python: str, kind: str, folder: Path) -> tuple[Path | None, str]
     wanted = oldest() if kind == "oldest" else newest()
     commands = (
         [python, "-m", "venv", str(place)],
-        [str(own), "-m", "pip", "install", "-q", "--disable-pip-version-check"]
-        + ["--prefer-binary", *wanted, *MORE],
+        [str(own), *_INSTALL, "--prefer-binary", *wanted, *MORE],
     )
     for command in commands:
         done = _run(command)

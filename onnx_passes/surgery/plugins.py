@@ -183,13 +183,11 @@ def _imported(source: str) -> Any:
         path = Path(source).absolute()
         name = f"onnx_passes_plugins_{path.stem}"
         spec = importlib.util.spec_from_file_location(name, path)
-        if spec is None or spec.loader is None:
-            raise ConfigError(f"{source} is no Python file")
+        assert spec is not None
+        assert spec.loader is not None
         module = importlib.util.module_from_spec(spec)
         sys.modules[name] = module
         spec.loader.exec_module(module)
-    except ConfigError:
-        raise
     except Exception as error:  # whatever the module raises
         raise ConfigError(
             f"{source} cannot be imported: {type(error).__name__}: {error}",
