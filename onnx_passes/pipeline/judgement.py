@@ -23,9 +23,11 @@ from onnx_passes.pipeline.lost_support import Regions
 from onnx_passes.report.model import Blame
 from onnx_passes.runtime.barriers import with_barriers
 from onnx_passes.runtime.base import Engine, Feeds
+from onnx_passes.runtime.levels import Level
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.runtime.seeding import with_seeds
 from onnx_passes.verify.diverge import first_divergence
+from onnx_passes.verify.judge import Promise
 from onnx_passes.verify.local import LocalScore, local_scores
 from onnx_passes.verify.result import ENGINE, LEVEL, Check, Verdict
 from onnx_passes.verify.score import score
@@ -134,6 +136,10 @@ class Judgement:
         keys = [application.key for application in applied]
         after = attempts.apply(skip=skip, expected=keys, witness=witnesses).model
         before, pieces = attempts.before.model, witnesses.pieces
+        if regions and self.check.level == Level.EXECUTED:
+            contract, overrides = self.limits
+            promise = Promise(contract, overrides=overrides, inside=True, negative_zero=True)
+            return self.regions(before, after).measured(pieces, promise)
         if regions:
             return self.regions(before, after).scores(pieces)
         return local_scores(before, after, pieces, self.feeds, self.engine, *self.limits)

@@ -8,45 +8,35 @@ alone, and so is what it replaced: a rewrite has lost support where only the lat
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import chain
 
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.errors import ConfigError, EngineError
-from onnx_passes.model.walk import all_nodes
+from onnx_passes.errors import ConfigError
+from onnx_passes.pipeline.fused import FUSED
 from onnx_passes.pipeline.levels import Compiler
-from onnx_passes.runtime.base import Array, Engine, Feeds
+from onnx_passes.pipeline.region_parts import Part, is_left, make_part, record, side_by_side
+from onnx_passes.runtime.base import Array, Engine, Feeds, Outputs
 from onnx_passes.runtime.levels import Finding, Level, examine
 from onnx_passes.runtime.tensorrt.engine import fitted, without_profiles
-from onnx_passes.verify.cut import makers_of, values_of
+from onnx_passes.verify.judge import Promise
 from onnx_passes.verify.local import LocalScore
-from onnx_passes.verify.region import Region, region_model
 from onnx_passes.verify.result import OutputCheck
+from onnx_passes.verify.rules.arbitration import weigh_rounding
+from onnx_passes.verify.score import score
 from onnx_passes.verify.witness import Pieces, Side
 
 BY_REGION = "by its region alone"
 """How a rewrite was found: the compiler takes what it replaced, and not what it put there."""
 
+ON_ENGINE = "by its own error on that engine"
+"""How a rewrite was found whose values differ where both sides are run on the compiler."""
+
 _MORE = r"[\w./:+{}\[\]-]*"
 """What may stand before and behind the name of a node in that of a layer."""
-
-
-@dataclass(frozen=True)
-class Part:
-    """One side of a rewrite, as a model of its own.
-
-    Attributes:
-        model: Its nodes. Inputs have the types and shapes that were recorded.
-        feeds: The values that its inputs were recorded with.
-        nodes: What its nodes are called, by the names that they have here.
-    """
-
-    model: ir.Model
-    feeds: Mapping[str, Array]
-    nodes: Mapping[str, str]
 
 
 @dataclass(frozen=True)
@@ -78,14 +68,9 @@ class Regions:
             pieces: The rewrites.
             left_in: The model that must still hold them; by default that after the pass.
         """
-        graph = (left_in or self.after).graph
-        made = {str(v.name) for node in graph for v in node.outputs}
-        looked = [
-            piece for piece in pieces if piece.application.outermost and _is_left(piece, made)
-        ]
+        looked, arrays = self._looked(pieces, left_in or self.after)
         if not looked:
             return [None] * len(pieces)
-        arrays = self._recorded(looked)
         parts: dict[int, Part] = {}
         for number, piece in enumerate(looked):
             part = self._part(f"p{number}", self.after, piece.new, arrays)
@@ -103,50 +88,70 @@ class Regions:
                 found[application.key] = LocalScore(application, np.inf, (check,), how, False)
         return [found.get(piece.application.key) for piece in pieces]
 
-    def _recorded(self, pieces: Iterable[Pieces]) -> dict[str, Array]:
-        """Return the values at the borders, of one run of each model."""
-        arrays: dict[str, Array] = {}
-        sides = [(piece.old, piece.new) for piece in pieces]
-        for model, index in ((self.before, 0), (self.after, 1)):
-            values = {v for pair in sides for v in (*pair[index].read(), *pair[index].outputs)}
-            wanted = {str(value.name) for value in values} - arrays.keys()
-            try:
-                found = values_of(model, wanted, self.feeds, self.engine)
-            except EngineError:
-                continue
-            arrays |= {name: v for name, v in found.items() if isinstance(v, np.ndarray)}
-        return arrays
+    def measured(self, pieces: Sequence[Pieces], promise: Promise) -> list[LocalScore | None]:
+        """Run both sides of each rewrite on the engine, in one build for each side.
+
+        What differs is held against the running error of its operators, since an engine that
+        fuses nodes rounds elsewhere on each side.
+
+        Args:
+            pieces: The rewrites.
+            promise: What each must keep.
+
+        Returns:
+            For each rewrite its score; None where one of its sides is not executed.
+        """
+        looked, arrays = self._looked(pieces, self.after)
+        sides: list[tuple[Pieces, Part, Part]] = []
+        for number, piece in enumerate(looked):
+            old = self._part(f"o{number}", self.before, piece.old, arrays)
+            new = self._part(f"p{number}", self.after, piece.new, arrays)
+            if old is not None and new is not None:
+                sides.append((piece, old, new))
+        if not sides:
+            return [None] * len(pieces)
+        found: dict[str, LocalScore] = {}
+        olds = self._executed([old for _, old, _ in sides])
+        news = self._executed([new for _, _, new in sides])
+        for piece, old, new in sides if olds and news else ():
+            names = [str(value.name) for value in piece.old.outputs]
+            ends = [str(value.name) for value in piece.new.outputs]
+            expected = {n: olds.get(f"{old.prefix}.{n}") for n in names}
+            actual = {
+                n: news.get(f"{new.prefix}.{e}") for n, e in zip(names, ends, strict=True)
+            }
+            if any(value is None for value in (*expected.values(), *actual.values())):
+                continue  # a constant, or a value that both sides read
+            checks = promise.check(expected, actual)
+            if not all(check.passed for check in checks) and _rounds(old, new, olds, news):
+                checks = tuple(replace(check, passed=True, reason=FUSED) for check in checks)
+            error = score([expected], [actual], frozenset())
+            key = piece.application.key
+            found[key] = LocalScore(piece.application, error, checks, ON_ENGINE)
+        return [found.get(piece.application.key) for piece in pieces]
+
+    def _executed(self, parts: Sequence[Part]) -> Outputs:
+        finding = self._examine(parts, execute=True)
+        return finding.outputs[0] if finding.level is Level.EXECUTED else {}
+
+    def _looked(
+        self, pieces: Sequence[Pieces], left_in: ir.Model
+    ) -> tuple[list[Pieces], dict[str, Array]]:
+        """Return the rewrites that can be looked at, and the values at their borders."""
+        made = {str(v.name) for node in left_in.graph for v in node.outputs}
+        looked = [
+            piece for piece in pieces if piece.application.outermost and is_left(piece, made)
+        ]
+        if not looked:
+            return [], {}
+        return looked, record(self.before, self.after, looked, self.feeds, self.engine)
 
     def _part(
         self, prefix: str, model: ir.Model, side: Side, arrays: Mapping[str, Array]
     ) -> Part | None:
-        """Return a side; None if it computes nothing, or a value at its border is unknown."""
-        read = [str(value.name) for value in side.read()]
-        computed = {value for node in side.nodes for value in node.outputs}
-        ends = {str(value.name) for value in side.outputs if value in computed}
-        if not ends or not arrays.keys() >= {*read, *ends}:
-            return None
-        inner = {str(value.name) for value in computed} - ends
-        region = Region(tuple(side.nodes), tuple(read), ())
-        part = region_model(model, region, [arrays], inner)
-        if all(v.shape is not None and v.shape.is_static() for v in self.before.graph.inputs):
-            for value in part.graph.inputs:
-                value.shape = ir.Shape(arrays[str(value.name)].shape)
-        for value in part.graph.outputs:
-            array = arrays[str(value.name)]
-            value.type = ir.TensorType(ir.DataType.from_numpy(array.dtype))
-            value.shape = ir.Shape([None] * array.ndim)
-        names: dict[str, str] = {}
-        makers = makers_of(model)
-        for number, node in enumerate(part.graph):
-            result = str(node.outputs[0].name)
-            own = makers.get(result, node)
-            shown = own.name or result
-            node.name = f"{prefix}.{number}"
-            names[node.name] = f"{shown} ({node.op_type})"
-        feeds = {f"{prefix}.{name}": arrays[name] for name in read}
-        _prefix_values(part, prefix)
-        return Part(part, feeds, names)
+        shapes = [value.shape for value in self.before.graph.inputs]
+        static = all(shape is not None and shape.is_static() for shape in shapes)
+        return make_part(prefix, model, side, arrays, static=static)
 
     def _failing(self, parts: Mapping[int, Part]) -> dict[int, Finding]:
         """Return the parts that are not built, each with what is said of it alone."""
@@ -173,12 +178,12 @@ class Regions:
         wanted = min(self.compiler.original.level, Level.BUILT, key=lambda level: level.rank)
         return finding.level.rank >= wanted.rank
 
-    def _examine(self, parts: Sequence[Part]) -> Finding:
-        model = _side_by_side(parts)
+    def _examine(self, parts: Sequence[Part], *, execute: bool = False) -> Finding:
+        model = side_by_side(parts)
         feeds = dict(chain.from_iterable(part.feeds.items() for part in parts))
         engine = fitted(without_profiles(self.compiler.engine), model, [feeds])
         try:
-            return examine(engine, model)
+            return examine(engine, model, [feeds] if execute else ())
         except ConfigError as error:
             return Finding(Level.PARSED, error.message, error.help)
 
@@ -199,52 +204,18 @@ def told(finding: Finding, part: Part) -> str:
     return f"{finding.level}, {' '.join(reason.split())}{aside}"
 
 
-def _is_left(piece: Pieces, made: set[str]) -> bool:
-    return all(str(v.name) in made for node in piece.new.nodes for v in node.outputs if v.name)
+def _rounds(old: Part, new: Part, olds: Outputs, news: Outputs) -> bool:
+    """Whether rounding explains how the one value of two parts differs."""
+    if len(old.model.graph.outputs) != 1 or len(new.model.graph.outputs) != 1:
+        return False
+    names = [str(part.model.graph.outputs[0].name) for part in (old, new)]
+    expected, actual = olds[names[0]], news[names[1]]
+    if not isinstance(expected, np.ndarray) or not isinstance(actual, np.ndarray):
+        return False
+    feeds = {**old.feeds, **new.feeds}
+    return weigh_rounding(old.model, new.model, feeds, expected, actual, names[0]) is True
 
 
 def _named(reason: str, part: Part) -> bool:
     # A number that follows belongs to another node's name.
     return any(re.search(rf"(?<![\w.]){re.escape(n)}(?!\d)", reason) for n in part.nodes)
-
-
-def _prefix_values(part: ir.Model, prefix: str) -> None:
-    initializers = list(part.graph.initializers.values())
-    part.graph.initializers.clear()
-    values = dict.fromkeys(chain(part.graph.inputs, initializers))
-    values |= dict.fromkeys(v for node in part.graph for v in node.outputs)
-    for value in values:
-        value.name = f"{prefix}.{value.name}" if value.name else value.name
-    for value in initializers:
-        part.graph.register_initializer(value)
-
-
-def _side_by_side(parts: Sequence[Part]) -> ir.Model:
-    """Return one model of copies of all parts."""
-    models = [part.model.clone() for part in parts]
-    graphs = [model.graph for model in models]
-    inputs = [value for graph in graphs for value in graph.inputs]
-    outputs = [value for graph in graphs for value in graph.outputs]
-    initializers = [value for graph in graphs for value in graph.initializers.values()]
-    nodes: list[ir.Node] = []
-    for graph in graphs:
-        own = list(graph)
-        graph.outputs.clear()
-        graph.inputs.clear()
-        graph.initializers.clear()
-        graph.remove(own)
-        nodes += own
-    first = models[0]
-    body = ir.Graph(
-        inputs,
-        outputs,
-        nodes=nodes,
-        initializers=initializers,
-        opset_imports=dict(first.graph.opset_imports),
-        name="regions",
-    )
-    made = ir.Model(body, ir_version=first.ir_version, functions=[*first.functions.values()])
-    used = {node.op_identifier() for node in all_nodes(made)}
-    for identifier in made.functions.keys() - used:
-        del made.functions[identifier]
-    return made

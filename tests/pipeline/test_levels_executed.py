@@ -11,6 +11,8 @@ from onnx_passes.configs.load import default_config
 from onnx_passes.errors import ConfigError
 from onnx_passes.passes.base import RewriteRulePass, Transformation
 from onnx_passes.pipeline import levels as module
+from onnx_passes.pipeline import lost_support
+from onnx_passes.pipeline.region_parts import Part
 from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.report.json import from_json, to_json
 from onnx_passes.report.summary import outcome
@@ -158,3 +160,55 @@ def test_layerwise_comparison_says_how_the_values_were_reached(gpu, watch, names
         assert "y between kernels" in found.runs[1].names
     else:
         assert "with 3 values marked as outputs: it fuses less than without" in note
+
+
+@passes.verify.equality
+@passes.register()
+class WrongSums(Transformation, RewriteRulePass):
+    """Write additions as sums, and multiply those that are named."""
+
+    at: str = ""
+    factor: float = 1.01
+
+    def pattern(self, op, x, y):
+        return op.Add(x, y, _outputs=["out"])
+
+    def rewrite(self, op, x, y, out):
+        total = op.Sum(x, y)
+        if out.name not in self.at.split(","):
+            return total
+        return op.Mul(total, op.Constant(value_float=self.factor))
+
+
+def test_numbers_that_differ_are_blamed_by_regions_on_the_engine_itself(gpu, monkeypatch):
+    sums = " ".join(f"s{i} = Add(t{i}, b) t{i + 1} = Neg(s{i})" for i in range(6))
+    text = f"""<ir_version: 8, opset_import: ["": 17]>
+    g (float[n,2] a, float[n,2] b) => (float[n,2] y) {{ t0 = Neg(a) {sums} y = Neg(t6) }}"""
+    built = []
+    real = lost_support.examine
+    monkeypatch.setattr(
+        lost_support, "examine", lambda *words: built.append(words[1]) or real(*words)
+    )
+    rtx = {"tensorrt-rtx": {"when": "each", "isolate": False}}
+    settings = [f"engines={json.dumps([{'onnxruntime': {'when': 'end'}}, rtx])}"]
+    settings += ["verify.tolerance.atol=1e-6", "reproducers=false"]
+    config = default_config(settings, ['wrong-sums{at="s4"}'])
+    (failed,) = run_pipeline(ir.from_onnx_text(text), config).report.passes
+    (check,) = [c for c in failed.checks if c.kind == LEVEL]
+    assert (check.verdict, check.level) == (Verdict.FAILED, "executed")
+    (blame,) = failed.blame
+    assert blame.how == "by its own error on that engine"
+    assert [r.replaced[0][0] for r in failed.rewrites if r.number == blame.number] == ["s4"]
+    assert blame.value.mismatched > 0
+    assert len(built) == 2  # all old sides in one build, and all new ones
+
+
+def test_what_rounding_explains_is_not_blamed(gpu):
+    old = ir.from_onnx_text(TEXT)
+    expected = np.ones((2, 2), np.float32)
+    feeds = {"a": expected / 3, "b": expected / 7}
+    part = Part(old, feeds, {}, "o0")
+    right = -(feeds["a"] + feeds["b"])
+    near, far = (np.nextafter(right, np.float32(-1)), right * np.float32(1.01))
+    assert lost_support._rounds(part, part, {"y": right}, {"y": near})
+    assert not lost_support._rounds(part, part, {"y": right}, {"y": far})

@@ -1,0 +1,149 @@
+"""Sides of rewrites as models of their own, and many of them as one model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+
+import numpy as np
+import onnx_ir as ir
+
+from onnx_passes.errors import EngineError
+from onnx_passes.model.walk import all_nodes
+from onnx_passes.runtime.base import Array, Engine, Feeds
+from onnx_passes.verify.cut import makers_of, values_of
+from onnx_passes.verify.region import Region, region_model
+from onnx_passes.verify.witness import Pieces, Side
+
+
+@dataclass(frozen=True)
+class Part:
+    """One side of a rewrite, as a model of its own.
+
+    Attributes:
+        model: Its nodes. Inputs have the types and shapes that were recorded.
+        feeds: The values that its inputs were recorded with.
+        nodes: What its nodes are called, by the names that they have here.
+        prefix: What stands before the names of its values here.
+    """
+
+    model: ir.Model
+    feeds: Mapping[str, Array]
+    nodes: Mapping[str, str]
+    prefix: str = ""
+
+
+def record(
+    before: ir.Model, after: ir.Model, pieces: Iterable[Pieces], feeds: Feeds, engine: Engine
+) -> dict[str, Array]:
+    """Return the values at the borders of rewrites, of one run of each model.
+
+    Args:
+        before: The model before.
+        after: The model after.
+        pieces: The rewrites.
+        feeds: A sample.
+        engine: What runs both.
+    """
+    arrays: dict[str, Array] = {}
+    sides = [(piece.old, piece.new) for piece in pieces]
+    for model, index in ((before, 0), (after, 1)):
+        values = {v for pair in sides for v in (*pair[index].read(), *pair[index].outputs)}
+        wanted = {str(value.name) for value in values} - arrays.keys()
+        try:
+            found = values_of(model, wanted, feeds, engine)
+        except EngineError:
+            continue
+        arrays |= {name: v for name, v in found.items() if isinstance(v, np.ndarray)}
+    return arrays
+
+
+def make_part(
+    prefix: str, model: ir.Model, side: Side, arrays: Mapping[str, Array], *, static: bool
+) -> Part | None:
+    """Return a side of a rewrite as a model of its own.
+
+    Args:
+        prefix: What the names of its values and nodes are to begin with.
+        model: The model that the side is of.
+        side: The side.
+        arrays: Values by name.
+        static: Whether inputs have the shapes of these values; else their dimensions are free.
+
+    Returns:
+        The part; None if it computes nothing, or a value at its border is not known.
+    """
+    read = [str(value.name) for value in side.read()]
+    computed = {value for node in side.nodes for value in node.outputs}
+    ends = {str(value.name) for value in side.outputs if value in computed}
+    if not ends or not arrays.keys() >= {*read, *ends}:
+        return None
+    inner = {str(value.name) for value in computed} - ends
+    region = Region(tuple(side.nodes), tuple(read), ())
+    part = region_model(model, region, [arrays], inner)
+    if static:
+        for value in part.graph.inputs:
+            value.shape = ir.Shape(arrays[str(value.name)].shape)
+    for value in part.graph.outputs:
+        array = arrays[str(value.name)]
+        value.type = ir.TensorType(ir.DataType.from_numpy(array.dtype))
+        value.shape = ir.Shape([None] * array.ndim)
+    names: dict[str, str] = {}
+    makers = makers_of(model)
+    for number, node in enumerate(part.graph):
+        result = str(node.outputs[0].name)
+        own = makers.get(result, node)
+        shown = own.name or result
+        node.name = f"{prefix}.{number}"
+        names[node.name] = f"{shown} ({node.op_type})"
+    feeds = {f"{prefix}.{name}": arrays[name] for name in read}
+    _prefix_values(part, prefix)
+    return Part(part, feeds, names, prefix)
+
+
+def is_left(piece: Pieces, made: set[str]) -> bool:
+    """Whether a model still has what a rewrite put there, by the names that it computes."""
+    return all(str(v.name) in made for node in piece.new.nodes for v in node.outputs if v.name)
+
+
+def _prefix_values(part: ir.Model, prefix: str) -> None:
+    initializers = list(part.graph.initializers.values())
+    part.graph.initializers.clear()
+    values = dict.fromkeys(chain(part.graph.inputs, initializers))
+    values |= dict.fromkeys(v for node in part.graph for v in node.outputs)
+    for value in values:
+        value.name = f"{prefix}.{value.name}" if value.name else value.name
+    for value in initializers:
+        part.graph.register_initializer(value)
+
+
+def side_by_side(parts: Sequence[Part]) -> ir.Model:
+    """Return one model of copies of all parts."""
+    models = [part.model.clone() for part in parts]
+    graphs = [model.graph for model in models]
+    inputs = [value for graph in graphs for value in graph.inputs]
+    outputs = [value for graph in graphs for value in graph.outputs]
+    initializers = [value for graph in graphs for value in graph.initializers.values()]
+    nodes: list[ir.Node] = []
+    for graph in graphs:
+        own = list(graph)
+        graph.outputs.clear()
+        graph.inputs.clear()
+        graph.initializers.clear()
+        graph.remove(own)
+        nodes += own
+    first = models[0]
+    body = ir.Graph(
+        inputs,
+        outputs,
+        nodes=nodes,
+        initializers=initializers,
+        opset_imports=dict(first.graph.opset_imports),
+        name="regions",
+    )
+    made = ir.Model(body, ir_version=first.ir_version, functions=[*first.functions.values()])
+    used = {node.op_identifier() for node in all_nodes(made)}
+    for identifier in made.functions.keys() - used:
+        del made.functions[identifier]
+    return made
