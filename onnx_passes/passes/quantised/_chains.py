@@ -14,9 +14,9 @@ from onnx_passes.ops.bodies.domains import CUSTOM
 from onnx_passes.passes._support.session import start
 from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.quantised._attributes import Quantiser, quantiser_of
-from onnx_passes.passes.quantised._grids import NARROW
 from onnx_passes.passes.quantised._monotone import (
     COMPARES,
+    CONVERSES,
     data_operand,
     has_channels,
     is_correctly_rounded,
@@ -24,16 +24,13 @@ from onnx_passes.passes.quantised._monotone import (
     keeps_shape,
     varying,
 )
-from onnx_passes.passes.quantised._pairs import pair_of
+from onnx_passes.passes.quantised._pairs import bounding, pair_of
 from onnx_passes.passes.quantised._tables import turns_of
 from onnx_passes.passes.quantised._valleys import valley_of
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
 _ENDS = frozenset({"Round", "Ceil", "Floor", "Sign"})
-_BEYOND = 64
-"""Steps of a quantiser to fewer bits than 8 beyond which it saturates."""
-
 IR_VERSION = 10
 
 
@@ -95,7 +92,7 @@ class Chain:
         for node in self.nodes:
             made = ir.serde.serialize_node(node)
             made.overload = ""
-            graph.node.extend([*_bounding(node, made), made])
+            graph.node.extend([*bounding(node, made), made])
             for value in node.inputs:
                 tensor = constant_of(value)
                 if value is not None and tensor is not None and value.name not in known:
@@ -177,27 +174,6 @@ def chain_to(node: ir.Node, opset: int) -> Chain | None:
     return None
 
 
-def _bounding(node: ir.Node, proto: onnx.NodeProto) -> list[onnx.NodeProto]:
-    """Return nodes that keep large numbers from a quantiser to few bits, which reads them.
-
-    Of numbers that no int32 holds, ONNX Runtime makes its least level.
-    """
-    if node.op_type != "QuantizeLinear" or node.outputs[0].dtype not in NARROW:
-        return []
-    scale = constant_of(node.inputs[1])
-    if scale is None:
-        return []
-    end = np.float32(_BEYOND) * scale.numpy().max()
-    ends = [
-        onnx.helper.make_node("Constant", [], [f"{proto.input[0]}_{place}"], value_float=value)
-        for place, value in (("least", float(-end)), ("most", float(end)))
-    ]
-    inside = f"{proto.input[0]}_inside"
-    names = [proto.input[0], *(made.output[0] for made in ends)]
-    proto.input[0] = inside
-    return [*ends, onnx.helper.make_node("Clip", names, [inside])]
-
-
 def _keeps_shape(segment: _Segment) -> bool:
     """Whether the constants of a segment do not make what it reads bigger."""
     source = segment.source
@@ -256,10 +232,16 @@ def _end(node: ir.Node) -> _Segment | None:
 
 def _is_end(node: ir.Node) -> bool:
     if node.domain == "":
-        return node.op_type in _ENDS or _is_choice(node)
+        return node.op_type in _ENDS or _is_choice(node) or _is_comparison(node)
     if node.op_type == "MultiThreshold" and node.domain == CUSTOM:
         return all(constant_of(value) is not None for value in node.inputs[1:])
     return quantiser_of(node) is not None
+
+
+def _is_comparison(node: ir.Node) -> bool:
+    """Whether a node compares something with a constant."""
+    kinds = COMPARES | CONVERSES
+    return node.op_type in kinds and any(constant_of(v) is not None for v in node.inputs)
 
 
 def _is_choice(node: ir.Node) -> bool:

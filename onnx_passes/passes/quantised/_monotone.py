@@ -11,6 +11,8 @@ from onnx_passes.passes.quantised._attributes import quantiser_of
 
 COMPARES = frozenset({"GreaterOrEqual", "Greater"})
 """Comparisons whose result for NaN is that left of all thresholds."""
+CONVERSES = frozenset({"LessOrEqual", "Less"})
+"""The other comparisons that are steps."""
 _GRIDS = frozenset({"QuantizeLinear", "DequantizeLinear"})
 _BY_SIGN = frozenset({"Mul", "Div"})
 _NEGATIVE = ("alpha", "beta", "gamma")

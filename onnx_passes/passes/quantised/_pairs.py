@@ -5,14 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import onnx
 import onnx_ir as ir
 
 from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.quantised._attributes import Array, Quantiser
-from onnx_passes.passes.quantised._grids import is_integer_type, range_of
+from onnx_passes.passes.quantised._grids import NARROW, is_integer_type, range_of
 
 STANDARD = ("", "QuantizeLinear")
 """The quantiser of the standard, by domain and name."""
+
+_BEYOND = 64
+"""Steps of a quantiser to fewer bits than 8 beyond which it saturates."""
 
 
 @dataclass(frozen=True)
@@ -116,6 +120,27 @@ def grid_of(node: ir.Node, shape: ir.Shape | None) -> Grid | None:
     return Grid(scales.reshape(wide), zeros.reshape(wide), dtype, axis % len(shape))
 
 
+def bounding(node: ir.Node, proto: onnx.NodeProto) -> list[onnx.NodeProto]:
+    """Return nodes that keep large numbers from a quantiser to few bits, which reads them.
+
+    Of numbers that no int32 holds, ONNX Runtime makes its least level.
+    """
+    if node.op_type != "QuantizeLinear" or node.outputs[0].dtype not in NARROW:
+        return []
+    scale = constant_of(node.inputs[1])
+    if scale is None:
+        return []
+    end = np.float32(_BEYOND) * scale.numpy().max()
+    ends = [
+        onnx.helper.make_node("Constant", [], [f"{proto.input[0]}_{place}"], value_float=value)
+        for place, value in (("least", float(-end)), ("most", float(end)))
+    ]
+    inside = f"{proto.input[0]}_inside"
+    names = [proto.input[0], *(made.output[0] for made in ends)]
+    proto.input[0] = inside
+    return [*ends, onnx.helper.make_node("Clip", names, [inside])]
+
+
 def _bounds(nodes: list[ir.Node], dtype: ir.DataType) -> tuple[float, float]:
     """Return the least and greatest level; the first is above if a bound is computed."""
     whole = range_of(dtype)
@@ -137,4 +162,4 @@ def _same(one: Grid, other: Grid) -> bool:
     return same and one.dtype == other.dtype
 
 
-__all__ = ["STANDARD", "Grid", "Pair", "grid_of", "pair_of"]
+__all__ = ["STANDARD", "Grid", "Pair", "bounding", "grid_of", "pair_of"]

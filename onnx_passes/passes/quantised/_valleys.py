@@ -34,7 +34,7 @@ class Valley:
 
 
 def valley_of(node: ir.Node) -> Valley | None:
-    """Return the activation that a node ends: SiLU, Swish, Gelu, HardSwish or Mish."""
+    """Return the activation that a node ends: SiLU, Swish, Gelu, HardSwish, Mish, a square."""
     x = node.inputs[0] if node.inputs else None
     if x is None or any(a.is_ref() for a in node.attributes.values()):
         return None
@@ -43,6 +43,8 @@ def valley_of(node: ir.Node) -> Valley | None:
         return Valley((node,), x, minimum)
     if (node.domain, node.op_type) != ("", "Mul"):
         return None
+    if node.inputs[0] is node.inputs[1]:
+        return Valley((node,), x, 0.0)
     for place in (0, 1):
         found = _of_product(node, node.inputs[place], node.inputs[1 - place])
         if found is not None:
@@ -59,6 +61,8 @@ def _of_operator(node: ir.Node) -> float | None:
             return -1.5
         case "", "Mish":
             return _MISH
+        case "", "Pow":
+            return 0.0 if scalar(node.inputs[1]) == 2 else None
         case "", "Swish":
             slope = node.attributes.get_float("alpha", 1.0) or 0.0
             return _SILU / slope if slope > 0 else None

@@ -10,7 +10,10 @@ from onnx_passes.passes.streamline._terms import floats
 
 ARITHMETIC = ("Mul", "Add")
 
-CHOOSING = {"MaxPool": ARITHMETIC, "GlobalMaxPool": ARITHMETIC, "Relu": ("Mul",)}
+CHOOSING = {
+    **dict.fromkeys(("MaxPool", "GlobalMaxPool", "ReduceMax", "ReduceMin"), ARITHMETIC),
+    "Relu": ("Mul",),
+}
 """Operators that choose among elements, and what they let through."""
 
 MOVING = frozenset(

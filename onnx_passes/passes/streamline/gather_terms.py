@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.passes.base import Op, RewriteRuleSetPass, Transformation, Value, Var
@@ -19,17 +20,21 @@ class GatherTerms(Transformation, RewriteRuleSetPass):
 
     Before: ``Mul(Add(x, a), b)``, ``Add(Add(x, a), b)``, ``Mul(Mul(x, a), b)``,
             ``Mul(Div(x, a), b)``, ``Div(Add(x, a), b)``, ``Div(Mul(x, a), b)``,
-            ``Sub(x, a)``, ``Add(a, x)``, ``Mul(a, x)``; ``Div(x, a)`` by a power of two
+            ``Sub(x, a)``, ``Add(a, x)``, ``Mul(a, x)``; ``Div(x, a)`` by a power of two;
+            ``Neg(x)``, ``Neg(Sub(x, y))``; ``Add(Mul(x, a), Mul(x, b))``,
+            ``Add(Mul(x, a), x)``
     After:  ``Add(Mul(x, b), a * b)``, ``Add(x, a + b)``, ``Mul(x, a * b)``,
             ``Mul(x, b / a)``, ``Add(Mul(x, 1 / b), a / b)``, ``Mul(x, a / b)``,
-            ``Add(x, -a)``, ``Add(x, a)``, ``Mul(x, a)``; ``Mul(x, 1 / a)``
+            ``Add(x, -a)``, ``Add(x, a)``, ``Mul(x, a)``; ``Mul(x, 1 / a)``;
+            ``Mul(x, -1)``, ``Sub(y, x)``; ``Mul(x, a + b)``, ``Mul(x, a + 1)``
 
     Sound because the laws of fields hold over the reals. The contract is a tolerance: sums
     and products of floats round at other places.
 
     Leaves alone: constants that are computed, that are not finite, or that callers may
     override; factors of 0; results that leave the range of float32; other types; other
-    divisions alone, and those in front of a rounding, where the quotient decides ties.
+    divisions alone, and those in front of a rounding, where the quotient decides ties; like
+    terms that cancel each other, of which other digits would be left.
     """
 
     def pattern(self) -> list[Any]:
@@ -111,6 +116,62 @@ def _swapped(kind: str) -> tuple[Any, Any, Any]:
     return pattern, *_merge(found)
 
 
+def _negation() -> tuple[Any, Any, Any]:
+    """Write a negation as a product."""
+
+    def pattern(op: Op, x: Var) -> Var:
+        return op.Neg(x)
+
+    def check(context: Any, x: Value) -> bool:
+        return x.dtype == ir.DataType.FLOAT and floats(x) is None
+
+    def rewrite(op: Op, x: Value) -> Value:
+        made: Value = op.Mul(x, constant(op, np.array(-1)))
+        return made
+
+    return pattern, check, rewrite
+
+
+def _difference() -> tuple[Any, Any, Any]:
+    """Write the negation of a difference as the other difference."""
+
+    def pattern(op: Op, x: Var, y: Var) -> Var:
+        return op.Neg(op.Sub(x, y))
+
+    def check(context: Any, **_: Any) -> bool:
+        return True
+
+    def rewrite(op: Op, x: Value, y: Value) -> Value:
+        made: Value = op.Sub(y, x)
+        return made
+
+    return pattern, check, rewrite
+
+
+def _like(left: str, right: str) -> tuple[Any, Any, Any]:
+    """Merge two terms of one value, each a product (``a`` or ``b``) or the value itself."""
+
+    def pattern(op: Op, x: Var, a: Var, b: Var) -> Var:
+        factors = {"a": a, "b": b}
+        return op.Add(*(op.Mul(x, factors[n]) if n else x for n in (left, right)))
+
+    def found(**factors: Value | None) -> _Constants | None:
+        known = [floats(value) for value in factors.values() if value is not None]
+        wide = [array.astype(np.float64) for array in known if array is not None]
+        if len(wide) < len(known) or any(array.size == 0 for array in wide):
+            return None
+        first, second = (*wide, np.ones(()))[:2]
+        try:
+            both = first + second
+        except ValueError:
+            return None  # they do not broadcast with each other
+        large = np.abs(both) >= np.maximum(np.abs(first), np.abs(second)) / 2
+        fits = both.size <= max(first.size, second.size)
+        return _in_range(both, None) if fits and large.all() and both.all() else None
+
+    return pattern, *_merge(found)
+
+
 def _merge(found: Any) -> tuple[Any, Any]:
     def check(context: Any, x: Value, **constants: Value) -> bool:
         return floats(x) is None and found(**constants) is not None
@@ -156,4 +217,9 @@ _RULES = [
     _swapped("Add"),
     _swapped("Mul"),
     _pair("Mul", "Div"),
+    _difference(),
+    _negation(),
+    _like("a", "b"),
+    _like("a", ""),
+    _like("", "a"),
 ]

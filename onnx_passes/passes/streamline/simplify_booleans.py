@@ -1,56 +1,71 @@
-"""Let Not stand at one place instead of two."""
+"""Let a negation stand at one place instead of two, behind what it negates."""
 
 from __future__ import annotations
 
 from typing import Any, ClassVar
 
 from onnx_passes import passes
-from onnx_passes.passes.base import Op, RewriteRuleSetPass, Transformation, Value, Var
+from onnx_passes.passes._support.shapes import widens
+from onnx_passes.passes.base import RewriteRuleSetPass, Transformation
+from onnx_passes.passes.streamline._laws import NEGATIONS, Law, Values, call, numbers
 
 
 @passes.verify.equality
 @passes.register()
 @passes.register("algebraic")
 class SimplifyBooleans(Transformation, RewriteRuleSetPass):
-    """Let Not stand at one place instead of two.
+    """Let a negation stand at one place instead of two, behind what it negates.
 
     Before: ``And(Not(a), Not(b))``, ``Or(Not(a), Not(b))``, ``Xor(Not(a), Not(b))``,
-            ``Not(Not(a))``
-    After:  ``Not(Or(a, b))``, ``Not(And(a, b))``, ``Xor(a, b)``, ``a``
+            ``Xor(Not(a), b)``, ``Xor(a, true)``; the same of bits
+    After:  ``Not(Or(a, b))``, ``Not(And(a, b))``, ``Xor(a, b)``, ``Not(Xor(a, b))``,
+            ``Not(a)``
 
-    Sound because of the laws of De Morgan, and because two negations undo each other.
+    Sound because of the laws of De Morgan, and because an exclusive disjunction with true is
+    a negation, which commutes with others.
 
-    Leaves alone: a Not that something else reads.
+    Leaves alone: a negation that something else reads; constants that make ``a`` bigger. Two
+    negations in a row are for ``eliminate-repeated-unary``.
     """
 
+    requires: ClassVar[Any] = ("shape-inference",)
     exclusive: ClassVar[bool] = True
 
     def pattern(self) -> list[Any]:
-        def both(op: Op, a: Var, b: Var) -> Var:
-            return op.And(op.Not(a), op.Not(b))
+        return [law.pattern for law in _LAWS]
 
-        def either(op: Op, a: Var, b: Var) -> Var:
-            return op.Or(op.Not(a), op.Not(b))
-
-        def differ(op: Op, a: Var, b: Var) -> Var:
-            return op.Xor(op.Not(a), op.Not(b))
-
-        def twice(op: Op, a: Var) -> Var:
-            return op.Not(op.Not(a))
-
-        return [both, either, differ, twice]
+    def check(self) -> list[Any]:
+        return [law.check for law in _LAWS]
 
     def rewrite(self) -> list[Any]:
-        def both(op: Op, a: Value, b: Value) -> Any:
-            return op.Not(op.Or(a, b))
+        return [law.rewrite for law in _LAWS]
 
-        def either(op: Op, a: Value, b: Value) -> Any:
-            return op.Not(op.And(a, b))
 
-        def differ(op: Op, a: Value, b: Value) -> Any:
-            return op.Xor(a, b)
+def _is_all(values: Values) -> bool:
+    """Whether ``c`` is true, or all of its bits are set."""
+    known = numbers(values["c"])
+    if known is None or widens(values["a"], values["c"]):
+        return False
+    full = known == (True if known.dtype == bool else ~known.dtype.type(0))
+    return bool(full.all())
 
-        def twice(op: Op, a: Value) -> Any:
-            return op.Identity(a)
 
-        return [both, either, differ, twice]
+_LAWS = [
+    law
+    for inverse, both, either, differ in NEGATIONS
+    for law in (
+        Law(
+            call(both, call(inverse, "a"), call(inverse, "b")),
+            call(inverse, call(either, "a", "b")),
+        ),
+        Law(
+            call(either, call(inverse, "a"), call(inverse, "b")),
+            call(inverse, call(both, "a", "b")),
+        ),
+        Law(call(differ, call(inverse, "a"), call(inverse, "b")), call(differ, "a", "b")),
+        *Law(
+            call(differ, call(inverse, "a"), "b"), call(inverse, call(differ, "a", "b"))
+        ).orders(),
+        *Law(call(differ, "a", "c"), call(inverse, "a"), _is_all).orders(),
+    )
+]

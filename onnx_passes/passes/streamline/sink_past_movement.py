@@ -8,6 +8,8 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.model.walk import graphs_within
+from onnx_passes.ops import families  # noqa: F401 (makes operators known)
+from onnx_passes.ops.base import operator_of
 from onnx_passes.ops.bodies.domains import CUSTOM
 from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.base import Transformation
@@ -17,6 +19,13 @@ from onnx_passes.passes.streamline._rows import moved_row
 from onnx_passes.passes.streamline._terms import floats, is_single, rank_of, scalar
 
 _OURS = ("Im2Col", "LayoutConverter")
+_TAKES_ALL = frozenset(
+    {
+        *(("", k) for k in ("Flatten", "Reshape", "Slice", "Squeeze", "Transpose")),
+        *(("", "Unsqueeze"), (CUSTOM, "Im2Col")),
+    }
+)
+"""Operators behind which any elementwise operator may stand."""
 
 
 @passes.verify.equality
@@ -26,15 +35,15 @@ class SinkPastMovement(Transformation):
     """Move factors and terms behind operators that only move elements.
 
     Before: ``Reshape(Mul(x, s), shape)``, ``Transpose(Add(x, a))``, ``MaxPool(Mul(x, s))``,
-            ``Concat(Mul(x, s), Mul(y, s))``
+            ``Concat(Mul(x, s), Mul(y, s))``; ``Slice(Relu(x), ...)`` if asked for
     After:  ``Mul(Reshape(x, shape), s)``, ``Add(Transpose(x), a)``, ``Mul(MaxPool(x), s)``,
-            ``Mul(Concat(x, y), s)``
+            ``Mul(Concat(x, y), s)``; ``Relu(Slice(x, ...))``
 
     Constants are single numbers; behind Transpose, changes of shape, pooling and Relu also
     arrays, which are transposed and reshaped alike. Operators are those of which each element
     is one of the first operand, Split and Concat, Resize to the nearest element, and Pad; past
-    a Pad with zeros go factors only. Past MaxPool, GlobalMaxPool and Relu go positive factors,
-    past the first two terms as well.
+    a Pad with zeros go factors only. Past MaxPool, GlobalMaxPool, ReduceMax, ReduceMin and
+    Relu go positive factors, past all but Relu terms as well.
 
     Sound because each element of the result is one of the operand, on which the same operation
     rounds the same way; rounding keeps the order of numbers, so that the largest stays the
@@ -48,6 +57,8 @@ class SinkPastMovement(Transformation):
     Attributes:
         past_transposes: Also move behind a Transpose of what is computed. Where Transposes
             move as well (``sink-transposes``), they should, and not the arithmetic.
+        elementwise: Also move every other elementwise operator whose other operands are
+            single constants, behind changes of shape, Slice, Im2Col, and Transpose if asked.
     """
 
     requires: ClassVar[Any] = ("shape-inference",)
@@ -55,6 +66,7 @@ class SinkPastMovement(Transformation):
     tested_after: ClassVar[Any] = ("infer-thresholds", "extract-weight-scales")
 
     past_transposes: bool = False
+    elementwise: bool = False
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
         """Move each factor and term as far as it goes."""
@@ -62,7 +74,9 @@ class SinkPastMovement(Transformation):
         for graph in list(graphs_within(model.graph)):
             for node in list(graph):
                 if node.graph is graph and self._is_wanted(node):
-                    count += _move(node, mover)
+                    count += _move(node, mover) or (
+                        self.elementwise and _move_elementwise(node, mover)
+                    )
         return ir.passes.PassResult(model, modified=count > 0)
 
     def _is_wanted(self, node: ir.Node) -> bool:
@@ -105,6 +119,27 @@ def _move(node: ir.Node, mover: Mover) -> bool:
     inner = mover.node(node, inputs, node.outputs[0].shape)
     outer = mover.node(first, [inner.outputs[0], behind], node.outputs[0].shape)
     mover.swap(node, inner, outer)
+    return True
+
+
+def _move_elementwise(node: ir.Node, mover: Mover) -> bool:
+    """Put the elementwise operator in front of a node behind it."""
+    first = node.inputs[0].producer() if node.inputs and node.inputs[0] is not None else None
+    if (node.domain, node.op_type) not in _TAKES_ALL or first is None:
+        return False
+    operator = operator_of(first)
+    if operator is None or not operator.elementwise or len(first.outputs) != 1:
+        return False
+    computed = [i for i, v in enumerate(first.inputs) if v and constant_of(v) is None]
+    others = [constant_of(v) for i, v in enumerate(first.inputs) if v and i not in computed]
+    if len(computed) != 1 or any(t is None or t.size != 1 or t.shape.rank() for t in others):
+        return False
+    data = first.inputs[computed[0]]
+    inner = mover.node(node, [data, *node.inputs[1:]], node.outputs[0].shape)
+    inner.outputs[0].type = None if data is None else data.type
+    inputs = list(first.inputs)
+    inputs[computed[0]] = inner.outputs[0]
+    mover.swap(node, inner, mover.node(first, inputs, node.outputs[0].shape))
     return True
 
 

@@ -34,11 +34,11 @@ class SinkScales(Transformation, RewriteRuleSetPass):
 
     Before: ``MatMul(Mul(x, s), w)``, ``Conv(x, Mul(w, s))``, ``MatMul(Add(x, a), w)``,
             ``Add(Mul(x, s), Mul(y, s))``, ``Add(Add(x, a), y)``, ``AveragePool(Mul(x, s))``,
-            ``Conv(Add(x, a), w)``; ConvTranspose like Conv, ReduceMean and ReduceSum like
-            AveragePool
+            ``Conv(Add(x, a), w)``, ``ReduceSum(Add(x, a))``; ConvTranspose like Conv,
+            ReduceMean and ReduceSum like AveragePool
     After:  ``Mul(MatMul(x, w), s)``, ``Mul(Conv(x, w), s)``, ``Add(MatMul(x, w), a @ w)``,
             ``Mul(Add(x, y), s)``, ``Add(Add(x, y), a)``, ``Mul(AveragePool(x), s)``,
-            ``Add(Conv(x, w), sum(a * w))``
+            ``Add(Conv(x, w), sum(a * w))``, ``Add(ReduceSum(x), a * count)``
 
     Factors are single numbers, or numbers for each output channel of weights, or for each
     channel that is averaged or that a depthwise Conv reads; terms in front of a MatMul go
@@ -184,6 +184,43 @@ def _reduction(kind: str, *, with_axes: bool) -> Rule:
     return Rule(pattern, check, rewrite)
 
 
+def _reduced_term(kind: str, *, with_axes: bool) -> Rule:
+    def pattern(op: Op, x: Var, a: Var, axes: Var) -> Var:
+        inputs = (op.Add(x, a), axes) if with_axes else (op.Add(x, a),)
+        return getattr(op, kind)(*inputs, _outputs=["y"])
+
+    def term(x: Value, a: Value, y: Value) -> Array | None:
+        array, rank = floats(a), rank_of(x)
+        if array is None or rank is None or array.ndim > rank or not is_single(a):
+            return None
+        count = 1.0 if kind == "ReduceMean" else _share(x, y)
+        return None if count is None else array.reshape(()) * np.float32(count)
+
+    def check(context: Any, x: Value, a: Value, y: Value, **_: Any) -> bool:
+        return floats(x) is None and term(x, a, y) is not None
+
+    def rewrite(op: Op, x: Value, a: Value, y: Value, axes: Value | None = None) -> Value:
+        found, inputs = term(x, a, y), (x,) if axes is None else (x, axes)
+        assert found is not None, "check has seen to it"
+        inner = getattr(op, kind)(*inputs, **node_of(y).attributes)
+        made: Value = op.Add(inner, constant(op, found))
+        return made
+
+    return Rule(pattern, check, rewrite)
+
+
+def _share(x: Value, y: Value) -> float | None:
+    """Return how many elements of ``x`` there are to one of ``y``; None if unknown."""
+    before, after = dims_of(x), dims_of(y)
+    if before is None or after is None or None in (*before, *after):
+        return None
+    names = [sorted(d for d in dims if isinstance(d, str)) for dims in (before, after)]
+    sizes = [[d for d in dims if isinstance(d, int)] for dims in (before, after)]
+    if names[0] != names[1] or 0 in (*sizes[0], *sizes[1]):
+        return None
+    return float(np.prod(sizes[0]) / np.prod(sizes[1]))
+
+
 def _common_factor(joint: str) -> Rule:
     def pattern(op: Op, x: Var, y: Var, s: Var, t: Var) -> Var:
         return getattr(op, joint)(op.Mul(x, s), op.Mul(y, t))
@@ -237,4 +274,5 @@ _RULES = [
     conv_term(with_bias=False),
     conv_term(with_bias=True),
     *[_reduction(kind, with_axes=axes) for kind in _SUMS for axes in (False, True)],
+    *[_reduced_term(kind, with_axes=axes) for kind in _SUMS for axes in (False, True)],
 ]

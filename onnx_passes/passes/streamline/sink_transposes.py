@@ -1,4 +1,4 @@
-"""Move a Transpose behind an elementwise operator."""
+"""Move a Transpose behind an elementwise operator, or a Pad."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from onnx_passes import passes
 from onnx_passes.model.walk import graphs_within
 from onnx_passes.ops import families  # noqa: F401  (makes the operators known)
 from onnx_passes.ops.base import operator_of
+from onnx_passes.passes._support.shapes import ints_of
 from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.base import Transformation
 from onnx_passes.passes.streamline._moves import Mover
@@ -26,20 +27,23 @@ _BESIDES = frozenset(
 @passes.register()
 @passes.register("reorder")
 class SinkTransposes(Transformation):
-    """Move a Transpose behind an elementwise operator.
+    """Move a Transpose behind an elementwise operator, or a Pad.
 
     Before: ``Relu(Transpose(x))``, ``Add(Transpose(x), c)``,
-            ``Mul(Transpose(x), Transpose(y))``
-    After:  ``Transpose(Relu(x))``, ``Transpose(Add(x, c'))``, ``Transpose(Mul(x, y))``, where
-            ``c'`` is the constant with its axes in the order of ``x``
+            ``Mul(Transpose(x), Transpose(y))``, ``Pad(Transpose(x), pads)``
+    After:  ``Transpose(Relu(x))``, ``Transpose(Add(x, c'))``, ``Transpose(Mul(x, y))``,
+            ``Transpose(Pad(x, pads'))``, where ``c'`` is the constant with its axes in the
+            order of ``x``, and ``pads'`` are those of these axes
 
     For every operator that is told to be elementwise, with any number of operands, in
     subgraphs too.
 
-    Sound because an elementwise operator does not see where an element stands.
+    Sound because an elementwise operator does not see where an element stands, and a Pad puts
+    the same around an axis wherever that is.
 
     Leaves alone: permutations that differ; operands that are computed and no Transpose;
-    constants of more axes; ranks that are not known; operators with several outputs.
+    constants of more axes; ranks that are not known; operators with several outputs; pads
+    that are computed, or attributes of opsets before 11.
 
     Attributes:
         operators: Names of the operators; empty for all.
@@ -59,6 +63,8 @@ class SinkTransposes(Transformation):
         return ir.passes.PassResult(model, modified=count > 0)
 
     def _is_wanted(self, node: ir.Node) -> bool:
+        if node.domain == "" and node.op_type == "Pad":
+            return not self.operators or "Pad" in self.operators
         if node.domain != "" or len(node.outputs) != 1 or not node.inputs:
             return False
         if self.operators and node.op_type not in self.operators:
@@ -73,6 +79,8 @@ class SinkTransposes(Transformation):
         perm = perms[0] if perms else None
         if perm is None or any(other != perm for other in perms):
             return False
+        if node.op_type == "Pad":
+            return _move_past_pad(node, graph, mover, perm)
         inputs: list[ir.Value | None] = []
         for value in node.inputs:
             if value is None or _permutation(value):
@@ -85,13 +93,43 @@ class SinkTransposes(Transformation):
             tensor = constant_of(value)
             same = tensor is not None and array.ndim == 0
             inputs.append(value if same else mover.constant(graph, ir.tensor(array)))
-        transpose = moved[0]
-        assert transpose is not None, "it has a permutation"
-        inner = mover.node(node, inputs, _shape_before(node.outputs[0], perm))
-        outer = mover.node(transpose, [inner.outputs[0]], node.outputs[0].shape)
-        outer.attributes["perm"] = ir.AttrInt64s("perm", perm)
-        mover.swap(node, inner, outer)
+        assert moved[0] is not None, "it has a permutation"
+        _put_behind(node, moved[0], inputs, perm, mover)
         return True
+
+
+def _put_behind(
+    node: ir.Node,
+    transpose: ir.Node,
+    inputs: list[ir.Value | None],
+    perm: list[int],
+    mover: Mover,
+) -> None:
+    """Let a node read other inputs, and transpose what it computes of them."""
+    inner = mover.node(node, inputs, _shape_before(node.outputs[0], perm))
+    outer = mover.node(transpose, [inner.outputs[0]], node.outputs[0].shape)
+    outer.attributes["perm"] = ir.AttrInt64s("perm", perm)
+    mover.swap(node, inner, outer)
+
+
+def _move_past_pad(node: ir.Node, graph: ir.Graph, mover: Mover, perm: list[int]) -> bool:
+    value = node.inputs[0]
+    transpose = None if value is None else value.producer()
+    pads = ints_of(node.inputs[1]) if len(node.inputs) > 1 else None
+    given = node.inputs[3] if len(node.inputs) > 3 else None
+    axes = list(range(len(perm))) if given is None else ints_of(given)
+    if value is None or transpose is None or pads is None or axes is None:
+        return False
+    if not _permutation(value):
+        return False
+    around = dict.fromkeys(range(len(perm)), (0, 0))
+    for place, axis in enumerate(axes):
+        around[perm[axis]] = pads[place], pads[place + len(axes)]
+    moved = [around[axis][end] for end in (0, 1) for axis in range(len(perm))]
+    constant = mover.constant(graph, ir.tensor(np.array(moved, np.int64)))
+    inputs = [transpose.inputs[0], constant, *node.inputs[2:3]]
+    _put_behind(node, transpose, inputs, perm, mover)
+    return True
 
 
 def _permutation(value: ir.Value) -> list[int]:

@@ -17,6 +17,10 @@ HEAD = """(float[2,N] x) => (float[2,N] y)
         ("y = Sub(x, c)", ["Add"]),
         ("y = Div(x, b)", ["Mul"]),
         ("y = Mul(c, x)", ["Mul"]),
+        ("y = Neg(x)", ["Mul"]),
+        ("t = Exp(x) u = Sub(x, t) y = Neg(u)", ["Exp", "Sub"]),
+        ("t = Mul(x, a) u = Mul(x, b) y = Add(t, u)", ["Mul"]),
+        ("t = Mul(x, a) y = Add(t, x)", ["Mul"]),
         ("t = Sub(x, a) u = Div(t, a) v = Mul(u, c) y = Add(v, b)", ["Mul", "Add"]),
     ],
 )
@@ -30,6 +34,7 @@ def test_fires(body, kinds, rewrites):
     [
         "y = Div(x, a)",
         "t = Mul(x, a) y = Add(t, b)",
+        "t = Mul(x, c) y = Add(x, t)",  # one factor would be 0
         "t = Div(x, a) z = Round(t) y = Mul(z, b)",
         "t = Add(x, b) u = Div(t, a) z = Round(u) y = Mul(z, b)",
         "t = Add(x, b) u = Div(t, a) w = Add(u, b) z = Round(w) y = Mul(z, b)",

@@ -2,7 +2,8 @@ import pytest
 
 from onnx_passes.passes.streamline.simplify_booleans import SimplifyBooleans
 
-HEAD = "(bool[N] a, bool[N] b) => (bool[N] y) "
+HEAD = """(bool[N] a, bool[N] b) => (bool[N] y) <bool t = {1}, bool f = {0}> """
+BITS = "(uint8[N] a, uint8[N] b) => (uint8[N] y) <uint8 t = {255}, uint8 f = {127}> "
 
 
 @pytest.mark.parametrize(
@@ -11,7 +12,8 @@ HEAD = "(bool[N] a, bool[N] b) => (bool[N] y) "
         ("c = Not(a) d = Not(b) y = And(c, d)", ["Or", "Not"]),
         ("c = Not(a) d = Not(b) y = Or(c, d)", ["And", "Not"]),
         ("c = Not(a) d = Not(b) y = Xor(c, d)", ["Xor"]),
-        ("c = And(a, b) d = Not(c) y = Not(d)", ["And", "Identity"]),
+        ("c = Not(a) y = Xor(b, c)", ["Xor", "Not"]),
+        ("y = Xor(t, a)", ["Not"]),
     ],
 )
 def test_fires(body, kinds, rewrites):
@@ -19,6 +21,28 @@ def test_fires(body, kinds, rewrites):
     assert [node.op_type for node in model.graph] == kinds
 
 
-@pytest.mark.parametrize("body", ["c = Not(a) d = Not(b) e = And(c, d) y = Or(e, c)"])
-def test_leaves_what_something_else_reads_alone(body, leaves_alone):
-    leaves_alone(SimplifyBooleans(), HEAD + "{ " + body + " }")
+@pytest.mark.parametrize(
+    ("body", "kinds"),
+    [
+        (
+            "c = BitwiseNot(a) d = BitwiseNot(b) y = BitwiseOr(c, d)",
+            ["BitwiseAnd", "BitwiseNot"],
+        ),
+        ("y = BitwiseXor(a, t)", ["BitwiseNot"]),
+    ],
+)
+def test_fires_on_bits(body, kinds, rewrites):
+    model = rewrites(SimplifyBooleans(), BITS + "{ " + body + " }")
+    assert [node.op_type for node in model.graph] == kinds
+
+
+@pytest.mark.parametrize(
+    "graph",
+    [
+        HEAD + "{ c = Not(a) d = Not(b) e = And(c, d) y = Or(e, c) }",
+        HEAD + "{ y = Xor(a, f) }",
+        BITS + "{ y = BitwiseXor(a, f) }",
+    ],
+)
+def test_leaves_alone(graph, leaves_alone):
+    leaves_alone(SimplifyBooleans(), graph)

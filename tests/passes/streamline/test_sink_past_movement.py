@@ -66,6 +66,25 @@ def test_leaves_alone(body):
     testing.assert_leaves_alone(SinkPastMovement(), typed(body))
 
 
+@pytest.mark.parametrize(
+    ("body", "kinds"),
+    [
+        ("m = Max(s, x) t = Relu(m) y = Unsqueeze(t, e)", ["Max", "Unsqueeze", "Relu"]),
+        ("m = Greater(s, x) t = Unsqueeze(m, e) y = Not(t)", ["Unsqueeze", "Greater", "Not"]),
+        ("m = Exp(w) y = Transpose(m)", None),
+        ("m = Sub(x, u) y = Unsqueeze(m, e)", None),
+    ],
+)
+def test_other_elementwise_operators_where_asked(body, kinds):
+    model = typed(body)
+    before = testing.Snapshot(model)
+    assert SinkPastMovement(elementwise=True)(model).modified == (kinds is not None)
+    if kinds is not None:
+        testing.assert_verified(SinkPastMovement(), before, model)
+        assert [n.op_type for n in model.graph] == kinds
+    assert not SinkPastMovement()(typed(body)).modified
+
+
 def test_past_transposes_where_asked():
     model = typed("m = Mul(x, s) y = Transpose(m)")
     assert SinkPastMovement(past_transposes=True)(model).modified
@@ -109,6 +128,8 @@ def moved(body):
         ("m = Add(i, s) y = Resize(m, , f)", ["Resize", "Add"]),
         ("m = Mul(x, n) y = Pad(m, e)", ["Pad", "Mul"]),
         ('m = Add(x, n) y = Pad<mode = "edge">(m, e)', ["Pad", "Add"]),
+        ("m = Mul(x, s) y = ReduceMax(m)", ["ReduceMax", "Mul"]),
+        ("m = Add(x, n) y = ReduceMin(m)", ["ReduceMin", "Add"]),
     ],
 )
 def test_fires_past_split_resize_and_pad(body, kinds):

@@ -5,7 +5,8 @@ from onnx_passes.passes.annotation.shape_inference import infer_shapes
 from onnx_passes.passes.streamline.sink_transposes import SinkTransposes
 
 HEAD = """(float[2,3,4] x, float[2,3,4] u, float[4,2,3] k) => (float[A,B,C] y) <float s = {2},
-float[2,1] c = {1, 2}, float[1,2,3] d = {1, 2, 3, 4, 5, 6}> """
+float[2,1] c = {1, 2}, float[1,2,3] d = {1, 2, 3, 4, 5, 6},
+int64[6] p = {0, 1, 2, 0, 0, 1}, int64[2] q = {1, 2}, int64[1] a = {-3}> """
 
 
 def typed(body):
@@ -24,6 +25,8 @@ def typed(body):
         "t = Transpose<perm = [2, 0, 1]>(x) y = Clip(t, s)",
         "t = Transpose<perm = [2, 0, 1]>(x) r = Transpose<perm = [2, 0, 1]>(u) y = Div(t, r)",
         "t = Transpose(x) y = Gelu(t)",
+        "t = Transpose<perm = [2, 0, 1]>(x) y = Pad(t, p)",
+        "t = Transpose<perm = [2, 0, 1]>(x) y = Pad(t, q, s, a)",
     ],
 )
 def test_fires(body):

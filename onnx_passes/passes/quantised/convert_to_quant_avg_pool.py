@@ -1,0 +1,173 @@
+"""Put QuantAvgPool2d in the place of a mean whose sum is truncated."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+import onnx_ir as ir
+
+from onnx_passes import passes
+from onnx_passes.ops.bodies.domains import QONNX_ALIASES
+from onnx_passes.passes._support.matches import node_of
+from onnx_passes.passes.base import Op, RewriteRuleSetPass, Transformation, Value, Var
+from onnx_passes.passes.quantised._attributes import Quantiser, quantiser_of
+from onnx_passes.passes.streamline._terms import number, rank_of, scalar
+
+_MOST = 32
+"""Bits of an accumulator."""
+
+
+@passes.verify.equality
+@passes.register()
+class ConvertToQuantAvgPool(Transformation, RewriteRuleSetPass):
+    """Put QuantAvgPool2d in the place of a mean whose sum is truncated.
+
+    Before: ``Trunc(Mul(AveragePool(x), k * k), s, 0, in_bits, out_bits)``, and version 2,
+            ``Trunc(AveragePool(x), s / (k * k), 0, in_bits, out_scale, out_bits)``, where
+            ``x`` is what a quantiser with the scale ``s`` and the zero point 0 makes
+    After:  ``Mul(QuantAvgPool2d(Div(x, s)), s)``; with version 2 the last factor is
+            ``out_scale``
+
+    Sound because both sum up the integers of a window, which float32 holds, and drop the same
+    lowest bits. How many bits QuantAvgPool2d drops follows from its bits and its window; the
+    bits are those with which it drops as many as Trunc does.
+
+    Leaves alone: windows and strides that are not square, pads and dilations; other rounding
+    modes than FLOOR; sums of which no number of bits drops as many, or that Trunc clamps;
+    parameters that are computed; ``x`` that something else makes.
+    """
+
+    requires: ClassVar[Any] = ("shape-inference",)
+
+    def pattern(self) -> list[Any]:
+        return [_Truncated(*place) for place in _PLACES]
+
+    def check(self) -> list[Any]:
+        return [_can_be_pooled for _ in _PLACES]
+
+    def rewrite(self) -> list[Any]:
+        return [_pooled for _ in _PLACES]
+
+
+_PLACES = [(domain, version) for domain in QONNX_ALIASES for version in (1, 2)]
+
+
+class _Truncated:
+    def __init__(self, domain: str, version: int) -> None:
+        self.domain, self.version = domain, version
+
+    def __call__(self, op: Op, x: Var, s: Var, z: Var, i: Var, o: Var, m: Var, t: Var) -> Var:
+        mean = op.AveragePool(x, _outputs=["mean"])
+        inputs = (op.Mul(mean, m), s, z, i, o) if self.version == 1 else (mean, s, z, i, t, o)
+        return op.Trunc(*inputs, _domain=self.domain, _outputs=["y"])
+
+
+def _can_be_pooled(context: Any, **values: Value) -> bool:
+    return _pool(**values) is not None
+
+
+def _pooled(op: Op, x: Value, y: Value, **values: Value) -> Value:
+    found = _pool(x=x, y=y, **values)
+    assert found is not None, "check has seen to it"
+    attributes, scale, factor = found
+    whole = op.Div(x, number(op, scale))
+    made = op.QuantAvgPool2d(whole, _domain=node_of(y).domain, **attributes)
+    result: Value = op.Mul(made, number(op, factor))
+    return result
+
+
+_Pool = tuple[dict[str, Any], float, float]
+
+
+def _pool(
+    x: Value,
+    y: Value,
+    mean: Value,
+    s: Value,
+    z: Value,
+    i: Value,
+    o: Value,
+    m: Value | None = None,
+    t: Value | None = None,
+) -> _Pool | None:
+    """Return the attributes of the pooling, the divisor before it and the factor behind."""
+    window, source, node = _window(mean), quantiser_of(x.producer()), node_of(y)
+    scale, zero, before, after = map(scalar, (s, z, i, o))
+    mode = (node.attributes.get_string("rounding_mode", "FLOOR") or "").upper()
+    if window is None or source is None or mode != "FLOOR" or zero != 0 or rank_of(x) != 4:
+        return None
+    if scale is None or before is None or after is None or scale <= 0:
+        return None
+    kernel, stride = window
+    factor = scale
+    if t is None:
+        dropped = before - after
+        if m is None or scalar(m) != kernel * kernel:
+            return None
+    else:
+        wanted = scalar(t)
+        if wanted is None or wanted <= 0:
+            return None
+        dropped, factor = float(np.rint(np.log2(wanted / scale))), wanted
+        scale = float(np.float32(scale) * np.float32(kernel * kernel))
+    if (source.scale != np.float32(scale)).any() or source.zero.any() or source.bipolar:
+        return None
+    bits = _bits(kernel, dropped, after)
+    if bits is None or not _fits(source, bits):
+        return None
+    if t is not None and not _is_unclamped(node, source, kernel, dropped, after):
+        return None
+    attributes = {
+        "kernel": kernel,
+        "stride": stride,
+        "ibits": bits,
+        "obits": int(after),
+        "signed": int(source.low < 0),
+        "data_layout": "NCHW",
+    }
+    return attributes, scale, factor
+
+
+def _window(mean: Value) -> tuple[int, int] | None:
+    """Return the sides of the window and of the step; None if they are not square."""
+    attributes = node_of(mean).attributes
+    kernel = attributes.get_ints("kernel_shape") or ()
+    strides = attributes.get_ints("strides") or (1,) * len(kernel)
+    plain = (
+        not any(attributes.get_ints("pads") or ())
+        and attributes.get_string("auto_pad", "NOTSET") in ("NOTSET", "VALID")
+        and not attributes.get_int("ceil_mode", 0)
+        and all(size == 1 for size in attributes.get_ints("dilations") or ())
+    )
+    square = len(kernel) == len(strides) == 2 and len({*kernel}) == len({*strides}) == 1
+    return (kernel[0], strides[0]) if plain and square else None
+
+
+def _bits(kernel: int, dropped: float, after: float) -> int | None:
+    """Return the bits of what is pooled with which as many bits of the sum are dropped."""
+    for bits in range(1, _MOST + 1):
+        sums = ((2**bits - 1) * kernel * kernel).bit_length()
+        if sums - after == dropped >= 0 and sums <= _MOST:
+            return bits
+    return None
+
+
+def _fits(source: Quantiser, bits: int) -> bool:
+    """Whether integers of so many bits hold the levels of a quantiser."""
+    low, high = (
+        (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if source.low < 0 else (0, 2**bits - 1)
+    )
+    return low <= source.low and source.high <= high
+
+
+def _is_unclamped(
+    node: ir.Node, source: Quantiser, kernel: int, dropped: float, after: float
+) -> bool:
+    """Whether no truncated sum is outside of what Trunc clamps to."""
+    signed = node.attributes.get_int("signed", 1)
+    narrow = node.attributes.get_int("narrow", 0) or 0
+    low = -(2.0 ** (after - 1)) + narrow if signed else 0.0
+    high = 2.0 ** (after - 1) - 1 if signed else 2.0**after - 1 - narrow
+    least, most = (level * kernel * kernel / 2**dropped for level in (source.low, source.high))
+    return low <= least and most < high + 1

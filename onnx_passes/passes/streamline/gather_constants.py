@@ -1,0 +1,88 @@
+"""Bring the constants of operations together whose grouping does not matter."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import numpy as np
+
+from onnx_passes import passes
+from onnx_passes.ops.base import Operator
+from onnx_passes.passes._support.tensors import constant_of
+from onnx_passes.passes.base import RewriteRuleSetPass, Transformation
+from onnx_passes.passes.streamline._laws import Law, Values, call, commuting, is_kind, numbers
+
+
+@passes.verify.equality
+@passes.register()
+@passes.register("algebraic")
+class GatherConstants(Transformation, RewriteRuleSetPass):
+    """Bring the constants of operations together whose grouping does not matter.
+
+    Before: ``And(c, x)``, ``And(And(x, c), d)``, ``And(And(x, c), y)``
+    After:  ``And(x, c)``, ``And(x, And(c, d))``, ``And(And(x, y), c)``, which the rule before
+            meets again; ``fold-constants`` makes one constant of two
+
+    So are Or and Xor, Min and Max, the bitwise kin, and Add and Mul of integers.
+
+    Sound because these are commutative and associative in the arithmetic of their types:
+    integers wrap around the same way in any order, and NaN goes through Min and Max.
+
+    Leaves alone: sums and products of floats, which round (``gather-terms``); constants that
+    are bigger together; values between that something else reads.
+    """
+
+    requires: ClassVar[Any] = ("shape-inference",)
+    exclusive: ClassVar[bool] = True
+
+    def pattern(self) -> list[Any]:
+        return [law.pattern for law in _LAWS]
+
+    def check(self) -> list[Any]:
+        return [law.check for law in _LAWS]
+
+    def rewrite(self) -> list[Any]:
+        return [law.rewrite for law in _LAWS]
+
+
+def _laws(operator: Operator) -> list[Law]:
+    f = operator.op_type
+
+    def exact(holds: Callable[[Values], bool]) -> Callable[[Values], bool]:
+        def both(values: Values) -> bool:
+            kinds = operator.algebra.associative
+            return is_kind(kinds, *values.values()) and holds(values)
+
+        return both
+
+    return [
+        Law(call(f, "c", "x"), call(f, "x", "c"), exact(_is_computed)),
+        Law(call(f, call(f, "x", "c"), "d"), call(f, "x", call(f, "c", "d")), exact(_fit)),
+        Law(call(f, call(f, "x", "c"), "y"), call(f, call(f, "x", "y"), "c"), exact(_is_one)),
+        Law(call(f, "y", call(f, "x", "c")), call(f, call(f, "y", "x"), "c"), exact(_is_one)),
+    ]
+
+
+def _is_computed(values: Values) -> bool:
+    return numbers(values["c"]) is not None and constant_of(values["x"]) is None
+
+
+def _fit(values: Values) -> bool:
+    """Whether both constants together are no bigger than one of them."""
+    both = [numbers(values[name]) for name in "cd"]
+    shapes = [array.shape for array in both if array is not None]
+    if len(shapes) < 2 or constant_of(values["x"]) is not None:
+        return False
+    try:
+        shape = np.broadcast_shapes(*shapes)
+    except ValueError:
+        return False  # they do not broadcast with each other
+    return int(np.prod(shape)) <= max(int(np.prod(one)) for one in shapes)
+
+
+def _is_one(values: Values) -> bool:
+    return _is_computed(values) and constant_of(values["y"]) is None
+
+
+_LAWS = [law for operator in commuting() for law in _laws(operator)]

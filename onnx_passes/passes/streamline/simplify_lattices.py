@@ -1,0 +1,81 @@
+"""Simplify And and Or, their bitwise kin, Min and Max by the laws that they share."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+from onnx_passes import passes
+from onnx_passes.passes._support.shapes import widens
+from onnx_passes.passes.base import RewriteRuleSetPass, Transformation
+from onnx_passes.passes.streamline._laws import (
+    LATTICES,
+    NEGATIONS,
+    Law,
+    Values,
+    call,
+    is_kind,
+    numbers,
+)
+
+
+@passes.verify.equality
+@passes.register()
+@passes.register("algebraic")
+class SimplifyLattices(Transformation, RewriteRuleSetPass):
+    """Simplify And and Or, their bitwise kin, Min and Max by the laws that they share.
+
+    Before: ``And(x, x)``, ``And(x, Or(x, y))``, ``Or(And(x, y), And(x, z))``; the same with
+            And and Or exchanged, of BitwiseAnd and BitwiseOr, of Min and Max; and
+            ``Xor(And(x, y), And(x, z))``
+    After:  ``x``, ``x``, ``And(x, Or(y, z))``; ``And(x, Xor(y, z))``
+
+    Operands stand in any order.
+
+    Sound because each pair is a distributive lattice, and And distributes over Xor. NaN goes
+    through Min and Max from either operand; engines choose which of -0 and 0 is the greater.
+
+    Leaves alone: an operand that makes the result bigger than ``x``; Min of Max that may have
+    NaN in ``y``, which ``x`` has not; values between that something else reads.
+    """
+
+    requires: ClassVar[Any] = ("shape-inference",)
+    exclusive: ClassVar[bool] = True
+
+    def pattern(self) -> list[Any]:
+        return [law.pattern for law in _LAWS]
+
+    def check(self) -> list[Any]:
+        return [law.check for law in _LAWS]
+
+    def rewrite(self) -> list[Any]:
+        return [law.rewrite for law in _LAWS]
+
+
+def _is_absorbed(values: Values) -> bool:
+    x, y = values["x"], values["y"]
+    if widens(x, y):
+        return False
+    known = numbers(y)
+    return is_kind("bi", x, y) or (known is not None and not np.isnan(known).any())
+
+
+_PAIRS = [pair for one, other in LATTICES for pair in ((one, other), (other, one))]
+_PARITIES = [(conjunction, parity) for _, conjunction, _, parity in NEGATIONS]
+
+_LAWS = [
+    *(Law(call(f, "x", "x"), "x") for f, _ in _PAIRS),
+    *(
+        order
+        for f, g in _PAIRS
+        for order in Law(call(f, "x", call(g, "x", "y")), "x", _is_absorbed).orders()
+    ),
+    *(
+        order
+        for f, g in (*_PAIRS, *_PARITIES)
+        for order in Law(
+            call(g, call(f, "x", "y"), call(f, "x", "z")), call(f, "x", call(g, "y", "z"))
+        ).orders()
+    ),
+]

@@ -1,0 +1,66 @@
+import numpy as np
+import pytest
+
+from onnx_passes import testing
+from onnx_passes.passes.annotation.shape_inference import infer_shapes
+from onnx_passes.passes.streamline.absorb_into_comparisons import AbsorbIntoComparisons
+
+HEAD = """(float[N,3] x) => (bool[N,3] y)
+<float a = {-3}, float b = {0.5}, float two = {2}, float[3] c = {2, -1, 4},
+float[3] d = {2, 1, 4}> """
+
+
+def absorbed(body):
+    model = testing.parse(HEAD + "{ " + body + " }")
+    infer_shapes(model)
+    before = testing.Snapshot(model)
+    changed = AbsorbIntoComparisons()(model).modified
+    if changed:
+        testing.assert_verified(AbsorbIntoComparisons(), before, model)
+    return model if changed else None
+
+
+@pytest.mark.parametrize(
+    ("body", "kinds"),
+    [
+        ("m = Mul(x, d) n = Add(m, a) r = Relu(n) y = Greater(r, b)", ["GreaterOrEqual"]),
+        ("s = Sigmoid(x) y = LessOrEqual(b, s)", ["GreaterOrEqual"]),
+        ("m = Mul(x, a) y = Less(m, b)", ["GreaterOrEqual"]),
+        ("m = Neg(x) y = Greater(m, b)", ["Less"]),
+        ("m = Exp(x) y = Greater(m, b)", ["GreaterOrEqual"]),
+        ("m = Log(x) y = Greater(m, b)", ["GreaterOrEqual"]),
+        ("m = Clip(x, a, b) y = GreaterOrEqual(m, b)", ["GreaterOrEqual"]),
+        ("m = Mul(x, x) y = GreaterOrEqual(m, d)", ["Less", "GreaterOrEqual", "Or"]),
+        ("m = Pow(x, two) y = Less(m, d)", ["GreaterOrEqual", "Less", "And"]),
+    ],
+)
+def test_fires(body, kinds):
+    model = absorbed(body)
+    assert model is not None
+    assert [node.op_type for node in model.graph if node.op_type != "Constant"] == kinds
+
+
+def test_the_number_is_the_least_float_that_makes_a_difference():
+    model = absorbed("m = Mul(x, d) n = Add(m, a) y = GreaterOrEqual(n, b)")
+    found = model.graph[-1].inputs[1].producer().attributes["value"].as_tensor().numpy()
+    factors = np.array([2, 1, 4], np.float32)
+
+    def holds(x):
+        return x * factors + np.float32(-3) >= np.float32(0.5)
+
+    assert holds(found).all()
+    assert not holds(np.nextafter(found, np.float32(-np.inf))).any()
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "m = Mul(x, c) y = Less(m, b)",  # one channel falls
+        "m = Relu(x) y = GreaterOrEqual(m, a)",  # always
+        "m = Add(x, b) y = Equal(m, a)",
+        "m = Add(x, x) y = Greater(m, x)",
+        "y = Greater(x, b)",
+    ],
+)
+def test_leaves_alone(body):
+    assert absorbed(body) is None

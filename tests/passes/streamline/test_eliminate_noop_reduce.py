@@ -1,0 +1,22 @@
+import pytest
+
+from onnx_passes.passes.streamline.eliminate_noop_reduce import EliminateNoopReduce
+
+HEAD = "(float[N,1,3] x) => (float[N,1,3] y) <int64[1] one = {1}, int64[1] last = {-1}> "
+
+
+@pytest.mark.parametrize("kind", ["Sum", "Mean", "Max", "Min", "Prod"])
+def test_fires(kind, rewrites):
+    model = rewrites(EliminateNoopReduce(), HEAD + f"{{ y = Reduce{kind}(x, one) }}")
+    assert [node.op_type for node in model.graph] == ["Identity"]
+
+
+@pytest.mark.parametrize(
+    "graph",
+    [
+        "(float[N,1,3] x) => (float[N,1,1] y) <int64[1] a = {2}> { y = ReduceSum(x, a) }",
+        HEAD + "{ y = ReduceL1(x, one) }",
+    ],
+)
+def test_leaves_alone(graph, leaves_alone):
+    leaves_alone(EliminateNoopReduce(), graph)

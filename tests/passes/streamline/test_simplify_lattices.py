@@ -1,0 +1,60 @@
+import pytest
+
+from onnx_passes import testing
+from onnx_passes.passes.annotation.shape_inference import infer_shapes
+from onnx_passes.passes.streamline.simplify_lattices import SimplifyLattices
+
+BOOLS = "(bool[N] x, bool[N] u, bool[N] v) => (bool[N] y) "
+NUMBERS = """(float[N] x, float[N] u, int32[N] i, int32[N] j) => (float[N] y, int32[N] k)
+<float c = {2}, float n = {nan}> """
+
+
+@pytest.mark.parametrize(
+    ("body", "kinds"),
+    [
+        ("y = And(x, x)", ["Identity"]),
+        ("t = Or(u, x) y = And(x, t)", ["Identity"]),
+        ("t = And(x, u) y = Or(t, x)", ["Identity"]),
+        ("s = And(x, u) t = And(v, x) y = Or(s, t)", ["Or", "And"]),
+        ("s = Or(x, u) t = Or(v, x) y = And(s, t)", ["And", "Or"]),
+        ("s = And(u, x) t = And(v, x) y = Xor(s, t)", ["Xor", "And"]),
+    ],
+)
+def test_fires_on_booleans(body, kinds, rewrites):
+    model = rewrites(SimplifyLattices(), BOOLS + "{ " + body + " }")
+    assert [node.op_type for node in model.graph] == kinds
+
+
+def simplified(body):
+    model = testing.parse(NUMBERS.replace("nan", "2") + "{ " + body + " }")
+    infer_shapes(model)
+    before = testing.Snapshot(model)
+    changed = SimplifyLattices()(model).modified
+    if changed:
+        testing.assert_verified(SimplifyLattices(), before, model)
+    return changed
+
+
+@pytest.mark.parametrize(
+    ("body", "fires"),
+    [
+        ("t = Max(x, c) y = Min(x, t) k = Abs(i)", True),
+        ("t = Max(i, j) k = Min(t, i) y = Abs(x)", True),
+        ("t = Max(x, u) y = Min(x, t) k = Abs(i)", False),  # u may be NaN
+        ("s = Max(x, u) t = Max(x, c) y = Min(s, t) k = Abs(i)", True),
+    ],
+)
+def test_numbers(body, fires):
+    assert simplified(body) == fires
+
+
+@pytest.mark.parametrize(
+    "graph",
+    [
+        "(bool[3] x, bool[2,3] u) => (bool[2,3] y) { t = Or(x, u) y = And(x, t) }",
+        "(bool[N] x, bool[N] u) => (bool[N] y, bool[N] t) { t = Or(x, u) y = And(x, t) }",
+        "(bool[N] x, bool[N] u, bool[N] v) => (bool[N] y) { t = Or(v, u) y = And(x, t) }",
+    ],
+)
+def test_leaves_alone(graph, leaves_alone):
+    leaves_alone(SimplifyLattices(), graph)
