@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
+
+import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.ops.bodies.domains import QONNX_ALIASES
@@ -24,8 +26,10 @@ class ConvertFromQuantAvgPool(Transformation, RewriteRuleSetPass):
     Sound because both round the sum of a window to an integer, and drop the same lowest bits.
 
     Leaves alone: channels that come last; models that import version 2 of QONNX, whose Trunc
-    is another one.
+    is another one; other types than float32.
     """
+
+    requires: ClassVar[Any] = ("shape-inference",)
 
     def pattern(self) -> list[Any]:
         return [_Pool(domain) for domain in QONNX_ALIASES]
@@ -45,9 +49,11 @@ class _Pool:
         return op.QuantAvgPool2d(x, _domain=self.domain, _outputs=["y"])
 
 
-def _can_be_truncated(context: Any, y: Value, **_: Any) -> bool:
+def _can_be_truncated(context: Any, x: Value, y: Value) -> bool:
     node = node_of(y)
     if any(attribute.is_ref() for attribute in node.attributes.values()):
+        return False
+    if x.dtype != ir.DataType.FLOAT:
         return False
     version = 1 if node.graph is None else node.graph.opset_imports.get(node.domain, 1)
     return version == 1 and node.attributes.get_string("data_layout", "NCHW") == "NCHW"

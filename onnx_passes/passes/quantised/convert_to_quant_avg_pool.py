@@ -12,6 +12,7 @@ from onnx_passes.ops.bodies.domains import QONNX_ALIASES
 from onnx_passes.passes._support.matches import node_of
 from onnx_passes.passes.base import Op, RewriteRuleSetPass, Transformation, Value, Var
 from onnx_passes.passes.quantised._attributes import Quantiser, quantiser_of
+from onnx_passes.passes.quantised._pairs import pair_of
 from onnx_passes.passes.streamline._terms import number, rank_of, scalar
 
 _MOST = 32
@@ -25,7 +26,8 @@ class ConvertToQuantAvgPool(Transformation, RewriteRuleSetPass):
 
     Before: ``Trunc(Mul(AveragePool(x), k * k), s, 0, in_bits, out_bits)``, and version 2,
             ``Trunc(AveragePool(x), s / (k * k), 0, in_bits, out_scale, out_bits)``, where
-            ``x`` is what a quantiser with the scale ``s`` and the zero point 0 makes
+            ``x`` is what a quantiser with the scale ``s`` and the zero point 0 makes (Quant,
+            or QuantizeLinear and DequantizeLinear)
     After:  ``Mul(QuantAvgPool2d(Div(x, s)), s)``; with version 2 the last factor is
             ``out_scale``
 
@@ -92,7 +94,7 @@ def _pool(
     t: Value | None = None,
 ) -> _Pool | None:
     """Return the attributes of the pooling, the divisor before it and the factor behind."""
-    window, source, node = _window(mean), quantiser_of(x.producer()), node_of(y)
+    window, source, node = _window(mean), _source(x), node_of(y)
     scale, zero, before, after = map(scalar, (s, z, i, o))
     mode = (node.attributes.get_string("rounding_mode", "FLOOR") or "").upper()
     if window is None or source is None or mode != "FLOOR" or zero != 0 or rank_of(x) != 4:
@@ -127,6 +129,12 @@ def _pool(
         "data_layout": "NCHW",
     }
     return attributes, scale, factor
+
+
+def _source(x: Value) -> Quantiser | None:
+    """Return the quantiser that makes a value: one of QONNX, or a pair of the standard."""
+    pair = pair_of(x.producer())
+    return quantiser_of(x.producer()) if pair is None else pair.quantiser
 
 
 def _window(mean: Value) -> tuple[int, int] | None:

@@ -193,8 +193,11 @@ def _reduced_term(kind: str, *, with_axes: bool) -> Rule:
         array, rank = floats(a), rank_of(x)
         if array is None or rank is None or array.ndim > rank or not is_single(a):
             return None
-        count = 1.0 if kind == "ReduceMean" else _share(x, y)
-        return None if count is None else array.reshape(()) * np.float32(count)
+        count = _share(x, y)  # a mean of nothing is not the term, so that sizes must be known
+        factor = 1.0 if kind == "ReduceMean" else count
+        return (
+            None if factor is None or count is None else array.reshape(()) * np.float32(factor)
+        )
 
     def check(context: Any, x: Value, a: Value, y: Value, **_: Any) -> bool:
         return floats(x) is None and term(x, a, y) is not None

@@ -67,6 +67,7 @@ def test_leaves_alone(body):
 def test_and_back():
     body = f"{UNSIGNED} {LARGE} v = Mul(a, n) r = Q.Trunc(v, s, z, i, o)"
     model = converted(body)
+    infer_shapes(model)
     before = testing.Snapshot(model)
     assert ConvertFromQuantAvgPool()(model).modified
     testing.assert_verified(ConvertFromQuantAvgPool(), before, model)

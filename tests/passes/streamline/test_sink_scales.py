@@ -90,7 +90,7 @@ TAPS = ", ".join(str(number % 7 - 3) for number in range(72))
         ("m = Add(x, t) y = Conv<group = 2>(m, k)", ["Conv", "Add"]),
         ("m = Mul(x, s) y = ReduceMean<keepdims = 1>(m, r)", ["ReduceMean", "Mul"]),
         ("m = Mul(x, t) y = ReduceSum<keepdims = 1>(m, r)", ["ReduceSum", "Mul"]),
-        ("m = Add(x, t) y = ReduceMean<keepdims = 1>(m, r)", ["ReduceMean", "Add"]),
+        ("m = Add(x, t) h = ReduceMean(m, r) y = Exp(h)", ["ReduceMean", "Add", "Exp"]),
         ("m = Add(x, t) h = ReduceSum(m, r) y = Exp(h)", ["ReduceSum", "Add", "Exp"]),
     ],
 )

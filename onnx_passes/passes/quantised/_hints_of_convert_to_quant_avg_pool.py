@@ -1,0 +1,57 @@
+"""Hints for the certificate of convert-to-quant-avg-pool: operands that its guards admit."""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+
+from onnx_passes.passes.hints import Hint, Spec, data, filled
+
+_STEP = 0.5
+_ZERO = {
+    "p": filled("", 0.0, dtype=ir.DataType.UINT8),
+    "n": filled("", 0.0, dtype=ir.DataType.INT8),
+}
+
+
+def _window(side: int, bits: int, *, version: int, zero: str) -> Hint:
+    """Return what a window of bytes needs, whose sums have so many bits."""
+    area, left = side * side, 4
+    scale = _STEP if version == 1 else _STEP / area
+    return Hint(
+        {
+            "x": (Spec(node="DequantizeLinear", of=("q", "r", zero)),),
+            "q": (Spec(node="QuantizeLinear", of=("u", "r", zero)),),
+            "u": data("1 2 2*a 2*b" if side == 2 else "1 2 3*a 3*b"),
+            "r": filled("", _STEP),
+            **_ZERO,
+            "m": filled("", area),
+            "s": filled("", scale),
+            "z": filled("", 0.0),
+            "i": filled("", bits),
+            "o": filled("", left),
+            "t": filled("", scale * 2 ** (bits - left)),
+        },
+        {
+            "AveragePool.kernel_shape": ((side, side),),
+            "AveragePool.strides": ((side, side), (1, 1)),
+            **dict.fromkeys(
+                (f"AveragePool.{name}" for name in ("pads", "auto_pad", "ceil_mode")), (None,)
+            ),
+            "AveragePool.dilations": (None,),
+            "Trunc.rounding_mode": ("FLOOR", "floor", None),
+            "Trunc.signed": (int(zero == "n"),),
+            "Trunc.narrow": (0, None),
+        },
+    )
+
+
+def _windows(version: int) -> Hint:
+    cases = tuple(
+        _window(side, bits, version=version, zero=zero)
+        for side, bits in ((2, 10), (3, 12))
+        for zero in ("p", "n")
+    )
+    return Hint({}, {}, (ir.DataType.FLOAT,), 13, cases=cases)
+
+
+HINTS = {f"convert-to-quant-avg-pool[{i}]": _windows(1 + i % 2) for i in range(4)}
