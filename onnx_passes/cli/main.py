@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import gc
 import importlib
+import logging
 import os
 import sys
 import traceback
@@ -110,6 +111,8 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     defer()
     if arguments is None and (asked := os.environ.get("_ONNX_PASSES_COMPLETE")):
         raise SystemExit(_completed(asked))
+    # onnx-ir warns of each value without a type; what is wrong with a model is said by checks.
+    logging.getLogger("onnx_ir").setLevel(logging.ERROR)
     # What is left when Python ends goes with the process: looking through all of it for what
     # refers to itself takes half a second after a model of thousands of nodes.
     atexit.unregister(gc.freeze)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
@@ -157,7 +156,6 @@ def infer_shapes(model: ir.Model) -> None:
     """Say what is known of inner values; onnx-ir's pass loads in a fraction of ours' time."""
     from onnx_ir.passes.common import ShapeInferencePass
 
-    logging.getLogger("onnx_ir").setLevel(logging.ERROR)
     ShapeInferencePass(check_type=False, strict_mode=False, data_prop=True)(model)
 
 
