@@ -26,7 +26,7 @@ from onnx_passes.report.text import bound
 from onnx_passes.runtime.base import Array, Data, Feeds, Outputs
 from onnx_passes.verify.float64 import Noise, evaluate, rounding_spread
 from onnx_passes.verify.obligations import Obligation
-from onnx_passes.verify.region import Region, boundary_of, leading_to, region_model
+from onnx_passes.verify.region import Side, part_leading_to
 from onnx_passes.verify.result import Check, OutputCheck, Verdict
 from onnx_passes.verify.rules.arbitration import LIKELY, error_bounds
 
@@ -101,9 +101,6 @@ def is_doubtful(check: OutputCheck) -> bool:
         and check.limit is not None
         and (check.max_abs or 0.0) > check.limit - check.atol
     )
-
-
-Side = tuple[ir.Model, Sequence[ir.Node]]
 
 
 def find_cause(
@@ -286,23 +283,6 @@ def _apart(sides: Sequence[_Side], tensor: ir.TensorProtocol | None) -> float | 
         if not (difference <= allowed)[finite].all():
             most = max(most, float(difference.max()))
     return most
-
-
-def part_leading_to(
-    name: str, side: Side, recordings: Sequence[Mapping[str, Data]]
-) -> ir.Model | None:
-    """Return the nodes of a part that lead to a value, as a model with this output alone.
-
-    Returns:
-        None where nothing of the part does, or what they read is not recorded.
-    """
-    model, nodes = side
-    needed = leading_to([name], nodes, lambda _: False)
-    boundary = boundary_of(needed)
-    if not needed or not all(set(boundary) <= row.keys() for row in recordings):
-        return None
-    hidden = {str(v.name) for node in needed for v in node.outputs} - {name}
-    return region_model(model, Region(tuple(needed), boundary, ()), recordings, hidden)
 
 
 def _comparable(old: Data | None, new: Data | None) -> bool:

@@ -10,18 +10,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import onnx_ir as ir
 
 from onnx_passes.runtime.base import Data
 from onnx_passes.verify.obligations import Obligation
 from onnx_passes.verify.recording import Recording
-from onnx_passes.verify.region import Region, boundary_of, leading_to, region_model
+from onnx_passes.verify.region import Side, part_leading_to
 from onnx_passes.verify.rules.arbitration import weigh_rounding
 
 FUSED = "rounding, at other places where the engine fuses nodes"
 """Why a value that differs passes."""
-
-Side = tuple[ir.Model, Sequence[ir.Node]]
 
 
 def explain(
@@ -44,9 +41,9 @@ def explain(
         False where it differs by more, on some sample; None where that is not known: a part
         has an operator without a bound, a body, or more elements than are evaluated.
     """
-    old = _part(one.old, before, recordings)
+    old = part_leading_to(one.old, before, recordings)
     # A constant is held to the bounds of what it stands for.
-    new = old if one.tensor is not None else _part(one.new, after, recordings)
+    new = old if one.tensor is not None else part_leading_to(one.new, after, recordings)
     found: list[bool | None] = []
     for recording, (expected, actual) in zip(recordings, pairs, strict=True):
         if not isinstance(expected, np.ndarray) or not isinstance(actual, np.ndarray):
@@ -63,14 +60,3 @@ def explain(
     if False in found:
         return False
     return None if None in found else True
-
-
-def _part(name: str, side: Side, recordings: Sequence[Recording]) -> ir.Model | None:
-    """Return the nodes that lead to a value, as a model with this output alone."""
-    model, nodes = side
-    needed = leading_to([name], nodes, lambda _: False)
-    boundary = boundary_of(needed)
-    if not needed or not all(set(boundary) <= row.keys() for row in recordings):
-        return None
-    hidden = {str(v.name) for node in needed for v in node.outputs} - {name}
-    return region_model(model, Region(tuple(needed), boundary, ()), recordings, hidden)

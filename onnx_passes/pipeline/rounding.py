@@ -21,7 +21,7 @@ from onnx_passes.runtime.base import Data, Outputs
 from onnx_passes.verify.float64 import evaluate
 from onnx_passes.verify.growth import error_growth
 from onnx_passes.verify.recording import Recording
-from onnx_passes.verify.region import Region, boundary_of, leading_to, region_model
+from onnx_passes.verify.region import leading_to, part_leading_to
 from onnx_passes.verify.result import Check, Verdict
 
 GROWTH = 2.0
@@ -98,13 +98,12 @@ def is_rounding(
     low = all(getattr(recording[name], "dtype", None) in _LOW for recording in recordings)
     if not low and not any(map(_rounds_below, needed)):
         return False
-    boundary = boundary_of(needed)
-    if not needed or not all(set(boundary) <= recording.keys() for recording in recordings):
+    part = part_leading_to(name, (model, nodes), recordings)
+    if part is None:
         return False
-    hidden = {str(v.name) for node in needed for v in node.outputs} - {name}
+    read = [str(value.name) for value in part.graph.inputs]
     try:
-        part = region_model(model, Region(tuple(needed), boundary, ()), recordings, hidden)
-        feeds = [{n: recording[n] for n in boundary} for recording in recordings]
+        feeds = [{n: recording[n] for n in read} for recording in recordings]
         exact = evaluate(part, feeds).outputs
     except OnnxPassesError:
         return False

@@ -28,6 +28,9 @@ from onnx_passes.verify.node_equality import (
     same_tensor,
 )
 
+Side = tuple[ir.Model, Sequence[ir.Node]]
+"""A model, and the nodes of it that only one side of a change has."""
+
 
 @dataclass(frozen=True)
 class Region:
@@ -202,6 +205,23 @@ def region_model(
     )
     functions = list(model.functions.values())
     return ir.Model(body, ir_version=model.ir_version, functions=functions)
+
+
+def part_leading_to(
+    name: str, side: Side, recordings: Sequence[Mapping[str, Any]]
+) -> ir.Model | None:
+    """Return the nodes of a part that lead to a value, as a model with this output alone.
+
+    Returns:
+        None where nothing of the part does, or what they read is not recorded.
+    """
+    model, nodes = side
+    needed = leading_to([name], nodes, lambda _: False)
+    boundary = boundary_of(needed)
+    if not needed or not all(set(boundary) <= row.keys() for row in recordings):
+        return None
+    hidden = {str(v.name) for node in needed for v in node.outputs} - {name}
+    return region_model(model, Region(tuple(needed), boundary, ()), recordings, hidden)
 
 
 def _defaults_agree(before: ir.Model, after: ir.Model) -> bool:
