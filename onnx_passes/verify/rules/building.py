@@ -206,12 +206,18 @@ class Builder:
         schema = schema_of(op_type, self._opset)
         if schema is None:
             return range(0)
-        if self._plan.full and schema.max_input < 10:
+        full = op_type in self._plan.full
+        if full and schema.max_input < 10:
             return range(count, schema.max_input)
         least = max(schema.min_input, count)
-        most = min(schema.max_input, max(least, count) + 2, 5 if count < 5 else count)
+        most = (
+            least
+            if self._plan.full
+            else min(schema.max_input, max(least, count) + 2, 5 if count < 5 else count)
+        )
         while least < most and self._guide.names(*(f"{name}.{least}" for name in names)):
             least += 1
+        most = least if self._plan.full else most
         return range(count, int(self._choose.rng.integers(least, max(most, least) + 1)))
 
     def _operand(

@@ -48,7 +48,8 @@ class Plan:
         dtype: The element type; None for any.
         opset: The opset; None for any.
         edge: A shape that all data have, with axes of size 0 or 1; None for any.
-        full: Whether nodes have all the optional inputs that the pattern leaves open.
+        full: Operators that have all the optional inputs that the pattern leaves open, and
+            others none; empty for any number of them.
         draws: How many models are drawn for it.
         enough: Models on which the rule fires that are enough.
     """
@@ -57,7 +58,7 @@ class Plan:
     dtype: ir.DataType | None = None
     opset: int | None = None
     edge: Shape | None = None
-    full: bool = False
+    full: tuple[str, ...] = ()
     draws: int = _DRAWS
     enough: int = 1
 
@@ -78,7 +79,7 @@ def plans_of(rule: RewriteRule, types: Sequence[ir.DataType], since: int = 1) ->
     opsets = [o for o in opsets if o >= since] or opsets
     edges = EDGES if operand_names(rule) else ()
     nodes: list[Any] = list(rule._target_pattern)
-    more = [Plan(full=True, draws=_MORE, enough=_ENOUGH)] if has_open_inputs(rule) else []
+    more = [Plan(full=f, draws=_MORE, enough=_ENOUGH) for f in choices_of_inputs(rule)]
     if sum(map(_is_steered, nodes)) > 1:
         # Shapes and places that must fit one another do so for few draws of many.
         more.append(Plan(edge=_SQUARE, draws=3 * _MORE, enough=2 * _ENOUGH))
@@ -105,10 +106,15 @@ def few_types(rule: RewriteRule, types: Sequence[ir.DataType]) -> tuple[ir.DataT
     return tuple(found) if len(found) <= _FEW else ()
 
 
-def has_open_inputs(rule: RewriteRule) -> bool:
-    """Whether nodes of a pattern may have inputs that the pattern does not name."""
-    nodes: list[Any] = list(rule._target_pattern)
-    return any(map(_is_open, nodes))
+def choices_of_inputs(rule: RewriteRule) -> list[tuple[str, ...]]:
+    """Return which operators of a pattern may have the inputs that it does not name.
+
+    One operator at a time, since few draws fit many inputs, and then all of them.
+    """
+    nodes: list[Any] = [node for node in rule._target_pattern if _is_open(node)]
+    names = tuple(dict.fromkeys(n[1] for n in map(operator_in, nodes) if n is not None))
+    alone: list[tuple[str, ...]] = [(name,) for name in names]
+    return [*alone, names] if len(names) > 1 else alone
 
 
 def _is_open(node: Any) -> bool:

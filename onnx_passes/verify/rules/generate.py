@@ -16,8 +16,8 @@ from onnx_passes.verify.rules.covered import Template, describe
 from onnx_passes.verify.rules.draws import Draw, Draws, Hits
 from onnx_passes.verify.rules.enumeration import (
     Plan,
+    choices_of_inputs,
     few_types,
-    has_open_inputs,
     operand_names,
     plans_of,
 )
@@ -123,7 +123,7 @@ def candidates(
     hits = Hits(rng) if hits is None else hits
     yield from _planned(rule, rng, hits)
     hint = hint_of(rule.name)
-    numbers, opens = probed(literals(rule)), has_open_inputs(rule)
+    numbers, opens = probed(literals(rule)), choices_of_inputs(rule)
     types = few_types(rule, TYPES) if hint is None else hint.types
     for attempt in range(attempts):
         dtype, draws = TYPES[attempt // 2 % len(TYPES)], Draws(rng)
@@ -138,7 +138,9 @@ def candidates(
         turn = range(4 * (attempt // _EVERY), 4 * (attempt // _EVERY) + 4)
         order = [k % len(VARIANTS) for k in turn if attempt % _EVERY == 0]
         # What fired with few inputs is varied with all of them as well.
-        plan = Plan(full=opens and attempt % _FULL == 1)
+        plan = Plan()
+        if opens and attempt % _FULL == 1:
+            plan = Plan(full=opens[attempt // _FULL % len(opens)])
         yield [replace(c, planned=False) for c in _group(rule, chooser, plan, order)]
 
 

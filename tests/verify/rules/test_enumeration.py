@@ -6,6 +6,7 @@ from onnxscript.rewriter import RewriteRule, pattern
 from onnx_passes.verify.rules import Outcome, prove_rule
 from onnx_passes.verify.rules.enumeration import (
     RANKS,
+    choices_of_inputs,
     few_types,
     operand_names,
     plans_of,
@@ -106,3 +107,15 @@ def test_the_types_of_an_operator_are_those_of_its_data_and_not_of_a_condition()
     assert few_types(rule(lambda op, x, y, z: op.Where(x, y, z)), TYPES) == ()
     eight_bits = few_types(rule(lambda op, x, y: op.ConvInteger(x, y)), TYPES)
     assert {dtype.name for dtype in eight_bits} == {"INT8", "UINT8"}
+
+
+def test_each_operator_of_a_pattern_has_all_its_inputs_in_turn():
+    rule = RewriteRule(
+        lambda op, x: op.ConvInteger(
+            op.Pad(x, _allow_other_inputs=True), _allow_other_inputs=True
+        ),
+        lambda op, x: op.Identity(x),
+    )
+    assert set(choices_of_inputs(rule)) == {("Pad",), ("ConvInteger",), ("Pad", "ConvInteger")}
+    plain = RewriteRule(lambda op, x: op.Relu(x), lambda op, x: op.Identity(x))
+    assert choices_of_inputs(plain) == []
