@@ -12,7 +12,7 @@ from onnx_passes.ops.domains.z3_module import z3
 GAVE_UP = "z3 gave up"
 STEPS = 2000
 """Steps of z3 that count as a millisecond; nonlinear arithmetic takes three times as long."""
-_BACKSTOP = 100
+_BACKSTOP = 1000
 """How many times that limit z3 may take, in wall time, before it is stopped."""
 
 
