@@ -25,6 +25,8 @@ from onnx_passes.verify.rules.solver import Answer, differs, refute
 CLOSE = "up to a relative 1e-6, because constants are rounded"
 CLOSE_TO_INPUTS = "up to 1e-4 of the largest input, or of 1, because constants are rounded"
 _RELATIVE, _OF_INPUTS = "1/1000000", "1/10000"
+_PRIME = 7
+"""How many numbers the elements of a point are of; sizes are seldom multiples of it."""
 _EASY = 64
 """Bound on the reals that are tried first for a counterexample: an engine shows it clearly."""
 
@@ -91,8 +93,18 @@ class Claim:
         return [s for _, left, right in self._elements() for s in (left, right)]
 
     def _is_vacuous(self, assumptions: Sequence[Scalar], milliseconds: int) -> bool:
-        anything = [z3().BoolVal(True)]
-        return refute(anything, assumptions, milliseconds=milliseconds).holds is True
+        anything, somewhere = [z3().BoolVal(True)], self._somewhere()
+        answer = refute(anything, assumptions, milliseconds=milliseconds, prefer=somewhere)
+        return answer.holds is True
+
+    def _somewhere(self) -> list[Scalar]:
+        """Return one point, at which z3 sees at once whether a graph is defined."""
+        floats = [t for t in self.feeds.values() if is_float(t.dtype)]
+        elements = [(s, tensor.dtype) for tensor in floats for s in tensor.data.flat]
+        return [
+            scalar == self.semantics.literal(1.0 + number % _PRIME, dtype)
+            for number, (scalar, dtype) in enumerate(elements)
+        ]
 
     def close(self, milliseconds: int) -> str | None:
         """Return how close reals are, where rounded constants explain what they differ by.
