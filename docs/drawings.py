@@ -30,9 +30,11 @@ class _UnreadError(Exception):
 def drawing(docstring: str) -> str | None:
     """Return the drawing of a pass as SVG; None if its docstring has no two expressions."""
     sides = [_nodes(docstring, heading) for heading in ("Before:", "After:")]
-    if None in sides or not sides[0] or max(len(s or []) for s in sides) > _MOST_NODES:
+    if None in sides or not (sides[0] and sides[0][0]):
         return None
-    parts = [graph(nodes or [], None, "value", loose=["x"]) for nodes in sides]
+    if max(len(side[0]) for side in sides if side) > _MOST_NODES:
+        return None
+    parts = [graph(side[0], None, "value", loose=[side[1]]) for side in sides if side]
     sizes = [[float(n) for n in part.get("viewBox", "").split()[2:]] for part in parts]
     width = sum(wide for wide, _ in sizes) + _GAP
     height = max(high for _, high in sizes) + _TITLE
@@ -56,8 +58,8 @@ def drawing(docstring: str) -> str | None:
     return ET.tostring(root, encoding="unicode") + "\n"
 
 
-def _nodes(docstring: str, heading: str) -> list[Node] | None:
-    """Return the nodes of the first expression behind a heading; None if there is none."""
+def _nodes(docstring: str, heading: str) -> tuple[list[Node], str] | None:
+    """Return the nodes of the first expression behind a heading, and the name of its value."""
     block = docstring.partition(heading)[2].partition("\n\n")[0]
     match = _SPAN.search(block)
     if match is None:
@@ -82,11 +84,11 @@ class _Reader:
             place = match.end()
         self.nodes: list[Node] = []
 
-    def read(self) -> list[Node]:
-        self._value()
+    def read(self) -> tuple[list[Node], str]:
+        name = self._value()
         if self.tokens:
             raise _UnreadError(self.tokens)
-        return self.nodes
+        return self.nodes, name
 
     def _value(self) -> str:
         """Read a value; return its name."""

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from drawings import drawing
+from plots import plots
 from references import command_line, pipeline_files, python_api
 
 from onnx_passes.cli.passes import groups_of, home, option_rows, summary
@@ -109,6 +110,7 @@ def pages() -> dict[Path, str]:
         {FOLDER / "README.md": index(), OPERATORS: table()}
         | references
         | pictures()
+        | {docs / "plots" / name: text for name, text in plots().items()}
         | {FOLDER / f"{cls.name}.md": page(cls) for cls in library()}
     )
 
@@ -157,12 +159,14 @@ def main() -> int:
     wanted = pages()
     stale = [p for p, text in wanted.items() if not p.exists() or p.read_text("utf-8") != text]
     made = (*FOLDER.glob("*.md"), *FOLDER.glob("pictures/*.svg"))
+    made += tuple(FOLDER.parent.glob("plots/*.svg"))
     stale += [p for p in made if p not in wanted]
     if "--check" in sys.argv:
         for path in stale:
             print(f"out of date: {path.relative_to(FOLDER.parents[1])} (run `make docs`)")
         return int(bool(stale))
-    (FOLDER / "pictures").mkdir(parents=True, exist_ok=True)
+    for folder in (FOLDER / "pictures", FOLDER.parent / "plots"):
+        folder.mkdir(parents=True, exist_ok=True)
     for path in stale:
         path.unlink(missing_ok=True)
         if path in wanted:

@@ -1,0 +1,65 @@
+"""No page has a dead link: files are there, and so are the headings that anchors name."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGES = [
+    *ROOT.glob("*.md"),
+    *ROOT.glob("docs/**/*.md"),
+    *ROOT.glob("examples/**/*.md"),
+    *ROOT.glob("onnx_passes/**/*.md"),
+]
+LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
+
+
+def prose(path):
+    """Return a page without its code, in which brackets are no links."""
+    text = re.sub(r"^```.*?^```$", "", path.read_text("utf-8"), flags=re.S | re.M)
+    return re.sub(r"`[^`\n]*`", "code", text)
+
+
+def anchors(path):
+    """Return the anchors that headings get, as GitHub and MyST make them."""
+    text = re.sub(r"^```.*?^```$", "", path.read_text("utf-8"), flags=re.S | re.M)
+    found = set()
+    for title in re.findall(r"^#+ (.+)$", text, re.M):
+        plain = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", title).replace("`", "")
+        slug = re.sub(r"[^\w\- ]", "", plain.strip().lower()).replace(" ", "-")
+        number = 0
+        while (name := f"{slug}-{number}" if number else slug) in found:
+            number += 1
+        found.add(name)
+    return found
+
+
+def dead(path):
+    for target in LINK.findall(prose(path)):
+        if re.match(r"[a-z]+:", target):
+            continue
+        file, _, anchor = target.partition("#")
+        there = (path.parent / file).resolve() if file else path
+        if not there.exists():
+            yield f"{target}: no such file"
+        elif anchor and there.suffix == ".md" and anchor not in anchors(there):
+            yield f"{target}: no such heading"
+
+
+def test_there_are_pages():
+    assert len(PAGES) > 150
+
+
+@pytest.mark.parametrize("kind", ["docs/passes", "docs/", ""])
+def test_every_link_leads_somewhere(kind):
+    paths = [path.relative_to(ROOT).as_posix() for path in PAGES]
+    mine = [p for p in paths if p.startswith(kind)]
+    found = {p: broken for p in mine if (broken := list(dead(ROOT / p)))}
+    assert not found
+
+
+def test_a_dead_link_is_found(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("# One\n\n[a](page.md#one) [b](page.md#two) [c](none.md) `[d](no.md)`\n")
+    assert list(dead(page)) == ["page.md#two: no such heading", "none.md: no such file"]
