@@ -5,7 +5,7 @@ BIN := .venv/bin
 STAMP := .venv/.installed
 JOBS ?= 2
 
-.PHONY: demo test lint types rooms certificates release-check certify unit slow nightly tensorrt bench docs site wheel clean help
+.PHONY: pages demo test lint types rooms certificates release-check certify unit slow nightly tensorrt bench docs site wheel clean help
 
 help:  ## show the targets
 	@grep -hE '^[a-z]+:.*##' Makefile | sed -E 's/:[^#]*## /\t/'
@@ -78,6 +78,15 @@ site:  ## build the documentation as pages in out/site, warnings as errors
 	$(SITE)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[site]'
 	$(SITE)/bin/sphinx-build -q -W --keep-going -b html docs out/site
 	@echo "open out/site/index.html"
+
+# Needs npm for axe-core, and Chromium. Pages of the passes are alike: some stand for all.
+PAGES := out/pages
+pages: $(STAMP) site  ## check report, view and site by axe in headless Chromium
+	mkdir -p $(PAGES) && cd $(PAGES) && npm pack --silent axe-core@4.14.1 && tar xzf axe-core-4.14.1.tgz package/axe.min.js
+	cd examples/digits && ../../$(BIN)/onnx-passes -q -c pipeline.yaml -o ../../$(PAGES)/digits.onnx --html ../../$(PAGES)/report.html --json ../../$(PAGES)/run.json model.onnx
+	cd examples/break_adds && ! ../../$(BIN)/onnx-passes -q -c pipeline.yaml -s reproducers=false -o ../../$(PAGES)/no.onnx --html ../../$(PAGES)/failed.html model.onnx
+	$(BIN)/onnx-passes view $(PAGES)/digits.onnx --report $(PAGES)/run.json -o $(PAGES)/view.html
+	$(BIN)/python docs/check_pages.py --axe $(PAGES)/package/axe.min.js $(PAGES)/*.html out/site/*.html out/site/passes/[ms]*.html out/site/decisions/*.html
 
 bench: $(STAMP)  ## measure; prints the tables of docs/benchmarks.md
 	$(BIN)/python -m benchmarks

@@ -1,0 +1,107 @@
+"""What the made pages are made of: expressions, tables, commands, keys and docstrings."""
+
+import importlib.util
+import re
+import sys
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import click
+import pytest
+
+from onnx_passes.cli.main import COMMANDS, program
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+@pytest.fixture(scope="module")
+def module():
+    def load(name):
+        spec = importlib.util.spec_from_file_location(f"docs_{name}", DOCS / f"{name}.py")
+        found = importlib.util.module_from_spec(spec)
+        sys.modules[spec.name] = found
+        spec.loader.exec_module(found)
+        return found
+
+    return load
+
+
+def labels(svg):
+    return [t.text or "" for t in ET.fromstring(svg).iter("{http://www.w3.org/2000/svg}text")]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "shown"),
+    [
+        ("Relu(Relu(x))", "Relu(x)", ["Relu", "x", "Relu", "x", "Relu"]),
+        ("Clip<min = 0>(x, [1, 2])", "x", ["x", "[1, 2]", "Clip", "x"]),
+        ("Mul(x, Sigmoid(x))", "Swish(x)", ["x", "Sigmoid", "Mul", "x", "Swish"]),
+    ],
+)
+def test_expressions_are_drawn(module, before, after, shown):
+    text = f"Do it.\n\nBefore: ``{before}``\nAfter:  ``{after}``\n\nSound because."
+    found = [label for label in labels(module("drawings").drawing(text)) if label]
+    assert sorted(found) == sorted(["Before", "After", *shown])
+
+
+@pytest.mark.parametrize("before", ["a chain of nodes", "Relu(x", "Relu(x))", "x", "relu(x)"])
+def test_other_text_is_not_drawn(module, before):
+    text = f"Do it.\n\nBefore: ``{before}``\nAfter:  ``x``\n"
+    assert module("drawings").drawing(text) is None
+
+
+def test_plots_show_the_numbers_of_the_table(module):
+    plots = module("plots")
+    page = "\n## Speed\n\n| model | a | b |\n|---|---|---|\n"
+    page += "| m | 2.0 | **1.5** |\n| n | - | 3 |\n\n"
+    found = plots.table(page, "## Speed", "model")
+    assert found.column("b") == [1.5, 3.0]
+    assert found.column("a") == [2.0, None]
+    svg = plots.pairs("t", found, ["a", "b"], " s")
+    assert [t for t in labels(svg) if t.endswith((" a", " b"))] == [
+        "2 s a",
+        "1.5 s b",
+        "3 s b",
+    ]
+    with pytest.raises(ValueError, match="no table of fault"):
+        plots.table(page, "## Speed", "fault")
+
+
+def test_a_mean_is_taken_over_what_all_have(module):
+    plots = module("plots")
+    rows = [["m", "100", "50", "25"], ["n", "100", "-", "1"], ["o", "100", "2", "16"]]
+    svg = plots.means("t", plots.Table(["model", "all", "a", "b"], rows), ["a", "b"], "all")
+    shown = labels(svg)
+    assert "t, 2 models" in shown
+    assert {"0.100", "0.200"} <= set(shown)  # sqrt(0.5 * 0.02), sqrt(0.25 * 0.16)
+
+
+def test_each_command_and_option_is_on_the_page(module):
+    page = module("references").command_line()
+    context = click.Context(program)
+    for name in COMMANDS:
+        assert f"\n## {name}\n" in page
+        command = program.get_command(context, name)
+        for leaf in getattr(command, "commands", {None: command}).values():
+            for param in leaf.params:
+                if not isinstance(param, click.Option) or param.hidden:
+                    continue
+                longest = max(param.opts, key=len)
+                assert longest in page or longest == "--debug"
+
+
+def test_each_key_of_a_pipeline_file_is_on_the_page(module):
+    from onnx_passes.configs.json_schema import json_schema
+
+    page = module("references").pipeline_files()
+    schema = json_schema()
+    for key in (*schema["properties"], *schema["$defs"]["Verify"]["properties"]):
+        assert f"| `{key}` |" in page
+
+
+def test_the_page_of_the_python_api_has_arguments_and_errors(module):
+    page = module("references").python_api()
+    part = page.partition("\n## run\n")[2].partition("\n## ")[0]
+    assert re.search(r"^- `progress`: Called after each pass", part, re.M)
+    assert re.search(r"^- `ModelError`: ", part, re.M)
+    assert "pipeline: Any = 'optimize'" in part.replace('"', "'")
