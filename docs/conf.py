@@ -38,6 +38,32 @@ def _read(app: Any, name: str, source: list[str]) -> None:
     source[0] = _LINK.sub(told, source[0])
 
 
+# What the theme leaves out for those who use a keyboard or a screen reader.
+_ACCESSIBLE = (
+    ('caption" role="heading">', 'caption" role="heading" aria-level="2">'),
+    ('<aside class="sidebar-drawer">', '<aside class="sidebar-drawer" aria-label="Pages">'),
+    ('<aside class="toc-drawer">', '<aside class="toc-drawer" aria-label="On this page">'),
+    ('<div id="search-results">', '<h1>Search</h1><div id="search-results">'),
+    ("<pre>", '<pre tabindex="0">'),
+    ('<div class="table-wrapper', '<div tabindex="0" class="table-wrapper'),
+    ('<th class="head"><p></p></th>', '<td class="head"></td>'),
+)
+
+
+def _finish(app: Any, error: Exception | None) -> None:
+    """Complete the pages that were written."""
+    if error is not None or app.builder.format != "html":
+        return
+    for path in Path(app.outdir).rglob("*.html"):
+        before = text = path.read_text("utf-8")
+        for found, put in _ACCESSIBLE:
+            if put not in text:  # a page that was not built again is complete
+                text = text.replace(found, put)
+        if text != before:
+            path.write_text(text, "utf-8")
+
+
 def setup(app: Any) -> None:
     """Register what is done with each page."""
     app.connect("source-read", _read)
+    app.connect("build-finished", _finish)

@@ -36,6 +36,7 @@ PLACES = (
 COMMANDS = (
     ("inspect", "model", "{}", "--show", "layers", "attrs"),
     ("lint", "{}"),
+    ("view", "{}", "-o", "page.html"),
     ("compare", "{}"),
     ("-c", "cleanup", "-o", "out.onnx", "{}"),
 )
