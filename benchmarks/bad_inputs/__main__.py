@@ -63,7 +63,9 @@ if __name__ == "__main__":
     import onnxruntime  # noqa: F401
 
     import onnx_passes.pipeline.run  # noqa: F401
+    from onnx_passes.passes import registry
 
+    registry.discover()
     checked = sys.argv[1:2] == ["--check"]
     step = int(sys.argv[2]) if checked else 1
     sys.exit(main(step, PAGE.read_text() if checked else None))
