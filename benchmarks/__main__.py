@@ -1,8 +1,8 @@
 """``python -m benchmarks [SECTION]...``: measure, print Markdown.
 
 The sections are optimize, driver, regions, faults, failures, startup and, only where
-named, certify, compare, corpus, data, reduce, streamlining, verification, peers, speed and
-verdicts. ``certify``, ``corpus``, ``faults-on``, ``lost-support``, ``peers``, ``speed``,
+named, certify, compare, corpus, data, qonnx, reduce, streamlining, verification, peers, speed
+and verdicts. ``certify``, ``corpus``, ``faults-on``, ``lost-support``, ``peers``, ``speed``,
 ``verdicts`` and ``versions`` take what follows as their own arguments:
 ``python -m benchmarks peers --help``.
 
@@ -22,6 +22,7 @@ from benchmarks import (
     failures,
     lost_support,
     optimize,
+    qonnx_transformations,
     reduce,
     regions,
     side_by_side,
@@ -53,6 +54,7 @@ SECTIONS: dict[str, Callable[[], list[str]]] = {
     "compare": side_by_side.tables,
     "data": data_sets.tables,
     "streamlining": streamlining.tables,
+    "qonnx": qonnx_transformations.tables,
 }
 ARGUMENTS: dict[str, Callable[[list[str]], object]] = {
     "certify": lambda words: print("\n".join(report.tables(words)), flush=True),

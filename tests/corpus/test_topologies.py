@@ -10,7 +10,7 @@ from tests.corpus.ties import ties_of
 from tests.corpus.topologies import HELD_OUT, SEEN
 
 SAMPLES = 6
-FLOATS = {"attention": {"Softmax", "Mul"}, "squeeze": {"Mul"}}
+FLOATS = {"attention": {"Softmax", "Mul"}}
 """What stays in floating point: a Softmax with its factor."""
 
 

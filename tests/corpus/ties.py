@@ -26,6 +26,7 @@ from onnx_passes.passes._support.session import start
 from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.quantised._attributes import Quantiser, quantiser_of
 from onnx_passes.passes.quantised._pairs import pair_of
+from onnx_passes.passes.streamline._movement import only_moves
 from onnx_passes.runtime.base import Feeds
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 
@@ -272,6 +273,9 @@ def _replay(
             if node.domain and all(value in weights for value in node.inputs if value):
                 known[node.outputs[0]] = _rounded(_run((node,), None, opset))
                 continue
+            if node.op_type == "Resize" and only_moves(node):
+                known[node.outputs[0]] = _resized(node, known[node.inputs[0]], opset)
+                continue
             made = evaluate_node(node, known, semantics, opset)
             pairs = zip(node.outputs, made, strict=False)
             known.update((output, tensor) for output, tensor in pairs if tensor is not None)
@@ -322,6 +326,13 @@ def _decide(
     found.unexplained += unexplained
     found.flipped += flipped
     return _rounded(new)
+
+
+def _resized(node: ir.Node, tensor: Tensor, opset: int) -> Tensor:
+    """Return elements of an image with their bounds, by the places that they are from."""
+    places = np.arange(tensor.data.size, dtype=np.float32).reshape(tensor.data.shape)
+    taken = np.rint(_run((node,), places, opset)).astype(np.int64)
+    return Tensor(tensor.data.reshape(-1)[taken], tensor.dtype)
 
 
 def _rounded(array: np.ndarray) -> Tensor:

@@ -33,11 +33,13 @@ class SinkScales(Transformation, RewriteRuleSetPass):
     """Move factors and terms behind the linear operator that reads them.
 
     Before: ``MatMul(Mul(x, s), w)``, ``Conv(x, Mul(w, s))``, ``MatMul(Add(x, a), w)``,
-            ``Add(Mul(x, s), Mul(y, s))``, ``Add(Add(x, a), y)``, ``AveragePool(Mul(x, s))``,
+            ``Add(Mul(x, s), Mul(y, s))``, ``Add(Add(x, a), y)``, ``Mul(Mul(x, s), y)``,
+            ``AveragePool(Mul(x, s))``,
             ``Conv(Add(x, a), w)``, ``ReduceSum(Add(x, a))``; ConvTranspose like Conv,
             ReduceMean and ReduceSum like AveragePool
     After:  ``Mul(MatMul(x, w), s)``, ``Mul(Conv(x, w), s)``, ``Add(MatMul(x, w), a @ w)``,
-            ``Mul(Add(x, y), s)``, ``Add(Add(x, y), a)``, ``Mul(AveragePool(x), s)``,
+            ``Mul(Add(x, y), s)``, ``Add(Add(x, y), a)``, ``Mul(Mul(x, y), s)``,
+            ``Mul(AveragePool(x), s)``,
             ``Add(Conv(x, w), sum(a * w))``, ``Add(ReduceSum(x), a * count)``
 
     Factors are single numbers, or numbers for each output channel of weights, or for each
@@ -239,19 +241,24 @@ def _common_factor(joint: str) -> Rule:
     return Rule(pattern, check, rewrite)
 
 
-def _term_past_sum(*, first: bool) -> Rule:
+def _past_partner(kind: str, *, first: bool) -> Rule:
+    """Return the rule for a sum or product with a constant beside another operand."""
+
     def pattern(op: Op, x: Var, a: Var, y: Var) -> Var:
-        inner = op.Add(x, a)
-        return op.Add(inner, y) if first else op.Add(y, inner)
+        inner, outer = getattr(op, kind)(x, a), getattr(op, kind)
+        return outer(inner, y) if first else outer(y, inner)
 
     def check(context: Any, x: Value, a: Value, y: Value) -> bool:
         array, rank = floats(a), rank_of(x)
         if array is None or floats(x) is not None or floats(y) is not None:
             return False
+        if kind == "Mul" and not _factor(a, x):
+            return False
         return rank is not None and array.ndim <= rank and rank == rank_of(y)
 
     def rewrite(op: Op, x: Value, a: Value, y: Value) -> Value:
-        made: Value = op.Add(op.Add(x, y), a)
+        outer = getattr(op, kind)
+        made: Value = outer(outer(x, y), a)
         return made
 
     return Rule(pattern, check, rewrite)
@@ -271,11 +278,13 @@ _RULES = [
     *[_mean(kind) for kind in _MEANS],
     _common_factor("Add"),
     _common_factor("Sub"),
-    _term_past_sum(first=True),
-    _term_past_sum(first=False),
+    _past_partner("Add", first=True),
+    _past_partner("Add", first=False),
     *conv_rules("ConvTranspose"),
     conv_term(with_bias=False),
     conv_term(with_bias=True),
     *[_reduction(kind, with_axes=axes) for kind in _SUMS for axes in (False, True)],
     *[_reduced_term(kind, with_axes=axes) for kind in _SUMS for axes in (False, True)],
+    _past_partner("Mul", first=True),
+    _past_partner("Mul", first=False),
 ]

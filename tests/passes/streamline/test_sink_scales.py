@@ -35,6 +35,8 @@ def applied(text):
         ("m = Mul(x, s) n = Mul(u, t) y = Sub(m, n)", ["Sub", "Mul"]),
         ("m = Add(x, a) y = Add(m, u)", ["Add", "Add"]),
         ("m = Add(x, a) y = Add(u, m)", ["Add", "Add"]),
+        ("m = Mul(x, s) y = Mul(m, u)", ["Mul", "Mul"]),
+        ("m = Mul(x, s) n = Mul(u, t) y = Mul(m, n)", ["Mul", "Mul", "Mul"]),
     ],
 )
 def test_dense(body, kinds):
