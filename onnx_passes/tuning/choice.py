@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,7 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from onnx_passes.runtime.base import Outputs
+from onnx_passes.runtime.base import Array, Outputs
 from onnx_passes.tuning.budget import Budget, Spent
 from onnx_passes.tuning.formats import FLOAT32
 from onnx_passes.tuning.score import Score, predict
@@ -84,6 +85,39 @@ class Table:
     def alone(self, row: int, option: int) -> Choice:
         """Return the choice in which one group has an option, and all others float32."""
         return tuple(option if i == row else 0 for i in range(len(self.rows)))
+
+    def changed(self, choice: Choice, row: int, option: int) -> Choice:
+        """Return a choice in which one group has another option."""
+        return (*choice[:row], option, *choice[row + 1 :])
+
+    def replace(
+        self,
+        row: int,
+        option: int,
+        beside: Choice,
+        before: Sequence[Outputs],
+        after: Sequence[Outputs],
+    ) -> None:
+        """Replace how far an option moves the outputs by what was measured.
+
+        Args:
+            row: The group.
+            option: The option.
+            beside: The choice that it was measured beside, in which the group has another.
+            before: Outputs of that choice.
+            after: Outputs with the option.
+        """
+        old = self.rows[row][beside[row]].effect if beside[row] else ()
+        effect: list[dict[str, Array]] = []
+        for place, (first, second) in enumerate(zip(before, after, strict=True)):
+            moved = dict(old[place]) if place < len(old) else {}
+            for name, value in second.items():
+                found = np.asarray(value)
+                if found.dtype.kind == "f":
+                    moved[name] = found - np.asarray(first[name]) + moved.get(name, 0)
+            effect.append(moved)
+        self.rows[row][option] = dataclasses.replace(self.rows[row][option], effect=effect)
+        self._known.clear()
 
     def best(
         self, limit: float, below: float, without: set[Choice]
