@@ -1,9 +1,10 @@
 """``python -m benchmarks [SECTION]...``: measure, print Markdown.
 
 The sections are optimize, driver, regions, faults, failures, startup and, only where
-named, certify, compare, corpus, data, qonnx, reduce, streamlining, verification, peers, speed
-and verdicts. ``certify``, ``corpus``, ``faults-on``, ``lost-support``, ``peers``, ``speed``,
-``verdicts`` and ``versions`` take what follows as their own arguments:
+named, certify, compare, corpus, data, qonnx, reduce, streamlining, tune-quality,
+verification, peers, speed and verdicts. ``certify``, ``corpus``, ``faults-on``,
+``lost-support``, ``peers``, ``speed``, ``verdicts`` and ``versions`` take what follows as
+their own arguments:
 ``python -m benchmarks peers --help``.
 
 Each figure is a median of several runs. A run of the command line is a process of its own, and
@@ -37,6 +38,7 @@ from benchmarks.certify import report
 from benchmarks.faults import on_engine, table
 from benchmarks.peers.__main__ import main as peers
 from benchmarks.speed import main as speed
+from benchmarks.tune import quality
 from benchmarks.verdicts import main as verdicts
 from onnx_passes.runtime.environment import machine, versions
 
@@ -55,6 +57,7 @@ SECTIONS: dict[str, Callable[[], list[str]]] = {
     "data": data_sets.tables,
     "streamlining": streamlining.tables,
     "qonnx": qonnx_transformations.tables,
+    "tune-quality": quality.tables,
 }
 ARGUMENTS: dict[str, Callable[[list[str]], object]] = {
     "certify": lambda words: print("\n".join(report.tables(words)), flush=True),
@@ -67,7 +70,10 @@ ARGUMENTS: dict[str, Callable[[list[str]], object]] = {
     "verdicts": lambda words: verdicts(words, prog_name="python -m benchmarks verdicts"),
 }
 """Sections that take what follows as their own arguments."""
-LONG = ("certify", "compare", "corpus", "data", "reduce", "streamlining", "verification")
+LONG = (
+    *("certify", "compare", "corpus", "data", "reduce", "streamlining", "tune-quality"),
+    "verification",
+)
 """Sections that take half an hour: run only where named."""
 
 

@@ -25,6 +25,8 @@ _DISAGREES = 1.5
 _DOUBT = 1.5
 """Few samples may tell too much: cheaper choices that are expected to use up to this share of
 the budget are tried as well, once no other is left."""
+_RESCORED = 20.0
+"""What is expected to use more of the budget is not scored again."""
 _FRONT = (0.01, 0.03, 0.1, 0.2, 0.4, 0.7, 1.0, 1.5, 2.5, 5.0)
 
 
@@ -250,6 +252,7 @@ class Search:
             for place, row in enumerate(table.rows)
             for option in range(len(row))
             if table.cost(other := table.changed(now, place, option)) < table.cost(now)
+            and table.expected(other) < _RESCORED
         ]
         before, spent, found = self._run_few(table.names(now)), self.task.share, False
         for _, place, option in sorted(gains, reverse=True):
