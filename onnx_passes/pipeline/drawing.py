@@ -17,6 +17,7 @@ from onnx_passes.contracts.elements import kind_of
 from onnx_passes.ops.breakpoints import around, breakpoints_of
 from onnx_passes.ops.decisions import makes_steps
 from onnx_passes.pipeline.derived import Cause, find_cause
+from onnx_passes.pipeline.fused import explain
 from onnx_passes.pipeline.recompute import run_nodes
 from onnx_passes.pipeline.recorder import Recorded
 from onnx_passes.runtime.base import Array, Data, Engine
@@ -69,6 +70,8 @@ class Drawing:
         promises: What the pass promises.
         renamed: For values of the model after, the names of those that they must equal.
         varying: Names of the values of the model before that depend on data.
+        fuses: Whether the engine rewrites graphs, so that what rounding explains is no
+            difference.
     """
 
     before: ir.Model
@@ -78,6 +81,7 @@ class Drawing:
     promises: Sequence[Promise]
     renamed: Mapping[str, str]
     varying: AbstractSet[str]
+    fuses: bool = False
 
     def compare(self, part: Part) -> Drawn | None:
         """Compare a part on drawn values.
@@ -219,6 +223,7 @@ class Drawing:
             rounding = one.old not in beyond and (
                 find_cause(one, *sides, known, values).cause is Cause.ROUNDING
             )
+            rounding = rounding or (self.fuses and bool(explain(one, *sides, known, values)))
             if not rounding:
                 return Drawn(agrees=False)
         columns = [[row[o.old] for row in old] for o in pairs]

@@ -7,13 +7,12 @@ error of the operators, wherever the engine rounds.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from onnx_passes.runtime.base import Data
 from onnx_passes.verify.obligations import Obligation
-from onnx_passes.verify.recording import Recording
 from onnx_passes.verify.region import Side, part_leading_to
 from onnx_passes.verify.rules.arbitration import weigh_rounding
 
@@ -25,7 +24,7 @@ def explain(
     one: Obligation,
     before: Side,
     after: Side,
-    recordings: Sequence[Recording],
+    recordings: Sequence[Mapping[str, Data]],
     pairs: Sequence[tuple[Data, Data]],
 ) -> bool | None:
     """Return whether rounding explains how a value inside a model differs.
@@ -34,7 +33,7 @@ def explain(
         one: The value.
         before: The model before, and those of its nodes that a pass took out.
         after: The model after, and its new nodes.
-        recordings: The values of the model before, by sample.
+        recordings: What both sides read, by sample, and maybe more: recorded or drawn.
         pairs: What the engine gave before and after, by sample, run in one form.
 
     Returns:
@@ -52,10 +51,10 @@ def explain(
             return False
         if old is None or new is None:
             return None
-        feeds = {
-            str(value.name): recording[str(value.name)]
-            for value in (*old.graph.inputs, *new.graph.inputs)
-        }
+        read = [str(value.name) for value in (*old.graph.inputs, *new.graph.inputs)]
+        feeds = {n: a for n in read if isinstance(a := recording[n], np.ndarray)}
+        if len(feeds) < len({*read}):
+            return None
         found.append(weigh_rounding(old, new, feeds, expected, actual, one.old))
     if False in found:
         return False

@@ -17,6 +17,7 @@ from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.verify.float64 import evaluate
 from onnx_passes.verify.obligations import Obligation
 from onnx_passes.verify.recording import Recording
+from onnx_passes.verify.reference import Reference
 from onnx_passes.verify.result import ENGINE, Verdict
 
 # The Softmax does not notice: one element is far above the others.
@@ -115,6 +116,38 @@ def test_what_another_engine_finds_right_is_charged_to_the_engine():
     assert (found.verdict, found.kind) == (Verdict.FAILED, ENGINE)
     assert "onnxruntime finds them to agree" in str(found.reason)
     assert not report.culprits
+
+
+WIDE = """<ir_version: 10, opset_import: ["" : 20]>
+    g (float[3,4] x) => (float[3,4] y) <float low = {-1000}, float high = {1000}> {
+      t = Clip(x, low, high) u = Sin(t) y = Softmax(u) }"""
+
+
+@passes.verify.equality
+class Unclips(Transformation, RewriteRulePass):
+    """Write half of a Clip, which is right on the values that the samples have."""
+
+    def pattern(self, op, x, low, high):
+        return op.Clip(x, low, high)
+
+    def rewrite(self, op, x, low, high):
+        return op.Max(x, low)
+
+
+@pytest.mark.parametrize("engine", ["onnxruntime", "fusing"])
+def test_drawn_values_tell_what_the_samples_do_not_on_any_engine(engine):
+    passes.register()(Unclips)
+    config = config_from_data({"passes": ["unclips"], "engines": [engine]})
+    x = np.linspace(-3, 3, 12, dtype=np.float32).reshape(3, 4)
+    given = Reference([{"x": x}], None, "given")
+    done = run_pipeline(ir.from_onnx_text(WIDE), config, reference=given)
+    (one,) = done.report.passes[0].evidence
+    assert one.unobserved == "t differs on drawn values, which no sample has"
+
+
+def test_what_rounding_explains_on_drawn_values_is_no_difference():
+    report, _ = check(Closely, "fusing")
+    assert not any(one.unobserved for one in report.evidence)
 
 
 def sides(new):
