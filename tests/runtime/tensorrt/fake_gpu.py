@@ -126,6 +126,7 @@ class Context:
         self.engine, self.shapes, self.addresses = engine, {}, {}
         self.allocators, self.listener, self.profiles = {}, None, [0]
         self.unfused_tensors_debug_state = False
+        self.profiler = None
         self.session = ort.InferenceSession(
             engine.model.SerializeToString(), providers=["CPUExecutionProvider"]
         )
@@ -186,6 +187,8 @@ class Context:
             time.sleep(60)
         if not self._takes("execute_async_v3"):
             return False
+        for node in self.engine.model.graph.node if self.profiler is not None else ():
+            self.profiler.report_layer_time(node.name, 2.0)
         for name, array in self._results().items():
             array = np.ascontiguousarray(array)
             allocator = self.allocators.get(name)
@@ -271,6 +274,7 @@ def bindings():
         ILogger=Listener,
         IOutputAllocator=Listener,
         IDebugListener=Listener,
+        IProfiler=Listener,
         Runtime=Runtime,
         DataType=DataType,
         TensorLocation=TensorLocation,

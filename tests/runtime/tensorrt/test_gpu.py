@@ -13,20 +13,25 @@ import onnx
 import onnx_ir as ir
 import pytest
 
-from onnx_passes.configs.load import load_config
+from onnx_passes import passes
+from onnx_passes.configs.load import default_config, load_config
 from onnx_passes.contracts import Tolerance
 from onnx_passes.errors import ConfigError, EngineCrashedError, EngineError
 from onnx_passes.model.load import deserialize, load_model
+from onnx_passes.passes.base import RewriteRulePass, Transformation
 from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.runtime.engines import engine_from_config
+from onnx_passes.runtime.gpu_state import gpu_states
 from onnx_passes.runtime.inputs import generate
 from onnx_passes.runtime.isolated_process import end_children
+from onnx_passes.runtime.layers import layers_of, profiled
 from onnx_passes.runtime.levels import Level, examine
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.runtime.tensorrt.bindings import installed_version
 from onnx_passes.runtime.tensorrt.described import describe_engine, load_engine
 from onnx_passes.runtime.tensorrt.driver import Driver, device
-from onnx_passes.runtime.tensorrt.engine import fitted
+from onnx_passes.runtime.tensorrt.engine import fitted, uncached
+from onnx_passes.runtime.timing import time_runs
 from onnx_passes.verify.compare import compare
 from onnx_passes.verify.result import LEVEL, Verdict
 from onnx_passes.verify.runs import Runner, Settings
@@ -278,3 +283,45 @@ def test_a_process_that_held_the_gpu_ends_cleanly(trt, package):
     command = [sys.executable, "-c", code]
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
     assert (done.returncode, done.stdout.strip()) == (0, "24.0"), done.stderr
+
+
+def test_layers_are_timed(trt):
+    engine = profiled(trt())
+    with engine.prepare(model(PRODUCT)) as session:
+        assert len(time_runs(session, product(), 2, 5)) == 5
+        layers = layers_of(session)
+    assert layers
+    assert any(layer.seconds for layer in layers)
+
+
+def test_the_state_of_the_gpu_is_told(trt):
+    (state, *_) = gpu_states()
+    assert int(state["temperature (C)"]) > 0
+    assert int(state["SM clock (MHz)"]) > 0
+
+
+def test_repeated_builds_agree_and_tell_their_layers(trt):
+    engine = uncached(profiled(trt()))
+    reference = Runner(model(PRODUCT), OnnxRuntimeEngine())
+    builds = [Runner(model(PRODUCT), engine, tell_layers=True) for _ in range(3)]
+    found = run_both([reference, *builds], [product()])
+    assert found.passed
+    assert all(run.layers for run in found.runs[1:])
+
+
+def test_a_rewrite_that_is_wrong_on_the_gpu_is_named_by_its_region(trt, package):
+    @passes.verify.equality
+    @passes.register()
+    class WrongOnGpu(Transformation, RewriteRulePass):
+        def pattern(self, op, x):
+            return op.Exp(x)
+
+        def rewrite(self, op, x):
+            return op.Mul(op.Exp(x), op.Constant(value_float=1.01))
+
+    text = f"{HEAD}(float[2,3] x) => (float[2,3] y) {{ a = Neg(x) b = Exp(a) y = Neg(b) }}"
+    given = [{"onnxruntime": {"when": "end"}}, {package: {"when": "each"}}]
+    settings = [f"engines={json.dumps(given)}", "reproducers=false"]
+    done = run_pipeline(model(text), default_config(settings, ["wrong-on-gpu"]))
+    (blame,) = done.report.passes[0].blame
+    assert blame.how == "by its own error on that engine"

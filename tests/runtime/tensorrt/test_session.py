@@ -12,6 +12,7 @@ from onnx_passes.errors import (
     EngineUnavailableError,
     UnsupportedModelError,
 )
+from onnx_passes.runtime.layers import Layer, layers_of
 from onnx_passes.runtime.tensorrt.log import Log
 from onnx_passes.runtime.tensorrt.session import TensorRtSession
 from tests.runtime.tensorrt.fake_gpu import bindings
@@ -34,9 +35,10 @@ def session(gpu):
     """Make sessions that end with the test, and look whether all was given back."""
     made = []
 
-    def make(text, *, watch=False, **metadata):
+    def make(text, *, watch=False, profile=False, **metadata):
         trt = bindings()
-        found = TensorRtSession(trt, plan(text, **metadata), Log(trt), watch=watch)
+        options = {"watch": watch, "profile": profile}
+        found = TensorRtSession(trt, plan(text, **metadata), Log(trt), **options)
         made.append(found)
         return found
 
@@ -50,6 +52,16 @@ def session(gpu):
 
 def sample(*shape):
     return np.arange(1, 1 + np.prod(shape), dtype=np.float32).reshape(shape)
+
+
+def test_layers_are_told_with_their_times_where_they_are_profiled(session):
+    named = PRODUCT.replace("y = MatMul", "[mm] y = MatMul")
+    feeds = {"x": sample(2, 3), "w": sample(3, 2)}
+    for profile, seconds in ((True, 0.002), (False, None)):
+        one = session(named, profile=profile)
+        for _ in range(3):
+            one.run(feeds)
+        assert layers_of(one) == [Layer("mm", "MatMul", seconds=seconds)]
 
 
 def test_what_is_fed_comes_back_computed(session):
