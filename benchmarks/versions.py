@@ -4,10 +4,11 @@
     python -m benchmarks versions --python python3.13 --only oldest
     python -m benchmarks versions --folder /tmp/environments
 
-For each Python it makes an environment with the oldest versions that ``pyproject.toml``
-admits, and one with the newest ones, runs the tests of engines and of the gate in it, and
-optimises the digits model. The bindings of tensorrt 10 and 11 are held against the adapter.
-What a Python, a package or an index lacks is told as not tried.
+For each Python it makes an environment with the oldest versions of onnx, ONNX Runtime,
+onnxscript and onnx-ir that ``pyproject.toml`` admits, and one with the newest ones. In each it
+runs the tests of engines and of the gate, and optimises the digits model. The bindings of
+tensorrt 10 and 11 are held against the adapter. What a Python, a package or an index lacks is
+told as not tried.
 """
 
 from __future__ import annotations
@@ -34,6 +35,8 @@ TESTS = (
     *("tests/runtime/test_isolated.py", "tests/pipeline/test_gate.py"),
     *("tests/pipeline/test_regional.py", "tests/verify/runs/test_compare.py"),
 )
+HELD = ("onnx>", "onnx-ir>", "onnxruntime>", "onnxscript>")
+"""What is taken at its oldest. The rest follows from what these need, and has wheels."""
 MORE = ("pytest", "pytest-timeout", "z3-solver")
 TOLD = ("onnx", "onnx-ir", "onnxruntime", "onnxscript", "numpy", "ml_dtypes", "pydantic")
 SECONDS = 900.0
@@ -62,11 +65,11 @@ class Row:
 
 
 def oldest() -> list[str]:
-    """Return the dependencies, each at the least version that is admitted."""
+    """Return the dependencies, those of ``HELD`` at the least version that is admitted."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     return [
-        re.sub(r">=([\d.]+)", _at_least, requirement)
-        for requirement in project["dependencies"]
+        re.sub(r">=([\d.]+)", _at_least, one) if one.startswith(HELD) else one
+        for one in project["dependencies"]
     ]
 
 
@@ -88,7 +91,7 @@ def environment(python: str, kind: str, folder: Path) -> tuple[Path | None, str]
     wanted = oldest() if kind == "oldest" else newest()
     commands = (
         [python, "-m", "venv", str(place)],
-        [str(own), *_INSTALL, "--prefer-binary", *wanted, *MORE],
+        [str(own), *_INSTALL, "--only-binary", ":all:", *wanted, *MORE],
     )
     for command in commands:
         done = _run(command)
