@@ -5,7 +5,7 @@ BIN := .venv/bin
 STAMP := .venv/.installed
 JOBS ?= 2
 
-.PHONY: pages demo test lint types rooms certificates release-check certify unit slow nightly tensorrt bench docs site wheel clean help
+.PHONY: pages demo test lint types rooms certificates release-check certify unit slow nightly tensorrt versions bench docs site wheel clean help
 
 help:  ## show the targets
 	@grep -hE '^[a-z]+:.*##' Makefile | sed -E 's/:[^#]*## /\t/'
@@ -60,6 +60,9 @@ tensorrt:  ## the tests that need NVIDIA's compiler, and no GPU (with one: those
 		--no-deps --upgrade --target $(TENSORRT)/bindings-$$version "tensorrt-cu13-bindings==$$version.*"; done
 	TENSORRT_BINDINGS=$(TENSORRT)/bindings-10:$(TENSORRT)/bindings-11 \
 		$(TENSORRT)/bin/pytest -m "(tensorrt or gpu) and not slow"
+
+versions: $(STAMP)  ## try each Python that is found with the oldest and the newest packages
+	$(BIN)/python -m benchmarks versions
 
 wheel: $(STAMP)  ## build the package: dist/onnx_passes-*.whl
 	$(BIN)/python -m build --wheel --no-isolation
