@@ -146,7 +146,9 @@ class Inserter:
         (output,) = made.outputs
         output.name = self.namer.value(f"{name}_DequantizeLinear")
         output.type, output.shape = ir.TensorType(WIDE), ir.Shape(levels.shape)
-        self.model.graph.insert_before(before, made)
+        graph = before.graph
+        assert graph is not None, "the reader is in a graph"
+        graph.insert_before(before, made)
         return output
 
     def array(self, value: ir.Value) -> Array:

@@ -29,17 +29,22 @@ class OnSomeNodes(Transformation):
     skip: list[str] = []  # noqa: RUF012 - the default of an option, never changed
     skip_operators: list[str] = []  # noqa: RUF012 - the default of an option, never changed
 
-    def select(self, model: ir.Model) -> list[ir.Node]:
+    def select(self, model: ir.Model, *, bodies: bool = False) -> list[ir.Node]:
         """Return the nodes of the main graph that the options mean, in order.
 
-        Nodes with bodies, and the nodes of bodies and functions, are not among them.
+        Nodes with bodies, and the nodes of functions, are not among them.
+
+        Args:
+            model: The model.
+            bodies: Whether nodes of bodies are among them.
 
         Raises:
             PassError: A name or operator of an option matches no node.
         """
-        every = [node for node in model.graph if not list(subgraphs_of(node))]
-        names = [node.name or "" for node in model.graph]
-        kinds = sorted({node.op_type for node in model.graph})
+        found = list(model.graph.all_nodes() if bodies else model.graph)
+        every = [node for node in found if not list(subgraphs_of(node))]
+        names = [node.name or "" for node in found]
+        kinds = sorted({node.op_type for node in found})
         self._check("nodes", self.nodes, names)
         self._check("skip", self.skip, names)
         self._check("operators", self.operators, kinds)

@@ -40,8 +40,9 @@ class QuantizeWeights(OnSomeNodes):
     Sound because a DequantizeLinear gives float32 of the weight's shape; the weights are
     rounded to the grids of their channels or blocks, which the metrics of the pipeline judge.
 
-    Leaves alone: all but Conv, Gemm and MatMul in the main graph; weights with fewer elements
-    than ``least``; with ``form: matmulnbits`` all but MatMul by a matrix.
+    Leaves alone: all but Conv, Gemm and MatMul; weights that are integers, or have fewer
+    elements than ``least``; nodes in functions; with ``form: matmulnbits`` all but MatMul by a
+    matrix in the main graph.
 
     Attributes:
         nodes: Names of nodes, or patterns such as ``/encoder/*``; empty for all.
@@ -79,7 +80,7 @@ class QuantizeWeights(OnSomeNodes):
         dtype = type_of(self.weights)
         if self.form == "matmulnbits":
             self._check_form()
-        found, _ = layers_of(self.select(model))
+        found, _ = layers_of(self.select(model, bodies=self.form == "dequantize"))
         found = [layer for layer in found if self._fits(layer)]
         if not found:
             return ir.passes.PassResult(model, modified=False)

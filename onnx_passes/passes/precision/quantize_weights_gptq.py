@@ -27,9 +27,10 @@ class QuantizeWeightsGptq(RoundsByMoments):
     Sound because a DequantizeLinear gives float32 of the weight's shape; the weights are
     rounded to the grids of their channels or blocks, which the metrics of the pipeline judge.
 
-    Leaves alone: all but Conv, Gemm and MatMul in the main graph; weights with fewer elements
-    than ``least``; with ``form: matmulnbits`` all but MatMul by a matrix. Groups of a Conv and
-    stacks of matrices are rounded to the nearest integers.
+    Leaves alone: all but Conv, Gemm and MatMul; weights that are integers, or have fewer
+    elements than ``least``; nodes in functions; with ``form: matmulnbits`` all but MatMul by a
+    matrix in the main graph. Groups of a Conv, stacks of matrices, and nodes in bodies, of
+    which nothing is recorded, are rounded to the nearest integers.
 
     Attributes:
         nodes: Names of nodes, or patterns such as ``/encoder/*``; empty for all.

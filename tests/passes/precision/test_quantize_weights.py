@@ -93,3 +93,52 @@ def test_a_weight_with_two_readers_is_stored_for_those_that_are_meant(typed, run
     assert QuantizeWeights(least=1).call(model).modified
     (y,) = run(model, {"x": np.eye(2, dtype=np.float32)})
     np.testing.assert_allclose(y, [[2, 4], [6, 8]], atol=0.05)
+
+
+def test_bodies_are_looked_into(typed, run):
+    model = typed(
+        """(float[2,3] x, bool b) => (float[2,2] y) <float[3,2] w = {1, 2, 3, 4, 5, 6}>
+        {
+          y = If (b) <
+            then_branch = g () => (float[2,2] t)
+              <float[3,2] v = {6, 5, 4, 3, 2, 1}> { t = MatMul(x, v) },
+            else_branch = h () => (float[2,2] e) { e = MatMul(x, w) }
+          >
+        }"""
+    )
+    x = np.random.default_rng(0).standard_normal((2, 3)).astype(np.float32)
+    feeds = [{"x": x, "b": np.array(b)} for b in (True, False)]
+    old = [run(model, feed)[0] for feed in feeds]
+    assert QuantizeWeights(least=1).call(model).modified
+    inner = [n.op_type for n in model.graph.all_nodes()]
+    assert inner.count("DequantizeLinear") == 2
+    for feed, expected in zip(feeds, old, strict=True):
+        np.testing.assert_allclose(run(model, feed)[0], expected, atol=0.1)
+
+
+@pytest.mark.parametrize("weights", ["int2", "uint2"])
+def test_two_bits_need_opset_25(digits, deep, images, run, weights):
+    with pytest.raises(PassError, match="needs opset 25"):
+        QuantizeWeights(weights=weights).call(digits(21))
+    model = deep()
+    symmetric = weights == "int2"
+    QuantizeWeights(weights=weights, symmetric=symmetric, block=8, least=1).call(model)
+    assert size(model) < 0.3 * size(deep())
+    assert np.isfinite(run(model, {"image": images})[0]).all()
+
+
+def test_a_narrower_range_lessens_the_error(typed, run):
+    rng = np.random.default_rng(2)
+    w = rng.standard_normal((64, 4)).astype(np.float32)
+    w[0] = 5
+    text = ", ".join(map(repr, map(float, w.reshape(-1))))
+    error = {}
+    for calibration in ("minmax", "mse"):
+        model = typed(
+            f"(float[64,64] x) => (float[64,4] y) <float[64,4] w = {{{text}}}> "
+            "{ y = MatMul(x, w) }"
+        )
+        QuantizeWeights(weights="int4", calibration=calibration, least=1).call(model)
+        (near,) = run(model, {"x": np.eye(64, dtype=np.float32)})
+        error[calibration] = float(((near - w) ** 2).sum())
+    assert error["mse"] < 0.95 * error["minmax"]
