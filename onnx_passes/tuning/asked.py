@@ -40,6 +40,7 @@ class Task:
         seconds: After which no other model is tried.
         stream: A data set that is read as a stream, in place of feeds.
         known: What was recorded of the original; filled by the search.
+        judges: Engines that have to build what is chosen; they measure nothing.
     """
 
     model: ir.Model
@@ -54,6 +55,7 @@ class Task:
     seconds: float = math.inf
     stream: Stream | None = None
     known: Known = field(default_factory=Known)
+    judges: Sequence[Engine] = ()
 
     def build(self, names: Mapping[str, str]) -> ir.Model:
         """Return the model in which groups have certain formats.
@@ -107,6 +109,7 @@ class Task:
             "groups": [[g.name, g.nodes, g.formats] for g in self.groups],
             "formats": sorted(repr(item) for item in self.formats.values()),
             "engine": self.engine.name,
+            "judges": [judge.name for judge in self.judges],
             "objective": self.objective,
             "budget": [dict(self.budget.limits), repr(self.budget.flips)],
         }
@@ -159,6 +162,8 @@ class Result:
         ended: Why the search ended.
         work: Runs of whole models and of parts, in passes over all samples.
         seconds: What it took.
+        judges: By engine that has to build what is chosen, why it does not build the original;
+            empty if it does.
     """
 
     task: Task
@@ -172,6 +177,7 @@ class Result:
     ended: Literal["optimal", "evaluations", "time", "interrupted"] = "optimal"
     work: dict[str, float] = field(default_factory=dict)
     seconds: float = 0.0
+    judges: dict[str, str] = field(default_factory=dict)
 
     @property
     def gap(self) -> float:

@@ -96,6 +96,7 @@ BUILTIN = {
         _weights("int8-nbits", 8, weights="uint8", **_NBITS),
         _weights("int4-nbits", 4, weights="uint4", **_NBITS),
         Format("float8", "convert-float8", {"scaled": True}, 8, 8),
+        Format("int8-tensorrt", "quantize-static", {}, 8, 8, after=(("place-qdq", {}),)),
         Format("int8-static-corrected", "quantize-static", {}, 8, 8, after=_CORRECTED),
         Format("int8-static-smooth", "quantize-static", {}, 8, 8, _SMOOTH, _CORRECTED),
         Format("int8-dynamic-smooth", "quantize-dynamic", {"least": 1}, 8, 8, _SMOOTH),

@@ -93,6 +93,7 @@ def to_json(result: Result) -> dict[str, Any]:
         "data": None
         if task.stream is None
         else {"samples": task.stream.plan.used, "plan": task.stream.plan.digest},
+        "judges": dict(result.judges),
         "work": result.work,
         "seconds": result.seconds,
     }
@@ -145,6 +146,9 @@ def lines(data: Mapping[str, Any]) -> list[str]:
         f"cost {cost['chosen']:.6g} {unit} of {cost['original']:.6g}: {saved:.1%} less; "
         f"gap to the bound {data['gap']:.2%}; ended: {data['ended']}",
     ]
+    for name, why in data["judges"].items():
+        told = f"does not build the original, so it refuses no model: {why}" if why else ""
+        text.append(f"{name} {told or 'builds the model'}")
     if data["data"] is not None:
         text.append(f"measured on {data['data']['samples']:,} samples, read as a stream")
     for name, value in sorted(data["values"].items()):

@@ -15,6 +15,7 @@ from onnx_passes.tuning.audit import Finding, audit
 from onnx_passes.tuning.bounds import product_bound
 from onnx_passes.tuning.formats import FLOAT32, Format, Known, convert
 from onnx_passes.tuning.groups import Group, read_by_layers
+from onnx_passes.tuning.judges import Judges
 from onnx_passes.tuning.objective import (
     Objective,
     bit_operations,
@@ -78,6 +79,7 @@ class Scorer:
         objective: What counts.
         feeds: The samples of the recorded run.
         known: Filled with what was recorded, for passes.
+        judges: Engines that have to build a group in a format, if they build it in float32.
     """
 
     def __init__(
@@ -89,9 +91,11 @@ class Scorer:
         objective: Objective,
         feeds: Sequence[Feeds],
         known: Known | None = None,
+        judges: Judges | None = None,
     ) -> None:
         self.model, self.groups, self.formats = model, groups, formats
         self.engine, self.objective, self.work = engine, objective, Work()
+        self._judges = judges or Judges((), feeds[0])
         self._regions = Regions(model)
         self._own = {group.name: self._regions.of(group) for group in groups}
         self._behind = {group.name: self._regions.behind(group) for group in groups}
@@ -102,6 +106,7 @@ class Scorer:
         self.known = known or Known()
         self.known.ranges.update(self.recorded.ranges)
         self.known.values = self.recorded.rows
+        self._judges.values = self.recorded.rows[0]
         self.work.whole += 1
         self._times: dict[str, float] = {}
         first = {n: v for n, v in feeds[0].items() if isinstance(v, np.ndarray)}
@@ -140,6 +145,7 @@ class Scorer:
                 refused[name] = f"not all of it can have the format: {faults[0].problem}"
             else:
                 models[name] = after
+        self._ask_judges(before, models, refused)
         base = self._run(before)
         self.work.partial += self._regions.share(region, self._operations)
         found = [Score(group.name, FLOAT32, cost=self._cost(group, FLOAT32, before, before))]
@@ -152,6 +158,23 @@ class Scorer:
                     refused[name] = f"the engine refuses it: {error.message}"[:300]
             found.append(Score(group.name, name, refused[name]))
         return found
+
+    def _ask_judges(
+        self, before: ir.Model, models: dict[str, ir.Model], refused: dict[str, str]
+    ) -> None:
+        """Leave out what an engine refuses that builds the group in float32.
+
+        Args:
+            before: The group in float32.
+            models: The group by format; what is refused is removed.
+            refused: Why, by format; added to.
+        """
+        known = self._judges.refusals(before)
+        for name, model in list(models.items()):
+            why = self._judges.refuses(known, model)
+            if why is not None:
+                refused[name] = why
+                del models[name]
 
     def _audit(
         self, after: ir.Model, before: ir.Model, group: Group, name: str

@@ -17,6 +17,7 @@ from onnx_passes.tuning.budget import Spent
 from onnx_passes.tuning.choice import Choice, Table, front
 from onnx_passes.tuning.fewest import fewest
 from onnx_passes.tuning.journal import Record, plain
+from onnx_passes.tuning.judges import Judges
 from onnx_passes.tuning.score import Scorer
 from onnx_passes.tuning.whole import RejectedError
 
@@ -47,6 +48,8 @@ class Search:
         self._whole = self._on_sketch = 0.0
         self._start = time.monotonic()
         self._rejected: set[Choice] = set()
+        self._judges = Judges(task.judges, task.sketch[0])
+        self._judged: dict[str, str] = {}
 
     def run(self) -> Result:
         """Search; an interrupt ends it with the best model so far.
@@ -91,7 +94,13 @@ class Search:
             task.objective,
             task.sketch,
             task.known,
+            self._judges,
         )
+        self._judged = self._judges.refusals(task.model)
+        for judge in task.judges:
+            result.judges[judge.name] = self._judged.get(judge.name, "")
+        for name, reason in self._judged.items():
+            self.tell(f"{name} does not build the original: {reason}")
         self.tell("scoring each group in each format")
         for group in task.groups:
             scorer.groups = [group]
@@ -177,6 +186,11 @@ class Search:
                 return tried, None
         except OnnxPassesError as error:
             tried = Tried(names, cost, predicted, None, accepted=False, why=error.message)
+            self._note(tried)
+            return tried, None
+        reason = self._judges.refuses(self._judged, model)
+        if reason is not None:
+            tried = Tried(names, cost, predicted, None, accepted=False, why=reason)
             self._note(tried)
             return tried, None
         try:

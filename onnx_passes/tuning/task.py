@@ -124,6 +124,7 @@ def task_of(
         asked.evaluations,
         asked.seconds or math.inf,
         stream,
+        judges=_judges(config),
     )
 
 
@@ -178,6 +179,13 @@ def _own(name: str, use: Any, config: PipelineConfig, index: int) -> Format:
     data = bits[1] or (8 if main == "quantize-dynamic" else 32)
     around = tuple(steps[:place]), tuple(steps[place + 1 :])
     return Format(name, main, given, bits[0] or 32, data, *around)
+
+
+def _judges(config: PipelineConfig) -> list[Engine]:
+    """Return the engines behind the first, which have to build what is chosen."""
+    if config.engines == DEFAULT_ENGINES:
+        return []
+    return [entry.engine for entry in resolve_engines(config)[1:]]
 
 
 def _engine(config: PipelineConfig) -> Engine:

@@ -219,3 +219,51 @@ def test_labels_are_for_all_samples_only(task, images):
     budget = Budget({"accuracy": (0.97, 1.0), "snr": (25.0, math.inf)}, None, [[labels]])
     result = run(dataclasses.replace(task(), budget=budget))
     assert result.best.spent.values["accuracy"] >= 0.97
+
+
+class Judge:
+    """An engine that builds, and refuses some models; it runs nothing."""
+
+    name = "judge"
+
+    def __init__(self, refuse):
+        self.refuse, self.built = refuse, 0
+
+    def describe(self):
+        return {}
+
+    @contextlib.contextmanager
+    def prepare(self, model):
+        self.built += 1
+        if self.refuse(model):
+            raise EngineBuildError("no tactic for it")
+        yield None
+
+
+def types(model):
+    return {v.dtype for n in model.graph for v in n.outputs}
+
+
+def test_what_a_judge_refuses_to_build_is_not_chosen(task):
+    judge = Judge(lambda model: ir.DataType.FLOAT16 in types(model))
+    result = run(dataclasses.replace(task(("float16", "int8-weights")), judges=[judge]))
+    assert judge.built > 0
+    assert "float16" not in result.best.names.values()
+    assert "int8-weights" in result.best.names.values()
+    refused = [s.refused for s in result.scores if s.format == "float16"]
+    assert all("judge refuses it: no tactic" in why for why in refused)
+
+
+def test_a_judge_that_refuses_the_original_has_no_say(task):
+    result = run(dataclasses.replace(task(("float16",)), judges=[Judge(lambda model: True)]))
+    assert "float16" in result.best.names.values()
+    assert result.judges == {"judge": "no tactic for it"}
+
+
+def test_a_whole_model_that_a_judge_refuses_is_rejected(task):
+    def too_many(model):
+        return sum(v.dtype is ir.DataType.INT8 for v in model.graph.initializers.values()) > 4
+
+    result = run(dataclasses.replace(task(("int8-weights",)), judges=[Judge(too_many)]))
+    assert any("judge refuses it" in tried.why for tried in result.tried)
+    assert not too_many(result.model)

@@ -18,6 +18,7 @@ from onnx_passes.passes.precision.remove_qdq import remove_pair
 
 _INTEGERS = ("Conv", "ConvTranspose", "Gemm", "MatMul", "Add", "QuantizeLinear")
 """What TensorRT runs in integers, or fuses with what does."""
+_QUANTISERS = ("QuantizeLinear", "DequantizeLinear")
 _MOVES = (
     *("MaxPool", "AveragePool", "GlobalAveragePool", "Reshape", "Transpose", "Flatten"),
     *("Squeeze", "Unsqueeze", "Slice", "Concat", "Gather", "Relu", "Identity"),
@@ -47,8 +48,8 @@ class PlaceQdq(OnSomeNodes):
     functions.
 
     Attributes:
-        nodes: Names of QuantizeLinear, DequantizeLinear and product nodes, or patterns; empty
-            for all.
+        nodes: Names of nodes, or patterns such as ``/encoder/*``, whose quantisers right
+            before and behind them are meant as well; empty for all.
         operators: Operators, or patterns of them; empty for all.
         skip: Names or patterns of nodes that stay as they are.
         skip_operators: Operators, or patterns of them, that stay as they are.
@@ -62,7 +63,7 @@ class PlaceQdq(OnSomeNodes):
         Raises:
             PassError: An option names nothing.
         """
-        inserter, nodes = Inserter(model), self.select(model)
+        inserter, nodes = Inserter(model), _with_quantisers(self.select(model))
         changed = [_widen(node, inserter) for node in nodes if _is(node, "QuantizeLinear")]
         changed += [_symmetric_weight(layer, inserter) for layer in stored_layers_of(nodes)]
         for node in nodes:
@@ -72,6 +73,21 @@ class PlaceQdq(OnSomeNodes):
             if _is(node, "DequantizeLinear") and node.graph is not None:
                 changed.append(_drop(node, inserter))
         return ir.passes.PassResult(model, modified=any(changed))
+
+
+def _with_quantisers(nodes: list[ir.Node]) -> list[ir.Node]:
+    """Return nodes, and the quantisers right before and behind them, in order."""
+    found: dict[ir.Node, None] = {}
+    for node in nodes:
+        before = [v.producer() for v in node.inputs if v is not None]
+        pairs = [n for n in before if n is not None and _is(n, "DequantizeLinear")]
+        sources = [n.inputs[0].producer() for n in pairs if n.inputs[0] is not None]
+        behind = [n for v in node.outputs for n in v.consumers() if _is(n, "QuantizeLinear")]
+        last = [n for q in behind for n in q.outputs[0].consumers()]
+        quantisers = (n for n in (*sources, *pairs, *behind, *last) if n is not None)
+        near = [n for n in quantisers if any(_is(n, kind) for kind in _QUANTISERS)]
+        found |= dict.fromkeys((*near, node))
+    return list(found)
 
 
 def _is(node: ir.Node | None, kind: str) -> bool:
