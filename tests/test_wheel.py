@@ -53,6 +53,9 @@ def test_a_wheel_in_an_empty_environment_runs_the_main_job(tmp_path):
         assert done.returncode == 0, done.stderr
         assert out.is_file()
     assert "fold-constants" in run(program, "list", cwd=tmp_path).stdout
+    viewed = run(program, "view", MODEL, "-o", "page.html", cwd=tmp_path)
+    assert viewed.returncode == 0, viewed.stderr
+    assert "dagre" in (tmp_path / "page.html").read_text("utf-8")
     made = run(program, "new-pass", "merge-widgets", cwd=tmp_path)
     assert made.returncode == 0, made.stderr
 
