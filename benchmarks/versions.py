@@ -135,7 +135,10 @@ def bindings(folder: Path) -> Iterator[str]:
         more = {"TENSORRT_BINDINGS": str(place)}
         done = _run([*words, f"{version}", "-m", "tensorrt or not tensorrt", test], **more)
         name = found[0].removesuffix(".dist-info") if found else f"tensorrt {version}"
-        yield f"| {name} | {_last(done)} |"
+        said = _last(done)
+        if "passed" not in said:
+            said = f"not tried: {said}; it needs the extra tensorrt-rtx: make tensorrt"
+        yield f"| {name} | {said} |"
 
 
 def tables(words: list[str]) -> list[str]:
