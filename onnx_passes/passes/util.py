@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from itertools import dropwhile
 from typing import Any, TypeVar
 
 import numpy as np
@@ -14,6 +15,7 @@ from onnx_passes.passes.constants import constant, is_constant
 __all__ = [
     "collect_attrs",
     "constant_match",
+    "dropwhile",
     "false_like",
     "get_const_or_none",
     "identical_constants",

@@ -11,6 +11,9 @@ REDUCTION = {
     if schema.domain == "" and schema.name.startswith("Reduce")
 }
 
+REDUCTIONS = sorted(REDUCTION)
+"""The same under the name, and in the form, that passes of the seed system import."""
+
 
 def is_reduction(op: str | ir.Node) -> bool:
     """Whether an operator reduces axes."""

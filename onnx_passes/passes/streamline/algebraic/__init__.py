@@ -1,0 +1,1 @@
+"""Under the module name that passes of the seed system import."""
