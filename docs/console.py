@@ -25,7 +25,7 @@ _FILE = re.compile(r"# (\S+\.(?:py|yaml))\n")
 _NOT_COMPARED = (
     (re.compile(r"(?:<1|\d+(?:\.\d+)?) (?:ms|s)\b"), "TIME"),
     (re.compile(r"\b\d+\.\d+\.\d+(?:\.\w+)?\b"), "VERSION"),
-    (re.compile(r"\b\d+(?:\.\d+)?e-\d+\b"), "SMALL"),
+    (re.compile(r"\b(?:\d+(?:\.\d+)?e-\d+|0\.0\d+)\b"), "SMALL"),  # rounding of a machine
     (re.compile(r"\d{4}-\d\d-\d\d[ T][\d:+]+"), "DATE"),
     (re.compile(r"[ \t]+"), " "),
     (re.compile(r"[─╭╮╰╯]+"), "-"),
