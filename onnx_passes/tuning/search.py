@@ -5,11 +5,9 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
 
 import onnx_ir as ir
 
-from onnx_passes.data.statistics import Interval
 from onnx_passes.errors import OnnxPassesError
 from onnx_passes.runtime.base import Outputs
 from onnx_passes.tuning.asked import Result, Task, Tried
@@ -19,6 +17,7 @@ from onnx_passes.tuning.fewest import fewest
 from onnx_passes.tuning.journal import Record, plain
 from onnx_passes.tuning.judges import Judges
 from onnx_passes.tuning.score import Scorer
+from onnx_passes.tuning.tries import known, note
 from onnx_passes.tuning.whole import RejectedError
 
 _DISAGREES = 1.5
@@ -167,42 +166,42 @@ class Search:
             table.cost(choice),
             table.expected(choice),
         )
-        known = self._known(names)
+        older = known(self.record, names)
         model: ir.Model | None = None
-        if known is not None and not known.accepted:
-            self._learn(table, choice, known.spent)
-            return known, None
+        if older is not None and not older.accepted:
+            self._learn(table, choice, older.spent)
+            return older, None
         try:
             model = self.task.build(names)
-            if known is not None:
-                self._learn(table, choice, known.spent)
-                return known, model
+            if older is not None:
+                self._learn(table, choice, older.spent)
+                return older, model
             few = self._sketch(table, choice)
             if few > limit and not self.task.budget.flips:
                 why = f"uses {few:.3g} of the budget on {len(self.task.sketch)} samples"
                 tried = Tried(names, cost, predicted, None, accepted=False, why=why)
-                self._note(tried)
+                note(self.record, tried)
                 self._correct(table, choice, few)
                 return tried, None
         except OnnxPassesError as error:
             tried = Tried(names, cost, predicted, None, accepted=False, why=error.message)
-            self._note(tried)
+            note(self.record, tried)
             return tried, None
         reason = self._judges.refuses(self._judged, model)
         if reason is not None:
             tried = Tried(names, cost, predicted, None, accepted=False, why=reason)
-            self._note(tried)
+            note(self.record, tried)
             return tried, None
         try:
             spent = self._all.measure(model)
         except RejectedError as error:
             tried = Tried(names, cost, predicted, None, accepted=False, why=str(error))
-            self._note(tried)
+            note(self.record, tried)
             return tried, None
         self._whole += 1
         why = "" if spent.holds else f"uses {spent.total:.3g} of the budget"
         tried = Tried(names, cost, predicted, spent, spent.holds, why)
-        self._note(tried)
+        note(self.record, tried)
         self._learn(table, choice, spent)
         return tried, model
 
@@ -294,39 +293,3 @@ class Search:
             outputs = self.task.join([session.run(feed) for feed in self.task.sketch])
         self._on_sketch += self.task.share
         return outputs
-
-    def _note(self, tried: Tried) -> None:
-        spent = tried.spent
-        self.record.add(
-            "try",
-            names=dict(tried.names),
-            cost=tried.cost,
-            predicted=plain(tried.predicted),
-            accepted=tried.accepted,
-            why=tried.why,
-            shares=None if spent is None else {n: plain(v) for n, v in spent.shares.items()},
-            values=None if spent is None else {n: plain(v) for n, v in spent.values.items()},
-            flips=None if spent is None or spent.flips is None else asdict(spent.flips),
-        )
-
-    def _known(self, names: Mapping[str, str]) -> Tried | None:
-        """Return what an earlier run has found of a choice."""
-        for entry in self.record.of("try"):
-            if entry["names"] == dict(names):
-                shares, values = entry["shares"], entry["values"]
-                spent = None
-                if shares is not None:
-                    spent = Spent(
-                        {n: float(v) for n, v in shares.items()},
-                        {n: float(v) for n, v in values.items()},
-                        None if entry["flips"] is None else Interval(**entry["flips"]),
-                    )
-                return Tried(
-                    names,
-                    entry["cost"],
-                    float(entry["predicted"]),
-                    spent,
-                    entry["accepted"],
-                    entry["why"],
-                )
-        return None
