@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.ops.linear import Conv
 from onnx_passes.ops.quantization import (
     DequantizeLinear,
     MatMulInteger,
@@ -78,7 +79,8 @@ def _summed(node: ir.Node, weight: Array) -> tuple[int, ...] | None:
     if "transB" in node.attributes or weight.ndim == 2:
         return (1,) if node.attributes.get_int("transB", 0) else (0,)
     # A filter: channels of the output come first. Of a stack of matrices, rows are summed.
-    return tuple(range(1, weight.ndim)) if "kernel_shape" in node.attributes else (-2,)
+    filtered = node.op_type == Conv.op_type
+    return tuple(range(1, weight.ndim)) if filtered else (-2,)
 
 
 def _data_error(layer: ir.Node, low: float, high: float) -> float | None:

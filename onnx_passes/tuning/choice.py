@@ -113,7 +113,7 @@ class Table:
             moved = dict(old[place]) if place < len(old) else {}
             for name, value in second.items():
                 found = np.asarray(value)
-                if found.dtype.kind == "f":
+                if found.dtype.kind == "f" and found.shape == np.shape(first[name]):  # type: ignore[arg-type]
                     moved[name] = found - np.asarray(first[name]) + moved.get(name, 0)
             effect.append(moved)
         self.rows[row][option] = dataclasses.replace(self.rows[row][option], effect=effect)

@@ -130,6 +130,8 @@ class Scorer:
 
     def _score(self, group: Group, names: Sequence[str]) -> list[Score]:
         region, rows = self._own[group.name], self.recorded.rows
+        if not region.frontier:  # nobody reads what it computes
+            return [Score(group.name, FLOAT32)]
         before = self._regions.build(region, rows)
         models: dict[str, ir.Model] = {}
         refused: dict[str, str] = {}
@@ -294,5 +296,5 @@ def predict(outputs: Sequence[Outputs], scores: Sequence[Score]) -> list[Outputs
             for name, shift in effect.items():
                 value = sample[name]
                 assert isinstance(value, np.ndarray), "only tensors move"
-                sample[name] = value + shift
+                sample[name] = np.asarray(value + shift)  # of scalars, numpy makes no array
     return found

@@ -274,9 +274,9 @@ class Search:
             other, spent = table.changed(now, place, option), spent + self.task.share
             try:
                 outputs = self._run_few(table.names(other))
+                measured = self.task.budget.measure(outputs, table.outputs, sure=False).total
             except OnnxPassesError:
-                continue
-            measured = self.task.budget.measure(outputs, table.outputs, sure=False).total
+                continue  # it does not run, or its outputs have other shapes
             if measured * _DISAGREES < table.predict(other).total:
                 table.replace(place, option, now, before, outputs)
                 found = True

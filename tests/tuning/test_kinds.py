@@ -132,3 +132,26 @@ def test_external_weights_stay_external(tmp_path, formats):
     onnx.checker.check_model(str(tmp_path / "out.onnx"))
     files = sum(p.stat().st_size for p in tmp_path.iterdir() if p.name.startswith("out"))
     assert files < 0.65 * (tmp_path / "model.data").stat().st_size
+
+
+def test_a_group_that_nobody_reads_stays():
+    model = parse(
+        f"""<ir_version: 10, opset_import: ["" : 21]> g (float[n,8] x) => (float[n,8] y)
+        <float[8,8] w = {{{listed(numbers(8, 8))}}},
+        float[8,4] v = {{{listed(numbers(8, 4))}}}>
+        {{ y = MatMul(x, w) z = MatMul(x, v) }}"""
+    )
+    result = search(model, {"x": numbers(20, 8, seed=1)})
+    assert sorted(result.best.names.values()) == ["float32", "int8-weights"]
+
+
+def test_a_filter_without_the_size_of_its_kernel_has_a_bound():
+    model = parse(
+        f"""{HEADER} g (float[1,2,5,5] x) => (float[1,3,3,3] y)
+        <float[3,2,3,3] w = {{{listed(numbers(3, 2, 3, 3))}}}, float[3] b = {{1, 2, 3}}>
+        {{ y = Conv(x, w, b) }}"""
+    )
+    found = search(model, {"x": numbers(1, 2, 5, 5, seed=1)}, ("int8-static",), limit=5.0)
+    (bound,) = [b for s in found.scores for b in s.bounds.values()]
+    moved = [np.abs(a).max() for s in found.scores for e in s.effect for a in e.values()]
+    assert 0 < max(moved) <= bound * 1.5
