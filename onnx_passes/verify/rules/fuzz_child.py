@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -75,10 +76,12 @@ def resolve(subject: str) -> Any:
 
 
 _running: set[subprocess.Popen[str]] = set()
+_interrupted = threading.Event()
 
 
 def end_children() -> None:
     """End the children that other threads wait for, and what these have started."""
+    _interrupted.set()
     for child in tuple(_running):
         with suppress(ProcessLookupError):
             os.killpg(child.pid, signal.SIGKILL)
@@ -122,7 +125,7 @@ def certify_apart(job: Job) -> dict[str, Any]:
         return result
     if child.returncode < 0:
         died = f"died of {signal.Signals(-child.returncode).name}"
-        if job.level != "all":
+        if job.level != "all" or _interrupted.is_set():
             verdict = "undecided" if job.level == "prove" else "refuted"
             return _ended(job, verdict, f"the process {died}")
         # Engines have a process of their own: what is left is the rule, or the proof.
