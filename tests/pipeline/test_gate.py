@@ -165,9 +165,9 @@ def test_each_application_has_its_evidence():
 
 
 def test_what_differs_inside_fails_though_the_outputs_agree():
-    text = MODEL.replace("y = Neg(e)", "z = Mul(e, k) y = Add(z, x)").replace(
-        "{\n", "\n<float k = {0}> {\n"
-    )
+    blind = "e = Tanh(d) z = Mul(e, k) y = Add(z, x)"  # 0 times infinity would be seen
+    text = MODEL.replace("e = Sin(d) y = Neg(e)", blind)
+    text = text.replace("{\n", "\n<float k = {0}> {\n")
     done = run(["gate-wrong"], text)
     assert done.report.passes[0].verdict is Verdict.FAILED
     (reason,) = {c.reason for c in done.report.passes[0].checks if c.verdict is Verdict.FAILED}
