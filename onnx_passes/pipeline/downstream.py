@@ -172,9 +172,9 @@ class Downstream:
                     found = run_each(self.engine, session, feeds, list(cuts))
                     for (old, _), moved in zip(rows, found, strict=True):
                         for name in cuts:
-                            response[name] = max(
-                                response[name], distance(old[name], moved[name])
-                            )
+                            # NaN comes of 0 times infinity, where nothing is seen.
+                            far = distance(old[name], moved[name], finite=True)
+                            response[name] = max(response[name], far)
         except EngineError as error:
             return Agreement((), f"what follows {one.old} does not run: {error.message}")
         for name, new_name in cuts.items():
@@ -288,11 +288,14 @@ def disturb(old: Array, new: Array, seed: int, sign: int) -> Array:
     with np.errstate(all="ignore"):
         if new.shape == old.shape and new.dtype == old.dtype:
             size = np.abs((widen(new) if kind == "float" else new.astype(np.float64)) - wide)
-            size = np.where(np.isfinite(size), size, np.abs(wide))
+            size = np.where(
+                np.isfinite(size), size, np.where(np.isfinite(wide), np.abs(wide), 0)
+            )
         else:
             finite = np.where(np.isfinite(wide), np.abs(wide), 0.0)
             size = np.full(old.shape, 0.05 * float(finite.max(initial=0.0)) or 0.05)
-        moved = wide + signs * size
+        # What is infinite stays: NaN in its place would be seen behind whatever ignores it.
+        moved = np.where(np.isfinite(wide), wide + signs * size, wide)
         if kind == "int":
             moved = np.clip(np.rint(moved), *_range(old.dtype))
         result: Array = np.asarray(moved).astype(old.dtype).reshape(old.shape)
@@ -304,8 +307,14 @@ def _range(dtype: np.dtype[Any]) -> tuple[float, float]:
     return float(info.min), float(info.max)
 
 
-def distance(one: Data, other: Data) -> float:
-    """Return the largest difference of two values; infinite for another shape or type."""
+def distance(one: Data, other: Data, *, finite: bool = False) -> float:
+    """Return the largest difference of two values; infinite for another shape or type.
+
+    Args:
+        one: A value.
+        other: The one that is held against it.
+        finite: Whether elements that are NaN or infinite on one side alone do not count.
+    """
     if not (isinstance(one, np.ndarray) and isinstance(other, np.ndarray)):
         return 0.0
     if one.shape != other.shape or one.dtype != other.dtype:
@@ -318,7 +327,7 @@ def distance(one: Data, other: Data) -> float:
             for x in (one, other)
         )
         both = np.isfinite(a) & np.isfinite(b)
-        if ((a != b) & ~both & ~(np.isnan(a) & np.isnan(b))).any():
+        if not finite and ((a != b) & ~both & ~(np.isnan(a) & np.isnan(b))).any():
             return float("inf")
         return float(np.abs(a - b)[both].max(initial=0.0))
 

@@ -160,3 +160,16 @@ def test_a_value_of_another_shape_is_disturbed_a_little_everywhere():
 )
 def test_the_distance_of_two_values(one, other, expected):
     assert distance(np.array(one), np.array(other)) == expected
+
+
+def test_what_is_infinite_is_not_disturbed():
+    old, new = np.float32([np.inf, 1, -np.inf]), np.float32([0, 2, 0])
+    found = disturb(old, new, 0, 1)
+    assert found[[0, 2]].tolist() == [np.inf, -np.inf]
+    assert abs(found[1] - 1) == 1
+
+
+def test_an_element_that_turns_into_nan_sees_nothing():
+    before, after = np.float32([0, 1]), np.float32([np.nan, 1])
+    assert distance(before, after) == np.inf
+    assert distance(before, after, finite=True) == 0
