@@ -161,12 +161,17 @@ class Comparing:
         if not self.settings.derives_limits:
             return check
         old, new = inlined(self.original.model), inlined(model)
+        defaults = {
+            str(v.name): v.const_value.numpy()
+            for v in old.graph.inputs
+            if v.const_value is not None
+        }
         causes = [
             find_cause(
                 Obligation(name, name),
                 (old, tuple(old.graph)),
                 (new, tuple(new.graph)),
-                self.baseline.samples,
+                [defaults | dict(feeds) for feeds in self.baseline.samples],
                 [
                     (o.get(name), n.get(name))
                     for o, n in zip(bench.original, produced, strict=True)

@@ -46,6 +46,13 @@ class SumOfRows(Factor):
         return self.scaled(op, op.ReduceSum(each, op.Constant(value_ints=[0])))
 
 
+class SumInRows(SumOfRows):
+    """Sum a vector that is computed by rows."""
+
+    def check(self, _, x, axes):
+        return x.producer() is not None and x.producer().op_type == "Mul"
+
+
 class SoftmaxByFormula(Factor):
     """Write Softmax as its formula."""
 
@@ -83,7 +90,7 @@ class NormalizationByFormula(Factor):
 def own_passes(monkeypatch):
     registry.discover()
     monkeypatch.setattr(registry, "_passes", dict(registry._passes))
-    for cls in (SumOfRows, SoftmaxByFormula, NormalizationByFormula):
+    for cls in (SumOfRows, SumInRows, SoftmaxByFormula, NormalizationByFormula):
         passes.verify.tolerance(passes.register()(cls))
 
 
@@ -192,3 +199,14 @@ def test_a_part_whose_values_are_not_recorded_is_unknown():
     side = model, tuple(model.graph)
     pairs = [(np.float32([1]), np.float32([2]))]
     assert find_cause(Obligation("y", "y"), side, side, [{}], pairs).cause is Cause.UNKNOWN
+
+
+DEFAULTS = """<ir_version: 10, opset_import: ["" : 20]>
+    g (float[1000000] x, float[1] k) => (float[1] y)
+    <float[1] k = {3.0}, int64[1] axes = {0}> { a = Mul(x, k) y = ReduceSum(a, axes) }"""
+
+
+def test_outputs_are_asked_too_where_weights_are_inputs():
+    done = run(DEFAULTS, "sum-in-rows")
+    assert done.error is None
+    assert any("double precision" in (c.reason or "") for c in done.report.final)
