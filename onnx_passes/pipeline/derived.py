@@ -103,6 +103,7 @@ def is_doubtful(check: OutputCheck) -> bool:
     )
 
 
+@np.errstate(all="ignore")
 def find_cause(
     one: Obligation,
     before: Side,

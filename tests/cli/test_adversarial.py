@@ -126,7 +126,8 @@ def test_special_values_show_what_random_ones_do_not(go, name):
     done, report = go(CASES[name], "random")
     assert done.code == 0
     # Edges are among the random samples, special values are not.
-    edges = ("adversarial: size ", "adversarial: multiples of 1/2", "adversarial: limits")
+    kinds = "size ", "multiples of 1/2", "limits", "large floats"
+    edges = tuple(f"adversarial: {kind}" for kind in kinds)
     assert all(not n or n.startswith(edges) for n in report["reference"]["names"])
     done, report = go(CASES[name], "adversarial")
     assert done.code == 1

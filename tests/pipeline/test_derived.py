@@ -210,3 +210,11 @@ def test_outputs_are_asked_too_where_weights_are_inputs():
     done = run(DEFAULTS, "sum-in-rows")
     assert done.error is None
     assert any("double precision" in (c.reason or "") for c in done.report.final)
+
+
+def test_infinities_on_both_sides_raise_no_warning():
+    before, after = rounding("Mul", 0.1, "Neg"), rounding("Div", 10.0, "Neg")
+    values = [np.inf, -np.inf, np.nan, 3]
+    with np.errstate(all="raise"):
+        found = cause_of(before, after, values, [0, 0, 0, -0.3], [0, 0, 0, -0.31])
+    assert found.cause is Cause.LOSS
