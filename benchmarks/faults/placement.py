@@ -58,7 +58,8 @@ class AllRewritten(Transformation, RewriteRuleSetPass):
         return op.Div(x, constant(op, np.float32(1) / known(c)))
 
     def _tanh(self, op: Op, x: Value, out: Value) -> Any:
-        return op.Div(op.Sinh(x), op.Cosh(x))
+        one, power = constant(op, np.float32(1)), op.Exp(op.Sum(x, x))
+        return op.Sub(one, op.Div(constant(op, np.float32(2)), op.Sum(power, one)))
 
 
 @fault(

@@ -45,6 +45,9 @@ _ROUNDINGS = Noise(0, low=4.0, wide=16.0, constants=0.5)
 
 _FEW, _TRIALS = 4, 16
 
+_MANY, _LUCK = 16, 4.0
+"""Elements from which on errors are compared, and how many times they may have grown."""
+
 
 class Cause(StrEnum):
     """Why a value differs."""
@@ -140,10 +143,33 @@ def find_cause(
         return unknown
     if apart:
         return Finding(Cause.FUNCTION, apart)
-    rows = zip(pairs, known[0].exact, strict=True)
+    exact = known[0].exact
+    rows = zip(pairs, exact, strict=True)
     kept = all(error_growth_of(*pair, right) is not None for pair, right in rows)
-    kept = kept or known[0].within_bounds(pairs)
+    kept = kept or (_is_near(pairs, exact) and known[0].within_bounds(pairs))
     return Finding(Cause.ROUNDING if kept else Cause.LOSS)
+
+
+def _is_near(pairs: Sequence[tuple[Data | None, Data | None]], exact: Sequence[Array]) -> bool:
+    """Whether errors grew by so little that luck may be behind it.
+
+    The same elements must be NaN or infinite. Of a few elements the old ones may be nearly
+    exact by chance; of many, errors that grow several times are lost digits.
+    """
+    errors = [0.0, 0.0]
+    count = 0
+    for pair, right in zip(pairs, exact, strict=True):
+        old, new = (np.asarray(side, np.float64) for side in pair)
+        finite = np.isfinite(old) & np.isfinite(right)
+        if not np.array_equal(old[~finite], new[~finite], equal_nan=True):
+            return False
+        if not np.isfinite(new[finite]).all():
+            return False
+        size = float(np.abs(right[finite]).max(initial=0.0)) or 1.0
+        for k, side in enumerate((old, new)):
+            errors[k] += float(np.square((side - right)[finite] / size).sum())
+        count += int(np.count_nonzero(finite))
+    return count < _MANY or errors[1] <= _LUCK**2 * errors[0]
 
 
 def excuse_by_cause(check: Check, causes: Sequence[Finding]) -> Check:

@@ -50,6 +50,8 @@ class ConvertFloat8(OnData):
             its largest element the largest number of the type. Needs data.
     """
 
+    repeats_itself: ClassVar[bool] = False
+
     requires: ClassVar[Any] = ("shape-inference",)
 
     format: Literal["e4m3fn", "e5m2"] = "e4m3fn"

@@ -48,6 +48,8 @@ class CorrectBiases(OnData):
             recorded; by default the inputs under ``reference`` of the pipeline.
     """
 
+    repeats_itself: ClassVar[bool] = False
+
     requires: ClassVar[Any] = ("shape-inference",)
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:

@@ -61,6 +61,8 @@ class QuantizeStatic(OnSomeNodes):
         outputs: Whether results are rounded, which engines need to stay in integers.
     """
 
+    repeats_itself: ClassVar[bool] = False
+
     requires: ClassVar[Any] = ("shape-inference",)
 
     data: list[str] = []  # noqa: RUF012 - the default of an option, never changed

@@ -61,6 +61,8 @@ class QuantizeWeights(OnSomeNodes):
             which the squared error is least (mse).
     """
 
+    repeats_itself: ClassVar[bool] = False
+
     requires: ClassVar[Any] = ("shape-inference",)
 
     weights: Kind = "int8"

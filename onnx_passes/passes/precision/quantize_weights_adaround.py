@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import onnx_ir as ir
 from pydantic import Field
@@ -53,6 +53,8 @@ class QuantizeWeightsAdaround(RoundsByMoments):
             which the squared error is least (mse).
         steps: Steps of learning for each layer.
     """
+
+    repeats_itself: ClassVar[bool] = False
 
     steps: Annotated[int, Field(ge=1)] = 300
 

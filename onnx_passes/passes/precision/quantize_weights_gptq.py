@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import onnx_ir as ir
 
 from onnx_passes import passes
@@ -50,6 +52,8 @@ class QuantizeWeightsGptq(RoundsByMoments):
         calibration: The range of a grid: all its weights (minmax), or the part of them for
             which the squared error is least (mse).
     """
+
+    repeats_itself: ClassVar[bool] = False
 
     def choose(self, matrix: Array, grid: Grid, dtype: ir.DataType, gram: Array) -> Array:
         """Round by compensation; see ``RoundsByMoments.choose``."""

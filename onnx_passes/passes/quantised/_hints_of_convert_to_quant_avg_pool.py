@@ -17,6 +17,9 @@ def _window(side: int, bits: int, *, version: int, zero: str) -> Hint:
     """Return what a window of bytes needs, whose sums have so many bits."""
     area, left = side * side, 4
     scale = _STEP if version == 1 else _STEP / area
+    # Of the two versions one multiplies by the area, and one has a scale of its result.
+    target = {"t": filled("", scale * 2 ** (bits - left))}
+    own = {"m": filled("", area)} if version == 1 else target
     return Hint(
         {
             "x": (Spec(node="DequantizeLinear", of=("q", "r", zero)),),
@@ -24,12 +27,11 @@ def _window(side: int, bits: int, *, version: int, zero: str) -> Hint:
             "u": data("1 2 2*a 2*b" if side == 2 else "1 2 3*a 3*b"),
             "r": filled("", _STEP),
             **_ZERO,
-            "m": filled("", area),
             "s": filled("", scale),
             "z": filled("", 0.0),
             "i": filled("", bits),
             "o": filled("", left),
-            "t": filled("", scale * 2 ** (bits - left)),
+            **own,
         },
         {
             "AveragePool.kernel_shape": ((side, side),),
