@@ -124,7 +124,7 @@ class FewDigits(_Reciprocal):
         return op.Mul(x, constant(op, np.reshape(rounded, known(c).shape), np.float32))
 
 
-@fault(TRANSFORMER, 0.6, needs="float64")
+@fault(TRANSFORMER, 0.6)
 @passes.verify.tolerance
 class FiveDigits(_Reciprocal):
     """The root of 2 in a GELU is written with five digits."""
@@ -160,7 +160,7 @@ class EpsilonLost(_RmsEpsilon):
         return op.Sqrt(mean)
 
 
-@fault(LLAMA, 0.8, needs="float64")
+@fault(LLAMA, 0.8)
 @passes.verify.tolerance
 class EpsilonLostDeep(_RmsEpsilon):
     """The epsilon of a late RMSNorm is lost, where activations are large."""

@@ -20,6 +20,7 @@ import onnx_ir as ir
 
 from onnx_passes.contracts.elements import kind_of
 from onnx_passes.errors import EngineError, OnnxPassesError
+from onnx_passes.model.barriers import LOW
 from onnx_passes.ops.decisions import makes_steps
 from onnx_passes.pipeline.rounding import error_growth_of
 from onnx_passes.report.text import bound
@@ -132,6 +133,8 @@ def find_cause(
     known = [side for side in sides if side is not None]
     if len(known) < len(sides) or sum(side.elements for side in known) > MOST:
         return unknown
+    if known[-1].low - known[0].low:
+        return unknown  # doubles do not see what is rounded to fewer digits on purpose
     try:
         apart = _apart(known, one.tensor)
         if apart is None:
@@ -220,6 +223,16 @@ class _Side:
         each = sum(tensor.size for tensor in constants if tensor is not None)
         read = (np.asarray(data) for feeds in self.feeds for data in feeds.values())
         return len(self.feeds) * each + sum(array.size for array in read)
+
+    @cached_property
+    def low(self) -> frozenset[ir.DataType]:
+        """The types below float32 that it computes or stores something in."""
+        nodes = list(self.model.graph.all_nodes())
+        casts = (node.attributes.get("to") for node in nodes if node.op_type == "Cast")
+        targets = {a.as_int() for a in casts if a is not None and not a.is_ref()}
+        values = [v for node in nodes for v in (*node.inputs, *node.outputs) if v is not None]
+        types = {v.const_value.dtype if v.const_value is not None else v.dtype for v in values}
+        return frozenset(t for t in LOW if t in types or t.value in targets)
 
     @property
     def makes_steps(self) -> bool:
