@@ -18,8 +18,9 @@ SUM = """<ir_version: 10, opset_import: ["" : 20]>
 SOFTMAX = """<ir_version: 10, opset_import: ["" : 20]>
     g (float[2,100000] x) => (float[2,100000] y) { y = Softmax(x) }"""
 FAR = """<ir_version: 10, opset_import: ["" : 20]>
-    g (float[8,768] x) => (float[8,768] y) <float mean = {10000.0}, float[1] s = {1.0}> {
-      far = Add(x, mean) y = LayerNormalization(far, s) }"""
+    g (float[8,768] x) => (float[8,768] y)
+    <float mean = {10000.0}, float[1] one = {1.0}, int64[1] size = {768}> {
+      far = Add(x, mean) s = Expand(one, size) y = LayerNormalization(far, s) }"""
 
 
 class Factor(Transformation, RewriteRulePass):
