@@ -14,7 +14,7 @@ from onnx_passes.ops import elementwise, logic  # noqa: F401 (makes operators kn
 from onnx_passes.ops.base import Operator, kind_of, operators
 from onnx_passes.ops.elementwise import Variadic
 from onnx_passes.passes._support.tensors import constant_of
-from onnx_passes.passes.base import Op, Value
+from onnx_passes.passes.base import Op, RewriteRuleSetPass, Transformation, Value
 
 LATTICES = (("And", "Or"), ("BitwiseAnd", "BitwiseOr"), ("Min", "Max"))
 """Operators of which each distributes over the other, and absorbs it."""
@@ -87,6 +87,23 @@ class Law:
         if callable(self.after):
             return self.after(op, values)
         return _build(op, self.after, values)
+
+
+class LawPass(Transformation, RewriteRuleSetPass):
+    """A pass whose rules are laws, each with its own name and certificate."""
+
+    def laws(self) -> Sequence[Law]:
+        """Return the laws, in the order in which they are tried."""
+        raise NotImplementedError
+
+    def pattern(self) -> list[Any]:
+        return [law.pattern for law in self.laws()]
+
+    def check(self) -> list[Any]:
+        return [law.check for law in self.laws()]
+
+    def rewrite(self) -> list[Any]:
+        return [law.rewrite for law in self.laws()]
 
 
 def commuting() -> Iterator[Operator]:

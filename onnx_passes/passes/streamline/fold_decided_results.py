@@ -12,11 +12,12 @@ from onnx_passes.ops.base import Element, operators
 from onnx_passes.ops.domains.concrete import ConcreteSemantics
 from onnx_passes.passes._support.matches import opset_at
 from onnx_passes.passes._support.shapes import widens
-from onnx_passes.passes.base import Op, RewriteRuleSetPass, Transformation, Value
+from onnx_passes.passes.base import Op, Value
 from onnx_passes.passes.streamline._laws import (
     NEGATIONS,
     Call,
     Law,
+    LawPass,
     Values,
     call,
     is_kind,
@@ -27,7 +28,7 @@ from onnx_passes.passes.streamline._laws import (
 @passes.verify.equality
 @passes.register()
 @passes.register("algebraic")
-class FoldDecidedResults(Transformation, RewriteRuleSetPass):
+class FoldDecidedResults(LawPass):
     """Put a constant in the place of a result that the operands decide whatever they hold.
 
     Before: ``And(x, false)``, ``Or(x, true)``, ``Mul(n, 0)``, ``Max(n, 127)`` of int8;
@@ -44,14 +45,11 @@ class FoldDecidedResults(Transformation, RewriteRuleSetPass):
 
     requires: ClassVar[Any] = ("shape-inference",)
 
-    def pattern(self) -> list[Any]:
-        return [law.pattern for law in _LAWS]
+    def laws(self) -> list[Law]:
+        return _LAWS
 
     def check(self) -> list[Any]:
         return [_since(law) for law in _LAWS]
-
-    def rewrite(self) -> list[Any]:
-        return [law.rewrite for law in _LAWS]
 
 
 _EXPAND = 8

@@ -10,14 +10,21 @@ import numpy as np
 from onnx_passes import passes
 from onnx_passes.ops.base import Operator
 from onnx_passes.passes._support.tensors import constant_of
-from onnx_passes.passes.base import RewriteRuleSetPass, Transformation
-from onnx_passes.passes.streamline._laws import Law, Values, call, commuting, is_kind, numbers
+from onnx_passes.passes.streamline._laws import (
+    Law,
+    LawPass,
+    Values,
+    call,
+    commuting,
+    is_kind,
+    numbers,
+)
 
 
 @passes.verify.equality
 @passes.register()
 @passes.register("algebraic")
-class GatherConstants(Transformation, RewriteRuleSetPass):
+class GatherConstants(LawPass):
     """Bring the constants of operations together whose grouping does not matter.
 
     Before: ``And(c, x)``, ``And(And(x, c), d)``, ``And(And(x, c), y)``
@@ -36,14 +43,8 @@ class GatherConstants(Transformation, RewriteRuleSetPass):
     requires: ClassVar[Any] = ("shape-inference",)
     exclusive: ClassVar[bool] = True
 
-    def pattern(self) -> list[Any]:
-        return [law.pattern for law in _LAWS]
-
-    def check(self) -> list[Any]:
-        return [law.check for law in _LAWS]
-
-    def rewrite(self) -> list[Any]:
-        return [law.rewrite for law in _LAWS]
+    def laws(self) -> list[Law]:
+        return _LAWS
 
 
 def _laws(operator: Operator) -> list[Law]:

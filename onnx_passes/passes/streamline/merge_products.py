@@ -8,15 +8,15 @@ import numpy as np
 
 from onnx_passes import passes
 from onnx_passes.passes._support.matches import node_of
-from onnx_passes.passes.base import Op, RewriteRuleSetPass, Transformation, Value, Var
-from onnx_passes.passes.streamline._laws import Law, Values, call
+from onnx_passes.passes.base import Op, Value, Var
+from onnx_passes.passes.streamline._laws import Law, LawPass, Values, call
 from onnx_passes.passes.streamline._terms import Array, constant, floats, rank_of
 
 
 @passes.verify.tolerance
 @passes.register()
 @passes.register("algebraic")
-class MergeProducts(Transformation, RewriteRuleSetPass):
+class MergeProducts(LawPass):
     """Multiply by one matrix instead of two.
 
     Before: ``MatMul(MatMul(x, a), b)``, ``MatMul(a, MatMul(b, x))``,
@@ -36,14 +36,17 @@ class MergeProducts(Transformation, RewriteRuleSetPass):
     requires: ClassVar[Any] = ("shape-inference",)
     exclusive: ClassVar[bool] = True
 
+    def laws(self) -> list[Law]:
+        return _LAWS
+
     def pattern(self) -> list[Any]:
-        return [*(law.pattern for law in _LAWS), _turned]
+        return [*super().pattern(), _turned]
 
     def check(self) -> list[Any]:
-        return [*(law.check for law in _LAWS), _are_matrices]
+        return [*super().check(), _are_matrices]
 
     def rewrite(self) -> list[Any]:
-        return [*(law.rewrite for law in _LAWS), _turned_back]
+        return [*super().rewrite(), _turned_back]
 
 
 def _product(values: Values) -> Array | None:

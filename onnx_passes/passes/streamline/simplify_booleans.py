@@ -6,14 +6,13 @@ from typing import Any, ClassVar
 
 from onnx_passes import passes
 from onnx_passes.passes._support.shapes import widens
-from onnx_passes.passes.base import RewriteRuleSetPass, Transformation
-from onnx_passes.passes.streamline._laws import NEGATIONS, Law, Values, call, numbers
+from onnx_passes.passes.streamline._laws import NEGATIONS, Law, LawPass, Values, call, numbers
 
 
 @passes.verify.equality
 @passes.register()
 @passes.register("algebraic")
-class SimplifyBooleans(Transformation, RewriteRuleSetPass):
+class SimplifyBooleans(LawPass):
     """Let a negation stand at one place instead of two, behind what it negates.
 
     Before: ``And(Not(a), Not(b))``, ``Or(Not(a), Not(b))``, ``Xor(Not(a), Not(b))``,
@@ -31,14 +30,8 @@ class SimplifyBooleans(Transformation, RewriteRuleSetPass):
     requires: ClassVar[Any] = ("shape-inference",)
     exclusive: ClassVar[bool] = True
 
-    def pattern(self) -> list[Any]:
-        return [law.pattern for law in _LAWS]
-
-    def check(self) -> list[Any]:
-        return [law.check for law in _LAWS]
-
-    def rewrite(self) -> list[Any]:
-        return [law.rewrite for law in _LAWS]
+    def laws(self) -> list[Law]:
+        return _LAWS
 
 
 def _is_all(values: Values) -> bool:

@@ -8,11 +8,11 @@ import numpy as np
 
 from onnx_passes import passes
 from onnx_passes.passes._support.shapes import widens
-from onnx_passes.passes.base import RewriteRuleSetPass, Transformation
 from onnx_passes.passes.streamline._laws import (
     LATTICES,
     NEGATIONS,
     Law,
+    LawPass,
     Values,
     call,
     is_kind,
@@ -23,7 +23,7 @@ from onnx_passes.passes.streamline._laws import (
 @passes.verify.equality
 @passes.register()
 @passes.register("algebraic")
-class SimplifyLattices(Transformation, RewriteRuleSetPass):
+class SimplifyLattices(LawPass):
     """Simplify And and Or, their bitwise kin, Min and Max by the laws that they share.
 
     Before: ``And(x, x)``, ``And(x, Or(x, y))``, ``Or(And(x, y), And(x, z))``; the same with
@@ -43,14 +43,8 @@ class SimplifyLattices(Transformation, RewriteRuleSetPass):
     requires: ClassVar[Any] = ("shape-inference",)
     exclusive: ClassVar[bool] = True
 
-    def pattern(self) -> list[Any]:
-        return [law.pattern for law in _LAWS]
-
-    def check(self) -> list[Any]:
-        return [law.check for law in _LAWS]
-
-    def rewrite(self) -> list[Any]:
-        return [law.rewrite for law in _LAWS]
+    def laws(self) -> list[Law]:
+        return _LAWS
 
 
 def _is_absorbed(values: Values) -> bool:

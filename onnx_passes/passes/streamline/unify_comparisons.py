@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from onnx_passes import passes
-from onnx_passes.passes.base import RewriteRuleSetPass, Transformation
-from onnx_passes.passes.streamline._laws import Law, call
+from onnx_passes.passes.streamline._laws import Law, LawPass, call
 
 
 @passes.verify.equality
 @passes.register()
 @passes.register("algebraic")
-class UnifyComparisons(Transformation, RewriteRuleSetPass):
+class UnifyComparisons(LawPass):
     """Write comparisons from the greater side.
 
     Before: ``Less(x, y)``, ``LessOrEqual(x, y)``
@@ -23,11 +20,8 @@ class UnifyComparisons(Transformation, RewriteRuleSetPass):
     Leaves alone: every other comparison.
     """
 
-    def pattern(self) -> list[Any]:
-        return [law.pattern for law in _LAWS]
-
-    def rewrite(self) -> list[Any]:
-        return [law.rewrite for law in _LAWS]
+    def laws(self) -> list[Law]:
+        return _LAWS
 
 
 _LAWS = [
