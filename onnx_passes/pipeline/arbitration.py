@@ -23,7 +23,7 @@ from onnx_passes.pipeline.baseline import Bench
 from onnx_passes.pipeline.budget import Budget
 from onnx_passes.pipeline.comparing import Comparing
 from onnx_passes.pipeline.noise import Moved
-from onnx_passes.report.text import bound
+from onnx_passes.report.text import are, bound
 from onnx_passes.runtime.base import Engine, Outputs
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.verify.float64 import rounding_spread
@@ -150,12 +150,11 @@ class Arbiter:
             return None
         pairs = zip(bench.original, rows, strict=True)
         count = sum(int(np.count_nonzero(old[output.output] != new)) for old, new in pairs)
-        some = "1 element is" if count == 1 else f"{count} elements are"
-        return _settled(
-            output,
-            f"{some} undecided: the original's change, too, where its "
-            "weights move by one unit in the last place",
+        told = (
+            f"{are(count, 'element')} undecided: the original's change, too, where its "
+            "weights move by one unit in the last place"
         )
+        return _settled(output, told)
 
     def _is_suspect(self, check: Check) -> bool:
         """Whether a check failed on an engine that rewrites graphs."""

@@ -161,24 +161,18 @@ class Comparing:
         if not self.settings.derives_limits:
             return check
         old, new = inlined(self.original.model), inlined(model)
+        sides = (old, tuple(old.graph)), (new, tuple(new.graph))
         defaults = {
             str(v.name): v.const_value.numpy()
             for v in old.graph.inputs
             if v.const_value is not None
         }
-        causes = [
-            find_cause(
-                Obligation(name, name),
-                (old, tuple(old.graph)),
-                (new, tuple(new.graph)),
-                [defaults | dict(feeds) for feeds in self.baseline.samples],
-                [
-                    (o.get(name), n.get(name))
-                    for o, n in zip(bench.original, produced, strict=True)
-                ],
-            )
-            for name in sorted(wrong)
-        ]
+        known = [{**defaults, **feeds} for feeds in self.baseline.samples]
+        causes = []
+        for name in sorted(wrong):
+            rows = zip(bench.original, produced, strict=True)
+            pairs = [(before.get(name), after.get(name)) for before, after in rows]
+            causes.append(find_cause(Obligation(name, name), *sides, known, pairs))
         return excuse_by_cause(check, causes)
 
     def end(

@@ -23,7 +23,7 @@ from onnx_passes.errors import EngineError, OnnxPassesError
 from onnx_passes.model.barriers import LOW
 from onnx_passes.ops.decisions import makes_steps
 from onnx_passes.pipeline.rounding import error_growth_of
-from onnx_passes.report.text import bound
+from onnx_passes.report.text import are, bound
 from onnx_passes.runtime.base import Array, Data, Feeds, Outputs
 from onnx_passes.verify.float64 import Noise, evaluate, rounding_spread
 from onnx_passes.verify.obligations import Obligation
@@ -92,10 +92,7 @@ class Finding:
             case Cause.LOSS:
                 return "it is farther from float64 than rounding of the original's nodes is"
             case Cause.ROUNDING if self.undecided:
-                some = (
-                    "1 element is" if self.undecided == 1 else f"{self.undecided} elements are"
-                )
-                return f"{some} within rounding of a step"
+                return f"{are(self.undecided, 'element')} within rounding of a step"
             case Cause.ROUNDING:
                 return "rounding: in double precision both sides agree"
         return ""

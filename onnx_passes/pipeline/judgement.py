@@ -111,10 +111,14 @@ class Judgement:
     @cached_property
     def limits(self) -> tuple[Equality | Tolerance, dict[str, Tolerance]]:
         """What values inside a model are held to, and those of single values."""
+        limit, single = self.gate.local_limit(self.check.kind, self.contracts, self.override)
+        by_type = isinstance(limit, Tolerance) and limit.rtol is None and limit.atol is None
         wrong = [output for output in self.check.outputs if not output.passed]
-        if self.check.kind == "tolerance" and any(o.limit and not o.atol for o in wrong):
-            return Tolerance(atol=0.0), {}  # where double precision decided
-        return self.gate.local_limit(self.check.kind, self.contracts, self.override)
+        # Without its absolute part, the limit of a type is where double precision decided.
+        decided = any(o.limit and not o.atol for o in wrong)
+        if by_type and decided and self.check.kind == "tolerance":
+            return Tolerance(atol=0.0), single
+        return limit, single
 
     def scores(
         self, attempts: Attempts, applied: Sequence[Application], skip: frozenset[str]

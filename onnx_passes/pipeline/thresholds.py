@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from onnx_passes.configs.sections import OutputTolerance, Verify
 from onnx_passes.contracts import Contract, Equality, Tolerance
 from onnx_passes.errors import ConfigError
-from onnx_passes.report.text import number
+from onnx_passes.report.text import NOISE, number
 from onnx_passes.verify.noise import HEADROOM, Runs
 from onnx_passes.verify.result import ENGINE, OutputCheck
 
@@ -98,7 +98,7 @@ class Thresholds:
                     what,
                     found.output,
                     f"raised from {_text(found.rtol, found.atol)} to "
-                    f"{_text(now.rtol, now.atol)}, {number(HEADROOM)} times the noise: "
+                    f"{_text(now.rtol, now.atol)}, {number(HEADROOM)} {NOISE}: "
                     f"{_spread(found, runs)}",
                 )
         return limit, raised

@@ -17,7 +17,7 @@ from onnx_passes.report.console_failure import (
     final_rows,
 )
 from onnx_passes.report.model import PassReport, RunReport
-from onnx_passes.report.text import duration, plural, printable
+from onnx_passes.report.text import NOISE, duration, plural, printable
 from onnx_passes.report.waivers import waiver_sentences
 from onnx_passes.verify.result import Verdict
 
@@ -29,9 +29,6 @@ _ROW_STYLES = {BEFORE: "red", AFTER: "green", MISMATCH: "bold red", "reproduce":
 _ROW_SIGNS = {BEFORE: "- ", AFTER: "+ ", MISMATCH: "^ "}
 _MOST_REWRITES, _MOST_UNVERIFIED, _MOST_IDLE = 20, 20, 2
 _NARROWEST, _WIDEST = 40, 200
-NOISE = "times the noise"
-"""Stands in the notes that say how an engine's own noise has moved a limit: details."""
-
 # What is printed: each level adds to those before.
 _ERRORS, _BRIEF, _PASSES, _DETAILS, _EVERYTHING = range(5)
 

@@ -11,6 +11,10 @@ _HIDDEN = {"Cc", "Cf", "Co", "Cs", "Zl", "Zp"}
 _NO_CHARACTER = 0xFFFE
 
 
+NOISE = "times the noise"
+"""What notes say of a limit that an engine's own noise has raised: details, on a console."""
+
+
 def printable(text: str, encoding: str = "utf-8") -> str:
     r"""Return ``text`` with everything that is not a visible character escaped.
 
@@ -91,6 +95,11 @@ def plural(count: int, noun: str) -> str:
     """Return ``1 node`` or ``1,024 nodes``."""
     ending = "" if count == 1 else "es" if noun.endswith(("s", "x")) else "s"
     return f"{count:,} {noun}{ending}"
+
+
+def are(count: int, noun: str) -> str:
+    """Return ``1 element is`` or ``1,024 elements are``."""
+    return f"{plural(count, noun)} {'is' if count == 1 else 'are'}"
 
 
 def change(before: float, after: float) -> str:

@@ -4,7 +4,7 @@ import json
 import re
 from pathlib import Path
 
-from onnx_passes.report.console import NOISE
+from onnx_passes.report.text import NOISE
 
 DIGITS = Path(__file__).parents[2] / "examples" / "digits" / "model.onnx"
 

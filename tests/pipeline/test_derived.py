@@ -1,17 +1,23 @@
 """Where the limit of a type does not tell rounding from a fault, double precision decides."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import onnx_ir as ir
 import pytest
 
 from onnx_passes import passes
 from onnx_passes.configs.load import config_from_data
+from onnx_passes.configs.sections import OutputTolerance, Verify
+from onnx_passes.contracts import Tolerance
 from onnx_passes.passes import registry
 from onnx_passes.passes.base import RewriteRulePass, Transformation
 from onnx_passes.pipeline.derived import Cause, find_cause, is_doubtful
+from onnx_passes.pipeline.judgement import Judgement
 from onnx_passes.pipeline.run import run_pipeline
+from onnx_passes.pipeline.thresholds import Thresholds
 from onnx_passes.verify.obligations import Obligation
-from onnx_passes.verify.result import OutputCheck, Verdict
+from onnx_passes.verify.result import Check, OutputCheck, Verdict
 
 SUM = """<ir_version: 10, opset_import: ["" : 20]>
     g (float[1000000] x) => (float[1] y) <int64[1] axes = {0}> { y = ReduceSum(x, axes) }"""
@@ -219,3 +225,15 @@ def test_infinities_on_both_sides_raise_no_warning():
     with np.errstate(all="raise"):
         found = cause_of(before, after, values, [0, 0, 0, -0.3], [0, 0, 0, -0.31])
     assert found.cause is Cause.LOSS
+
+
+@pytest.mark.parametrize(
+    ("given", "limit"),
+    [({}, Tolerance(None, 0.0)), ({"rtol": 1e-3, "atol": 0.0}, Tolerance(1e-3, 0.0))],
+)
+def test_a_culprit_is_sought_under_the_limit_that_decided(given, limit):
+    wrong = OutputCheck("y", False, max_abs=1.0, rtol=1e-3, atol=0.0, limit=1e-3)
+    check = Check("tolerance", Verdict.FAILED, "onnxruntime", outputs=(wrong,))
+    thresholds = Thresholds(Verify(tolerance=OutputTolerance(**given)))
+    gate = SimpleNamespace(local_limit=thresholds.local)
+    assert Judgement(gate, check, [Tolerance()]).limits[0] == limit
