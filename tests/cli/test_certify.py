@@ -85,7 +85,7 @@ def test_a_wrong_pass_is_refuted_with_a_script_and_a_test_that_show_it(
 ):
     monkeypatch.syspath_prepend(str(tmp_path))
     write("swapping.py", PASS)
-    words = ["--rules", "swapping:Swaps", "--time", "60s", "--json", "out.json"]
+    words = ["--rules", "swapping:Swaps", "--time", "10m", "--json", "out.json"]
     end = cli("certify", *words, "--seed", "1")
     assert end.code == 1
     assert "refuted" in end.out
@@ -113,7 +113,7 @@ def test_a_pass_that_is_no_rule_has_a_certificate_of_what_it_changed_by_itself(c
         "--models",
         "80",
         "--time",
-        "100s",
+        "10m",
         "--write",
     )
     assert cli(*words).code == 0
@@ -150,7 +150,7 @@ def test_no_time_is_refused(cli, time):
 def test_two_runs_with_one_seed_say_the_same(cli, rules):
     verdicts = []
     for name in ("one.json", "two.json"):
-        words = ("--level", "test", "--seed", "5", "--time", "60s", "-j", "2")
+        words = ("--level", "test", "--seed", "5", "--time", "10m", "-j", "2")
         cli("certify", "--rules", f"{rules}:both", *words, "--json", name)
         verdicts.append(Path(name).read_text().replace("both-1-2", "both-1"))
     assert verdicts[0] == verdicts[1]

@@ -52,7 +52,7 @@ class Meddles(Analysis):
 
 
 def test_a_pass_that_changes_nothing_never_fired():
-    assert fuzz_pass(FoldsNothing, models=5, seconds=60).verdict == "never fired"
+    assert fuzz_pass(FoldsNothing, models=5, seconds=600).verdict == "never fired"
 
 
 @passes.verify.equality
@@ -83,8 +83,8 @@ def test_a_pass_that_the_clock_stops_is_undecided():
 
 
 def test_an_analysis_is_tested_for_changing_nothing():
-    assert fuzz_pass(OperatorStatistics, models=5, seconds=60).verdict == "tested"
-    assert fuzz_pass(Meddles, models=5, seconds=60).verdict == "refuted"
+    assert fuzz_pass(OperatorStatistics, models=5, seconds=600).verdict == "tested"
+    assert fuzz_pass(Meddles, models=5, seconds=600).verdict == "refuted"
 
 
 def library():

@@ -54,7 +54,7 @@ def test_each_type_and_opset_is_planned_once():
 
 @pytest.mark.parametrize("seed", range(10))
 def test_a_product_of_products_is_refuted_by_a_vector(seed):
-    tested = fuzz_rule(reassociated(), seconds=60, models=20, seed=seed)
+    tested = fuzz_rule(reassociated(), seconds=600, models=20, seed=seed)
     assert tested.verdict == "refuted"
     graph = tested.fault.before.graph
     operands = (*graph.inputs, *graph.initializers.values())
@@ -74,7 +74,7 @@ def test_a_guard_that_excludes_vectors_makes_it_right_and_the_claim_says_so():
         lambda op, x, a, b: op.MatMul(x, op.MatMul(a, b)),
         matrices,
     )
-    tested, proof = fuzz_rule(rule, seconds=60, models=20), prove_rule(rule)
+    tested, proof = fuzz_rule(rule, seconds=600, models=20), prove_rule(rule)
     assert tested.verdict == "tested"
     assert proof.outcome == Outcome.PROVED
     for name in "xab":
@@ -89,7 +89,7 @@ def test_a_rule_that_is_wrong_for_one_rank_of_one_operand_is_refuted():
     rule = RewriteRule(
         lambda op, x, y: op.Add(x, op.Neg(y)), lambda op, x, y: op.Sub(y, x), scalar
     )
-    assert fuzz_rule(rule, seconds=60, models=20).verdict == "refuted"
+    assert fuzz_rule(rule, seconds=600, models=20).verdict == "refuted"
 
 
 def test_a_rule_that_is_wrong_in_one_opset_is_refuted():
@@ -97,7 +97,7 @@ def test_a_rule_that_is_wrong_in_one_opset_is_refuted():
         return context.model.opset_imports[""] == 26
 
     rule = RewriteRule(lambda op, x: op.Neg(x), lambda op, x: op.Abs(x), last)
-    assert fuzz_rule(rule, seconds=60, models=20).verdict == "refuted"
+    assert fuzz_rule(rule, seconds=600, models=20).verdict == "refuted"
 
 
 def test_the_types_of_an_operator_are_those_of_its_data_and_not_of_a_condition():

@@ -32,11 +32,11 @@ class Close:
     pass
 
 
-JOB = Job("m:o", level="test", seconds=60, models=30)
+JOB = Job("m:o", level="test", seconds=600, models=30)
 
 
 def test_a_declared_equality_that_rounding_breaks_is_a_disagreement(tmp_path):
-    job = Job("m:o", level="test", seconds=60, models=30, folder=str(tmp_path / "out"))
+    job = Job("m:o", level="test", seconds=600, models=30, folder=str(tmp_path / "out"))
     result = verdict_of(Exact, _by_reciprocal(), job)
     assert result["disagrees"]
     assert (result["declared"], result["contract"]) == ("equality", "tolerance")
@@ -57,10 +57,10 @@ def test_without_z3_what_was_tested_stands_and_the_rest_is_said(monkeypatch):
 
     monkeypatch.setattr(rules, "prove_rule", absent)
     rule = RewriteRule(lambda op, x: op.Neg(op.Neg(x)), lambda op, x: op.Identity(x))
-    result = verdict_of(Exact, rule, Job("m:o", seconds=60, models=5))
+    result = verdict_of(Exact, rule, Job("m:o", seconds=600, models=5))
     assert result["verdict"] == "tested"
     assert "z3 is not installed" in result["reason"]
-    alone = verdict_of(Exact, rule, Job("m:o", level="prove", seconds=60))
+    alone = verdict_of(Exact, rule, Job("m:o", level="prove", seconds=600))
     assert alone["verdict"] == "undecided"
 
 
@@ -72,7 +72,7 @@ def test_a_fault_in_half_precision_has_a_script_that_shows_it(tmp_path):
         lambda context, x: x.dtype == dtype,
         name="half",
     )
-    job = Job("m:o", level="test", seconds=60, folder=str(tmp_path / "out"))
+    job = Job("m:o", level="test", seconds=600, folder=str(tmp_path / "out"))
     assert verdict_of(Close, rule, job)["verdict"] == "refuted"
     script = tmp_path / "out" / "repro.py"
     ran = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False)
@@ -90,7 +90,7 @@ class CloseEnough:
 
 
 def test_a_tolerance_that_is_declared_too_tight_is_an_error_with_a_script(tmp_path):
-    job = Job("m:o", level="test", seconds=60, models=60, folder=str(tmp_path / "out"))
+    job = Job("m:o", level="test", seconds=600, models=60, folder=str(tmp_path / "out"))
     result = verdict_of(TooClose, _by_reciprocal(), job)
     assert result["verdict"] == "tested"
     assert result["disagrees"]
@@ -102,7 +102,7 @@ def test_a_tolerance_that_is_declared_too_tight_is_an_error_with_a_script(tmp_pa
 
 
 def test_a_tolerance_that_is_wide_enough_agrees():
-    job = Job("m:o", level="test", seconds=60, models=60)
+    job = Job("m:o", level="test", seconds=600, models=60)
     assert not verdict_of(CloseEnough, _by_reciprocal(), job)["disagrees"]
 
 
@@ -124,7 +124,7 @@ def test_the_regression_test_fails_while_the_rule_is_wrong(tmp_path, monkeypatch
     monkeypatch.syspath_prepend(str(tmp_path))
     subject, out = f"{module}:{name}", tmp_path / "out"
     rule = getattr(__import__(module), name)
-    job = Job(subject, level="test", seconds=60, folder=str(out))
+    job = Job(subject, level="test", seconds=600, folder=str(out))
     result = verdict_of(rule, rule, job)
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}

@@ -70,5 +70,5 @@ def test_a_fault_in_a_pass_that_fires_by_hints_is_found(name):
         return right(made, *args, **kwargs)
 
     replacement._function = wrong
-    tested = fuzz_rule(rule, seconds=60, models=60, finite=assumes_finite(cls))
+    tested = fuzz_rule(rule, seconds=600, models=60, finite=assumes_finite(cls))
     assert tested.verdict == "refuted"

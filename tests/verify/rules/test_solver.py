@@ -76,7 +76,7 @@ def test_a_rule_of_which_the_clock_stops_the_proof_is_undecided(monkeypatch):
     proof = prove_rule(rule)
     assert proof.out_of_time
     assert proof.outcome == Outcome.UNDECIDED
-    found = verdict_of(None, rule, Job("m:o", seconds=60, models=1))
+    found = verdict_of(None, rule, Job("m:o", seconds=600, models=1))
     assert found["verdict"] == "undecided"
     assert found["reason"] == "out of time: z3 was stopped"
     assert found["contract"] is None
