@@ -534,7 +534,7 @@ class RegionCheck:
             sample: int | None = None
             told: Sequence[OutputCheck] = ()
             if wrong:
-                sample, told = self._first_wrong(wrong[0], produced, promise)
+                sample, told = self._worst_sample(wrong[0], produced, promise)
                 told = told or [compared[wrong[0]][index]]
             reason = self._reason(promise, told, wrong, sample)
             failed = bool(wrong) and not only_outputs
@@ -635,17 +635,15 @@ class RegionCheck:
                 told += f"; {_ON_PURPOSE}"
         return told
 
-    def _first_wrong(
+    def _worst_sample(
         self, one: Obligation, produced: Sequence[Mapping[str, Data]], promise: Promise
     ) -> tuple[int, Sequence[OutputCheck]]:
-        """Return the first sample on which a value is not as recorded, and how it differs."""
-        for k, (old, new) in enumerate(zip(self.recorded.samples, produced, strict=True)):
-            left: Outputs = {one.old: old[one.old]}
-            right: Outputs = {one.old: new_value(one, old, new)}
-            found = judge([left], [right], promise)
-            if found.verdict is Verdict.FAILED:
-                return k, found.outputs
-        return 0, ()
+        """Return the sample on which a value is farthest off, and how it differs there."""
+        rows = list(zip(self.recorded.samples, produced, strict=True))
+        olds: list[Outputs] = [{one.old: old[one.old]} for old, _ in rows]
+        news: list[Outputs] = [{one.old: new_value(one, old, new)} for old, new in rows]
+        found = judge(olds, news, promise)
+        return found.sample or 0, found.outputs if found.verdict is Verdict.FAILED else ()
 
 
 def _calls(model: ir.Model) -> dict[ir.OperatorIdentifier, int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from onnx_passes.configs.sections import Verify
 from onnx_passes.errors import OnnxPassesError
@@ -13,8 +13,8 @@ from onnx_passes.runtime.base import Feeds, Outputs
 from onnx_passes.runtime.inputs import name_of
 from onnx_passes.verify.float64 import evaluate
 from onnx_passes.verify.growth import error_growth
-from onnx_passes.verify.judge import describe_mismatch, merge
-from onnx_passes.verify.result import Check, OutputCheck, Verdict
+from onnx_passes.verify.judge import Worst
+from onnx_passes.verify.result import Check, Verdict
 from onnx_passes.verify.snapshot import Snapshot
 
 KIND = "error-growth"
@@ -74,29 +74,14 @@ class Truth:
     def judge(self, bench: Bench, produced: Sequence[Outputs]) -> Check:
         """Compare the errors of a model with those of the original on the same engine."""
         start = time.perf_counter()
-        worst: dict[str, OutputCheck] = {}
-        failed: int | None = None
+        worst = Worst()
         rows = zip(bench.original, produced, self._outputs, strict=True)
         for sample, outputs in enumerate(rows):
             old, new, truth = (self._stable(found) for found in outputs)
-            results = error_growth(old, new, truth, self.settings.growth)
-            for result in results:
-                merge(worst, result)
-            if failed is None and not all(result.passed for result in results):
-                failed = sample
-        reason = None
-        if failed is not None:
-            name = name_of(self.baseline.samples[failed])
-            reason = describe_mismatch(KIND, tuple(worst.values()), failed, name)
-        return Check(
-            KIND,
-            Verdict.PASSED if failed is None else Verdict.FAILED,
-            bench.engine.name,
-            reason=reason,
-            sample=failed,
-            seconds=time.perf_counter() - start,
-            outputs=tuple(worst.values()),
-        )
+            worst.add(sample, error_growth(old, new, truth, self.settings.growth))
+        check = worst.check(KIND, [name_of(feeds) for feeds in self.baseline.samples])
+        seconds = time.perf_counter() - start
+        return replace(check, engine=bench.engine.name, seconds=seconds)
 
     def _stable(self, outputs: Outputs) -> Outputs:
         return {k: v for k, v in outputs.items() if k not in self.baseline.unstable}

@@ -92,40 +92,67 @@ def judge(
         The worst comparison of each value; failed where one of them is. Not verified where
         nothing is left to compare.
     """
-    worst: dict[str, OutputCheck] = {}
-    failed: int | None = None
+    worst = Worst()
     for sample, sides in enumerate(zip(expected, actual, strict=True)):
         old, new = ({k: v for k, v in side.items() if k not in ignored} for side in sides)
-        if not old and sides[0]:
-            continue
-        results = promise.check(old, new)
-        for result in results:
-            merge(worst, result)
-        if failed is None and not all(result.passed for result in results):
-            failed = sample
-    outputs = tuple(worst.values())
-    if not worst:
+        if old or not sides[0]:
+            worst.add(sample, promise.check(old, new))
+    if not worst.found:
         unstable = ", ".join(sorted(ignored))
         reason = f"the original gives another result each time: {unstable}"
         return Check(promise.kind, Verdict.NOT_VERIFIED, reason=reason)
-    if failed is None:
-        return Check(promise.kind, Verdict.PASSED, outputs=outputs)
-    name = names[failed] if failed < len(names) else None
-    reason = describe_mismatch(promise.kind, outputs, failed, name)
-    return Check(promise.kind, Verdict.FAILED, reason=reason, sample=failed, outputs=outputs)
+    return worst.check(promise.kind, names)
 
 
-def merge(found: dict[str, OutputCheck], new: OutputCheck) -> None:
-    """Add a sample's comparison: the worst sample is told, the errors are of all."""
+@dataclass
+class Worst:
+    """The worst comparison of each value over samples.
+
+    Attributes:
+        found: The worst comparisons, by value.
+        samples: The sample of each.
+    """
+
+    found: dict[str, OutputCheck] = field(default_factory=dict)
+    samples: dict[str, int] = field(default_factory=dict)
+
+    def add(self, sample: int, results: Sequence[OutputCheck]) -> None:
+        """Add the comparisons of one sample."""
+        for result in results:
+            if _worse(result, self.found.get(result.output)):
+                self.samples[result.output] = sample
+            _merge(self.found, result)
+
+    def check(self, kind: str, names: Sequence[str | None] = ()) -> Check:
+        """Return all as one check, which names the sample of the worst failure.
+
+        Args:
+            kind: What reports call it.
+            names: What is special about each sample, for the reason.
+        """
+        outputs = tuple(self.found.values())
+        failed = [output for output in outputs if not output.passed]
+        if not failed:
+            return Check(kind, Verdict.PASSED, outputs=outputs)
+        sample = self.samples[_farthest(failed).output]
+        name = names[sample] if sample < len(names) else None
+        reason = describe_mismatch(kind, outputs, sample, name)
+        return Check(kind, Verdict.FAILED, reason=reason, sample=sample, outputs=outputs)
+
+
+def _merge(found: dict[str, OutputCheck], new: OutputCheck) -> None:
+    """Add a sample's comparison; the errors are of all samples that are as good or bad."""
     old = found.get(new.output)
     if old is None:
         found[new.output] = new
         return
+    worst = new if _worse(new, old) else old
+    if new.passed == old.passed:
+        errors = _most(old.max_abs, new.max_abs), _most(old.max_rel, new.max_rel)
+    else:
+        errors = worst.max_abs, worst.max_rel
     found[new.output] = replace(
-        new if worse(new, old) else old,
-        max_abs=_most(old.max_abs, new.max_abs),
-        max_rel=_most(old.max_rel, new.max_rel),
-        share=_share(old, new),
+        worst, max_abs=errors[0], max_rel=errors[1], share=_share(old, new)
     )
 
 
@@ -136,11 +163,15 @@ def _share(old: OutputCheck, new: OutputCheck) -> float | None:
     return math.inf if most is not None and beyond else most
 
 
-def worse(new: OutputCheck, old: OutputCheck | None) -> bool:
+def _worse(new: OutputCheck, old: OutputCheck | None) -> bool:
     """Whether ``new`` tells more of a failure than ``old``, or is farther off."""
     if old is None or old.passed != new.passed:
         return old is None or old.passed
     return (new.max_abs or 0.0) > (old.max_abs or 0.0)
+
+
+def _farthest(failed: Sequence[OutputCheck]) -> OutputCheck:
+    return max(failed, key=lambda output: output.max_abs or 0.0)
 
 
 def _most(one: float | None, other: float | None) -> float | None:
@@ -152,7 +183,7 @@ def describe_mismatch(
 ) -> str:
     """Say which value is wrong, where and by how much."""
     failed = [output for output in outputs if not output.passed]
-    worst = max(failed, key=lambda o: o.max_abs or 0.0)
+    worst = _farthest(failed)
     says = _SAYS.get(kind, "too far from the original")
     told = f" ({name})" if name else ""
     more = len(failed) - 1
