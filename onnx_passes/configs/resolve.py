@@ -17,7 +17,13 @@ from onnx_passes.configs.sections import OutputTolerance, Policy
 from onnx_passes.configs.steps import Checkpoint, Group, PassUse, Places, Repeat, Step
 from onnx_passes.configs.text import parse_pipeline
 from onnx_passes.contracts import metrics
-from onnx_passes.errors import ConfigError, OptionError, UnknownMetricError
+from onnx_passes.errors import (
+    ConfigError,
+    OnnxPassesError,
+    OptionError,
+    PassError,
+    UnknownMetricError,
+)
 from onnx_passes.passes import registry
 from onnx_passes.passes.base import Pass
 from onnx_passes.passes.options import option_fields, validate_options
@@ -60,8 +66,22 @@ class PassStep:
         return format_steps([_unresolved(self)])
 
     def make(self, config: dict[str, Any], state: dict[str, Any]) -> Pass:
-        """Create the pass."""
-        return self.cls(config, state, **self.options)
+        """Create the pass.
+
+        Raises:
+            PassError: Its own constructor raises.
+        """
+        try:
+            return self.cls(config, state, **self.options)
+        except (OnnxPassesError, MemoryError):
+            raise
+        except Exception as error:
+            raise PassError(
+                f"pass {self.cls.name!r} cannot be made: {type(error).__name__}: {error}",
+                where=self.where,
+                help="passes are made with the config of the pipeline, its state and their "
+                "options; leave __init__ to the base class, and prepare in call()",
+            ) from error
 
 
 @dataclass(frozen=True)

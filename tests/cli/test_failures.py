@@ -304,3 +304,24 @@ def test_bisect_names_every_culprit_where_nothing_was_checked(cli, go, check, tm
     assert done.code == 1, done.err
     assert "first bad rewrite  1 fail-sums" in done.out
     assert "without it, bad    3 fail-sums of pass 0" in done.out
+
+
+def test_a_pass_whose_constructor_raises_is_named_with_its_place(cli, write, model):
+    write(
+        "odd.py",
+        "from onnx_passes import passes\n"
+        "from onnx_passes.passes.base import Transformation\n"
+        "@passes.verify.equality\n"
+        "@passes.register('odd')\n"
+        "class Odd(Transformation):\n"
+        "    '''Odd.'''\n"
+        "    def __init__(self, context):\n"
+        "        super().__init__()\n"
+        "    def call(self, model):\n"
+        "        return None\n",
+    )
+    write("odd.yaml", "imports: [odd]\npasses: [odd]\n")
+    end = cli("-c", "odd.yaml", "-o", "o.onnx", model)
+    assert end.code == 1
+    assert "pass 'odd' cannot be made: TypeError" in end.err
+    assert "odd.yaml:2" in end.err
