@@ -21,12 +21,16 @@ from onnx_passes.model.digest import Key
 from onnx_passes.model.walk import captured_values, subgraphs_of
 from onnx_passes.ops.randomness import may_draw, may_vary
 from onnx_passes.runtime.base import Engine, Feeds, Outputs, Session
-from onnx_passes.runtime.inputs import AdversarialFeeds, Substitutes, name_of
+from onnx_passes.runtime.inputs import DRAWN, AdversarialFeeds, Substitutes, name_of
 from onnx_passes.runtime.parallel import concurrent, run_each
 from onnx_passes.runtime.reference import ReferenceEngine
 from onnx_passes.runtime.tensorrt.engine import compiler_of
+from onnx_passes.verify.compare import identical
 from onnx_passes.verify.judge import Promise
 from onnx_passes.verify.snapshot import exact_key
+
+MOST_DRAWN = 4
+"""Number of samples that are added because a part differs on their values."""
 
 KEPT = 2
 """Models whose outputs a bench remembers: the last one, and the one before it."""
@@ -314,6 +318,36 @@ class Baseline:
         for bench in self.benches:
             if bench.ran:
                 bench.original = [bench.original[i] for i in kept]
+
+    def add(self, values: Feeds) -> bool:
+        """Add a sample with other values of inputs, if the original runs on it everywhere.
+
+        Returns:
+            Whether it was added: no more than a few are, and none twice.
+        """
+        drawn = [
+            s for s in self.samples if isinstance(s, AdversarialFeeds) and s.kind == DRAWN
+        ]
+        if len(drawn) >= MOST_DRAWN or any(
+            all(identical(s[name], value) for name, value in values.items()) for s in drawn
+        ):
+            return False
+        sample = AdversarialFeeds(
+            {**self.samples[0], **values}, DRAWN, f"in {', '.join(values)}", asked=False
+        )
+        self.settle()
+        found: list[tuple[Bench, Outputs]] = []
+        for bench in self.benches:
+            if bench.ran:
+                try:
+                    (outputs,) = bench.run_anew(self.model, [sample])
+                except EngineError:
+                    return False
+                found.append((bench, outputs))
+        self.samples = [*self.samples, sample]
+        for bench, outputs in found:
+            bench.original = [*bench.original, outputs]
+        return True
 
     def _differing(self, bench: Bench, known: Sequence[Outputs]) -> frozenset[str]:
         """Return the outputs in which another run of the original differs."""

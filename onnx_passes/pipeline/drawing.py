@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import ChainMap
 from collections.abc import Iterable, Mapping, MutableMapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import cast
 
@@ -18,9 +18,10 @@ from onnx_passes.ops.breakpoints import around, breakpoints_of
 from onnx_passes.ops.decisions import makes_steps
 from onnx_passes.pipeline.derived import Cause, find_cause
 from onnx_passes.pipeline.fused import explain
+from onnx_passes.pipeline.reaching import reaching
 from onnx_passes.pipeline.recompute import run_nodes
 from onnx_passes.pipeline.recorder import Recorded
-from onnx_passes.runtime.base import Array, Data, Engine
+from onnx_passes.runtime.base import Array, Data, Engine, Feeds
 from onnx_passes.verify.informative import (
     DRAWS,
     DRAWS_OF_OTHERS,
@@ -50,12 +51,16 @@ class Drawn:
     Attributes:
         agrees: Whether both sides agree on them.
         elements: Number of elements that were compared.
-        given: Whether all that was drawn are inputs of the model, so that it may occur.
+        values: Where they do not, what was drawn when they differ most, by name.
+        given: Whether these are inputs of the model, so that they may occur.
+        row: Which of the draws that is.
     """
 
     agrees: bool
     elements: int = 0
+    values: Feeds = field(default_factory=dict)
     given: bool = False
+    row: int = 0
 
 
 @dataclass(frozen=True)
@@ -127,7 +132,7 @@ class Drawing:
         for _ in range(_STEPS):
             if found is None or found.agrees or not self._grow(part, *sides):
                 return found
-            further = self._compare(part, *sides, rounds)
+            further = self._compare(part, *sides, rounds, found.values)
             if further is None:
                 return found
             found = further
@@ -139,6 +144,7 @@ class Drawing:
         old: Sequence[ir.Node],
         new: Sequence[ir.Node],
         rounds: Sequence[Sequence[Draw]],
+        wanted: Feeds | None = None,
     ) -> Drawn | None:
         sources = self._sources(part, old, new)
         if not self.recorded.holds(sources.values()):
@@ -150,18 +156,29 @@ class Drawing:
             draws = [self._draw(sources, kind, k) for k, kind in enumerate(kinds)]
             if kinds is DRAWS_OF_OTHERS:
                 draws.append(draws[0] | self._at_breakpoints(sources, (*old, *new)))
+                feeds = {name: recorded[source] for name, source in sources.items()}
+                varying = {n for n, source in sources.items() if source in self.varying}
+                draws += reaching(self.engine, self.before, old, feeds, varying, wanted or {})
             ran = [
                 run_nodes(self.engine, model, nodes, draws)
                 for model, nodes in ((self.before, old), (self.after, new))
             ]
-            rows = [
-                (_row(before, draw, recorded), _row(after, draw, recorded))
+            both = [
+                (draw, before, after)
                 for draw, before, after in zip(draws, *ran, strict=True)
                 if before is not None and after is not None
             ]
+            rows = [
+                (_row(old, draw, recorded), _row(new, draw, recorded))
+                for draw, old, new in both
+            ]
             told = self._judge(part, (old, new), rows) if rows else None
+            if told is not None and not told.agrees:
+                drawn = both[told.row][0]
+                values = {name: drawn[name] for name in self.varying & drawn.keys()}
+                return replace(told, values=values, given=given)
             if told is not None:
-                return replace(told, given=given)
+                return told
         return None
 
     def _sources(
@@ -209,12 +226,18 @@ class Drawing:
             return None
         old = [{o.old: before[o.old] for o in pairs} for before, _ in rows]
         new = [{o.old: new_value(o, before, after) for o in pairs} for before, after in rows]
-        checks = [(p, o) for p in self.promises for o in judge(old, new, p).outputs]
+        found = [judge(old, new, p) for p in self.promises]
+        row = next((check.sample for check in found if check.sample is not None), 0)
+        checks = [
+            (p, o)
+            for p, check in zip(self.promises, found, strict=True)
+            for o in check.outputs
+        ]
         wrong = {o.output for _, o in checks if not o.passed}
         beyond = {o.output for p, o in checks if not o.passed and not p.is_derived(o.output)}
         sides = (self.before, nodes[0]), (self.after, nodes[1])
         if not wrong <= {one.old for one in pairs}:
-            return Drawn(agrees=False)  # a part of a sequence
+            return Drawn(agrees=False, row=row)  # a part of a sequence
         for one in (o for o in pairs if o.old in wrong):
             values = [
                 (left[one.old], right[one.old]) for left, right in zip(old, new, strict=True)
@@ -225,7 +248,7 @@ class Drawing:
             )
             rounding = rounding or (self.fuses and bool(explain(one, *sides, known, values)))
             if not rounding:
-                return Drawn(agrees=False)
+                return Drawn(agrees=False, row=row)
         columns = [[row[o.old] for row in old] for o in pairs]
         arrays = [[a for a in c if isinstance(a, np.ndarray)] for c in columns]
         if not any(is_informative(column, lambda: True) for column in arrays):

@@ -375,6 +375,8 @@ class Gate:
         region = check.run(state.of(index).recorded)
         if region is None:
             return None
+        if region.inputs is not None and state.baseline.add(region.inputs):
+            return self._regional(index, bench, state, step)
         known = replace(state.of(index), recorded=region.recorded)
         if region.failed:
             growth = comparing.truth.wanted and not any(

@@ -10,7 +10,7 @@ import numpy as np
 from onnx_passes.contracts.elements import kind_of
 from onnx_passes.pipeline.baseline import Baseline, Bench
 from onnx_passes.runtime.base import Data, Engine, Outputs
-from onnx_passes.runtime.inputs import LARGE_FLOATS, AdversarialFeeds
+from onnx_passes.runtime.inputs import DRAWN, LARGE_FLOATS, AdversarialFeeds
 from onnx_passes.runtime.ort import OnnxRuntimeEngine, Optimization
 from onnx_passes.verify.noise import Runs
 from onnx_passes.verify.result import Spread
@@ -18,6 +18,7 @@ from onnx_passes.verify.sensitivity import move_weights
 
 LEVELS: tuple[Optimization, ...] = ("none", "all")
 """The optimizations between which an engine's own spread is asked for."""
+_UNUSUAL = (LARGE_FLOATS, DRAWN)
 _MOVES = 8
 """Runs of the original with other last places of its weights."""
 
@@ -151,7 +152,7 @@ class Noise:
         return [
             found
             for feeds, found in rows
-            if not (isinstance(feeds, AdversarialFeeds) and feeds.kind == LARGE_FLOATS)
+            if not (isinstance(feeds, AdversarialFeeds) and feeds.kind in _UNUSUAL)
         ]
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 import onnx_ir as ir
 
@@ -32,19 +33,36 @@ def run_nodes(
     """
     if not nodes:
         return [{} for _ in rows]
-    boundary = boundary_of(nodes)
-    part = region_model(model, Region(tuple(nodes), boundary, ()), rows)
-    found: list[Outputs | None] = []
     try:
-        with engine.prepare(part) as session:
-            for row in rows:
-                try:
-                    found.append(session.run({name: row[name] for name in boundary}))
-                except EngineError:
-                    found.append(None)
+        with running(engine, model, nodes, rows) as run:
+            return [run(row) for row in rows]
     except EngineError:
         return [None for _ in rows]
-    return found
+
+
+@contextmanager
+def running(
+    engine: Engine,
+    model: ir.Model,
+    nodes: Sequence[ir.Node],
+    rows: Sequence[Mapping[str, Array]],
+) -> Iterator[Callable[[Mapping[str, Array]], Outputs | None]]:
+    """Give what runs nodes by themselves, for :func:`run_nodes`, in one session.
+
+    Raises:
+        EngineError: The engine does not take the nodes.
+    """
+    boundary = boundary_of(nodes)
+    part = region_model(model, Region(tuple(nodes), boundary, ()), rows)
+    with engine.prepare(part) as session:
+
+        def run(row: Mapping[str, Array]) -> Outputs | None:
+            try:
+                return session.run({name: row[name] for name in boundary})
+            except EngineError:
+                return None
+
+        yield run
 
 
 def recompute(

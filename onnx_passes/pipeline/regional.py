@@ -22,7 +22,7 @@ from onnx_passes.pipeline.fused import FUSED, explain
 from onnx_passes.pipeline.recorder import Recorded, Recorder
 from onnx_passes.pipeline.rounding import ROUNDING, is_rounding
 from onnx_passes.pipeline.weighing import BY_STRUCTURE, Weighing, describe_places
-from onnx_passes.runtime.base import Data, Outputs
+from onnx_passes.runtime.base import Data, Feeds, Outputs
 from onnx_passes.runtime.inputs import name_of
 from onnx_passes.runtime.parallel import run_each
 from onnx_passes.verify.alike import find_proved
@@ -68,6 +68,8 @@ class Regional:
         differs: What is not equal, where a pass promises no more than equal outputs.
         certain: Whether a value differs by more than rounding can do, wherever the engine
             rounds: what other runs say does not excuse it.
+        inputs: Values of inputs of the model, on which a part differs that agrees on the
+            samples.
     """
 
     checks: list[Check]
@@ -77,6 +79,7 @@ class Regional:
     outputs: list[Outputs] | None = None
     differs: str | None = None
     certain: bool = False
+    inputs: Feeds | None = None
 
     @property
     def failed(self) -> bool:
@@ -564,7 +567,7 @@ class RegionCheck:
             name: [one for check in found for one in check.evidence]
             for name, found in self._bodies.items()
         }
-        evidence = Weighing(
+        weighing = Weighing(
             self.before,
             self.after,
             self.region,
@@ -577,14 +580,17 @@ class RegionCheck:
             self._settled,
             self._proved,
             not self.baseline.given,
-        ).weigh(compared, failing)
+        )
+        evidence = weighing.weigh(compared, failing)
         moved = moved or bool(failing) or differs is not None
         certain = any(self._fused.get(o) is False for o in failing)
         certain |= any(
             o in self._causes and self._causes[o].cause is Cause.FUNCTION for o in failing
         )
         certain |= any(own.certain for own in bodies)
-        return Regional(checks, evidence, recorded, moved, None, differs, certain)
+        return Regional(
+            checks, evidence, recorded, moved, None, differs, certain, weighing.inputs
+        )
 
     def _ordered(self, wrong: Sequence[Obligation]) -> list[Obligation]:
         """Put the values first that are computed first: what follows inherits the fault."""

@@ -15,8 +15,10 @@ from onnx_passes.pipeline.baseline import Bench
 from onnx_passes.pipeline.downstream import Agreement
 from onnx_passes.pipeline.drawing import Drawing
 from onnx_passes.pipeline.recorder import Recorded
+from onnx_passes.runtime.base import Feeds
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.verify.alike import find_proved
+from onnx_passes.verify.compare import identical
 from onnx_passes.verify.evidence import Evidence, Kind, weakest
 from onnx_passes.verify.informative import dependent_on_data, is_informative
 from onnx_passes.verify.judge import Promise
@@ -31,7 +33,7 @@ _PROBES = 4
 BY_STRUCTURE = "the nodes that the outputs depend on compute what they did"
 
 
-@dataclass(frozen=True)
+@dataclass
 class Weighing:
     """A change that was compared.
 
@@ -48,6 +50,8 @@ class Weighing:
         settled: Where the models agree again behind values that differ.
         proved: The values that are computed alike on both sides.
         generated: Whether the inputs of the model were generated, so that others are as good.
+        inputs: Values of inputs of the model, where a part differs on them and they are as
+            good as those of the samples: what the caller adds to these.
     """
 
     before: ir.Model
@@ -62,6 +66,7 @@ class Weighing:
     settled: Mapping[Obligation, Agreement]
     proved: Collection[Obligation]
     generated: bool
+    inputs: Feeds | None = None
 
     def weigh(
         self,
@@ -174,7 +179,8 @@ class Weighing:
         """Ask a part that was executed about values that the samples may lack.
 
         What differs there holds only on the values that were seen: a precondition. Where
-        generated inputs may be these values, the part is not verified.
+        generated inputs may be these values, the part is not verified, and a sample of them
+        decides.
         """
         drawing = self._drawing
         if not self.bench.node_by_node:
@@ -189,6 +195,12 @@ class Weighing:
             return one
         told = f"{', '.join(one.values[:3])} differs on drawn values"
         if drawn.given and self.generated:
+            if any(
+                all(identical(sample.get(n), value) for n, value in drawn.values.items())
+                for sample in self.recorded.samples
+            ):
+                return one  # it was a sample, and the promise was kept
+            self.inputs = self.inputs or drawn.values
             return replace(one, kind=Kind.NOTHING, reason=f"{told} of the inputs")
         return replace(one, unobserved=f"{told}, which no sample has")
 

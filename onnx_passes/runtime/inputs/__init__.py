@@ -6,11 +6,12 @@ from onnx_passes.runtime.inputs.adversarial import (
     name_of,
 )
 from onnx_passes.runtime.inputs.describe import describe_feeds
-from onnx_passes.runtime.inputs.edges import LARGE_FLOATS, edge_samples
+from onnx_passes.runtime.inputs.edges import DRAWN, LARGE_FLOATS, edge_samples
 from onnx_passes.runtime.inputs.generate import Made, generate, make_samples
 from onnx_passes.runtime.inputs.substitutes import Substitute, Substitutes
 
 __all__ = [
+    "DRAWN",
     "LARGE_FLOATS",
     "AdversarialFeeds",
     "Made",

@@ -27,6 +27,9 @@ from onnx_passes.runtime.inputs.steering import steering_inputs
 LARGE_FLOATS = "large floats"
 """The kind of samples on which results may have lost all digits, as an engine's noise."""
 
+DRAWN = "drawn values"
+"""The kind of samples that are added for what a change reads."""
+
 _FAR = 100.0
 """What ordinary floats are multiplied by: exp(89) is infinite in float32, exp(709) is
 finite in float64."""

@@ -1,0 +1,84 @@
+"""Inputs are found on which nodes give wanted values."""
+
+import numpy as np
+import onnx_ir as ir
+import pytest
+
+from onnx_passes import passes
+from onnx_passes.configs.load import default_config
+from onnx_passes.passes.base import RewriteRulePass, Transformation
+from onnx_passes.pipeline.reaching import reach
+from onnx_passes.pipeline.run import run_pipeline
+
+X = np.float32([[0.5, -2, 3, 0.25]])
+
+
+def through(function):
+    return lambda fills: [function(fill) for fill in fills]
+
+
+@pytest.mark.parametrize(
+    ("function", "wanted"),
+    [
+        (lambda x: x * np.float32(2.5), [3.75, -3.75, 0.25, 900000]),
+        (lambda x: -x, [3.7, -3.7, 0.1, 900000]),
+        (lambda x: x + np.float32([[1, 2, 3, 4]]), [3.5, -3.5, 0.125, 4096]),
+        (lambda x: np.maximum(x, 0), [3.7, 2.5, 0.1, 1e-3]),
+    ],
+)
+def test_what_moves_with_one_element_is_reached_exactly(function, wanted):
+    wanted = np.float32([wanted])
+    found = reach(through(function), X, wanted)
+    assert found.dtype == np.float32
+    np.testing.assert_array_equal(function(found), wanted)
+
+
+def test_elements_that_cannot_be_reached_stay_as_they_were():
+    found = reach(through(lambda x: np.maximum(x, 0)), X, np.float32([[2, -1, 3, -4]]))
+    np.testing.assert_array_equal(found, np.float32([[2, -2, 3, 0.25]]))
+
+
+@pytest.mark.parametrize(
+    "function", [lambda x: np.tanh(x) - 3, lambda x: x[:, :2], lambda x: None]
+)
+def test_what_is_out_of_reach_is_not_found(function):
+    assert reach(through(function), X, np.zeros_like(X)) is None
+
+
+@passes.verify.equality
+class OrEqual(Transformation, RewriteRulePass):
+    """Take what is equal for greater."""
+
+    def pattern(self, op, x, y):
+        return op.Greater(x, y)
+
+    def rewrite(self, op, x, y):
+        return op.GreaterOrEqual(x, y)
+
+
+@pytest.fixture
+def run(monkeypatch):
+    from onnx_passes.passes import registry
+
+    registry.discover()
+    monkeypatch.setitem(registry._passes, "or-equal", OrEqual)
+
+    def call(body, *given):
+        head = '<ir_version: 10, opset_import: ["" : 20]> g (float[4,3] x) => (bool[4,3] y)'
+        config = default_config(["reproducers=false", *given], ["or-equal"])
+        return run_pipeline(ir.from_onnx_text(f"{head} {body}"), config)
+
+    return call
+
+
+@pytest.mark.parametrize("ahead", ["Mul(x, d)", "Relu(x)", "Neg(x)", "Sub(x, d)"])
+def test_a_fault_at_ties_alone_is_found_behind_other_nodes(run, ahead):
+    done = run(f"<float c = {{3.75}}, float d = {{2.5}}> {{ m = {ahead} y = Greater(m, c) }}")
+    assert "expected False, got True" in str(done.error)
+    assert "drawn values in x" in str(done.error)
+
+
+def test_ties_that_cannot_occur_are_a_precondition_and_no_fault(run):
+    done = run("<float c = {3.75}> { m = Sigmoid(x) y = Greater(m, c) }")
+    assert done.error is None
+    assert "y differs on drawn values, which no sample has" in done.report.preconditions[0]
