@@ -28,6 +28,7 @@ from onnx_passes.pipeline.interfaces import (
 )
 from onnx_passes.pipeline.levels import Levels
 from onnx_passes.pipeline.noise import Noise
+from onnx_passes.pipeline.recompute import run_nodes
 from onnx_passes.pipeline.recorder import Recorded, Recorder
 from onnx_passes.pipeline.regional import Regional, RegionCheck
 from onnx_passes.pipeline.sight import can_see
@@ -35,6 +36,7 @@ from onnx_passes.pipeline.state import Checked, Known, State
 from onnx_passes.pipeline.weighing import BY_STRUCTURE
 from onnx_passes.runtime.base import Outputs
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
+from onnx_passes.runtime.reference import ReferenceEngine
 from onnx_passes.verify.alike import compute_alike
 from onnx_passes.verify.annotations import find_wrong_annotations
 from onnx_passes.verify.evidence import Evidence, Kind
@@ -542,9 +544,14 @@ class Gate:
                 None, inlined(model), state.baseline, frozenset(), untouched=not state.moved
             )
             state = state.knowing(index, replace(state.of(index), recorded=recorded))
-        wrong = (
-            [] if recorded is None else find_wrong_annotations(before, model, recorded.samples)
-        )
+        wrong: list[str] = []
+        if recorded is not None:
+            wrong = find_wrong_annotations(
+                before,
+                model,
+                recorded.samples,
+                lambda node, row: run_nodes(ReferenceEngine(), model, [node], [row])[0],
+            )
         verdict = Verdict.FAILED if wrong else Verdict.PASSED
         reason = "; ".join(wrong[:3]) or None
         if recorded is None:

@@ -4,7 +4,10 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
+from onnx_passes.configs.load import default_config
+from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.verify.annotations import find_wrong_annotations
+from onnx_passes.verify.reference import Reference
 
 MODEL = """<ir_version: 10, opset_import: ["" : 20]>
 g (float[N, 4] x) => (float[N, 4] y) {{ {a} a = Exp(x) y = Neg(a) }}"""
@@ -60,3 +63,17 @@ def test_what_was_noted_before_is_not_charged_to_the_pass():
 def test_a_value_that_was_not_recorded_is_not_judged():
     samples = [{"x": SAMPLES[0]["x"]}]
     assert wrong(ir.DataType.FLOAT, [9, 9], samples) == []
+
+
+def test_what_the_engine_computes_against_the_standard_is_not_charged_to_the_pass():
+    text = """<ir_version: 10, opset_import: ["" : 20]>
+        g (float[2,N,K] x, bool b) => (float[?,?] y) <int64[1] a = {-1}> {
+          m = If (b) <then_branch = t () => (float[?,?,?] u) { u = Relu(x) },
+                      else_branch = e () => (float[?,?,?] v) { v = Neg(x) }>
+          r = ReduceL1<keepdims = 0>(m, a) y = Abs(r) }"""
+    feeds = [{"x": np.zeros((2, 4, n), np.float32), "b": np.array(True)} for n in (3, 0)]
+    config = default_config(["reproducers=false"], ["shape-inference"])
+    done = run_pipeline(
+        ir.from_onnx_text(text), config, reference=Reference(feeds, None, "test")
+    )
+    assert done.error is None

@@ -40,7 +40,28 @@ MEMORY = 1 << 28
 """Bytes up to which a value may be computed, if it is not kept."""
 
 
-def held_by_range(model: ir.Model) -> set[ir.Node]:
+def held_nodes(model: ir.Model) -> set[ir.Node]:
+    """List the nodes whose results ONNX Runtime and the standard do not agree on.
+
+    Among them are reductions of an empty constant, and what follows from them: along an axis
+    that is counted from the end, ONNX Runtime does not reduce it.
+    """
+    empty: set[ir.Node] = set()
+    for node in all_nodes(model):
+        reduces = node.op_type.startswith("Reduce") and bool(node.inputs)
+        if (reduces and _is_empty(node.inputs[0])) or any(
+            v is not None and v.producer() in empty for v in node.inputs
+        ):
+            empty.add(node)
+    return empty | _held_by_range(model)
+
+
+def _is_empty(value: ir.Value | None) -> bool:
+    tensor = constant_of(value) if value is not None else None
+    return tensor is not None and tensor.size == 0
+
+
+def _held_by_range(model: ir.Model) -> set[ir.Node]:
     """List the nodes behind an If that a Range reads, unless it is seen to be a scalar.
 
     ONNX Runtime runs a Range whose bounds have one element and rank 1, which the standard does

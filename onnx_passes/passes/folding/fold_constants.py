@@ -15,7 +15,7 @@ from onnx_passes.passes._support.randomness import Determinism
 from onnx_passes.passes._support.scopes import annotated_names, roots
 from onnx_passes.passes.annotation.shape_inference import try_infer_shapes
 from onnx_passes.passes.base import Transformation
-from onnx_passes.passes.folding._candidates import constant_nodes, held_by_range
+from onnx_passes.passes.folding._candidates import constant_nodes, held_nodes
 from onnx_passes.passes.folding._evaluate import Evaluation
 from onnx_passes.passes.folding._fold import Budget, fold
 from onnx_passes.passes.folding._install import discard_unread, install
@@ -99,7 +99,7 @@ class FoldConstants(Transformation):
     def _fold_nodes(self, model: ir.Model) -> int:
         never = {"Loop"} if self.fold_dequantize else {"Loop", "DequantizeLinear"}
         deterministic, named = Determinism(model), annotated_names(model)
-        folded, held = 0, held_by_range(model)
+        folded, held = 0, held_nodes(model)
         for root, imports in roots(model):
             in_function = root is not model.graph
             for graph in list(graphs_within(root)):
@@ -119,7 +119,7 @@ class FoldConstants(Transformation):
     def _fold_shapes(self, model: ir.Model) -> int:
         """Replace what is known of shape arithmetic, outside of functions."""
         facts = Knowledge(model.graph.opset_imports)
-        namer, held = Namer(model), held_by_range(model)
+        namer, held = Namer(model), held_nodes(model)
         return sum(
             _fold_shapes_of(graph, facts, namer, held, nonempty=self.nonempty)
             for graph in list(graphs_within(model.graph))

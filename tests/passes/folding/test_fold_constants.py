@@ -674,3 +674,13 @@ def test_a_chain_of_float16_is_rounded_at_each_node(calls):
     assert operators(model) == ["Add"]
     (folded,) = (v for v in model.graph.initializers.values() if v.name != "a")
     np.testing.assert_array_equal(folded.const_value.numpy(), expected)
+
+
+def test_a_reduction_of_nothing_that_engines_compute_otherwise_stays():
+    text = (
+        "(float[2] x) => (float[2] y, int64[1] z) <int64[0] e = {}, int64[1] a = {-1}> "
+        "{ r = ReduceProd(e, a) z = Abs(r) y = Neg(x) }"
+    )
+    model = ir.from_onnx_text(HEADER + text)
+    FoldAfterInference()(model)
+    assert operators(model) == ["ReduceProd", "Abs", "Neg"]
