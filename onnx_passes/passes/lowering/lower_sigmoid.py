@@ -16,7 +16,9 @@ class LowerSigmoid(LoweringPass):
     After:  ``1 / (1 + Exp(-x))``
 
     Sound because this is how the operator is defined; where Exp overflows, the quotient is
-    0. The contract is a tolerance: engines approximate Sigmoid with a kernel of its own.
+    0. Half precision is computed in single precision: its Exp overflows from 11.1 on, where
+    Sigmoid still has digits. The contract is a tolerance: engines approximate Sigmoid with a
+    kernel of its own.
 
     Leaves alone: nodes whose type is not known, as in functions.
     """
@@ -25,4 +27,5 @@ class LowerSigmoid(LoweringPass):
         return op.Sigmoid(x, _outputs=["y"])
 
     def lowered(self, to: Primitives, site: Site) -> Value:
-        return to.sigmoid(site.given(0))
+        wide = to.widened()
+        return to.cast(wide.sigmoid(wide.cast(site.given(0), to.dtype)), wide.dtype)

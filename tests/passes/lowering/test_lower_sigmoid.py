@@ -15,6 +15,12 @@ def test_becomes_primitives(lowers):
     assert kinds == ["Neg", "Exp", "Add", "Div"]
 
 
+def test_small_results_keep_their_digits_in_half_precision(lowers):
+    text = '<ir_version: 8, opset_import: ["" : 13]> g (float16[4] x) => (float16[4] y)'
+    kinds = lowers(LowerSigmoid(), text + " { y = Sigmoid(x) }")
+    assert kinds == ["Cast", "Neg", "Exp", "Add", "Div", "Cast"]
+
+
 def test_leaves_functions_alone(leaves_functions_alone):
     leaves_functions_alone(LowerSigmoid(), "Sigmoid(x)", 20)
 
