@@ -99,6 +99,7 @@ class RegionCheck:
         applied: The rewrites that the pass recorded.
         promises: What the pass promises, with its limits for values inside.
         untouched: Whether ``before`` computes what the original does.
+        samples: For a body, the sample of the model that each of its own is from, by identity.
     """
 
     recorder: Recorder
@@ -108,6 +109,7 @@ class RegionCheck:
     applied: Sequence[Application]
     promises: Sequence[Promise]
     untouched: bool = False
+    samples: Mapping[int, int] | None = None
     _proved: set[Obligation] = field(default_factory=set)
     _settled: dict[Obligation, Agreement] = field(default_factory=dict)
     _bodies: dict[str, list[Regional]] = field(default_factory=dict)
@@ -491,6 +493,10 @@ class RegionCheck:
                 inside,
                 self.promises,
                 untouched=True,
+                samples={
+                    id(feeds): self._outer(place)
+                    for feeds, place in zip(body.feeds, body.samples, strict=True)
+                },
             )
             try:
                 checked = check.run(None)
@@ -548,7 +554,7 @@ class RegionCheck:
                     self.bench.engine.name,
                     "region",
                     reason,
-                    sample if failed else None,
+                    self._outer(sample) if failed and sample is not None else None,
                     tuple(
                         _as_settled(found[index], o in self._settled and o not in failing)
                         for o, found in compared.items()
@@ -579,7 +585,8 @@ class RegionCheck:
             self.required,
             self._settled,
             self._proved,
-            not self.baseline.given,
+            # What a body reads is no input of the model.
+            not self.baseline.given and self.samples is None,
         )
         evidence = weighing.weigh(compared, failing)
         moved = moved or bool(failing) or differs is not None
@@ -629,7 +636,7 @@ class RegionCheck:
             ]
             return "; ".join(filter(None, places)) or None
         name = name_of(self.baseline.samples[sample])
-        told = describe_mismatch(promise.kind, checks, sample, name)
+        told = describe_mismatch(promise.kind, checks, self._outer(sample), name)
         cause = self._causes.get(wrong[0])
         if cause is not None and cause.text:
             told += f"; {cause.text}"
@@ -640,6 +647,12 @@ class RegionCheck:
             if isinstance(promise.contract, Equality) and not behind.shown:
                 told += f"; {_ON_PURPOSE}"
         return told
+
+    def _outer(self, sample: int) -> int:
+        """Return the sample of the model that one of these is from."""
+        if self.samples is None:
+            return sample
+        return self.samples[id(self.baseline.samples[sample])]
 
     def _worst_sample(
         self, one: Obligation, produced: Sequence[Mapping[str, Data]], promise: Promise

@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias
 
 from onnx_passes.report.model import EngineReport, PassReport, RewriteSummary, RunReport
 from onnx_passes.report.text import bound, number, plural
-from onnx_passes.verify.evidence import Kind, count_kinds
+from onnx_passes.verify.evidence import Evidence, Kind, count_kinds
 from onnx_passes.verify.result import ENGINE, EXECUTED, Check, OutputCheck, Verdict
 
 Tone: TypeAlias = Literal["good", "bad", "warn", "plain"]
@@ -128,11 +128,16 @@ def _only_on(checks: Iterable[Check]) -> str:
     return f" on {', '.join(dict.fromkeys(str(check.engine) for check in failed))}"
 
 
+def _counts(done: PassReport, one: Evidence) -> bool:
+    """Whether a part of a change is an application, and no more than what reads its result."""
+    return bool(one.numbers) or not done.rewrites or not one.kind.verifies
+
+
 def evidence_text(report: RunReport) -> str:
     """Count the applications of all kept passes by what vouches for them, as text."""
     lost = ("rolled back", "stopped")
     kept = (p for p in report.passes if p.changed and p.action not in lost)
-    counts = count_kinds(one for done in kept for one in done.evidence)
+    counts = count_kinds(one for done in kept for one in done.evidence if _counts(done, one))
     told = [f"{counts[kind]:,} {kind}" for kind in Kind if counts[kind]]
     ran = [name for name, tally in tallies(report).items() if tally.passed or tally.failed]
     if told and ran:

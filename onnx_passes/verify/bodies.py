@@ -28,12 +28,14 @@ class Bodies:
         before: The body before.
         after: The body after.
         feeds: Values of its inputs and of what it reads from around it.
+        samples: The sample that each of these is from.
     """
 
     holder: str
     before: ir.Model
     after: ir.Model
     feeds: list[dict[str, Data]]
+    samples: list[int]
 
 
 def changed_bodies(
@@ -101,14 +103,16 @@ def _body(
     names = [{str(v.name) for v in model.graph.inputs} for model in models]
     first = models[0]
     feeds: list[dict[str, Data]] = []
-    for values in samples:
+    places: list[int] = []
+    for place, values in enumerate(samples):
         around: dict[str, Data] = {n: values[n] for n in names[0] | names[1] if n in values}
         feeds += [
             around | given for given in _entries(holder, old, values, around, first, engine)
         ]
+        places += [place] * (len(feeds) - len(places))
     for model in models:  # what one side reads and the other does not is there for both
         _add_inputs(model, names[0] | names[1], feeds[0])
-    yield Bodies(str(holder.outputs[0].name), models[0], models[1], feeds)
+    yield Bodies(str(holder.outputs[0].name), models[0], models[1], feeds, places)
 
 
 def body_model(model: ir.Model, body: ir.Graph, values: Mapping[str, Array]) -> ir.Model:

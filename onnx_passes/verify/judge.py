@@ -141,18 +141,16 @@ class Worst:
 
 
 def _merge(found: dict[str, OutputCheck], new: OutputCheck) -> None:
-    """Add a sample's comparison; the errors are of all samples that are as good or bad."""
+    """Add a sample's comparison: the worst sample is told, the errors are of all."""
     old = found.get(new.output)
     if old is None:
         found[new.output] = new
         return
-    worst = new if _worse(new, old) else old
-    if new.passed == old.passed:
-        errors = _most(old.max_abs, new.max_abs), _most(old.max_rel, new.max_rel)
-    else:
-        errors = worst.max_abs, worst.max_rel
     found[new.output] = replace(
-        worst, max_abs=errors[0], max_rel=errors[1], share=_share(old, new)
+        new if _worse(new, old) else old,
+        max_abs=_most(old.max_abs, new.max_abs),
+        max_rel=_most(old.max_rel, new.max_rel),
+        share=_share(old, new),
     )
 
 

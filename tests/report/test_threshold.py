@@ -12,8 +12,8 @@ from onnx_passes.report.model import PassReport, ReferenceReport, RunReport
 from onnx_passes.report.summary import outcome
 from onnx_passes.report.threshold import reapply
 from onnx_passes.verify.compare import compare
-from onnx_passes.verify.judge import merge
-from onnx_passes.verify.result import Check, OutputCheck, Verdict
+from onnx_passes.verify.judge import Worst
+from onnx_passes.verify.result import Check, Verdict
 
 
 def run_of(check, samples=1):
@@ -48,12 +48,12 @@ def test_what_is_decided_is_what_inference_would_have_found(a, b, rtol, atol, rt
 @given(st.lists(st.tuples(tensors, tensors), min_size=2, max_size=3), limits, limits, limits)
 def test_other_samples_are_not_forgotten(pairs, rtol, atol, atol2):
     checks = [judged(a, b, rtol, atol) for a, b in pairs]
-    told: dict[str, OutputCheck] = {}
-    for check in checks:
-        merge(told, check.outputs[0])
+    worst = Worst()
+    for sample, check in enumerate(checks):
+        worst.add(sample, check.outputs)
     failed = any(check.verdict is Verdict.FAILED for check in checks)
     verdict = Verdict.FAILED if failed else Verdict.PASSED
-    saved = Check("tolerance", verdict, "onnxruntime", outputs=tuple(told.values()))
+    saved = Check("tolerance", verdict, "onnxruntime", outputs=tuple(worst.found.values()))
     decided = reapply(run_of(saved, len(pairs)), atol=atol2).passes[0].verdict
     fails = any(judged(a, b, rtol, atol2).verdict is Verdict.FAILED for a, b in pairs)
     truth = Verdict.FAILED if fails else Verdict.PASSED
