@@ -36,7 +36,7 @@ from onnx_passes.pipeline.resume import Resume
 from onnx_passes.pipeline.stepping import drift_along_steps, roll_out
 from onnx_passes.pipeline.summary import summarize
 from onnx_passes.pipeline.waiving import is_waived, list_waivers, waive_gaps, waive_result
-from onnx_passes.report.model import EngineReport, ReferenceReport, RunReport
+from onnx_passes.report.model import EngineReport, PassReport, ReferenceReport, RunReport
 from onnx_passes.runtime.base import Feeds
 from onnx_passes.runtime.environment import machine, versions
 from onnx_passes.runtime.inputs import (
@@ -50,6 +50,7 @@ from onnx_passes.runtime.inputs import (
     name_of,
 )
 from onnx_passes.runtime.tensorrt.engine import compiler_of
+from onnx_passes.verify.evidence import Evidence
 from onnx_passes.verify.reference import Reference, load_reference
 from onnx_passes.verify.result import ENGINE, Check, Verdict
 from onnx_passes.verify.snapshot import Snapshot
@@ -423,10 +424,11 @@ def _not_verified(report: RunReport, config: PipelineConfig) -> list[str]:
             f"{check.reason} ({check.engine})" if check.engine else str(check.reason)
             for check in open_checks
         ]
+        told = [f"{done.name}: {reason}" for reason in dict.fromkeys(reasons)]
         if done.verdict is Verdict.NOT_VERIFIED:
             weak = [one for one in done.evidence if not one.kind.verifies]
-            reasons += [f"{one.what}: {one.kind}, {one.reason}" for one in weak]
-        told = [f"{done.name}: {reason}" for reason in dict.fromkeys(reasons)]
+            parts = dict.fromkeys(f"{_part_text(done, o)}: {o.kind}, {o.reason}" for o in weak)
+            told = [*told, *parts]
         why = waive_gaps(config, report, done) if told else None
         if why is not None:
             told = [f"{sentence} (waived: {why})" for sentence in told]
@@ -441,12 +443,18 @@ def _not_verified(report: RunReport, config: PipelineConfig) -> list[str]:
     return found
 
 
+def _part_text(done: PassReport, one: Evidence) -> str:
+    """Name a part of what a pass changed, and the pass."""
+    same = one.what == done.name or one.what.startswith(f"{done.name}[")
+    return one.what if same else f"{done.name}: {one.what}"
+
+
 def _preconditions(report: RunReport, config: PipelineConfig) -> list[str]:
     """Return what the kept passes did that holds on the values seen, and not on others."""
     found: list[str] = []
     for done in report.passes:
         told = [
-            f"{done.name}: {one.what}: {one.unobserved}"
+            f"{_part_text(done, one)}: {one.unobserved}"
             for one in done.evidence
             if one.unobserved and done.action != "rolled back"
         ]
