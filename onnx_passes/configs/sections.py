@@ -171,6 +171,11 @@ class Verify(Section):
         description="How many times its error against float64 a result may have, with "
         "'reference: float64'.",
     )
+    drawn_share: Annotated[float, Strict(), Field(ge=0, le=1, allow_inf_nan=False)] = Field(
+        default=0.2,
+        description="The share of the time of a run that may go into drawn values, which show "
+        "what the samples may lack; 0 asks for none. Two seconds are always free.",
+    )
     drift: Tolerance = Field(
         default_factory=Tolerance,
         description="Tolerance against the original model: the error budget that passes under "

@@ -17,6 +17,7 @@ from onnx_passes.model.walk import all_nodes
 from onnx_passes.ops.randomness import may_draw
 from onnx_passes.passes.base import Pass
 from onnx_passes.passes.context import Application
+from onnx_passes.pipeline.allowance import Allowance
 from onnx_passes.pipeline.arbitration import Arbiter, is_foreign
 from onnx_passes.pipeline.baseline import Baseline, Bench
 from onnx_passes.pipeline.budget import Budget
@@ -119,13 +120,19 @@ class Gate:
         state: What is known of the model that was accepted last.
         faults: What was wrong with the structure of the model before the first pass.
         levels: The engines that compile.
+        allowance: The time for drawn values.
     """
 
     settings: Verify
     state: State
     faults: frozenset[str] = frozenset()
     levels: Levels = field(default_factory=Levels)
+    allowance: Allowance = field(init=False)
     _recorders: dict[int, Recorder] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Start the clock."""
+        self.allowance = Allowance(self.settings.drawn_share)
 
     @classmethod
     def begin(
@@ -373,6 +380,7 @@ class Gate:
             step.applied,
             [comparing.inside(c, step.override) for c in step.promises],
             untouched=not state.moved,
+            allowance=self.allowance,
         )
         region = check.run(state.of(index).recorded)
         if region is None:

@@ -14,6 +14,7 @@ from onnx_passes.contracts import Equality, Tolerance
 from onnx_passes.errors import EngineError
 from onnx_passes.model.walk import all_nodes, captured_values
 from onnx_passes.passes.context import Application
+from onnx_passes.pipeline.allowance import Allowance
 from onnx_passes.pipeline.baseline import Baseline, Bench
 from onnx_passes.pipeline.derived import Cause, Finding, find_cause, is_doubtful
 from onnx_passes.pipeline.downstream import Agreement, Downstream, nodes_behind
@@ -99,6 +100,7 @@ class RegionCheck:
         applied: The rewrites that the pass recorded.
         promises: What the pass promises, with its limits for values inside.
         untouched: Whether ``before`` computes what the original does.
+        allowance: The time for drawn values; None for as long as they take.
         samples: For a body, the sample of the model that each of its own is from, by identity.
     """
 
@@ -109,6 +111,7 @@ class RegionCheck:
     applied: Sequence[Application]
     promises: Sequence[Promise]
     untouched: bool = False
+    allowance: Allowance | None = None
     samples: Mapping[int, int] | None = None
     _proved: set[Obligation] = field(default_factory=set)
     _settled: dict[Obligation, Agreement] = field(default_factory=dict)
@@ -493,6 +496,7 @@ class RegionCheck:
                 inside,
                 self.promises,
                 untouched=True,
+                allowance=self.allowance,
                 samples={
                     id(feeds): self._outer(place)
                     for feeds, place in zip(body.feeds, body.samples, strict=True)
@@ -587,6 +591,7 @@ class RegionCheck:
             self._proved,
             # What a body reads is no input of the model.
             not self.baseline.given and self.samples is None,
+            self.allowance,
         )
         evidence = weighing.weigh(compared, failing)
         moved = moved or bool(failing) or differs is not None

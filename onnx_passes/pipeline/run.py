@@ -328,7 +328,8 @@ def _tell_baseline(report: RunReport, gate: Gate, result: ir.Model | None = None
         if b.when != "never"
     ]
     report.engines += gate.levels.reports(result)
-    report.notes += [note for note in baseline.notes if note not in report.notes]
+    told = [*baseline.notes, *filter(None, [gate.allowance.note])]
+    report.notes += [note for note in told if note not in report.notes]
     if report.reference is not None:
         report.reference.samples = len(baseline.samples)
         chosen = baseline.substitutes.chosen if baseline.substitutes is not None else None

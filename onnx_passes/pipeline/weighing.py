@@ -11,6 +11,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.passes.context import Application
+from onnx_passes.pipeline.allowance import Allowance
 from onnx_passes.pipeline.baseline import Bench
 from onnx_passes.pipeline.downstream import Agreement
 from onnx_passes.pipeline.drawing import Drawing
@@ -50,6 +51,7 @@ class Weighing:
         settled: Where the models agree again behind values that differ.
         proved: The values that are computed alike on both sides.
         generated: Whether the inputs of the model were generated, so that others are as good.
+        allowance: The time for drawn values; None for as long as they take.
         inputs: Values of inputs of the model, where a part differs on them and they are as
             good as those of the samples: what the caller adds to these.
     """
@@ -66,6 +68,7 @@ class Weighing:
     settled: Mapping[Obligation, Agreement]
     proved: Collection[Obligation]
     generated: bool
+    allowance: Allowance | None = None
     inputs: Feeds | None = None
 
     def weigh(
@@ -96,7 +99,7 @@ class Weighing:
                     continue
                 if not any(o in self.settled for o in part.obligations):
                     asked[part.text] += 1
-                    found[place] = self._probe(part, one)
+                    found[place] = self._asked(part, one)
         inner = [one for within in self.bodies.values() for one in within if one.numbers]
         known = {number for one in inner for number in one.numbers}
         whole = weakest(one.kind for one in found)
@@ -174,6 +177,15 @@ class Weighing:
             return replace(found, reason=f"{found.reason}; it differs on drawn values")
         told = "compared on drawn values: the recorded ones are constant or empty"
         return replace(found, kind=Kind.EXECUTED, elements=drawn.elements, reason=told)
+
+    def _asked(self, part: Part, one: Evidence) -> Evidence:
+        """Probe a part, if there is time for it."""
+        if self.allowance is None:
+            return self._probe(part, one)
+        if not self.allowance.grants():
+            return one
+        with self.allowance.charged():
+            return self._probe(part, one)
 
     def _probe(self, part: Part, one: Evidence) -> Evidence:
         """Ask a part that was executed about values that the samples may lack.
