@@ -2,9 +2,11 @@
 
     python -m benchmarks faults-on openvino
     python -m benchmarks faults-on onnxruntime
+    python -m benchmarks faults-on openvino other
 
 Prints a row for each fault that is not caught by default and named, or whose right twin fails,
-and the counts. A right twin is accused where a check other than of kind ``engine`` fails, or a
+and the counts. With ``seen`` or ``other`` it runs that half, and of the other half it prints
+the counts alone, so that nobody mends by its rows. A right twin is accused where a check other than of kind ``engine`` fails, or a
 rewrite is named.
 """
 
@@ -19,6 +21,7 @@ from onnx_passes.report.model import RunReport
 from onnx_passes.verify.result import ENGINE, Verdict
 
 THIRD = 3
+HALVES = {"seen": FAULTS[::THIRD][::2], "other": FAULTS[::THIRD][1::2]}
 
 
 @dataclass(frozen=True)
@@ -43,16 +46,17 @@ class Row:
 
 
 def tables(words: list[str]) -> list[str]:
-    """Return the lines of the report on the engine that the words name."""
-    (engine,) = words
+    """Return the lines of the report on the engine, and the half, that the words name."""
+    engine, *half = words
     for settings in runner.SETTINGS.values():
         settings["engines"] = [engine]
-    rows = [_row(fault) for fault in FAULTS[::THIRD]]
+    rows = [_row(fault) for fault in (HALVES[half[0]] if half else FAULTS[::THIRD])]
     shown = [
         row
         for row in rows
         if not row.seen.caught or row.seen.named in ("wrong", "none") or row.twin != "fine"
     ]
+    shown = [] if half == ["other"] else shown
     lines = ["| fault | needs | by default | named | caught | right twin |", "|" + "---|" * 6]
     lines += [
         f"| {r.fault.name} | {r.fault.needs} | {r.seen.verdict} | {r.seen.named} | "
