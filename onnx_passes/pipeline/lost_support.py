@@ -18,7 +18,7 @@ import onnx_ir as ir
 from onnx_passes.errors import ConfigError
 from onnx_passes.pipeline.fused import FUSED
 from onnx_passes.pipeline.levels import Compiler
-from onnx_passes.pipeline.region_parts import Part, is_left, make_part, record, side_by_side
+from onnx_passes.pipeline.region_parts import Part, is_left, record, side_by_side, side_part
 from onnx_passes.runtime.base import Array, Engine, Feeds, Outputs
 from onnx_passes.runtime.levels import Finding, Level, examine
 from onnx_passes.runtime.tensorrt.engine import fitted, without_profiles
@@ -151,7 +151,7 @@ class Regions:
     ) -> Part | None:
         shapes = [value.shape for value in self.before.graph.inputs]
         static = all(shape is not None and shape.is_static() for shape in shapes)
-        return make_part(prefix, model, side, arrays, static=static)
+        return side_part(prefix, model, side, arrays, static=static)
 
     def _failing(self, parts: Mapping[int, Part]) -> dict[int, Finding]:
         """Return the parts that are not built, each with what is said of it alone."""
@@ -180,7 +180,7 @@ class Regions:
 
     def _examine(self, parts: Sequence[Part], *, execute: bool = False) -> Finding:
         model = side_by_side(parts)
-        feeds = dict(chain.from_iterable(part.feeds.items() for part in parts))
+        feeds = dict(chain.from_iterable(part.rows[0].items() for part in parts))
         engine = fitted(without_profiles(self.compiler.engine), model, [feeds])
         try:
             return examine(engine, model, [feeds] if execute else ())
@@ -212,7 +212,7 @@ def _rounds(old: Part, new: Part, olds: Outputs, news: Outputs) -> bool:
     expected, actual = olds[names[0]], news[names[1]]
     if not isinstance(expected, np.ndarray) or not isinstance(actual, np.ndarray):
         return False
-    feeds = {**old.feeds, **new.feeds}
+    feeds = {**old.rows[0], **new.rows[0]}
     return weigh_rounding(old.model, new.model, feeds, expected, actual, names[0]) is True
 
 

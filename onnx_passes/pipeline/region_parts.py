@@ -23,13 +23,13 @@ class Part:
 
     Attributes:
         model: Its nodes. Inputs have the types and shapes that were recorded.
-        feeds: The values that its inputs were recorded with.
+        rows: The values that its inputs were recorded with, by sample.
         nodes: What its nodes are called, by the names that they have here.
         prefix: What stands before the names of its values here.
     """
 
     model: ir.Model
-    feeds: Mapping[str, Array]
+    rows: Sequence[Mapping[str, Array]]
     nodes: Mapping[str, str]
     prefix: str = ""
 
@@ -59,7 +59,7 @@ def record(
     return arrays
 
 
-def make_part(
+def side_part(
     prefix: str, model: ir.Model, side: Side, arrays: Mapping[str, Array], *, static: bool
 ) -> Part | None:
     """Return a side of a rewrite as a model of its own.
@@ -76,17 +76,46 @@ def make_part(
     """
     read = [str(value.name) for value in side.read()]
     computed = {value for node in side.nodes for value in node.outputs}
-    ends = {str(value.name) for value in side.outputs if value in computed}
-    if not ends or not arrays.keys() >= {*read, *ends}:
+    ends = [str(value.name) for value in side.outputs if value in computed]
+    return make_part(prefix, model, (side.nodes, read, ends), [arrays], static=static)
+
+
+def make_part(
+    prefix: str,
+    model: ir.Model,
+    cut: tuple[Sequence[ir.Node], Sequence[str], Sequence[str]],
+    rows: Sequence[Mapping[str, Array]],
+    *,
+    static: bool,
+) -> Part | None:
+    """Return some nodes as a model of their own.
+
+    Args:
+        prefix: What the names of its values and nodes are to begin with.
+        model: The model that the nodes are of.
+        cut: The nodes in order, the names of what they read, and of what they are to return.
+        rows: Values by name, by sample.
+        static: Whether inputs have the shapes of these values, where all samples agree; else
+            their dimensions are free.
+
+    Returns:
+        The part; None if it computes nothing, or a value at its border is not known.
+    """
+    nodes, read, ends = cut
+    if not ends or not all(row.keys() >= {*read, *ends} for row in rows):
         return None
-    inner = {str(value.name) for value in computed} - ends
-    region = Region(tuple(side.nodes), tuple(read), ())
-    part = region_model(model, region, [arrays], inner)
-    if static:
-        for value in part.graph.inputs:
-            value.shape = ir.Shape(arrays[str(value.name)].shape)
+    wanted = dict.fromkeys(ends)
+    inner = {str(v.name) for node in nodes for v in node.outputs} - wanted.keys()
+    part = region_model(model, Region(tuple(nodes), tuple(read), ()), rows, inner)
+    first = rows[0]
+    for value in part.graph.inputs if static else ():
+        shapes = {row[str(value.name)].shape for row in rows}
+        if len(shapes) == 1:
+            value.shape = ir.Shape(*shapes)
+    made = {str(value.name): value for value in part.graph.outputs}
+    part.graph.outputs[:] = [made[name] for name in wanted]
     for value in part.graph.outputs:
-        array = arrays[str(value.name)]
+        array = first[str(value.name)]
         value.type = ir.TensorType(ir.DataType.from_numpy(array.dtype))
         value.shape = ir.Shape([None] * array.ndim)
     names: dict[str, str] = {}
@@ -97,9 +126,9 @@ def make_part(
         shown = own.name or result
         node.name = f"{prefix}.{number}"
         names[node.name] = f"{shown} ({node.op_type})"
-    feeds = {f"{prefix}.{name}": arrays[name] for name in read}
+    fed = [{f"{prefix}.{name}": row[name] for name in read} for row in rows]
     _prefix_values(part, prefix)
-    return Part(part, feeds, names, prefix)
+    return Part(part, fed, names, prefix)
 
 
 def is_left(piece: Pieces, made: set[str]) -> bool:

@@ -207,7 +207,7 @@ def test_what_rounding_explains_is_not_blamed(gpu):
     old = ir.from_onnx_text(TEXT)
     expected = np.ones((2, 2), np.float32)
     feeds = {"a": expected / 3, "b": expected / 7}
-    part = Part(old, feeds, {}, "o0")
+    part = Part(old, [feeds], {}, "o0")
     right = -(feeds["a"] + feeds["b"])
     near, far = (np.nextafter(right, np.float32(-1)), right * np.float32(1.01))
     assert lost_support._rounds(part, part, {"y": right}, {"y": near})

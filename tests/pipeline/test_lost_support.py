@@ -122,7 +122,7 @@ def test_a_pass_without_rules_is_named_by_building_between_passes(compiler):
 
 
 def test_the_layer_is_told_by_the_compilers_own_name_beside_the_node():
-    part = Part(ir.from_onnx_text(TEXT), {}, {"p3.1": "boxes (NonMaxSuppression)"})
+    part = Part(ir.from_onnx_text(TEXT), [], {"p3.1": "boxes (NonMaxSuppression)"})
     found = Finding(Level.PARSED, "layerImpls.empty() failed. p3.1_0 has no runners")
     assert told(found, part) == (
         "parsed, layerImpls.empty() failed. boxes_0 has no runners "
