@@ -7,7 +7,6 @@ alone, and so is what it replaced: a rewrite has lost support where only the lat
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -18,7 +17,15 @@ import onnx_ir as ir
 from onnx_passes.errors import ConfigError
 from onnx_passes.pipeline.fused import FUSED
 from onnx_passes.pipeline.levels import Compiler
-from onnx_passes.pipeline.region_parts import Part, is_left, record, side_by_side, side_part
+from onnx_passes.pipeline.region_parts import (
+    Part,
+    is_left,
+    names_part,
+    record,
+    side_by_side,
+    side_part,
+    told,
+)
 from onnx_passes.runtime.base import Array, Engine, Feeds, Outputs
 from onnx_passes.runtime.levels import Finding, Level, examine
 from onnx_passes.runtime.tensorrt.engine import fitted, without_profiles
@@ -34,9 +41,6 @@ BY_REGION = "by its region alone"
 
 ON_ENGINE = "by its own error on that engine"
 """How a rewrite was found whose values differ where both sides are run on the compiler."""
-
-_MORE = r"[\w./:+{}\[\]-]*"
-"""What may stand before and behind the name of a node in that of a layer."""
 
 
 @dataclass(frozen=True)
@@ -162,7 +166,7 @@ class Regions:
             return {}
         if len(parts) == 1:
             return dict.fromkeys(parts, together)
-        named = [n for n, part in parts.items() if _named(together.reason, part)]
+        named = [n for n, part in parts.items() if names_part(together.reason, part)]
         alone = {n: self._examine([parts[n]]) for n in named if len(named) < len(parts)}
         found = {n: finding for n, finding in alone.items() if not self._reaches(finding)}
         if found:
@@ -188,22 +192,6 @@ class Regions:
             return Finding(Level.PARSED, error.message, error.help)
 
 
-def told(finding: Finding, part: Part) -> str:
-    """Return what a compiler says of a part, its own layers beside the nodes of the model.
-
-    TensorRT names the layers of a node after it, with endings of its own.
-    """
-    reason, layers = finding.reason, list[str]()
-    for name, shown in part.nodes.items():
-        for layer in dict.fromkeys(re.findall(rf"{_MORE}{re.escape(name)}{_MORE}", reason)):
-            own = layer.replace(name, shown.partition(" ")[0])
-            if own != shown.partition(" ")[0]:
-                layers.append(f"its layer {own!r} is of node {shown}")
-            reason = reason.replace(layer, own)
-    aside = f" ({'; '.join(layers)})" if layers else ""
-    return f"{finding.level}, {' '.join(reason.split())}{aside}"
-
-
 def _rounds(old: Part, new: Part, olds: Outputs, news: Outputs) -> bool:
     """Whether rounding explains how the one value of two parts differs."""
     if len(old.model.graph.outputs) != 1 or len(new.model.graph.outputs) != 1:
@@ -214,8 +202,3 @@ def _rounds(old: Part, new: Part, olds: Outputs, news: Outputs) -> bool:
         return False
     feeds = {**old.rows[0], **new.rows[0]}
     return weigh_rounding(old.model, new.model, feeds, expected, actual, names[0]) is True
-
-
-def _named(reason: str, part: Part) -> bool:
-    # A number that follows belongs to another node's name.
-    return any(re.search(rf"(?<![\w.]){re.escape(n)}(?!\d)", reason) for n in part.nodes)

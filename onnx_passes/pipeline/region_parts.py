@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -12,9 +13,13 @@ import onnx_ir as ir
 from onnx_passes.errors import EngineError
 from onnx_passes.model.walk import all_nodes
 from onnx_passes.runtime.base import Array, Engine, Feeds
+from onnx_passes.runtime.levels import Finding
 from onnx_passes.verify.cut import makers_of, values_of
 from onnx_passes.verify.region import Region, region_model
 from onnx_passes.verify.witness import Pieces, Side
+
+_MORE = r"[\w./:+{}\[\]-]*"
+"""What may stand before and behind the name of a node in that of a layer."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +30,7 @@ class Part:
         model: Its nodes. Inputs have the types and shapes that were recorded.
         rows: The values that its inputs were recorded with, by sample.
         nodes: What its nodes are called, by the names that they have here.
-        prefix: What stands before the names of its values here.
+        prefix: What stands before the names of its values here; empty for nothing.
     """
 
     model: ir.Model
@@ -77,11 +82,11 @@ def side_part(
     read = [str(value.name) for value in side.read()]
     computed = {value for node in side.nodes for value in node.outputs}
     ends = [str(value.name) for value in side.outputs if value in computed]
-    return make_part(prefix, model, (side.nodes, read, ends), [arrays], static=static)
+    part = make_part(model, (side.nodes, read, ends), [arrays], static=static)
+    return part and with_prefix(part, prefix)
 
 
 def make_part(
-    prefix: str,
     model: ir.Model,
     cut: tuple[Sequence[ir.Node], Sequence[str], Sequence[str]],
     rows: Sequence[Mapping[str, Array]],
@@ -91,7 +96,6 @@ def make_part(
     """Return some nodes as a model of their own.
 
     Args:
-        prefix: What the names of its values and nodes are to begin with.
         model: The model that the nodes are of.
         cut: The nodes in order, the names of what they read, and of what they are to return.
         rows: Values by name, by sample.
@@ -124,11 +128,22 @@ def make_part(
         result = str(node.outputs[0].name)
         own = makers.get(result, node)
         shown = own.name or result
-        node.name = f"{prefix}.{number}"
+        node.name = str(number)
         names[node.name] = f"{shown} ({node.op_type})"
-    fed = [{f"{prefix}.{name}": row[name] for name in read} for row in rows]
-    _prefix_values(part, prefix)
-    return Part(part, fed, names, prefix)
+    return Part(part, [{name: row[name] for name in read} for row in rows], names)
+
+
+def with_prefix(part: Part, prefix: str) -> Part:
+    """Return a copy of a part whose nodes and values have a prefix, and a dot behind it."""
+    model = part.model.clone()
+    names: dict[str, str] = {}
+    for node in model.graph:
+        shown = part.nodes[str(node.name)]
+        node.name = f"{prefix}.{node.name}"
+        names[node.name] = shown
+    _prefix_values(model, prefix)
+    rows = [{f"{prefix}.{name}": array for name, array in row.items()} for row in part.rows]
+    return Part(model, rows, names, prefix)
 
 
 def is_left(piece: Pieces, made: set[str]) -> bool:
@@ -176,3 +191,25 @@ def side_by_side(parts: Sequence[Part]) -> ir.Model:
     for identifier in made.functions.keys() - used:
         del made.functions[identifier]
     return made
+
+
+def told(finding: Finding, part: Part) -> str:
+    """Return what a compiler says of a part, its own layers beside the nodes of the model.
+
+    TensorRT names the layers of a node after it, with endings of its own.
+    """
+    reason, layers = finding.reason, list[str]()
+    for name, shown in part.nodes.items():
+        for layer in dict.fromkeys(re.findall(rf"{_MORE}{re.escape(name)}{_MORE}", reason)):
+            own = layer.replace(name, shown.partition(" ")[0])
+            if own != shown.partition(" ")[0]:
+                layers.append(f"its layer {own!r} is of node {shown}")
+            reason = reason.replace(layer, own)
+    aside = f" ({'; '.join(layers)})" if layers else ""
+    return f"{finding.level}, {' '.join(reason.split())}{aside}"
+
+
+def names_part(reason: str, part: Part) -> bool:
+    """Whether what a compiler says names a node of a part."""
+    # A number that follows belongs to another node's name.
+    return any(re.search(rf"(?<![\w.]){re.escape(n)}(?!\d)", reason) for n in part.nodes)

@@ -10,7 +10,7 @@ from onnx_passes import passes
 from onnx_passes.configs.load import default_config
 from onnx_passes.passes.base import RewriteRulePass, Transformation
 from onnx_passes.pipeline import levels, lost_support
-from onnx_passes.pipeline.lost_support import Part, told
+from onnx_passes.pipeline.region_parts import Part, told
 from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.runtime.levels import Finding, Level
 from onnx_passes.runtime.tensorrt import engine as tensorrt

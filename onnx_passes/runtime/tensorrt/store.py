@@ -75,7 +75,6 @@ def cached_place(package: Package, options: TensorRtOptions, model: ir.Model) ->
     """
     if not options.cache or options.network_hook or options.config_hook:
         return None
-    proto, weights = split_for_engine(model, lambda tensor: tensor)
     given = options.model_dump(mode="json", exclude=_NOT_OF_THE_ENGINE)
     here = device()
     key = digest(
@@ -85,10 +84,22 @@ def cached_place(package: Package, options: TensorRtOptions, model: ir.Model) ->
         json.dumps(given, sort_keys=True),
         None if here is None else (here.name, here.capability, here.driver),
         tuple(_content(path) for path in options.plugins),
+        content_digest(model),
+    )
+    return Path(options.cache) / f"{key.hex()}.engine"
+
+
+def content_digest(model: ir.Model) -> bytes:
+    """Return a digest of a model, with its names and the content of its weights.
+
+    Raises:
+        ModelError: The data of a weight cannot be read.
+    """
+    proto, weights = split_for_engine(model, lambda tensor: tensor)
+    return digest(
         proto.SerializeToString(deterministic=True),
         tuple((name, tensor_digest(tensor)) for name, tensor in sorted(weights.items())),
     )
-    return Path(options.cache) / f"{key.hex()}.engine"
 
 
 def _content(path: str) -> bytes:
