@@ -16,9 +16,9 @@ from onnx_passes.passes.context import Application
 from onnx_passes.passes.patterns import describe
 from onnx_passes.pipeline.attempt import Attempts
 from onnx_passes.pipeline.baseline import Baseline, Bench
+from onnx_passes.pipeline.compilers import Compiler
 from onnx_passes.pipeline.culprit import Culprit
 from onnx_passes.pipeline.gate import Gate
-from onnx_passes.pipeline.levels import Compiler
 from onnx_passes.pipeline.lost_support import Regions
 from onnx_passes.report.model import Blame
 from onnx_passes.runtime.barriers import with_barriers

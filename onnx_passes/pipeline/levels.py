@@ -15,97 +15,19 @@ import onnx_ir as ir
 
 from onnx_passes.configs.engines import EngineStep
 from onnx_passes.errors import ConfigError, EngineUnavailableError
-from onnx_passes.model.digest import Key
 from onnx_passes.pipeline.baseline import Bench
 from onnx_passes.pipeline.comparing import Comparing
+from onnx_passes.pipeline.compilers import Compiler, finding_of
 from onnx_passes.report.model import EngineReport
-from onnx_passes.runtime.base import Engine, Feeds
-from onnx_passes.runtime.levels import Finding, Level, examine
-from onnx_passes.runtime.tensorrt.driver import device
+from onnx_passes.runtime.base import Feeds
+from onnx_passes.runtime.levels import Finding, Level
 from onnx_passes.runtime.tensorrt.engine import (
-    TensorRtEngine,
     compiler_of,
     fitted,
-    uncached,
 )
-from onnx_passes.verify.interface import Interface, interface_of
-from onnx_passes.verify.noise import Runs
+from onnx_passes.verify.interface import interface_of
 from onnx_passes.verify.result import LEVEL, Check, Verdict
 from onnx_passes.verify.snapshot import exact_key
-
-KEPT = 4
-"""Models of which it is remembered how far they got."""
-
-
-@dataclass
-class Compiler:
-    """One engine that compiles.
-
-    Attributes:
-        engine: The engine, with profiles for the samples.
-        inner: The same, as it is in its child process.
-        when: "each", "checkpoint" or "end".
-        where: Excerpt of the place it was written at.
-        samples: What models are executed on; none where there is no GPU.
-        called: How the original is called; a model that is called otherwise is not executed.
-        original: How far the original got.
-    """
-
-    engine: Engine
-    inner: TensorRtEngine
-    when: str
-    where: str | None
-    samples: Sequence[Feeds] = ()
-    called: Interface | None = None
-    original: Finding = field(default_factory=lambda: Finding(Level.ABSENT))
-    _known: list[tuple[Key, Finding]] = field(default_factory=list)
-    _again: Finding | None = None
-
-    def finding(self, model: ir.Model) -> Finding:
-        """Return how far a model gets; one that was asked for just before is not built again.
-
-        Raises:
-            ConfigError: An option does not fit the engine or the model.
-        """
-        key = exact_key(model)
-        known = self.known(key)
-        if known is None:
-            samples = self.samples if interface_of(model) == self.called else ()
-            known = examine(self.engine, model, samples)
-            self._known = [*self._known[1 - KEPT :], (key, known)]
-        return known
-
-    def noise(self, model: ir.Model) -> list[Runs]:
-        """Return how far two builds of the original are apart: each chooses its kernels.
-
-        Raises:
-            ConfigError: An option does not fit the engine or the model.
-        """
-        if self._again is None:
-            self._again = examine(uncached(self.engine), model, self.samples)
-        if self._again.level is not Level.EXECUTED:
-            return []
-        first, second = list(self.original.outputs), list(self._again.outputs)
-        return [Runs(self.engine.name, "two builds of it", first, second)]
-
-    def known(self, key: Key) -> Finding | None:
-        """Return how far a model got that was asked for."""
-        return next((finding for other, finding in self._known if other == key), None)
-
-    def told(self, found: Finding) -> str:
-        """Return a finding as one sentence."""
-        match found.level:
-            case Level.EXECUTED:
-                here = device()
-                return f"executed on {'a GPU' if here is None else here.name}"
-            case Level.BUILT:
-                why = found.reason or self.inner.not_executed or "it was called otherwise"
-                return f"built for {self.inner.target}, not executed: {why}"
-            case Level.PARSED:
-                return f"parsed, not built for {self.inner.target}: {found.reason}"
-            case _:
-                aside = f" ({found.help})" if found.help else ""
-                return f"{found.level}: {found.reason}{aside}"
 
 
 @dataclass
@@ -140,7 +62,7 @@ class Levels:
             assert self.original is not None
             check = self._compared(compiler, self.original, model, "the original")
             wanted = compiler.inner.require
-            found = _finding(compiler, model)
+            found = finding_of(compiler, model)
             if wanted is not None and found.level.rank < Level(wanted).rank:
                 reason = f"the pipeline requires {wanted}: {compiler.told(found)}"
                 check = Check(
@@ -159,7 +81,7 @@ class Levels:
         self, compiler: Compiler, before: ir.Model, model: ir.Model, what: str
     ) -> Check:
         start = time.perf_counter()
-        old, new = _finding(compiler, before), _finding(compiler, model)
+        old, new = finding_of(compiler, before), finding_of(compiler, model)
         # A pass that may change how a model is called cannot be blamed for its numbers.
         called = interface_of(model) == compiler.called
         reached = old.level if called else min(old.level, Level.BUILT, key=lambda x: x.rank)
@@ -283,13 +205,3 @@ def _first(compiler: Compiler, model: ir.Model) -> Finding:
             f"the pipeline requires {wanted} on {inner.name}: {found.reason}", help=found.help
         )
     return found
-
-
-def _finding(compiler: Compiler, model: ir.Model) -> Finding:
-    if compiler.original.level is Level.ABSENT:
-        return compiler.original  # nothing will appear in the course of a run
-    try:
-        return compiler.finding(model)
-    except ConfigError as error:
-        # The options fitted the original: what a pass made of its interface does not.
-        return Finding(Level.PARSED, error.message, error.help)

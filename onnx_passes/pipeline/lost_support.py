@@ -15,8 +15,8 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.errors import ConfigError
+from onnx_passes.pipeline.compilers import Compiler
 from onnx_passes.pipeline.fused import FUSED
-from onnx_passes.pipeline.levels import Compiler
 from onnx_passes.pipeline.region_parts import (
     Part,
     is_left,

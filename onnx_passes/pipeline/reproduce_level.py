@@ -12,7 +12,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.errors import ConfigError, EngineError, ModelError
-from onnx_passes.pipeline.levels import Compiler
+from onnx_passes.pipeline.compilers import Compiler
 from onnx_passes.pipeline.reproducer import Author
 from onnx_passes.runtime.base import Engine, Feeds
 from onnx_passes.runtime.levels import Finding, examine

@@ -10,7 +10,7 @@ from onnx_passes import passes
 from onnx_passes.configs.load import default_config
 from onnx_passes.errors import ConfigError
 from onnx_passes.passes.base import RewriteRulePass, Transformation
-from onnx_passes.pipeline import levels as module
+from onnx_passes.pipeline import compilers as module
 from onnx_passes.pipeline import lost_support
 from onnx_passes.pipeline.region_parts import Part
 from onnx_passes.pipeline.run import run_pipeline

@@ -9,7 +9,7 @@ import pytest
 from onnx_passes import passes
 from onnx_passes.configs.load import default_config
 from onnx_passes.passes.base import RewriteRulePass, Transformation
-from onnx_passes.pipeline import levels, lost_support
+from onnx_passes.pipeline import compilers, lost_support
 from onnx_passes.pipeline.region_parts import Part, told
 from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.runtime.levels import Finding, Level
@@ -75,7 +75,7 @@ class Compiler:
 @pytest.fixture
 def compiler(monkeypatch):
     made = Compiler()
-    monkeypatch.setattr(levels, "examine", made)
+    monkeypatch.setattr(compilers, "examine", made)
     monkeypatch.setattr(lost_support, "examine", made)
     monkeypatch.setattr(tensorrt, "installed_version", lambda _: "1.7")
     return made
