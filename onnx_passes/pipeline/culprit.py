@@ -186,7 +186,7 @@ class _Hunt:
         """
         scores = [s for s in self.scores(current.applied, self.skip, current) if s]
         wrong = sorted((s for s in scores if not s.passed), key=lambda s: -s.score)
-        suspects = [Culprit(s.application, s.how, *_measured(s)) for s in wrong]
+        suspects = [Culprit(s.application, s.how, *measured_by(s)) for s in wrong]
         if not suspects:
             return None
         everything = self._without(suspects)
@@ -268,7 +268,7 @@ class _Hunt:
         return rest <= set(attempt.keys) and not attempt.fails
 
 
-def _measured(score: LocalScore) -> tuple[float, OutputCheck] | tuple[()]:
+def measured_by(score: LocalScore) -> tuple[float, OutputCheck] | tuple[()]:
     """Return the error and the value of a score; nothing where no number decided."""
     return (score.score, score.worst) if score.measured else ()
 

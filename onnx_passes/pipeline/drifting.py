@@ -21,14 +21,19 @@ from onnx_passes.errors import OnnxPassesError
 from onnx_passes.model.walk import ungrown_bytes
 from onnx_passes.passes.context import Application, PassContext, Rewrites
 from onnx_passes.pipeline.attempt import Attempts
-from onnx_passes.pipeline.culprit import Culprit, find_culprits, pairs_around
+from onnx_passes.pipeline.culprit import (
+    Culprit,
+    find_culprits,
+    measured_by,
+    pairs_around,
+)
 from onnx_passes.pipeline.gate import Gate
 from onnx_passes.pipeline.judgement import Judgement, error_of
 from onnx_passes.pipeline.reproduce import leave_reproducer
 from onnx_passes.pipeline.reproducer import Failure
 from onnx_passes.pipeline.state import Checked
 from onnx_passes.report.model import Blame, RunReport
-from onnx_passes.verify.result import ENGINE, LEVEL, Check, OutputCheck, Verdict
+from onnx_passes.verify.result import ENGINE, EXECUTED, LEVEL, Check, OutputCheck, Verdict
 from onnx_passes.verify.score import (
     GAP,
     first_above,
@@ -187,18 +192,33 @@ class _Tracer:
         return []
 
     def find_lost_support(self) -> None:
-        """Name the rewrites whose regions a compiler does not take, or else the pass."""
+        """Name the rewrites whose regions a compiler does not take, or else the pass.
+
+        Where it executes, those are named whose values differ there.
+        """
         drifted, states = self.drifted, self._states()
+        executed = self.judgement.check.level == EXECUTED
         for kept, before, after in zip(drifted.kept, states, states[1:], strict=False):
             witnesses = Witnesses()
             if kept.applied:
                 self._attempts(kept, before).apply(witness=witnesses)
             regions = self.judgement.regions(before.model, after.model)
-            scores = regions.scores(witnesses.pieces, left_in=drifted.result)
+            if executed:
+                scores = regions.measured(witnesses.pieces, self.judgement.promise)
+            else:
+                scores = regions.scores(witnesses.pieces, left_in=drifted.result)
             place = kept.index, kept.step.text
-            found = [Culprit(s.application, s.how) for s in scores if s is not None]
+            found = [
+                Culprit(s.application, s.how, *measured_by(s))
+                for s in scores
+                if s is not None and not s.passed
+            ]
             self.traced.blame += self.judgement.blame(found, before.model, after.model, place)
-        if self.traced.blame or not drifted.kept:
+        if executed and not self.traced.blame:
+            self.traced.notes.append(
+                "no rewrite is wrong by itself on that engine: each region keeps its promise"
+            )
+        if executed or self.traced.blame or not drifted.kept:
             return
         compiler = self.judgement.compiler
         wanted = compiler.original.level.rank

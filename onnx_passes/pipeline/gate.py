@@ -238,10 +238,31 @@ class Gate:
         if not called:
             checks = self._arbitrated(state, step, checks, certain)
         checks += self.levels.check(before.model, model, "each")
+        if not called:
+            state, found, known = self._by_region(state, step)
+            checks += found
+            evidence = evidence or known
         if change is Change.ANNOTATIONS and not called:
             check, state = self._annotations(state, before.model, model)
             checks.append(check)
         return self._concluded(state, step, checks, evidence, change, charged=charged)
+
+    def _by_region(
+        self, state: State, step: _Step
+    ) -> tuple[State, list[Check], list[Evidence]]:
+        """Run what the pass changed on engines that compile, now or when they are asked."""
+        if self.settings.scope == "model":
+            return state, [], []
+        promises = [state.comparing.inside(c, step.override) for c in step.promises]
+        models = step.before, step.model
+        engine = next((b.engine for b in state.baseline.benches if b.node_by_node), None)
+        batch = self.levels.change(
+            step.pass_.name, models, step.applied, promises, engine or OnnxRuntimeEngine()
+        )
+        if batch is None:
+            return state, [], []
+        state = replace(state, changes=(*state.changes, batch))
+        return state, *self.levels.by_region([batch], "each")
 
     def _arbitrated(
         self, state: State, step: _Step, checks: list[Check], certain: Collection[str]

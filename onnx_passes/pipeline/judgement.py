@@ -120,6 +120,12 @@ class Judgement:
             return Tolerance(atol=0.0), single
         return limit, single
 
+    @property
+    def promise(self) -> Promise:
+        """What values inside a model must keep on an engine that compiles."""
+        contract, overrides = self.limits
+        return Promise(contract, overrides=overrides, inside=True, negative_zero=True)
+
     def scores(
         self, attempts: Attempts, applied: Sequence[Application], skip: frozenset[str]
     ) -> list[LocalScore | None]:
@@ -141,9 +147,7 @@ class Judgement:
         after = attempts.apply(skip=skip, expected=keys, witness=witnesses).model
         before, pieces = attempts.before.model, witnesses.pieces
         if regions and self.check.level == Level.EXECUTED:
-            contract, overrides = self.limits
-            promise = Promise(contract, overrides=overrides, inside=True, negative_zero=True)
-            return self.regions(before, after).measured(pieces, promise)
+            return self.regions(before, after).measured(pieces, self.promise)
         if regions:
             return self.regions(before, after).scores(pieces)
         return local_scores(before, after, pieces, self.feeds, self.engine, *self.limits)

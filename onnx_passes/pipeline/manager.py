@@ -189,6 +189,7 @@ class PassManager:
         report.checks = gate.against_original(self.model, ("each", "checkpoint"))
         levels, original = gate.levels, gate.original.model
         report.checks += levels.check(original, self.model, "each", "checkpoint")
+        report.checks += levels.by_region(gate.state.changes, "checkpoint")[0]
         small = Checks(tuple(report.checks)).verdict
         if self.whole is not None and small is not Verdict.FAILED:
             report.checks += self.whole.check(

@@ -186,6 +186,7 @@ def _run(
         moments = ("each", "checkpoint", "end") if changed else ()
         report.final = gate.against_original(manager.model, moments)
         report.final += gate.levels.at_end(manager.model, changed=changed)
+        report.final += gate.levels.by_region(gate.state.changes, "checkpoint", "end")[0]
         report.final += drift_along_steps(gate, manager.model, config.reference)
         failures = [c for c in report.final if c.verdict is Verdict.FAILED]
         if failures:

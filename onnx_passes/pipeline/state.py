@@ -9,6 +9,7 @@ from onnx_passes.pipeline.baseline import Baseline, Bench
 from onnx_passes.pipeline.budget import Budget
 from onnx_passes.pipeline.comparing import Comparing
 from onnx_passes.pipeline.recorder import Recorded
+from onnx_passes.pipeline.region_pairs import Batch
 from onnx_passes.runtime.base import Feeds, Outputs
 from onnx_passes.verify.evidence import Evidence
 from onnx_passes.verify.result import Check, Checks, Verdict
@@ -43,6 +44,7 @@ class State:
         origin: The last model that a metric kept, from which drift is measured; None for the
             original.
         at_origin: Whether the accepted model is itself one that a metric kept.
+        changes: What each pass so far changed, for engines that compile and ask later.
     """
 
     comparing: Comparing
@@ -50,6 +52,7 @@ class State:
     moved: bool = False
     origin: Snapshot | None = None
     at_origin: bool = False
+    changes: tuple[Batch, ...] = ()
 
     @property
     def baseline(self) -> Baseline:

@@ -122,6 +122,10 @@ class TensorRtOptions(BaseModel):
         save: File that every build writes its engine to; not for pipelines, which build many.
         load: File of an engine that is run in place of one that is built.
         require: Level that the original and the result must reach, else the run fails.
+        region_builds: Number of builds that a pipeline may spend on what passes changed, apart
+            from builds of whole models; 0 for none.
+        region_share: Time that these builds may take, as a share of the time of whole models;
+            None for any.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
@@ -147,6 +151,8 @@ class TensorRtOptions(BaseModel):
     save: str = ""
     load: str = ""
     require: Require | None = None
+    region_builds: Annotated[int, Field(ge=0)] = 100
+    region_share: Annotated[float, Field(gt=0, strict=False)] | None = None
 
     @property
     def spelled_profiles(self) -> list[dict[str, dict[str, list[int]]]]:

@@ -15,7 +15,10 @@ from onnx_passes.runtime.tensorrt.driver import device
 from onnx_passes.runtime.tensorrt.options import TensorRtOptions
 from onnx_passes.runtime.weightless import split_for_engine
 
-_NOT_OF_THE_ENGINE = {"verbosity", "cache", "save", "load", "require", "timing_cache"}
+_NOT_OF_THE_ENGINE = {
+    *("verbosity", "cache", "save", "load", "require", "timing_cache"),
+    *("region_builds", "region_share"),
+}
 
 
 def save_engine(path: str | Path, plan: bytes, option: str = "save") -> None:

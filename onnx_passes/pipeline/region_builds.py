@@ -1,0 +1,213 @@
+"""Evidence for each application on an engine that compiles, within a budget of builds.
+
+All old sides of a pass are one build and all new ones another, because building a small model
+takes about as long as building many. A part that the compiler does not take is found by its
+name or by halves, and is reported as not run. What was built once is not built again.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from onnx_passes.errors import ConfigError
+from onnx_passes.model.digest import digest
+from onnx_passes.pipeline.region_judge import Judged, Ran, judge_pair
+from onnx_passes.pipeline.region_pairs import Batch
+from onnx_passes.pipeline.region_parts import (
+    Part,
+    names_part,
+    side_by_side,
+    told,
+    with_prefix,
+)
+from onnx_passes.runtime.base import Engine, Outputs
+from onnx_passes.runtime.levels import Finding, Level, examine
+from onnx_passes.runtime.tensorrt.engine import fitted, without_profiles
+from onnx_passes.runtime.tensorrt.store import content_digest
+from onnx_passes.verify.evidence import Evidence, Kind, weakest
+from onnx_passes.verify.result import EXECUTED, LEVEL, Check, Verdict
+
+_SHOWN = 3
+"""Reasons that a check tells at most."""
+
+_BATCH_BYTES = 256 << 20
+"""Recorded values that the parts of one build are fed with at most."""
+
+
+@dataclass
+class RegionBuilds:
+    """Builds both sides of what passes change, and runs them.
+
+    Attributes:
+        engine: The engine, as models are built on it.
+        most: Number of builds that a run may make.
+        share: Time that they may take, as a share of that of whole models; None for any.
+        whole_seconds: Time that whole models took.
+        seconds: Time that builds of regions took.
+        builds: Number of builds made.
+    """
+
+    engine: Engine
+    most: int
+    share: float | None = None
+    whole_seconds: float = 0.0
+    seconds: float = 0.0
+    builds: int = 0
+    _known: dict[bytes, Ran] = field(default_factory=dict)
+    _judged: list[Batch] = field(default_factory=list)
+
+    def open(self, batches: Sequence[Batch]) -> Iterator[Batch]:
+        """Yield those that were not judged before, and count them as judged."""
+        for batch in batches:
+            if not any(batch is other for other in self._judged):
+                self._judged.append(batch)
+                yield batch
+
+    def judge(self, batch: Batch) -> tuple[Check, list[Evidence]]:
+        """Run what a pass changed, and hold each part to the promise of the pass.
+
+        Returns:
+            The check, of scope "region", and what vouches for each part on this engine.
+        """
+        start, first = time.perf_counter(), self.builds
+        asked = [pair for pair in batch.pairs if pair.known is None]
+        olds = self._run([pair.old for pair in asked if pair.old is not None])
+        news = self._run([pair.new for pair in asked if pair.new is not None])
+        found: list[Judged] = []
+        for pair in batch.pairs:
+            if pair.known is not None:
+                found.append(Judged(pair.known))
+                continue
+            assert pair.old is not None
+            new = None if pair.new is None else news[_key(pair.new)]
+            found.append(judge_pair(pair, batch, olds[_key(pair.old)], new))
+        evidence = [one.evidence for one in found]
+        if batch.bodies:
+            rules = ", ".join(dict.fromkeys(batch.bodies.values()))
+            kind = weakest(one.kind for one in evidence)
+            reason = "compared at the node that holds it"
+            evidence.append(Evidence(rules, kind, tuple(batch.bodies), reason=reason))
+        check = self._check(batch.name, evidence, found, self.builds - first)
+        return replace(check, seconds=time.perf_counter() - start), evidence
+
+    def _check(
+        self, name: str, evidence: Sequence[Evidence], found: Sequence[Judged], made: int
+    ) -> Check:
+        engine = self.engine.name
+        outputs = tuple(output for one in found for output in one.checks)
+        wrong = next((one for one in found if one.fault), None)
+        if wrong is not None:
+            reason = f"{name}: {wrong.fault}"
+            failed, sample = Verdict.FAILED, wrong.sample
+            return Check(
+                LEVEL, failed, engine, "region", reason, sample, outputs, level=EXECUTED
+            )
+        asked = [one for one in evidence if one.kind is not Kind.PROVED]
+        ran = sum(one.count for one in asked if one.kind is Kind.EXECUTED)
+        total = sum(one.count for one in asked)
+        reason = f"{name}: {ran} of {total} rewrites executed by region, in {made} builds"
+        reasons = list(
+            dict.fromkeys(
+                f"{one.what}: {one.reason}" for one in asked if one.kind is not Kind.EXECUTED
+            )
+        )
+        if reasons:
+            more = f"; and {len(reasons) - _SHOWN} more" if len(reasons) > _SHOWN else ""
+            reason += f"; not run: {'; '.join(reasons[:_SHOWN])}{more}"
+        verdict = Verdict.PASSED if ran else Verdict.NOT_VERIFIED
+        level = EXECUTED if ran else str(Level.BUILT)
+        return Check(LEVEL, verdict, engine, "region", reason, None, outputs, level=level)
+
+    def _run(self, parts: Sequence[Part]) -> dict[bytes, Ran]:
+        """Return what each part gave; those that are not known are built side by side."""
+        missing: dict[bytes, Part] = {}
+        keys = list(map(_key, parts))
+        for key, part in zip(keys, parts, strict=True):
+            if key not in self._known:
+                missing.setdefault(key, with_prefix(part, f"r{key.hex()[:12]}"))
+        found: dict[bytes, Ran] = {}
+        for some in _batches(missing):
+            found |= self._build(some)
+        self._known |= {key: ran for key, ran in found.items() if not ran.refused}
+        return {key: self._known.get(key) or found[key] for key in keys}
+
+    def _build(self, parts: dict[bytes, Part]) -> dict[bytes, Ran]:
+        """Build parts as one model; those that are not built, alone or by halves."""
+        if not parts:
+            return {}
+        if why := self._spent():
+            return dict.fromkeys(parts, Ran(None, why, refused=True))
+        finding = self._examine([*parts.values()])
+        if finding.level is Level.EXECUTED:
+            return {key: Ran(_outputs(finding, part)) for key, part in parts.items()}
+        if len(parts) == 1:
+            return {key: Ran(None, told(finding, part)) for key, part in parts.items()}
+        named = [k for k, part in parts.items() if names_part(finding.reason, part)]
+        if named and len(named) < len(parts):
+            groups = [[key] for key in named] + [[k for k in parts if k not in named]]
+        else:
+            keys = list(parts)
+            groups = [keys[: len(keys) // 2], keys[len(keys) // 2 :]]
+        found: dict[bytes, Ran] = {}
+        for group in groups:
+            found |= self._build({key: parts[key] for key in group})
+        return found
+
+    def _spent(self) -> str:
+        """Say that the budget is used up; nothing while it is not."""
+        if self.builds >= self.most:
+            return f"the budget of {self.most} builds of regions is used up"
+        if self.share is not None and self.seconds >= self.share * self.whole_seconds:
+            return (
+                f"the budget of {self.share:g} times the time of whole models is used up "
+                "by builds of regions"
+            )
+        return ""
+
+    def _examine(self, parts: Sequence[Part]) -> Finding:
+        model = side_by_side(parts)
+        rows = [
+            {name: array for part in parts for name, array in part.rows[i].items()}
+            for i in range(len(parts[0].rows))
+        ]
+        engine = fitted(without_profiles(self.engine), model, rows)
+        start = time.perf_counter()
+        self.builds += 1
+        try:
+            return examine(engine, model, rows)
+        except ConfigError as error:
+            return Finding(Level.PARSED, error.message, error.help)
+        finally:
+            self.seconds += time.perf_counter() - start
+
+
+def _key(part: Part) -> bytes:
+    """Return a digest of a part and of what it is fed with."""
+    rows = [
+        tuple((n, str(a.dtype), a.shape, digest(a.tobytes())) for n, a in sorted(row.items()))
+        for row in part.rows
+    ]
+    return digest(content_digest(part.model), tuple(rows))
+
+
+def _batches(parts: dict[bytes, Part]) -> Iterator[dict[bytes, Part]]:
+    """Yield parts that are built together."""
+    batch: dict[bytes, Part] = {}
+    size = 0
+    for key, part in parts.items():
+        nbytes = sum(a.nbytes for row in part.rows for a in row.values())
+        if batch and size + nbytes > _BATCH_BYTES:
+            yield batch
+            batch, size = {}, 0
+        batch[key] = part
+        size += nbytes
+    yield batch
+
+
+def _outputs(finding: Finding, part: Part) -> tuple[Outputs, ...]:
+    """Return what one of the parts of a model gave, by its own names, by sample."""
+    skip = len(part.prefix) + 1
+    names = [str(value.name) for value in part.model.graph.outputs]
+    return tuple({n[skip:]: row[n] for n in names} for row in finding.outputs)
