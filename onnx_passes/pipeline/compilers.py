@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -9,6 +10,7 @@ import onnx_ir as ir
 
 from onnx_passes.errors import ConfigError
 from onnx_passes.model.digest import Key
+from onnx_passes.pipeline.region_builds import RegionBuilds
 from onnx_passes.runtime.base import Engine, Feeds
 from onnx_passes.runtime.levels import Finding, Level, examine
 from onnx_passes.runtime.tensorrt.driver import device
@@ -33,6 +35,7 @@ class Compiler:
         samples: What models are executed on; none where there is no GPU.
         called: How the original is called; a model that is called otherwise is not executed.
         original: How far the original got.
+        regions: Builds what passes change; None where nothing is executed, or with no budget.
     """
 
     engine: Engine
@@ -42,6 +45,7 @@ class Compiler:
     samples: Sequence[Feeds] = ()
     called: Interface | None = None
     original: Finding = field(default_factory=lambda: Finding(Level.ABSENT))
+    regions: RegionBuilds | None = None
     _known: list[tuple[Key, Finding]] = field(default_factory=list)
     _again: Finding | None = None
 
@@ -55,7 +59,10 @@ class Compiler:
         known = self.known(key)
         if known is None:
             samples = self.samples if interface_of(model) == self.called else ()
+            start = time.perf_counter()
             known = examine(self.engine, model, samples)
+            if self.regions is not None:
+                self.regions.whole_seconds += time.perf_counter() - start
             self._known = [*self._known[1 - KEPT :], (key, known)]
         return known
 

@@ -238,9 +238,9 @@ class Gate:
         if not called:
             checks = self._arbitrated(state, step, checks, certain)
         checks += self.levels.check(before.model, model, "each")
-        if not called:
-            state, found, known = self._by_region(state, step)
-            checks += found
+        if not called and all(check.verdict is not Verdict.FAILED for check in checks):
+            state, regions, known = self._by_region(state, step)
+            checks += regions
             evidence = evidence or known
         if change is Change.ANNOTATIONS and not called:
             check, state = self._annotations(state, before.model, model)
@@ -261,7 +261,8 @@ class Gate:
         )
         if batch is None:
             return state, [], []
-        state = replace(state, changes=(*state.changes, batch))
+        changes = self.levels.later(state.changes, batch, self.settings.memory_limit)
+        state = replace(state, changes=changes)
         return state, *self.levels.by_region([batch], "each")
 
     def _arbitrated(

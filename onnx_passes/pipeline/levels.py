@@ -15,17 +15,22 @@ import onnx_ir as ir
 
 from onnx_passes.configs.engines import EngineStep
 from onnx_passes.errors import ConfigError, EngineUnavailableError
+from onnx_passes.passes.context import Application
 from onnx_passes.pipeline.baseline import Bench
 from onnx_passes.pipeline.comparing import Comparing
 from onnx_passes.pipeline.compilers import Compiler, finding_of
+from onnx_passes.pipeline.region_builds import RegionBuilds
+from onnx_passes.pipeline.region_pairs import Batch, pair_up
 from onnx_passes.report.model import EngineReport
-from onnx_passes.runtime.base import Feeds
+from onnx_passes.runtime.base import Engine, Feeds
 from onnx_passes.runtime.levels import Finding, Level
 from onnx_passes.runtime.tensorrt.engine import (
     compiler_of,
     fitted,
 )
+from onnx_passes.verify.evidence import Evidence
 from onnx_passes.verify.interface import interface_of
+from onnx_passes.verify.judge import Promise
 from onnx_passes.verify.result import LEVEL, Check, Verdict
 from onnx_passes.verify.snapshot import exact_key
 
@@ -54,6 +59,64 @@ class Levels:
             for compiler in self.compilers
             if compiler.when in moments
         ]
+
+    def change(
+        self,
+        name: str,
+        models: tuple[ir.Model, ir.Model],
+        applied: Sequence[Application],
+        promises: Sequence[Promise],
+        engine: Engine,
+    ) -> Batch | None:
+        """Cut what a pass changed into parts that compilers run.
+
+        Args:
+            name: The pass.
+            models: The model before and after it.
+            applied: The rewrites that it recorded.
+            promises: What it promises.
+            engine: What runs the model before, for the values at the borders of parts.
+
+        Returns:
+            The parts; None where no compiler executes.
+        """
+        samples = next((c.samples for c in self.compilers if c.regions is not None), ())
+        if not samples or not promises:
+            return None
+        return pair_up(name, models, applied, promises, samples, engine)
+
+    def later(self, known: tuple[Batch, ...], batch: Batch, limit: int) -> tuple[Batch, ...]:
+        """Return what compilers are to run that are asked later, with one more pass.
+
+        Args:
+            known: What passes before it changed.
+            batch: What the pass changed.
+            limit: Bytes of recorded values that may be kept.
+        """
+        if all(c.regions is None or c.when == "each" for c in self.compilers):
+            return known
+        if batch.nbytes + sum(one.nbytes for one in known) > limit:
+            batch = batch.not_kept()
+        return (*known, batch)
+
+    def by_region(
+        self, batches: Sequence[Batch], *moments: str
+    ) -> tuple[list[Check], list[Evidence]]:
+        """Run what passes changed on the compilers of moments, as far as it was not run yet.
+
+        Returns:
+            A check for each pass and compiler, and what vouches for each part on the first.
+        """
+        checks: list[Check] = []
+        evidence: list[Evidence] = []
+        for compiler in self.compilers:
+            if compiler.regions is None or compiler.when not in moments:
+                continue
+            found = batches if "each" in moments else compiler.regions.open(batches)
+            judged = [compiler.regions.judge(batch) for batch in found]
+            checks += [check for made, _ in judged for check in made]
+            evidence = evidence or [one for _, found in judged for one in found]
+        return checks, evidence
 
     def at_end(self, model: ir.Model, *, changed: bool) -> list[Check]:
         """Ask whether the result gets as far as the original, and as the pipeline demands."""
@@ -174,11 +237,16 @@ def begin(model: ir.Model, samples: Sequence[Feeds], engines: Sequence[EngineSte
             list(samples) if inner.executes else (),
             interface_of(model),
         )
+        start = time.perf_counter()
         try:
             compiler.original = _first(compiler, model)
         except (ConfigError, EngineUnavailableError) as error:
             error.where = error.where or step.where
             raise
+        if compiler.original.level is Level.EXECUTED and inner.options.region_builds:
+            most, share = inner.options.region_builds, inner.options.region_share
+            seconds = time.perf_counter() - start
+            compiler.regions = RegionBuilds(engine, most, share, seconds)
         found.append(compiler)
     return Levels(found, model if found else None)
 

@@ -8,7 +8,7 @@ name or by halves, and is reported as not run. What was built once is not built 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from onnx_passes.errors import ConfigError
@@ -33,7 +33,7 @@ _SHOWN = 3
 """Reasons that a check tells at most."""
 
 _BATCH_BYTES = 256 << 20
-"""Recorded values that the parts of one build are fed with at most."""
+"""Recorded values that the parts of one build are fed with at most, and results kept."""
 
 
 @dataclass
@@ -56,6 +56,7 @@ class RegionBuilds:
     seconds: float = 0.0
     builds: int = 0
     _known: dict[bytes, Ran] = field(default_factory=dict)
+    _refused: dict[Hashable, str] = field(default_factory=dict)
     _judged: list[Batch] = field(default_factory=list)
 
     def open(self, batches: Sequence[Batch]) -> Iterator[Batch]:
@@ -65,11 +66,12 @@ class RegionBuilds:
                 self._judged.append(batch)
                 yield batch
 
-    def judge(self, batch: Batch) -> tuple[Check, list[Evidence]]:
+    def judge(self, batch: Batch) -> tuple[list[Check], list[Evidence]]:
         """Run what a pass changed, and hold each part to the promise of the pass.
 
         Returns:
-            The check, of scope "region", and what vouches for each part on this engine.
+            A check of scope "region", none where nothing is computed otherwise, and what
+            vouches for each part on this engine.
         """
         start, first = time.perf_counter(), self.builds
         asked = [pair for pair in batch.pairs if pair.known is None]
@@ -89,8 +91,10 @@ class RegionBuilds:
             kind = weakest(one.kind for one in evidence)
             reason = "compared at the node that holds it"
             evidence.append(Evidence(rules, kind, tuple(batch.bodies), reason=reason))
+        if all(one.kind is Kind.PROVED for one in evidence):
+            return [], evidence
         check = self._check(batch.name, evidence, found, self.builds - first)
-        return replace(check, seconds=time.perf_counter() - start), evidence
+        return [replace(check, seconds=time.perf_counter() - start)], evidence
 
     def _check(
         self, name: str, evidence: Sequence[Evidence], found: Sequence[Judged], made: int
@@ -130,8 +134,18 @@ class RegionBuilds:
         found: dict[bytes, Ran] = {}
         for some in _batches(missing):
             found |= self._build(some)
-        self._known |= {key: ran for key, ran in found.items() if not ran.refused}
-        return {key: self._known.get(key) or found[key] for key in keys}
+        known = {key: self._known[key] for key in keys if key in self._known}
+        self._remember({key: ran for key, ran in found.items() if not ran.refused})
+        return known | found
+
+    def _remember(self, found: dict[bytes, Ran]) -> None:
+        """Keep what parts gave, the newest ones: searches ask for the same parts again."""
+        kept, size = dict[bytes, Ran](), 0
+        for key, ran in reversed([*self._known.items(), *found.items()]):
+            size += ran.nbytes
+            if size <= _BATCH_BYTES:
+                kept[key] = ran
+        self._known = dict(reversed(kept.items()))
 
     def _build(self, parts: dict[bytes, Part]) -> dict[bytes, Ran]:
         """Build parts as one model; those that are not built, alone or by halves."""
@@ -143,7 +157,12 @@ class RegionBuilds:
         if finding.level is Level.EXECUTED:
             return {key: Ran(_outputs(finding, part)) for key, part in parts.items()}
         if len(parts) == 1:
-            return {key: Ran(None, told(finding, part)) for key, part in parts.items()}
+            ((key, part),) = parts.items()
+            ran = Ran(None, told(finding, part))
+            self._refused[part.kind] = (
+                f"not built: a part of the same operators is {ran.reason}"
+            )
+            return {key: ran}
         named = [k for k, part in parts.items() if names_part(finding.reason, part)]
         if named and len(named) < len(parts):
             groups = [[key] for key in named] + [[k for k in parts if k not in named]]
@@ -152,7 +171,14 @@ class RegionBuilds:
             groups = [keys[: len(keys) // 2], keys[len(keys) // 2 :]]
         found: dict[bytes, Ran] = {}
         for group in groups:
-            found |= self._build({key: parts[key] for key in group})
+            # One that is not taken stands for all like it, which would cost a build each.
+            like = {
+                k: self._refused[parts[k].kind]
+                for k in group
+                if parts[k].kind in self._refused
+            }
+            found |= {key: Ran(None, why, refused=True) for key, why in like.items()}
+            found |= self._build({key: parts[key] for key in group if key not in like})
         return found
 
     def _spent(self) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import onnx_ir as ir
@@ -74,6 +74,17 @@ class Batch:
         """Bytes of the recorded values that it holds."""
         parts = [part for pair in self.pairs for part in (pair.old, pair.new) if part]
         return sum(a.nbytes for part in parts for row in part.rows for a in row.values())
+
+    def not_kept(self) -> Batch:
+        """Return the same without the parts that are to be built."""
+        reason = "the values at its borders exceed verify.memory_limit"
+        return replace(
+            self,
+            pairs=tuple(
+                p if p.known is not None else _not_run(p.what, p.numbers, reason)
+                for p in self.pairs
+            ),
+        )
 
 
 def pair_up(
@@ -192,9 +203,8 @@ class _Cutter:
     def _part(
         self, model: ir.Model, nodes: Sequence[ir.Node], ends: Sequence[str]
     ) -> Part | None:
-        return make_part(
-            model, (nodes, boundary_of(nodes), ends), self.rows, static=self.static
-        )
+        cut = nodes, boundary_of(nodes), ends
+        return make_part(model, cut, self.rows, static=self.static)
 
 
 def _computed(nodes: Iterable[ir.Node]) -> set[str]:

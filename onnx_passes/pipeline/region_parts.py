@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
@@ -37,6 +37,15 @@ class Part:
     rows: Sequence[Mapping[str, Array]]
     nodes: Mapping[str, str]
     prefix: str = ""
+
+    @property
+    def kind(self) -> Hashable:
+        """Its operators, in order, and the types and ranks that they read."""
+        inputs = [
+            (v.dtype, None if v.shape is None else v.shape.rank())
+            for v in self.model.graph.inputs
+        ]
+        return tuple(node.op_identifier() for node in self.model.graph), tuple(inputs)
 
 
 def record(
