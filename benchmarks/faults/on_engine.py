@@ -6,8 +6,8 @@
 
 Prints a row for each fault that is not caught by default and named, or whose right twin fails,
 and the counts. With ``seen`` or ``other`` it runs that half, and of the other half it prints
-the counts alone, so that nobody mends by its rows. A right twin is accused where a check other than of kind ``engine`` fails, or a
-rewrite is named.
+the counts alone, so that nobody mends by its rows. A right twin is accused where a check other
+than of kind ``engine`` fails, or a rewrite is named.
 """
 
 from __future__ import annotations
