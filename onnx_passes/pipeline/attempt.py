@@ -53,8 +53,15 @@ class Attempt:
 
     @property
     def fails(self) -> bool:
-        """Whether it fails its checks."""
+        """Whether it fails its checks, or the one that the search is about."""
+        if self.attempts.ask is not None and "checked" not in vars(self):
+            return self._fails_alone
         return Checks(tuple(self.checks)).verdict is Verdict.FAILED
+
+    @cached_property
+    def _fails_alone(self) -> bool:
+        assert self.attempts.ask is not None
+        return Checks(tuple(self.attempts.ask(self.model))).verdict is Verdict.FAILED
 
     @property
     def keys(self) -> list[str]:
@@ -74,6 +81,8 @@ class Attempts:
         check: Checks a model as the pass was checked.
         pass_seconds: Time limit of one run.
         deadline: When to stop, on the clock of ``time.monotonic``.
+        ask: Puts to a model only the question that failed, where all others take far longer;
+            None for those of ``check``.
     """
 
     make: Callable[[], Pass]
@@ -83,6 +92,7 @@ class Attempts:
     check: Callable[[ir.Model, Change, Sequence[Application]], Checked]
     pass_seconds: float | None = None
     deadline: float = float("inf")
+    ask: Callable[[ir.Model], list[Check]] | None = None
 
     def apply(
         self,

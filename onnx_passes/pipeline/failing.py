@@ -25,7 +25,7 @@ from onnx_passes.pipeline.state import Checked
 from onnx_passes.pipeline.summary import rewrite_summary
 from onnx_passes.report.model import PassReport, RunReport
 from onnx_passes.verify.local import LocalScore
-from onnx_passes.verify.result import ENGINE, Check
+from onnx_passes.verify.result import ENGINE, EXECUTED, LEVEL, Check, Verdict
 from onnx_passes.verify.shrink import Case
 from onnx_passes.verify.snapshot import Change, Snapshot
 
@@ -170,6 +170,7 @@ class FailedCheck:
             or self.config.granularity != "application"
             or rest is None
             or rest.change is Change.NONE
+            or rest.checked.verdict is Verdict.FAILED
         ):
             return None
         rewrites = self.context.rewrites
@@ -205,7 +206,17 @@ class FailedCheck:
             self._check,
             self.config.limits.pass_seconds,
             time.monotonic() + SEARCH_SECONDS,
+            self._ask_compilers if self._lost_support else None,
         )
+
+    @property
+    def _lost_support(self) -> bool:
+        """Whether a compiler gets less far, which one build by attempt tells."""
+        check = self.judgement.check
+        return check.kind == LEVEL and check.level != EXECUTED
+
+    def _ask_compilers(self, model: ir.Model) -> list[Check]:
+        return self.gate.levels.check(self.before.model, model, "each")
 
     def _check(
         self, model: ir.Model, change: Change, applied: Sequence[Application]

@@ -162,7 +162,8 @@ class Judgement:
         """Return the regions between two models, for the compiler of the check."""
         executing = [bench.engine for bench in self.gate.baseline.benches]
         engine = executing[0] if executing else OnnxRuntimeEngine()
-        return Regions(self.compiler, before, after, self.feeds, engine)
+        said = self.check.reason or ""
+        return Regions(self.compiler, before, after, self.feeds, engine, said)
 
     def blame(
         self,

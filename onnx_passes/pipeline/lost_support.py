@@ -7,6 +7,7 @@ alone, and so is what it replaced: a rewrite has lost support where only the lat
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -29,6 +30,7 @@ from onnx_passes.pipeline.region_parts import (
 from onnx_passes.runtime.base import Array, Engine, Feeds, Outputs
 from onnx_passes.runtime.levels import Finding, Level, examine
 from onnx_passes.runtime.tensorrt.engine import fitted, without_profiles
+from onnx_passes.verify.cut import makers_of
 from onnx_passes.verify.judge import Promise
 from onnx_passes.verify.local import LocalScore
 from onnx_passes.verify.result import OutputCheck
@@ -38,6 +40,9 @@ from onnx_passes.verify.witness import Pieces, Side
 
 BY_REGION = "by its region alone"
 """How a rewrite was found: the compiler takes what it replaced, and not what it put there."""
+
+_MOST_NAMED = 3
+"""Rewrites that a compiler names at most, for each to be built by itself."""
 
 ON_ENGINE = "by its own error on that engine"
 """How a rewrite was found whose values differ where both sides are run on the compiler."""
@@ -53,6 +58,7 @@ class Regions:
         after: The model after it.
         feeds: A sample.
         engine: What runs both, for the types and shapes at the borders of regions.
+        said: What the compiler said of the whole model that it does not take.
     """
 
     compiler: Compiler
@@ -60,21 +66,37 @@ class Regions:
     after: ir.Model
     feeds: Feeds
     engine: Engine
+    said: str = ""
 
     def scores(
         self, pieces: Sequence[Pieces], *, left_in: ir.Model | None = None
     ) -> list[LocalScore | None]:
         """Return for each rewrite what its region shows; None where it lost nothing by itself.
 
-        A rewrite inside a body, or one that a later one replaced, is not looked at.
+        Those that the compiler named in the whole model are built first. Where they are taken
+        alone, all are. A rewrite inside a body, or one that a later one replaced, is not
+        looked at.
 
         Args:
             pieces: The rewrites.
             left_in: The model that must still hold them; by default that after the pass.
         """
+        named = self._named(pieces)
+        found = self._scores(named, left_in) if named else {}
+        found = found or self._scores(pieces, left_in)
+        return [found.get(piece.application.key) for piece in pieces]
+
+    def _named(self, pieces: Sequence[Pieces]) -> list[Pieces]:
+        """Return the rewrites whose new nodes the compiler named, if they are few."""
+        makers = makers_of(self.after)
+        found = [piece for piece in pieces if _is_named(self.said, piece.new, makers)]
+        return found if len(found) <= _MOST_NAMED else []
+
+    def _scores(
+        self, pieces: Sequence[Pieces], left_in: ir.Model | None
+    ) -> dict[str, LocalScore]:
+        """Return what the regions of rewrites show that lost support, by their keys."""
         looked, arrays = self._looked(pieces, left_in or self.after)
-        if not looked:
-            return [None] * len(pieces)
         parts: dict[int, Part] = {}
         for number, piece in enumerate(looked):
             part = self._part(f"p{number}", self.after, piece.new, arrays)
@@ -90,7 +112,7 @@ class Regions:
                 check = OutputCheck(application.replaced[0][0], False, reason)
                 how = f"{BY_REGION}: {reason}"
                 found[application.key] = LocalScore(application, np.inf, (check,), how, False)
-        return [found.get(piece.application.key) for piece in pieces]
+        return found
 
     def measured(self, pieces: Sequence[Pieces], promise: Promise) -> list[LocalScore | None]:
         """Run both sides of each rewrite on the engine, in one build for each side.
@@ -202,3 +224,10 @@ def _rounds(old: Part, new: Part, olds: Outputs, news: Outputs) -> bool:
         return False
     feeds = {**old.rows[0], **new.rows[0]}
     return weigh_rounding(old.model, new.model, feeds, expected, actual, names[0]) is True
+
+
+def _is_named(reason: str, side: Side, makers: Mapping[str, ir.Node]) -> bool:
+    """Whether a compiler names a node of a rewrite, or a layer that it made of one."""
+    values = {str(value.name) for node in side.nodes for value in node.outputs if value.name}
+    names = values | {str(makers[v].name) for v in values if v in makers and makers[v].name}
+    return any(re.search(rf"(?<![\w.]){re.escape(n)}(?![\d.])", reason) for n in names)

@@ -107,6 +107,13 @@ def test_rewrites_are_named_by_their_regions_and_put_to_the_test_in_one_build(
     assert whole_models(compiler) == 3  # the original, the result, and the pass without them
 
 
+def test_what_the_compiler_named_in_the_whole_model_is_built_first(compiler):
+    report = go("sum-or-sequence{at=s5}")
+    assert len(report.passes[0].culprits) == 1
+    # The original and the result, the region named and what it replaced, the pass without it.
+    assert len(compiler.asked) == 5
+
+
 def test_a_failure_at_the_end_is_traced_to_the_rewrites_of_their_passes(compiler):
     report = go("sum-or-sequence{at=s1}", "eliminate-identity", when="end")
     (blame,) = report.blame
