@@ -22,12 +22,14 @@ from onnx_passes.pipeline.region_parts import (
     Part,
     is_left,
     names_part,
+    own_name,
     record,
     side_by_side,
     side_part,
     told,
 )
 from onnx_passes.runtime.base import Array, Engine, Feeds, Outputs
+from onnx_passes.runtime.layers import built_layers
 from onnx_passes.runtime.levels import Finding, Level, examine
 from onnx_passes.runtime.tensorrt.engine import fitted, without_profiles
 from onnx_passes.verify.cut import makers_of
@@ -137,6 +139,7 @@ class Regions:
         if not sides:
             return [None] * len(pieces)
         found: dict[str, LocalScore] = {}
+        told_of: set[str] = set()
         olds = self._executed([old for _, old, _ in sides])
         news = self._executed([new for _, _, new in sides])
         for piece, old, new in sides if olds and news else ():
@@ -153,8 +156,18 @@ class Regions:
                 checks = tuple(replace(check, passed=True, reason=FUSED) for check in checks)
             error = score([expected], [actual], frozenset())
             key = piece.application.key
-            found[key] = LocalScore(piece.application, error, checks, ON_ENGINE)
+            how = ON_ENGINE
+            if not all(check.passed for check in checks) and len(told_of) < _MOST_NAMED:
+                told_of.add(key)
+                how += self._layers(new)
+            found[key] = LocalScore(piece.application, error, checks, how)
         return [found.get(piece.application.key) for piece in pieces]
+
+    def _layers(self, part: Part) -> str:
+        """Say what layers the engine makes of a part, by its own names; nothing if untold."""
+        engine = fitted(without_profiles(self.compiler.engine), part.model, [part.rows[0]])
+        names = [own_name(layer.name, part) for layer in built_layers(engine, part.model)]
+        return f", in its layers {', '.join(map(repr, names))}" if names else ""
 
     def _executed(self, parts: Sequence[Part]) -> Outputs:
         finding = self._examine(parts, execute=True)

@@ -218,6 +218,13 @@ def told(finding: Finding, part: Part) -> str:
     return f"{finding.level}, {' '.join(reason.split())}{aside}"
 
 
+def own_name(layer: str, part: Part) -> str:
+    """Return the name of a layer with the names that nodes have in the model."""
+    for name in sorted(part.nodes, key=len, reverse=True):
+        layer = layer.replace(name, part.nodes[name].partition(" ")[0])
+    return layer
+
+
 def names_part(reason: str, part: Part) -> bool:
     """Whether what a compiler says names a node of a part."""
     # A number that follows belongs to another node's name.

@@ -18,6 +18,7 @@ from onnx_passes.contracts import Equality, Tolerance
 from onnx_passes.errors import EngineError, OnnxPassesError, UsageError
 from onnx_passes.model.copy import copy_model
 from onnx_passes.pipeline.judgement import Judgement
+from onnx_passes.pipeline.reproduce_executed import Executed
 from onnx_passes.pipeline.reproduce_level import Levels
 from onnx_passes.pipeline.reproducer import Author, Failure
 from onnx_passes.report.model import RunReport
@@ -28,7 +29,7 @@ from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.runtime.reference import ReferenceEngine
 from onnx_passes.verify.bundle import Bundle, Replayable, write_failing
 from onnx_passes.verify.judge import Promise
-from onnx_passes.verify.result import LEVEL, OutputCheck
+from onnx_passes.verify.result import EXECUTED, LEVEL, Check, OutputCheck
 from onnx_passes.verify.score import score
 from onnx_passes.verify.shrink import Case, Shrinker
 
@@ -49,8 +50,7 @@ def leave_reproducer(
     Returns:
         The folder, None where none could be written, and what a user should know of it.
     """
-    level = failure.judgement.check.kind == LEVEL
-    author = (Levels if level else _Numbers)(failure, config, run)
+    author = _author_of(failure.judgement.check)(failure, config, run)
     stem = re.sub(r"[^\w.-]+", "-", f"{Path(run.model).stem or 'model'}")[:_LONGEST_NAME]
     folder = Path(str(config.reproducers)) / f"{stem}-{failure.name}"
     try:
@@ -61,6 +61,12 @@ def leave_reproducer(
         # It explains a failure that is already certain, and must not replace it.
         return None, [f"no reproducer: {type(error).__name__}: {error}"]
     return str(written), [f"the reproducer does not fail by itself: {why}"] if why else []
+
+
+def _author_of(check: Check) -> type[Author]:
+    if check.kind != LEVEL:
+        return _Numbers
+    return Executed if check.level == EXECUTED else Levels
 
 
 @dataclass

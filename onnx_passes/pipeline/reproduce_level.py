@@ -89,7 +89,7 @@ class Levels(Author):
             case.before,
             case.after,
             case.feeds,
-            files=_built(self._engine(case), case),
+            files=built_files(self._engine(case), case),
             kind=self.failure.judgement.check.kind,
             pipeline=self.pipeline(case, {inner.package: {**given, "profiles": profiles[:1]}}),
             readme=self.readme(case, inner.name, facts, "before.onnx"),
@@ -101,7 +101,7 @@ class Levels(Author):
         )
 
 
-def _built(engine: Engine, case: Case) -> dict[str, bytes]:
+def built_files(engine: Engine, case: Case) -> dict[str, bytes]:
     """Build both models once more; return the engine, the timing cache and the log."""
     names = {"save": "before.engine", "timing_cache": "timing.cache"}
     with tempfile.TemporaryDirectory(prefix="onnx-passes-") as folder:
@@ -112,7 +112,7 @@ def _built(engine: Engine, case: Case) -> dict[str, bytes]:
     with suppress(ConfigError):
         told = examine(with_options(engine, verbosity="verbose", cache=""), case.after)
         lines = [line for line in (told.reason, told.log) if line]
-        found["builder.log"] = ("\n".join(lines) + "\n").encode()
+        found["builder.log"] = "".join(f"{line}\n" for line in lines).encode()
     return {name: content for name, content in found.items() if content}
 
 

@@ -7,6 +7,9 @@ import json
 from dataclasses import dataclass, replace
 from typing import Any
 
+import onnx_ir as ir
+
+from onnx_passes.errors import ConfigError, EngineError
 from onnx_passes.runtime.base import Engine, Session
 from onnx_passes.runtime.isolated import IsolatedEngine
 from onnx_passes.runtime.tensorrt.engine import compiler_of, with_options
@@ -50,3 +53,15 @@ def layers_of(session: Session) -> list[Layer]:
     """Return the layers of a session of a :func:`profiled` engine, after its runs."""
     tell: Any = getattr(session, "layers", None)
     return [] if tell is None else [Layer(**dict(one)) for one in tell()]
+
+
+def built_layers(engine: Engine, model: ir.Model) -> list[Layer]:
+    """Return the layers that an engine makes of a model; none where it does not tell them."""
+    own = profiled(engine)
+    if own is None:
+        return []
+    try:
+        with own.prepare(model) as session:
+            return layers_of(session)
+    except (ConfigError, EngineError):
+        return []

@@ -37,6 +37,7 @@ REPLAY_SECONDS = 60.0
 
 _SCRIPT = "repro.py"
 _LEVEL_SCRIPT = "repro_level.py"
+_EXECUTED_SCRIPT = "repro_executed.py"
 _CONTENT = ("before.onnx", "after.onnx", "inputs.npz", "check.json")
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 # Elements of these types are written a byte each; the script packs them.
@@ -67,6 +68,8 @@ class Bundle:
         readme: What happened, in Markdown.
         levels: The compiler to ask how far it gets, in place of comparing numbers: its module
             and options; None where numbers are compared.
+        executed: The compiler that runs both models, in place of ``engine``: its name and
+            options, and limits by output; None where ``engine`` runs them.
         plain: ``before`` as the pass gets it; None where it is the same.
     """
 
@@ -83,6 +86,7 @@ class Bundle:
     pipeline: str = ""
     readme: str = ""
     levels: Mapping[str, Any] | None = None
+    executed: Mapping[str, Any] | None = None
     plain: ir.Model | None = None
 
 
@@ -232,12 +236,15 @@ def _fill(bundle: Bundle, folder: Path) -> None:
     }
     if bundle.levels is not None:
         settings = {"kind": bundle.kind, "lost": lost, "levels": dict(bundle.levels)}
+    if bundle.executed is not None:
+        settings = {"kind": bundle.kind, "lost": lost, "executed": dict(bundle.executed)}
     (folder / "check.json").write_text(json.dumps(settings, indent=1) + "\n", "utf-8")
     (folder / "pipeline.yaml").write_text(bundle.pipeline, "utf-8")
     (folder / "README.md").write_text(bundle.readme, "utf-8")
     for name, content in bundle.files.items():
         (folder / name).write_bytes(content)
     script = _SCRIPT if bundle.levels is None else _LEVEL_SCRIPT
+    script = script if bundle.executed is None else _EXECUTED_SCRIPT
     shutil.copyfile(Path(__file__).with_name(script), folder / _SCRIPT)
 
 

@@ -197,7 +197,7 @@ def test_numbers_that_differ_are_blamed_by_regions_on_the_engine_itself(gpu, mon
     (check,) = [c for c in failed.checks if c.kind == LEVEL]
     assert (check.verdict, check.level) == (Verdict.FAILED, "executed")
     (blame,) = failed.blame
-    assert blame.how == "by its own error on that engine"
+    assert blame.how.startswith("by its own error on that engine, in its layers '")
     assert [r.replaced[0][0] for r in failed.rewrites if r.number == blame.number] == ["s4"]
     assert blame.value.mismatched > 0
     assert len(built) == 2  # all old sides in one build, and all new ones

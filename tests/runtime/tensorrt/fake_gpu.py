@@ -257,7 +257,13 @@ class Builder:
         return Network()
 
     def create_builder_config(self):
-        return types.SimpleNamespace(clear_flag=lambda flag: None)
+        return types.SimpleNamespace(
+            clear_flag=lambda flag: None,
+            create_timing_cache=lambda known: types.SimpleNamespace(
+                serialize=lambda: known or b"measured"
+            ),
+            set_timing_cache=lambda cache, ignore_mismatch: True,
+        )
 
     def build_serialized_network(self, network, config):
         return network.data
@@ -271,6 +277,7 @@ def bindings():
         OnnxParser=OnnxParser,
         NetworkDefinitionCreationFlag=Listener,
         BuilderFlag=types.SimpleNamespace(TF32=0),
+        ProfilingVerbosity=types.SimpleNamespace(DETAILED=0),
         ILogger=Listener,
         IOutputAllocator=Listener,
         IDebugListener=Listener,
