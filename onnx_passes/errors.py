@@ -28,6 +28,11 @@ class OnnxPassesError(Exception):
         parts = [self.message, self.where, f"  = help: {self.help}" if self.help else None]
         return "\n".join(part for part in parts if part)
 
+    @property
+    def sentence(self) -> str:
+        """The message and the help, on one line."""
+        return f"{self.message} ({self.help})" if self.help else self.message
+
 
 class UsageError(OnnxPassesError):
     """The command line asks for something that cannot be done."""

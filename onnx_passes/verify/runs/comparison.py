@@ -182,10 +182,10 @@ class _Comparison:
             run.details = engine.describe()
             todo = self._plan(engine, model)
         except EngineUnavailableError as error:
-            run.state, run.reason = str(Level.ABSENT), str(error)
+            run.state, run.reason = str(Level.ABSENT), error.sentence
             return
         except EngineError as error:
-            run.state, run.reason = FAILED, str(error)
+            run.state, run.reason = FAILED, error.sentence
             return
         if settings.postprocess is not None:
             settings.postprocess.check(todo.outputs)
@@ -206,7 +206,7 @@ class _Comparison:
         try:
             self._batches(runner, run, todo, tally, spool)
         except EngineError as error:
-            run.state, run.reason = FAILED, str(error)
+            run.state, run.reason = FAILED, error.sentence
             if error.message.startswith(BUILT_ONLY):
                 # There is a GPU, and it does not take what was built.
                 run.state = str(Level.BUILT)
@@ -321,8 +321,7 @@ class _Comparison:
             return True
         run.details = engine.describe()
         if inner.missing is not None:
-            missing = inner.missing
-            run.state, run.reason = str(Level.ABSENT), f"{missing.message} ({missing.help})"
+            run.state, run.reason = str(Level.ABSENT), inner.missing.sentence
             return False
         if inner.executes:
             return True
