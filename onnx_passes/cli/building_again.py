@@ -80,7 +80,13 @@ def build_again(
 def _words(command: str | None) -> list[str]:
     if command is None:
         return []
-    words = shlex.split(command)
+    try:
+        words = shlex.split(command)
+    except ValueError as error:
+        raise UsageError(
+            f"--check cannot be read: {str(error).lower()} in {command!r}",
+            help="quote it as a shell would: --check 'python test.py {engine}'",
+        ) from error
     if not words or shutil.which(words[0]) is None:
         raise UsageError(
             f"--check cannot be run: there is no command {words[0] if words else command!r}",

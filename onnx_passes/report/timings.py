@@ -25,7 +25,8 @@ def timing_lines(timing: Timing, latency_text: str, *, verbose: bool = False) ->
     yield f"time of {one_line(timing.run)}, sample 0"
     if timing.latency is not None:
         warm = plural(timing.warm_up, "run")
-        yield f"    {latency_text}, after {warm} that do not count"
+        verb = "does" if timing.warm_up == 1 else "do"
+        yield f"    {latency_text}, after {warm} that {verb} not count"
         yield f"    spread: {spread(timing.latency)}"
     for when, states in (("before", timing.before), ("after", timing.after)):
         for state in states:

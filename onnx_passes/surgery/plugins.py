@@ -29,7 +29,7 @@ from typing import Any, ClassVar
 
 import onnx_ir as ir
 
-from onnx_passes.errors import ConfigError, UsageError
+from onnx_passes.errors import ConfigError, OnnxPassesError, UsageError
 from onnx_passes.model.copy import copy_model
 from onnx_passes.passes.base import Op, RewriteRulePass, Transformation, Value
 from onnx_passes.passes.context import Application, PassContext, Rewrites
@@ -171,7 +171,16 @@ def _apply(
     for cls in plugins:
         plugin = cls()
         plugin.context = PassContext(Rewrites(only=only))
-        plugin(model)
+        try:
+            plugin(model)
+        except OnnxPassesError:
+            raise
+        except Exception as error:  # whatever its pattern raises
+            raise ConfigError(
+                f"the pattern of {cls.__qualname__} cannot be used: "
+                f"{type(error).__name__}: {error}",
+                help="a pattern is written with op, and returns what op returned",
+            ) from error
         found += [(cls, application) for application in plugin.context.rewrites.applied]
     return found
 

@@ -6,6 +6,8 @@ import sys
 import onnx.parser
 import pytest
 
+from onnx_passes.cli import building_again
+from onnx_passes.errors import UsageError
 from onnx_passes.runtime.isolated_process import end_children
 from onnx_passes.runtime.tensorrt.bindings import installed_version
 from onnx_passes.runtime.tensorrt.driver import gpu_count
@@ -177,6 +179,11 @@ def test_the_pipeline_reports_built(cli, model):
 def test_a_check_needs_builds_to_check(cli, model):
     done = cli("build", model, "-o", "a.engine", "--check", "true")
     assert (done.code, "need --repeat" in done.err) == (2, True)
+
+
+def test_a_check_that_no_shell_would_read_is_told():
+    with pytest.raises(UsageError, match="--check cannot be read: no closing quotation"):
+        building_again._words("test 'x")
 
 
 def test_a_script_builds_as_the_command_would(cli, model, tmp_path):

@@ -95,6 +95,14 @@ def test_what_cannot_be_done_is_told(cli, given, write, tmp_path):
     told = cli("plugin", "match", path, "--plugins", "nameless.py").err
     assert "AddRelu does not say its 'creator'" in told
     assert "give --plugins" in cli("plugin", "match", path).err
+    for body, said in (("raise ValueError('no')", "ValueError: no"), ("return None", "")):
+        text = PLUGINS.replace("return op.Relu(op.Add(x, y))", body)
+        write("wrong.py", text)
+        told = cli("plugin", "match", path, "--plugins", "wrong.py")
+        assert (told.code, f"the pattern of AddRelu cannot be used: {said}" in told.err) == (
+            2,
+            True,
+        )
     assert "there is nothing to list" in cli("plugin", "list").err
 
 
