@@ -113,6 +113,8 @@ class _Server:
                     return {"seconds": self._time(message)}
                 case "layers":
                     return {"layers": self._layers(message["session"])}
+                case "call":
+                    return {"value": _call(message["function"], message["words"])}
                 case "close":
                     self._close(message["session"])
         except MemoryError as error:
@@ -179,6 +181,12 @@ class _Server:
         if number in self._sessions:
             context, _ = self._sessions.pop(number)
             context.__exit__(None, None, None)
+
+
+def _call(function: str, words: list[Any]) -> Any:
+    """Call a function of this package, by its module and name."""
+    module, _, name = function.partition(":")
+    return getattr(importlib.import_module(module), name)(*words)
 
 
 def _told(error: OnnxPassesError) -> Message:

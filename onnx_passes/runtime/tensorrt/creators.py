@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from collections.abc import Sequence
 from typing import Any
 
-from onnx_passes.errors import ConfigError, EngineCrashedError, EngineTimeoutError
+from onnx_passes.runtime.isolated_calls import call_alone
 from onnx_passes.runtime.tensorrt.bindings import Package, load_bindings
 from onnx_passes.runtime.tensorrt.log import Log
 from onnx_passes.runtime.tensorrt.plugins import load_plugins
-
-_TOLD = 3
 
 
 def list_creators(
@@ -33,42 +28,18 @@ def list_creators(
         EngineCrashedError: TensorRT or a library ended the process.
     """
     load_bindings(package)
-    code = f"import sys; sys.path[:] = {sys.path!r}; from {__name__} import main; main()"
-    command = [sys.executable, "-P", "-c", code, package, *libraries]
-    try:
-        done = subprocess.run(
-            command,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=seconds,
-        )
-    except subprocess.TimeoutExpired as error:
-        raise EngineTimeoutError(
-            f"{package} did not tell its plugins within {seconds:g} s"
-        ) from error
-    lines = done.stdout.splitlines()
-    if done.returncode or not lines:
-        said = " / ".join(done.stderr.strip().splitlines()[-_TOLD:]) or "it says nothing"
-        raise EngineCrashedError(f"{package} ended the process that lists plugins: {said}")
-    told = json.loads(lines[-1])
-    if isinstance(told, dict):
-        raise ConfigError(told["error"], help=told["help"])
-    found: list[dict[str, str]] = told
+    while_ = "listing its plugins"
+    found: list[dict[str, str]] = call_alone(
+        package, registered, package, list(libraries), while_=while_, seconds=seconds
+    )
     return found
 
 
-def main() -> None:
-    """Print the plugins as JSON: the package and libraries are given."""
-    package: Package = "tensorrt" if sys.argv[1] == "tensorrt" else "tensorrt-rtx"
+def registered(package: Package, libraries: Sequence[str]) -> list[dict[str, str]]:
+    """Return the plugins that are registered in this process; see :func:`list_creators`."""
     trt = load_bindings(package)
-    try:
-        load_plugins(trt, Log(trt, "error"), sys.argv[2:])
-        told: Any = [_plain(one) for one in trt.get_plugin_registry().all_creators]
-    except ConfigError as error:
-        told = {"error": error.message, "help": error.help}
-    print(json.dumps(told), flush=True)
+    load_plugins(trt, Log(trt, "error"), libraries)
+    return [_plain(one) for one in trt.get_plugin_registry().all_creators]
 
 
 def _plain(creator: Any) -> dict[str, str]:

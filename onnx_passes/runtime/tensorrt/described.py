@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import struct
-import subprocess
-import sys
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,11 +14,10 @@ import onnx_ir as ir
 
 from onnx_passes.errors import (
     EngineCrashedError,
-    EngineError,
-    EngineTimeoutError,
     EngineUnavailableError,
 )
 from onnx_passes.runtime.base import Session
+from onnx_passes.runtime.isolated_calls import call_alone
 from onnx_passes.runtime.tensorrt.bindings import (
     Package,
     install_help,
@@ -42,7 +37,6 @@ SUFFIXES = (".engine", ".plan", ".trt")
 # the version that built it, a byte for each part.
 _HEADER = struct.Struct("<4s12xQ4B")
 _MARK = b"vtrt"
-_TOLD = 3
 
 
 def is_engine(path: str | Path) -> bool:
@@ -126,42 +120,20 @@ def _built_by(data: bytes) -> str | None:
 
 
 def _asked(path: Path, package: Package, seconds: float | None) -> dict[str, Any]:
-    with tempfile.TemporaryDirectory(prefix="onnx-passes-") as folder:
-        answer = Path(folder, "answer")
-        code = f"import sys; sys.path[:] = {sys.path!r}; from {__name__} import main; main()"
-        command = [sys.executable, "-P", "-c", code, package, str(answer), str(path)]
-        try:
-            done = subprocess.run(
-                command, stdin=subprocess.DEVNULL, capture_output=True, timeout=seconds
-            )
-        except subprocess.TimeoutExpired as error:
-            raise EngineTimeoutError(
-                f"{package} did not tell what {path} holds within {seconds:g} s"
-            ) from error
-        if not answer.exists():
-            said = done.stderr.decode(errors="replace").strip().splitlines()[-_TOLD:]
-            raise EngineCrashedError(
-                f"{package} ended its process (exit code {done.returncode}) while it was "
-                f"asked about {path}: {' / '.join(said) or 'it says nothing'}",
-                help="it may be built by another version: build the engine again",
-            )
-        told: dict[str, Any] = json.loads(answer.read_text())
-    if "error" in told:
-        raise EngineError(told["error"], help=told["help"])
+    while_ = f"telling what {path} holds"
+    try:
+        told: dict[str, Any] = call_alone(
+            package, read_engine, package, str(path), while_=while_, seconds=seconds
+        )
+    except EngineCrashedError as error:
+        error.help = "it may be built by another version: build the engine again"
+        raise
     return told
 
 
-def main() -> None:
-    """Tell of an engine: the package, where the answer goes, and the engine are given."""
-    package: Package = "tensorrt" if sys.argv[1] == "tensorrt" else "tensorrt-rtx"
-    answer, path = Path(sys.argv[2]), Path(sys.argv[3])
-    try:
-        told = _read(load_bindings(package), path.read_bytes())
-    except EngineError as error:
-        told = {"error": error.message, "help": error.help}
-    partial = answer.with_suffix(".part")
-    partial.write_text(json.dumps(told))
-    partial.rename(answer)
+def read_engine(package: Package, path: str) -> dict[str, Any]:
+    """Return what an engine holds, loaded in this process; see :func:`describe_engine`."""
+    return _read(load_bindings(package), Path(path).read_bytes())
 
 
 def _read(trt: ModuleType, plan: bytes) -> dict[str, Any]:

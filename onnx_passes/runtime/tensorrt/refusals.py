@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import ModuleType
@@ -15,13 +12,14 @@ from typing import Any
 import onnx_ir as ir
 
 from onnx_passes.errors import (
-    EngineError,
-    EngineTimeoutError,
+    EngineCrashedError,
     EngineUnavailableError,
     UnsupportedModelError,
 )
 from onnx_passes.model.load import load_model
 from onnx_passes.model.save import save_model
+from onnx_passes.runtime.isolated_calls import call
+from onnx_passes.runtime.isolated_process import Child, Home
 from onnx_passes.runtime.tensorrt.bindings import (
     Package,
     install_help,
@@ -31,10 +29,6 @@ from onnx_passes.runtime.tensorrt.bindings import (
 from onnx_passes.runtime.tensorrt.driver import gpu_count
 from onnx_passes.runtime.tensorrt.log import Log
 from onnx_passes.runtime.tensorrt.parse import parse
-
-# Exit code of a child that says why it cannot start.
-_UNAVAILABLE = 3
-_CRASHED = "the parser ended its process"
 
 
 @dataclass(frozen=True)
@@ -61,7 +55,7 @@ def parser_refusals(
     Args:
         package: Whose parser.
         models: The models; nodes of their main graphs have names of their own.
-        seconds: How long all of them may take; None for no limit.
+        seconds: How long each may take; None for no limit.
 
     Returns:
         What is said against each model; nothing where it is taken. A model that ends the
@@ -81,58 +75,34 @@ def parser_refusals(
             help="use tensorrt-rtx, whose parser needs none",
         )
     found: list[list[Refused]] = []
+    child: Child | None = None
     with tempfile.TemporaryDirectory(prefix="onnx-passes-") as folder:
-        paths = [Path(folder, f"{index}.onnx") for index in range(len(models))]
-        for model, path in zip(models, paths, strict=True):
-            save_model(model, path)
-        answers = Path(folder, "answers")
-        while len(found) < len(paths):
-            rest = paths[len(found) :]
-            found += _child(package, rest, answers, seconds)
+        path = Path(folder, "asked.onnx")
+        try:
+            for model in models:
+                save_model(model, path)
+                if child is None or not child.alive:
+                    child = Child(Home(package))
+                found.append(_ask(child, package, path, seconds))
+        finally:
+            if child is not None:
+                child.end()
     return found
 
 
-def _child(
-    package: Package, paths: Sequence[Path], answers: Path, seconds: float | None
-) -> Iterator[list[Refused]]:
-    answers.write_text("")
-    code = f"import sys; sys.path[:] = {sys.path!r}; from {__name__} import main; main()"
-    command = [sys.executable, "-P", "-c", code, package, str(answers), *map(str, paths)]
+def _ask(child: Child, package: Package, path: Path, seconds: float | None) -> list[Refused]:
+    words = package, str(path)
     try:
-        done = subprocess.run(
-            command, stdin=subprocess.DEVNULL, capture_output=True, timeout=seconds
-        )
-    except subprocess.TimeoutExpired as error:
-        raise EngineTimeoutError(
-            f"the parser of {package} did not end within {seconds:g} s",
-            help="raise the engine's time_limit if it should have",
-        ) from error
-    if done.returncode == _UNAVAILABLE:
-        raise EngineUnavailableError(**json.loads(answers.read_text()))
-    lines = answers.read_text().splitlines()
-    if done.returncode == 1 and len(lines) < len(paths):
-        # Not a crash: an exception of ours, in the last line of what Python printed.
-        said = done.stderr.decode(errors="replace").strip().splitlines()
-        raise EngineError(f"the parser of {package} cannot be asked: {' '.join(said[-1:])}")
-    for line in lines:
-        yield [Refused(**each) for each in json.loads(line)]
-    if len(lines) < len(paths):
-        yield [Refused("", f"{_CRASHED} (exit code {done.returncode})")]
+        told = call(child, read_refusals, *words, while_="parsing", seconds=seconds)
+    except EngineCrashedError as error:
+        return [Refused("", error.message)]
+    return [Refused(**each) for each in told]
 
 
-def main() -> None:
-    """Ask about models: the package, where answers go, and the models' paths are given."""
-    package: Package = "tensorrt" if sys.argv[1] == "tensorrt" else "tensorrt-rtx"
-    answers = Path(sys.argv[2])
-    try:
-        trt = load_bindings(package)
-    except EngineUnavailableError as error:
-        answers.write_text(json.dumps({"message": error.message, "help": error.help}))
-        raise SystemExit(_UNAVAILABLE) from error
-    with answers.open("a") as file:
-        for path in sys.argv[3:]:
-            told = _refused(trt, load_model(path).model)
-            print(json.dumps([asdict(each) for each in told]), file=file, flush=True)
+def read_refusals(package: Package, path: str) -> list[dict[str, str]]:
+    """Ask the parser in this process about a file; see :func:`parser_refusals`."""
+    trt = load_bindings(package)
+    return [asdict(each) for each in _refused(trt, load_model(path).model)]
 
 
 def _refused(trt: ModuleType, model: ir.Model) -> list[Refused]:
