@@ -49,6 +49,11 @@ from onnx_passes.verify.snapshot import Change, Snapshot
 from onnx_passes.verify.structure import check_structure
 
 _ONLY_NAMES = "only names, order or metadata changed"
+_SIGHT = {
+    True: "the outputs agree, and can see the change",
+    False: "the outputs agree, and cannot see the change",
+    None: "the outputs agree; whether they can see the change was not asked",
+}
 _DEFAULTS_FIXED = "inputs that had defaults are weights of the same content"
 
 
@@ -241,7 +246,7 @@ class Gate:
         if not called and all(check.verdict is not Verdict.FAILED for check in checks):
             state, regions, known = self._by_region(state, step)
             checks += regions
-            evidence = evidence or known
+            evidence = evidence or self._with_sight(known, state, step)
         if change is Change.ANNOTATIONS and not called:
             check, state = self._annotations(state, before.model, model)
             checks.append(check)
@@ -264,6 +269,20 @@ class Gate:
         changes = self.levels.later(state.changes, batch, self.settings.memory_limit)
         state = replace(state, changes=changes)
         return state, *self.levels.by_region([batch], "each")
+
+    def _with_sight(self, known: list[Evidence], state: State, step: _Step) -> list[Evidence]:
+        """Ask whether the outputs can see what no region vouches for; any engine tells."""
+        if all(one.kind is not Kind.OUTPUTS_ONLY for one in known):
+            return known
+        sample, unstable = state.baseline.samples[0], state.baseline.unstable
+        sees = can_see(OnnxRuntimeEngine(), step.before, step.model, sample, unstable)
+        kind = Kind.BLIND if sees is False else Kind.OUTPUTS_ONLY
+        return [
+            replace(one, kind=kind, reason=f"{_SIGHT[sees]} ({one.reason})")
+            if one.kind is Kind.OUTPUTS_ONLY
+            else one
+            for one in known
+        ]
 
     def _arbitrated(
         self, state: State, step: _Step, checks: list[Check], certain: Collection[str]
@@ -549,11 +568,7 @@ class Gate:
                 bench.engine, step.before, step.model, sample, state.baseline.unstable
             )
         kind = Kind.BLIND if sees is False else Kind.OUTPUTS_ONLY
-        told = {
-            True: "the outputs agree, and can see the change",
-            False: "the outputs agree, and cannot see the change",
-            None: "the outputs agree; whether they can see the change was not asked",
-        }[sees]
+        told = _SIGHT[sees]
         return [Evidence(what, kind, numbers, reason=f"{told} ({why})")]
 
     def _annotations(

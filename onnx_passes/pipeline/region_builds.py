@@ -22,6 +22,7 @@ from onnx_passes.pipeline.region_parts import (
     told,
     with_prefix,
 )
+from onnx_passes.report.text import plural
 from onnx_passes.runtime.base import Engine, Outputs
 from onnx_passes.runtime.levels import Finding, Level, examine
 from onnx_passes.runtime.tensorrt.engine import fitted, without_profiles
@@ -75,16 +76,18 @@ class RegionBuilds:
         """
         start, first = time.perf_counter(), self.builds
         asked = [pair for pair in batch.pairs if pair.known is None]
-        olds = self._run([pair.old for pair in asked if pair.old is not None])
-        news = self._run([pair.new for pair in asked if pair.new is not None])
+        new_sides = any(pair.new is not None for pair in asked)
+        olds = self._run([pair.old for pair in asked if pair.old], reserve=new_sides)
+        ran = {key for key, one in olds.items() if one.outputs is not None}
+        news = self._run([p.new for p in asked if p.new and p.old and _key(p.old) in ran])
         found: list[Judged] = []
         for pair in batch.pairs:
             if pair.known is not None:
                 found.append(Judged(pair.known))
                 continue
             assert pair.old is not None
-            new = None if pair.new is None else news[_key(pair.new)]
-            found.append(judge_pair(pair, batch, olds[_key(pair.old)], new))
+            fresh = None if pair.new is None else news.get(_key(pair.new))
+            found.append(judge_pair(pair, batch, olds[_key(pair.old)], fresh))
         evidence = [one.evidence for one in found]
         if batch.bodies:
             rules = ", ".join(dict.fromkeys(batch.bodies.values()))
@@ -111,7 +114,8 @@ class RegionBuilds:
         asked = [one for one in evidence if one.kind is not Kind.PROVED]
         ran = sum(one.count for one in asked if one.kind is Kind.EXECUTED)
         total = sum(one.count for one in asked)
-        reason = f"{name}: {ran} of {total} rewrites executed by region, in {made} builds"
+        told = f"{ran} of {plural(total, 'rewrite')} executed by region"
+        reason = f"{name}: {told}, in {plural(made, 'build')}"
         reasons = list(
             dict.fromkeys(
                 f"{one.what}: {one.reason}" for one in asked if one.kind is not Kind.EXECUTED
@@ -124,8 +128,14 @@ class RegionBuilds:
         level = EXECUTED if ran else str(Level.BUILT)
         return Check(LEVEL, verdict, engine, "region", reason, None, outputs, level=level)
 
-    def _run(self, parts: Sequence[Part]) -> dict[bytes, Ran]:
-        """Return what each part gave; those that are not known are built side by side."""
+    def _run(self, parts: Sequence[Part], *, reserve: bool = False) -> dict[bytes, Ran]:
+        """Return what each part gave; those that are not known are built side by side.
+
+        Args:
+            parts: The parts.
+            reserve: Whether a build is left for the other sides, without which these tell
+                nothing.
+        """
         missing: dict[bytes, Part] = {}
         keys = list(map(_key, parts))
         for key, part in zip(keys, parts, strict=True):
@@ -133,7 +143,7 @@ class RegionBuilds:
                 missing.setdefault(key, with_prefix(part, f"r{key.hex()[:12]}"))
         found: dict[bytes, Ran] = {}
         for some in _batches(missing):
-            found |= self._build(some)
+            found |= self._build(some, reserve)
         known = {key: self._known[key] for key in keys if key in self._known}
         self._remember({key: ran for key, ran in found.items() if not ran.refused})
         return known | found
@@ -147,11 +157,11 @@ class RegionBuilds:
                 kept[key] = ran
         self._known = dict(reversed(kept.items()))
 
-    def _build(self, parts: dict[bytes, Part]) -> dict[bytes, Ran]:
+    def _build(self, parts: dict[bytes, Part], reserve: bool) -> dict[bytes, Ran]:
         """Build parts as one model; those that are not built, alone or by halves."""
         if not parts:
             return {}
-        if why := self._spent():
+        if why := self._spent(reserve):
             return dict.fromkeys(parts, Ran(None, why, refused=True))
         finding = self._examine([*parts.values()])
         if finding.level is Level.EXECUTED:
@@ -178,13 +188,14 @@ class RegionBuilds:
                 if parts[k].kind in self._refused
             }
             found |= {key: Ran(None, why, refused=True) for key, why in like.items()}
-            found |= self._build({key: parts[key] for key in group if key not in like})
+            left = {key: parts[key] for key in group if key not in like}
+            found |= self._build(left, reserve)
         return found
 
-    def _spent(self) -> str:
+    def _spent(self, reserve: bool) -> str:
         """Say that the budget is used up; nothing while it is not."""
-        if self.builds >= self.most:
-            return f"the budget of {self.most} builds of regions is used up"
+        if self.builds + reserve >= self.most:
+            return f"the budget of {plural(self.most, 'build')} of regions is used up"
         if self.share is not None and self.seconds >= self.share * self.whole_seconds:
             return (
                 f"the budget of {self.share:g} times the time of whole models is used up "

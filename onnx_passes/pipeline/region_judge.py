@@ -10,7 +10,7 @@ import onnx_ir as ir
 
 from onnx_passes.errors import EngineError
 from onnx_passes.pipeline.fused import FUSED
-from onnx_passes.pipeline.region_pairs import UNSEEN, Batch, Pair
+from onnx_passes.pipeline.region_pairs import Batch, Pair
 from onnx_passes.pipeline.region_parts import Part
 from onnx_passes.runtime.base import Array, Data, Outputs
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
@@ -104,7 +104,7 @@ def judge_pair(pair: Pair, batch: Batch, old: Ran, new: Ran | None) -> Judged:
 
 
 def _weak(pair: Pair, why: str) -> Evidence:
-    return Evidence(pair.what, Kind.OUTPUTS_ONLY, pair.numbers, reason=f"{UNSEEN} ({why})")
+    return Evidence(pair.what, Kind.OUTPUTS_ONLY, pair.numbers, reason=why)
 
 
 def _evidence(pair: Pair, batch: Batch, expected: Sequence[Outputs]) -> Evidence:

@@ -167,8 +167,7 @@ def test_a_part_that_the_engine_does_not_take_is_found_and_the_others_run(
     said = "node 'Mul' (Mul)" if named else "no reason"
     assert check.reason.startswith(
         f"sums-by-rule: 3 of 4 rewrites executed by region, in {builds} builds; not run: "
-        "sums-by-rule: the outputs agree; whether they can see the change was not asked "
-        f"(what is in its place is parsed, {said}"
+        f"sums-by-rule: what is in its place is parsed, {said}"
     )
     kinds = [one.kind for one in report.passes[0].evidence]
     assert kinds == [Kind.EXECUTED] * 3 + [Kind.OUTPUTS_ONLY]
@@ -193,19 +192,27 @@ def test_one_part_that_is_not_taken_stands_for_all_of_its_operators(built, monke
 
 
 @pytest.mark.parametrize(
-    ("given", "why"),
+    ("given", "why", "builds"),
     [
-        ({"region_builds": 1}, "the budget of 1 builds of regions is used up"),
-        ({"region_share": 1e-9}, "the budget of 1e-09 times the time of whole models"),
+        ({"region_builds": 1}, "the budget of 1 build of regions is used up", 0),
+        ({"region_share": 1e-9}, "the budget of 1e-09 times the time of whole models", 1),
     ],
 )
-def test_what_the_budget_does_not_reach_is_reported_as_not_run(built, given, why):
+def test_what_the_budget_does_not_reach_is_reported_as_not_run(built, given, why, builds):
     report = go("sums-by-rule", **given)
-    assert len(built) == 1
+    assert len(built) == builds
     (check,) = regions(report.passes[0].checks)
     assert (check.verdict, check.level) == (Verdict.NOT_VERIFIED, "built")
     assert why in check.reason
     assert {one.kind for one in report.passes[0].evidence} == {Kind.OUTPUTS_ONLY}
+
+
+def test_without_a_region_a_change_that_outputs_cannot_see_is_blind(built):
+    (done,) = go("sums-by-rule", text=HIDDEN, region_builds=1).passes
+    assert {one.kind for one in done.evidence} == {Kind.BLIND}
+    assert done.verdict is Verdict.NOT_VERIFIED
+    told = "the outputs agree, and cannot see the change (the budget of 1 build of regions "
+    assert all(one.reason.startswith(told) for one in done.evidence)
 
 
 def test_no_budget_means_no_builds_and_wrong_ones_are_refused(built):
