@@ -31,6 +31,7 @@ from onnx_passes.pipeline.levels import Levels
 from onnx_passes.pipeline.noise import Noise
 from onnx_passes.pipeline.recompute import run_nodes
 from onnx_passes.pipeline.recorder import Recorded, Recorder
+from onnx_passes.pipeline.region_pairs import unkept
 from onnx_passes.pipeline.regional import Regional, RegionCheck
 from onnx_passes.pipeline.sight import can_see
 from onnx_passes.pipeline.state import Checked, Known, State
@@ -721,7 +722,8 @@ class Gate:
             Known(budget=Budget.recall(remembered[b.key]) if b.key in remembered else Budget())
             for b in self.baseline.benches
         )
-        self.state = replace(self.state, known=known, moved=True)
+        changes = self.levels.later((), unkept("passes before --resume"), 0)
+        self.state = replace(self.state, known=known, moved=True, changes=changes)
 
 
 def _distrusted(state: State, checks: Sequence[Check]) -> State:

@@ -84,6 +84,11 @@ class Batch:
         )
 
 
+def unkept(name: str) -> Batch:
+    """Return what passes changed of which another process had the values."""
+    return Batch(name, (), (_not_run(name, (), "the values at their borders are gone"),))
+
+
 def pair_up(
     name: str,
     models: tuple[ir.Model, ir.Model],

@@ -11,6 +11,7 @@ from onnx_passes.configs.load import default_config
 from onnx_passes.errors import ConfigError, EngineBuildError
 from onnx_passes.passes.base import RewriteRulePass, Transformation
 from onnx_passes.pipeline import region_builds
+from onnx_passes.pipeline.region_pairs import unkept
 from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.report.json import from_json, to_json
 from onnx_passes.report.summary import outcome
@@ -310,3 +311,22 @@ def test_constants_in_place_of_nodes_are_held_against_what_the_engine_computes(b
 def test_where_all_is_proved_by_structure_nothing_is_built(built):
     report = go("shape-inference")
     assert (built, regions(report.passes[0].checks)) == ([], [])
+
+
+def test_a_rewrite_in_a_body_is_executed_with_the_node_that_holds_it(built):
+    text = """<ir_version: 8, opset_import: ["": 17]>
+    g (float[n,3] a, bool c) => (float[n,3] y)
+    { y = If (c) <
+        then_branch = t () => (float[n,3] u) { u = Add(a, a) },
+        else_branch = e () => (float[n,3] v) { v = Mul(a, a) }> }"""
+    (done,) = go("sums-by-rule", text=text).passes
+    (check,) = regions(done.checks)
+    assert (check.verdict, [o.output for o in check.outputs]) == (Verdict.PASSED, ["y"])
+    assert {one.kind for one in done.evidence} == {Kind.EXECUTED}
+
+
+def test_what_passed_before_a_run_was_resumed_is_reported_as_not_run(built):
+    engine = tensorrt.make_tensorrt("tensorrt-rtx", {})
+    (check,), _ = region_builds.RegionBuilds(engine, 9).judge(unkept("passes before"))
+    assert (check.verdict, check.level) == (Verdict.NOT_VERIFIED, "built")
+    assert "not run: passes before: the values at their borders are gone" in check.reason
