@@ -12,6 +12,7 @@ import onnx_ir as ir
 
 from onnx_passes.cli.destinations import check_folder
 from onnx_passes.cli.printing import echo_line
+from onnx_passes.cli.ticker import advance
 from onnx_passes.errors import EngineError, UsageError
 from onnx_passes.report.timings import builds_lines
 from onnx_passes.runtime.base import Engine
@@ -56,6 +57,7 @@ def build_again(
     own = profiled(uncached(engine)) or engine
     found = Builds(f"{model.graph.name or 'the model'} on {engine.name}")
     for number in range(1, repeat + 1):
+        advance(number - 1, repeat, "build")
         path = folder / f"{output.stem}-{number}{output.suffix}"
         with with_options(own, save=str(path.absolute())).prepare(model) as session:
             build = Build(f"build {number}", None, layers=layers_of(session), path=str(path))

@@ -15,6 +15,7 @@ from onnx_passes.cli.data_options import data_options, refuse_without_data
 from onnx_passes.cli.destinations import check_destinations, check_folder
 from onnx_passes.cli.grammar import ManyWords, Several
 from onnx_passes.cli.printing import echo_line
+from onnx_passes.cli.ticker import advance
 from onnx_passes.errors import EngineError, UsageError
 
 if TYPE_CHECKING:
@@ -286,6 +287,7 @@ def _settings(given: dict[str, Any], *, keep: bool, hashes: bool) -> Settings:
         memory_limit=limit,
         keep=keep,
         hashes=hashes,
+        progress=lambda done, total: advance(done, total, "sample"),
     )
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from onnx_passes.cli.destinations import check_folder
+from onnx_passes.cli.ticker import advance
 from onnx_passes.errors import UsageError
 
 if TYPE_CHECKING:
@@ -136,7 +137,8 @@ def add_timings(
     """
     from onnx_passes.verify.runs.timing import ITERATIONS, WARM_UP, measure
 
-    for run, runner in zip(found.runs[skip:], runners, strict=True):
+    for place, (run, runner) in enumerate(zip(found.runs[skip:], runners, strict=True)):
+        advance(place, len(runners), "timing")
         timing = measure(
             run.name,
             runner,

@@ -21,6 +21,7 @@ from onnx_passes.cli.data_options import (
     refuse_without_data,
 )
 from onnx_passes.cli.grammar import ManyWords
+from onnx_passes.cli.ticker import advance
 from onnx_passes.errors import UsageError
 
 if TYPE_CHECKING:
@@ -196,7 +197,10 @@ def _search(
     from onnx_passes.tuning.result import lines, save, to_json
     from onnx_passes.tuning.search import Search
 
-    result: Result = Search(task, Record(record, task.key), tell).run()
+    def progress(done: int, total: int) -> None:
+        advance(done, total, "group")
+
+    result: Result = Search(task, Record(record, task.key), tell, progress).run()
     with received.unhurried():
         save(result, output, loaded)
         data = to_json(result)

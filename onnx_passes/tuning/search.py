@@ -37,12 +37,17 @@ class Search:
         task: What is asked.
         record: Where decisions are written.
         tell: Called with a sentence on each step.
+        progress: Called with the groups that are scored and all there are.
     """
 
     def __init__(
-        self, task: Task, record: Record, tell: Callable[[str], object] = lambda text: None
+        self,
+        task: Task,
+        record: Record,
+        tell: Callable[[str], object] = lambda text: None,
+        progress: Callable[[int, int], object] = lambda done, total: None,
     ) -> None:
-        self.task, self.record, self.tell = task, record, tell
+        self.task, self.record, self.tell, self.progress = task, record, tell, progress
         self._all = task.whole()
         self._whole = self._on_sketch = 0.0
         self._start = time.monotonic()
@@ -101,11 +106,13 @@ class Search:
         for name, reason in self._judged.items():
             self.tell(f"{name} does not build the original: {reason}")
         self.tell("scoring each group in each format")
-        for group in task.groups:
+        for place, group in enumerate(task.groups):
+            self.progress(place, len(task.groups))
             scorer.groups = [group]
             for score in scorer.score(self.record.score):
                 self.record.add_score(score)
                 result.scores.append(score)
+        self.progress(len(task.groups), len(task.groups))
         result.work["parts"] = scorer.work.partial * task.share
         result.work["regions"] = float(scorer.work.regions)
         self._on_sketch += scorer.work.whole * task.share

@@ -117,10 +117,11 @@ class _Comparison:
     def run(self) -> Found:
         for run in self.recorded:
             self._take(run)
-        for runner, name in zip(self.runners, self.names, strict=True):
+        for place, (runner, name) in enumerate(zip(self.runners, self.names, strict=True)):
             run = Run(name, runner.loader.name, runner.engine.name)
             self.found.runs.append(run)
-            self._execute(runner, run)
+            self._progress(place, 0.0)
+            self._execute(runner, run, place)
         self.found.pairs = [tally.pair() for tally in self.tallies]
         return self.found
 
@@ -168,7 +169,13 @@ class _Comparison:
         if text not in self.found.notes:
             self.found.notes.append(text)
 
-    def _execute(self, runner: Runner, run: Run) -> None:
+    def _progress(self, place: int, share: float) -> None:
+        """Say how far the runs are: those before a place, and a share of the one at it."""
+        samples = len(self.samples)
+        done = int(samples * (place + share) + 1e-9)
+        self.settings.progress(done, samples * len(self.runners))
+
+    def _execute(self, runner: Runner, run: Run, place: int) -> None:
         settings = self.settings
         model = runner.model
         run.types = {str(v.name): _type(v) for v in model.graph.outputs}
@@ -204,7 +211,7 @@ class _Comparison:
         spool = Spool(self.share) if settings.keep or tally is None else None
         run.values = spool
         try:
-            self._batches(runner, run, todo, tally, spool)
+            self._batches(runner, run, todo, tally, spool, place)
         except EngineError as error:
             run.state, run.reason = FAILED, error.sentence
             if error.message.startswith(BUILT_ONLY):
@@ -235,10 +242,17 @@ class _Comparison:
         return Plan((Batch(model, names),), own, makers(model), (note,), watched=True)
 
     def _batches(
-        self, runner: Runner, run: Run, todo: Plan, tally: Tally | None, spool: Spool | None
+        self,
+        runner: Runner,
+        run: Run,
+        todo: Plan,
+        tally: Tally | None,
+        spool: Spool | None,
+        place: int,
     ) -> None:
         settings = self.settings
         seconds: list[float] = []
+        count, parts = 0, len(todo.batches) * len(self.samples)
         for batch in todo.batches:
             with _session(runner, batch, as_it_is=todo.as_it_is) as session:
                 self._note_placement(runner.engine, session)
@@ -254,6 +268,8 @@ class _Comparison:
                         tally.add(sample, outputs, todo.outputs)
                     # They would stay while the next session is made ready and runs.
                     outputs = {}
+                    count += 1
+                    self._progress(place, count / parts)
                     if settings.fail_fast and tally is not None and tally.failed:
                         break
                 if runner.tell_layers:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from onnx_passes.verify.runs.judging import Judge, Simple
@@ -32,6 +32,8 @@ class Settings:
         memory_limit: Bytes that values may have in memory.
         keep: Whether the values of every run are kept, to be saved or drawn.
         hashes: Whether models and inputs are hashed, as saved results are told apart by.
+        progress: Called with the samples that were run and those that there are, over all
+            models on all engines.
     """
 
     outputs: Sequence[str] | str | None = None
@@ -45,6 +47,7 @@ class Settings:
     memory_limit: int = MEMORY_LIMIT
     keep: bool = False
     hashes: bool = False
+    progress: Callable[[int, int], object] = lambda done, total: None
 
     @property
     def share(self) -> int:
