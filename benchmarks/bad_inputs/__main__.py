@@ -10,13 +10,13 @@ import tempfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from benchmarks.bad_inputs import clumsy, hostile
+from benchmarks.bad_inputs import clumsy, commands, hostile
 from benchmarks.bad_inputs.case import Case, run
 
 PAGE = Path(__file__).parents[2] / "docs" / "bad-inputs.md"
-KINDS: dict[str, Callable[[Path], Iterable[Case]]] = {
-    "Hostile": hostile.cases,
-    "Clumsy": clumsy.cases,
+KINDS: dict[str, tuple[Callable[[Path], Iterable[Case]], ...]] = {
+    "Hostile": (hostile.cases, commands.hostile),
+    "Clumsy": (clumsy.cases, commands.clumsy),
 }
 INTRODUCTION = """\
 # Bad inputs
@@ -35,9 +35,9 @@ def main(every: int, page: str | None) -> int:
         page: What the rows are held against; None to write the page.
     """
     parts, faults = [INTRODUCTION], 0
-    for kind, cases in KINDS.items():
+    for kind, sources in KINDS.items():
         with tempfile.TemporaryDirectory() as folder:
-            chosen = list(cases(Path(folder)))[::every]
+            chosen = [case for cases in sources for case in cases(Path(folder))][::every]
             ends = [run(case, Path(folder)) for case in chosen]
         for end in ends:
             missing = page is not None and end.row() not in page

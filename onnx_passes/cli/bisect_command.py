@@ -64,6 +64,11 @@ def command(
     from onnx_passes.model.load import load_model
     from onnx_passes.pipeline.bisect import ByCheck, Judge, bisect, judge_by_score
 
+    if not config and not passes:
+        raise UsageError(
+            "there is no pipeline to look through",
+            help="name one by -c, or name passes behind MODEL",
+        )
     extra = list(overrides)
     settings = load_config(config, extra, passes) if config else default_config(extra, passes)
     loaded = load_model(model)

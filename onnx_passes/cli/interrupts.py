@@ -42,11 +42,13 @@ class Signals:
         number: The last signal; None while there was none.
         watch: The files that the program may write.
         hint: How to go on; None where there is nothing to go on from.
+        ending: Whether the program reports the signal and ends; more signals change nothing.
     """
 
     number: int | None = None
     watch: Watch | None = None
     hint: str | None = None
+    ending: bool = False
     _timer: threading.Timer | None = None
 
     @contextmanager
@@ -109,8 +111,11 @@ def interruptible() -> Iterator[None]:
     nohup does, are left alone.
     """
     received.number, received.watch, received.hint = None, None, None
+    received.ending = False
 
     def stop(number: int, frame: FrameType | None) -> None:
+        if received.ending:
+            return
         if received.number is None:
             received.start_timer()
         received.number = number

@@ -180,6 +180,7 @@ def _call(words: list[str]) -> int:
 
 
 def _interrupted() -> int:
+    received.ending = True
     _tell(received.message)
     return received.exit_code
 

@@ -112,6 +112,25 @@ def test_an_interrupt_while_saving_leaves_the_old_output_and_no_scraps(
     assert names(Path()) == ["model.onnx", "out.onnx"]
 
 
+def test_a_second_interrupt_while_the_first_is_reported_changes_nothing(
+    cli, model, monkeypatch
+):
+    say = sys.modules["onnx_passes.cli.main"]._tell
+
+    def press_again(text):
+        os.kill(os.getpid(), signal.SIGINT)
+        say(text)
+
+    def interrupted(handle):
+        os.kill(os.getpid(), signal.SIGINT)
+
+    monkeypatch.setattr("os.fsync", interrupted)
+    monkeypatch.setattr(sys.modules["onnx_passes.cli.main"], "_tell", press_again)
+    done = cli("-c", "cleanup", "-o", "out.onnx", model)
+    assert done.code == 130
+    assert done.err.strip() == "interrupted: nothing was written"
+
+
 def test_an_interrupt_after_saving_says_what_is_there(cli, model, monkeypatch):
     replace = os.replace
 

@@ -45,6 +45,8 @@ def is_engine(path: str | Path) -> bool:
     if place.suffix.lower() in SUFFIXES:
         return True
     try:
+        if not place.is_file():  # a pipe waits until someone writes
+            return False
         with place.open("rb") as file:
             return file.read(len(_MARK)) == _MARK
     except OSError:
