@@ -25,7 +25,7 @@ def tables() -> list[str]:
         "that the model has not, as most rules of a library do on most models. *Same roots*: "
         "they end in the ten operators of the chain, so that each node has a tenth of the "
         "rules to try. Beside it the time of onnxscript's `RewriteRuleSet` with these rules, "
-        "as a multiple; it sweeps once and is no fixpoint.",
+        "as a multiple; it sweeps once and is not a fixpoint.",
         "",
         "| nodes | rules | rewrites | other roots | onnxscript | same roots | onnxscript |",
         "|---|---|---|---|---|---|---|",

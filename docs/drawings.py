@@ -24,7 +24,7 @@ _GAP, _TITLE = 40, 24
 
 
 class _UnreadError(Exception):
-    """The text is no expression of operators."""
+    """The text is not an expression of operators."""
 
 
 def drawing(docstring: str) -> str | None:

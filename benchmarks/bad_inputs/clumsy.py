@@ -49,7 +49,7 @@ WORDS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("an output that is the pipeline", ("-c", "p.yaml", "-o", "p.yaml", M)),
     ("an option that is not there", ("-c", "cleanup", "--verbos", M)),
     ("an option without its value", ("-c", "cleanup", M, "-o")),
-    ("a limit that is no number", ("-c", "cleanup", "--rewrite-limit", "few", M)),
+    ("a limit that is not a number", ("-c", "cleanup", "--rewrite-limit", "few", M)),
     ("a colour that is none", ("inspect", M, "--color", "blue")),
     ("inspect without a model", ("inspect",)),
     ("inspect what is not there", ("inspect", "none.onnx")),

@@ -47,7 +47,7 @@ class RoundingCancelled(Unguarded):
 )
 @passes.verify.equality
 class TruncationCancelled(Unguarded):
-    """A Cast to int32 and back is removed where the float was no integer."""
+    """A Cast to int32 and back is removed where the float was not an integer."""
 
     def pattern(self, op: Op, x: Var) -> Var:
         return op.Cast(op.Cast(x), _outputs=["out"])

@@ -79,7 +79,7 @@ class BoundsCrossed(Unguarded):
 )
 @passes.verify.equality
 class RemainderByMask(Unguarded):
-    """A remainder becomes a mask of bits, also where the divisor is no power of two."""
+    """A remainder becomes a mask of bits, also where the divisor is not a power of two."""
 
     def pattern(self, op: Op, x: Var, k: Var) -> Var:
         return op.Mod(x, k, _outputs=["out"])

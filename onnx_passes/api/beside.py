@@ -108,7 +108,7 @@ class Description:
 
 
 def inspect(model: AnyModel, show: Sequence[str] = ()) -> Description:
-    """Tell the inputs, outputs, opsets and nodes of a model.
+    """List the inputs, outputs, opsets and nodes of a model.
 
     Args:
         model: A path, an ``onnx.ModelProto`` or an ``onnx_ir.Model``.
@@ -191,7 +191,7 @@ def certify(
         what led to it.
 
     Raises:
-        UnknownPassError: There is no pass of a name.
+        UnknownPassError: No pass has one of the names.
     """
     from onnx_passes.passes.registry import collect
     from onnx_passes.verify.rules.applying import rules_of

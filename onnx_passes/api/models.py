@@ -25,7 +25,7 @@ def take_model(model: AnyModel) -> tuple[ir.Model, str, list[str]]:
 
     Raises:
         ModelError: The file cannot be read.
-        UsageError: It is no model.
+        UsageError: It is not a model.
     """
     if isinstance(model, str | os.PathLike):
         loaded = load_model(Path(model))
@@ -37,6 +37,6 @@ def take_model(model: AnyModel) -> tuple[ir.Model, str, list[str]]:
     if isinstance(model, ir.Model):
         return copy_model(model), model.graph.name or "model", []
     raise UsageError(
-        f"{type(model).__name__} is no model",
+        f"{type(model).__name__} is not a model",
         help="give a path, an onnx.ModelProto or an onnx_ir.Model",
     )

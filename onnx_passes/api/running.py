@@ -200,7 +200,7 @@ def _step(given: object) -> str:
     if isinstance(given, type) and isinstance(name, str):
         return name
     raise UsageError(
-        f"{given!r} is no pass",
+        f"{given!r} is not a pass",
         help="give the text of a step, or a class that is registered; its options go into "
         "the text: 'fold-constants{size_limit=1MiB}'",
     )

@@ -112,7 +112,7 @@ def tune(
             (``verify.metrics``, ``tune.flips``), the formats and the objective (``tune``).
         inputs: Samples, arrays by input name; those of the pipeline if None.
         labels: What is expected of each sample, by output name.
-        record: A folder for every score and decision, from which a search goes on.
+        record: A folder for every score and decision; a later search continues from it.
         progress: Called with a sentence on each step.
 
     Returns:

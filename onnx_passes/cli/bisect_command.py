@@ -96,7 +96,7 @@ def _checker(check: str, source: LoadedModel) -> Callable[[ir.Model], bool]:
     try:
         words = shlex.split(check)
     except ValueError as error:
-        raise UsageError(f"--check {check!r} is no command: {error}") from error
+        raise UsageError(f"--check {check!r} is not a command: {error}") from error
     if not any("{model}" in word for word in words):
         raise UsageError(
             f"--check {check!r} does not say where the model goes",
@@ -133,7 +133,7 @@ def _told(finding: Finding, *, by_score: bool) -> list[str]:
         return [
             *lines,
             f"no answer: the error of the result is {finding.final:.3g}, and {noise};",
-            "a fault must stand 10 times above the noise to be told from it",
+            "only a fault 10 times above the noise can be seen",
         ]
     assert done is not None
     jump = f"{finding.good:.3g} -> {finding.bad:.3g}"

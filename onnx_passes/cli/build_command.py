@@ -99,8 +99,8 @@ Examples:
 @click.option(
     "--check",
     metavar="COMMAND",
-    help="Run on each build; {engine} stands for its path. Exit code 0 is good. The first "
-    "good one becomes OUTPUT.",
+    help="Run on each build, whose path replaces {engine}. Exit code 0 is good. The first "
+    "good build becomes OUTPUT.",
 )
 @click.option(
     "--keep-builds",

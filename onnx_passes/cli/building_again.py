@@ -39,7 +39,7 @@ def build_again(
         model: The model.
         output: Gets the first build that is not bad.
         repeat: Number of builds.
-        command: Run on each build, whose path stands for ``{engine}``, or comes last; None for
+        command: Run on each build, whose path replaces ``{engine}``, or comes last; None for
             no check.
         folder: Where builds are kept, good and bad ones apart.
         seconds: Time limit of one run of the command.

@@ -46,7 +46,7 @@ class Seconds(click.ParamType[float]):
     ) -> float:
         match = re.fullmatch(r"(\d+(?:\.\d+)?)(ms|s|m)?", str(value))
         if match is None or float(match[1]) == 0:
-            self.fail(f"{value!r} is no time; write 10s or 2m", param, ctx)
+            self.fail(f"{value!r} is not a time; write 10s or 2m", param, ctx)
         return float(match[1]) * {"ms": 0.001, "m": 60.0}.get(match[2], 1.0)
 
 
@@ -60,7 +60,7 @@ class Target:
     Attributes:
         name: As the user named it.
         subject: ``module:object``.
-        rules: Number of its rules; None where it is no rewrite rule.
+        rules: Number of its rules; None where it is not a rewrite rule.
         cls: The class of the pass; None for rules from outside.
         problem: Why it cannot be certified.
     """
@@ -261,7 +261,7 @@ def _certified(work: Sequence[Any], jobs: int) -> list[dict[str, Any]]:
     pool = ThreadPoolExecutor(jobs)
     try:
         found = pool.map(certify_apart, work)
-        # Nothing is drawn where stderr is no terminal.
+        # Nothing is drawn where stderr is not a terminal.
         console = Console(stderr=True)
         bar = track(
             found,

@@ -50,7 +50,7 @@ def make_runners(
 
     Raises:
         UsageError: Something does not fit the rest.
-        ConfigError: A text is no engine.
+        ConfigError: A text is not an engine.
     """
     from onnx_passes.configs.engine_text import parse_repeated
     from onnx_passes.verify.runs import Runner
@@ -87,7 +87,7 @@ def make_runners(
 
 
 def _build(engine: Engine, file: Path | None) -> tuple[Engine, str | None]:
-    """Return an engine that builds anew, tells its layers, and saves what it built."""
+    """Return an engine that builds anew, lists its layers, and saves what it built."""
     from onnx_passes.runtime.layers import profiled
     from onnx_passes.runtime.tensorrt.engine import compiler_of, uncached, with_options
 

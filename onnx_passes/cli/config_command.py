@@ -17,7 +17,7 @@ Examples:
   onnx-passes config schema > onnx-passes.schema.json
 """
 _CHECK = """\
-Check each FILE (or shipped pipeline), and print the pipeline that it stands for.
+Check each FILE (or shipped pipeline), and print the pipeline that results from it.
 
 \b
 Examples:
@@ -44,7 +44,7 @@ def command() -> None:
 @click.option("-s", "--set", "overrides", multiple=True, metavar="KEY=VALUE")
 @click.option("--debug", is_flag=True, hidden=True)
 def check(files: tuple[str, ...], overrides: tuple[str, ...], debug: bool) -> None:
-    """Check FILE (or a shipped pipeline), and print the pipeline that it stands for."""
+    """Check FILE (or a shipped pipeline), and print the pipeline that results from it."""
     del debug
     from onnx_passes.configs.engines import resolve_engines
     from onnx_passes.configs.load import load_config

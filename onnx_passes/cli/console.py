@@ -14,10 +14,10 @@ from onnx_passes.report.model import PassReport, RunReport
 
 
 class Announcer(Instrument):
-    """Tells on a stream what the pipeline does."""
+    """Prints on a stream what the pipeline does."""
 
     def __init__(self, stream: TextIO, *, verbosity: int) -> None:
-        """Tell nothing yet."""
+        """Print nothing yet."""
         self.reporter = ConsoleReporter(stream, verbosity=verbosity)
 
     def __enter__(self) -> Self:
@@ -43,5 +43,5 @@ class Announcer(Instrument):
         self.reporter.pass_finished(report)
 
     def close(self, report: RunReport) -> None:
-        """Tell how the run ended, once its output is written."""
+        """Print how the run ended, once its output is written."""
         self.reporter.finished(report)

@@ -26,7 +26,7 @@ def check_destinations(
         inputs: The files that the run reads, by what they are.
 
     Raises:
-        UsageError: A place is no place for a file, or is in use.
+        UsageError: A place is not a place for a file, or is in use.
     """
     wanted = {"-o": output, **reports}
     taken: dict[Path, str] = {}
@@ -55,7 +55,7 @@ def check_folder(option: str, path: Path) -> None:
         UsageError: It cannot.
     """
     if os.path.lexists(path) and not path.is_dir():
-        raise UsageError(f"{option} {path} is no folder", help="name a folder")
+        raise UsageError(f"{option} {path} is not a folder", help="name a folder")
     folder = path.absolute()
     while not os.path.lexists(folder):
         folder = folder.parent
@@ -81,7 +81,9 @@ def _check_place(option: str, path: Path) -> None:
     while not os.path.lexists(folder):  # folders are made
         folder = folder.parent
     if not folder.is_dir():
-        raise UsageError(f"{option} {path}: {folder} is no folder", help="give another path")
+        raise UsageError(
+            f"{option} {path}: {folder} is not a folder", help="give another path"
+        )
     if not os.access(folder, os.W_OK | os.X_OK):
         raise UsageError(
             f"{option} {path}: the folder {folder} may not be written to",

@@ -44,7 +44,7 @@ def command(a: str, b: str, as_json: bool, debug: bool) -> None:
         )
     else:
         for each in found:
-            # click drops the colours where the output is no terminal.
+            # click drops the colours where the output is not a terminal.
             echo_line(str(each), color=_COLOURS.get(each.kind, "yellow"))
         click.echo(plural(len(found), "difference") if found else "no differences")
     raise click.exceptions.Exit(1 if found else 0)

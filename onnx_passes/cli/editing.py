@@ -40,12 +40,12 @@ def edit(
     as_json: bool,
     read: Sequence[Path] = (),
 ) -> None:
-    """Read a model, change it, write it, and tell what was done.
+    """Read a model, change it, write it, and print what was done.
 
     Args:
         model: Where it is.
         output: Where the result goes.
-        change: Changes the model in place, and returns what there is to tell.
+        change: Changes the model in place, and returns what there is to print.
         says: Puts that into a sentence.
         as_json: Whether to print it as JSON instead.
         read: Other files that are read.
@@ -74,7 +74,7 @@ def pairs(texts: Sequence[str], what: str) -> dict[str, str]:
     for text in texts:
         one, sign, other = text.partition("=")
         if not (one and sign):
-            raise UsageError(f"{text!r} is no {what}", help=f"write {what}")
+            raise UsageError(f"{text!r} is not in the form {what}")
         if one in found:
             raise UsageError(f"{one!r} is given twice")
         found[one] = other

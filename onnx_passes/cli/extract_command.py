@@ -166,7 +166,7 @@ def _cut(text: str, names: set[str], option: str) -> Cut:
 
 
 _PART = re.compile(r"(:(auto|\[.*\]|\d+x[\dx]*|[a-z]+\d+\w*)){1,2}$")
-"""What is no part of a name, most likely."""
+"""What is not part of a name, most likely."""
 
 
 def _boundary(model: ir.Model, part: ir.Model, path: str) -> dict[str, dict[str, Array]]:

@@ -26,7 +26,7 @@ def read_shape(text: str, whole: str, option: str) -> Shape:
         option: Where.
 
     Raises:
-        UsageError: The text is no shape.
+        UsageError: The text is not a shape.
     """
     if re.fullmatch(r"\d+(x\d+)*", text):
         return tuple(int(size) for size in text.split("x"))
@@ -37,7 +37,7 @@ def read_shape(text: str, whole: str, option: str) -> Shape:
         meant = [part for part in re.split(r"[x,\[\] ]+", text) if re.fullmatch(r"\w+", part)]
         example = f"[{','.join(meant)}]" if len(meant) > 1 else "[batch,3,224,224]"
         raise UsageError(
-            f"{option} {whole!r}: {text!r} is no shape",
+            f"{option} {whole!r}: {text!r} is not a shape",
             help=f"write sizes as 1x3x224x224; with names for dynamic ones as {example}",
         )
     return tuple(int(dim) if dim.isdigit() else dim for dim in dims)
@@ -62,7 +62,7 @@ def read_dtype(text: str, whole: str, option: str) -> ir.DataType:
     known |= {"float32": ir.DataType.FLOAT, "float64": ir.DataType.DOUBLE}
     if text.lower() not in known:
         raise UsageError(
-            f"{option} {whole!r}: {text!r} is no element type",
+            f"{option} {whole!r}: {text!r} is not an element type",
             help=did_you_mean(text, known),
         )
     return known[text.lower()]

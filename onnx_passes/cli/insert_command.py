@@ -1,4 +1,4 @@
-"""``onnx-passes insert``: one node in the place of a part."""
+"""``onnx-passes insert``: replace a part by one node."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from onnx_passes.cli.editing import edit, edits, pairs, path
+from onnx_passes.report.text import plural
 
 if TYPE_CHECKING:
     import onnx_ir as ir
 
 HELP = """\
-Put one node in the place of what computes some values of MODEL from others. What it replaces
-goes, where nothing else reads it. Not verified: compare the two models.
+Replace what computes some values of MODEL from others by one node. The old nodes are removed
+unless something else reads them. Not verified: compare the two models.
 
 \b
 Examples:
@@ -60,7 +61,7 @@ def command(
         model,
         output,
         change,
-        lambda told: f"{op} in the place of {told['removed']} nodes",
+        lambda told: f"{op} replaces {plural(told['removed'], 'node')}",
         as_json=as_json,
     )
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from onnx_passes.verify.partition import Part
 
 _HELP = """\
-Tell what a model, or saved data, hold, and which nodes an engine takes.
+Print what a model or saved data hold, and which nodes an engine accepts.
 
 \b
 Examples:
@@ -29,11 +29,11 @@ Examples:
   onnx-passes inspect capability model.onnx --engine tensorrt-rtx
 """
 _MODEL = """\
-Tell the inputs, outputs, opsets and nodes of MODEL, in stable text meant for diff.
+Print the inputs, outputs, opsets and nodes of MODEL, in stable text meant for diff.
 
 A TensorRT engine (.engine, .plan, .trt) is loaded in a child process, and its inputs, outputs,
-profiles, layers and device memory are told. That takes a GPU; without one its size and the
-version that built it are told, and the exit code is 3.
+profiles, layers and device memory are printed. That takes a GPU. Without one the size and
+the version that built it are printed, and the exit code is 3.
 
 \b
 Examples:
@@ -42,7 +42,7 @@ Examples:
   onnx-passes inspect model model.engine --engine tensorrt-rtx
 """
 _DATA = """\
-Tell what saved inputs or outputs hold: .npz, .npy, .json, .pb, ONNX test data folders.
+Print what saved inputs or outputs hold: .npz, .npy, .json, .pb, ONNX test data folders.
 
 \b
 Examples:
@@ -50,7 +50,7 @@ Examples:
   onnx-passes inspect data results.json --all --json
 """
 _CAPABILITY = """\
-Tell which nodes of MODEL an engine rejects, and why.
+Print which nodes of MODEL an engine rejects, and why.
 
 TensorRT's parser is asked again about what is left, until it takes that. ONNX Runtime is asked
 about each node alone; a provider without the CPU to fall back to. Nothing is executed.
@@ -68,7 +68,7 @@ Examples:
 
 @click.group("inspect", cls=Family, help=_HELP, no_args_is_help=True)
 def command() -> None:
-    """Tell what a model, or saved data, hold."""
+    """Print what a model, or saved data, hold."""
 
 
 command.default = "model"
@@ -81,7 +81,7 @@ command.default = "model"
     cls=Several,
     multiple=True,
     type=click.Choice(["layers", "attrs", "weights", "values"]),
-    help="Tell nodes, attributes, initializers, or their statistics; one or several.",
+    help="Print nodes, attributes, initializers, or their statistics; one or several.",
 )
 @click.option("--list-unbounded", is_flag=True, help="List dimensions without a fixed size.")
 @click.option(
@@ -102,7 +102,7 @@ def model(
     as_json: bool,
     debug: bool,
 ) -> None:
-    """Tell what a model, or an engine, is made of."""
+    """Print what a model, or an engine, is made of."""
     del debug  # read by the program itself
     from onnx_passes.runtime.tensorrt.described import is_engine
 
@@ -154,7 +154,7 @@ def _engine(file: str, package: Package, *, as_json: bool) -> NoReturn:
 def capability(
     file: str, engine: str, partition: Path | None, as_json: bool, debug: bool
 ) -> None:
-    """Tell which nodes of a model an engine rejects."""
+    """Print which nodes of a model an engine rejects."""
     del debug
     from onnx_passes.configs.engine_text import parse_engine
     from onnx_passes.model.load import load_model
@@ -197,9 +197,9 @@ def _save(parts: list[Part], folder: Path, source: LoadedModel) -> list[dict[str
 
 @command.command("data", help=_DATA)
 @click.argument("file", metavar="DATA")
-@click.option("--all", "every", is_flag=True, help="Tell every sample, not the first only.")
+@click.option("--all", "every", is_flag=True, help="Print every sample, not the first only.")
 @click.option(
-    "--stats", is_flag=True, help="Tell mean, median, variance, min, max, NaN and Inf."
+    "--stats", is_flag=True, help="Print mean, median, variance, min, max, NaN and Inf."
 )
 @click.option("--histogram", "draw", is_flag=True, help="Draw a histogram of each value.")
 @click.option("--values", is_flag=True, help="Print the elements.")
@@ -208,7 +208,7 @@ def _save(parts: list[Part], folder: Path, source: LoadedModel) -> list[dict[str
 def data(
     file: str, every: bool, stats: bool, draw: bool, values: bool, as_json: bool, debug: bool
 ) -> None:
-    """Tell what saved data hold."""
+    """Print what saved data hold."""
     del debug
     show(file, every=every, stats=stats, draw=draw, values=values, as_json=as_json)
 
@@ -248,7 +248,7 @@ def show(
     if as_json:
         click.echo(json.dumps({"samples": len(samples), "values": told}, indent=2))
     elif len(samples) > 1 and not every:
-        click.echo(f"{len(samples)} samples; --all tells each")
+        click.echo(f"{len(samples)} samples; --all prints each")
     if not told:
         raise UsageError(f"{file} holds no values", help="save values by name: np.savez")
 

@@ -1,4 +1,4 @@
-"""Signals that end a run: in order, with nothing half written, and with the truth told."""
+"""Signals that end a run: in order, with nothing half written, and with a true message."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _ENDING = tuple(
 
 
 class Watch:
-    """Tells which of some files were written since."""
+    """Knows which of some files were written since."""
 
     def __init__(self, paths: Sequence[Path | None] = ()) -> None:
         """Look at the files as they are."""
@@ -30,7 +30,7 @@ class Watch:
         self._before = {path: (at, _stamp(at)) for path, at in absolute.items()}
 
     def written(self) -> list[Path]:
-        """Return the files that are others now."""
+        """Return the files that have changed since."""
         return [path for path, (at, stamp) in self._before.items() if _stamp(at) != stamp]
 
 

@@ -37,7 +37,7 @@ def command(name: str, directory: Path, debug: bool) -> None:
 
     if not re.fullmatch(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", name):
         raise UsageError(
-            f"{name!r} is no pass name", help="write words with dashes, such as merge-relus"
+            f"{name!r} is not a pass name", help="write words with dashes, such as merge-relus"
         )
     if any(cls.name == name for cls in all_passes()):
         raise UsageError(

@@ -78,7 +78,7 @@ def option_rows(cls: type[Pass]) -> list[tuple[str, str, str]]:
     for name, field in option_fields(cls).items():
         kind = getattr(field.annotation, "__name__", None) or str(field.annotation)
         if "[" in str(field.annotation) or "|" in str(field.annotation):
-            # Validators are no part of the type, and their text holds an address.
+            # Validators are not part of the type, and their text holds an address.
             kind = re.sub(
                 r"Annotated\[(\w+(?:\[[^\[\]]*\])?), (?:[^\[\]]|\[[^\[\]]*\])*\]",
                 r"\1",

@@ -32,7 +32,7 @@ Examples:
   onnx-passes plugin list --plugins my_plugins.py
 """
 _LIST = """\
-Tell the plugins of Python files, or those that TensorRT has registered.
+List the plugins of Python files, or those that TensorRT has registered.
 
 \b
 Examples:
@@ -40,7 +40,7 @@ Examples:
   onnx-passes plugin list --engine tensorrt-rtx --library libmyplugins.so
 """
 _MATCH = """\
-Tell where plugins would take over nodes of MODEL, with numbers for replace.
+List where plugins would replace nodes of MODEL, with numbers for replace.
 
 \b
 Examples:
@@ -78,7 +78,7 @@ def command() -> None:
     "--engine",
     "package",
     type=click.Choice(["tensorrt-rtx", "tensorrt"]),
-    help="Tell the plugins that this package has registered, in a child process.",
+    help="List the plugins that this package has registered, in a child process.",
 )
 @click.option(
     "--library",
@@ -96,7 +96,7 @@ def list_plugins(
     as_json: bool,
     debug: bool,
 ) -> None:
-    """Tell plugins."""
+    """List plugins."""
     del debug  # read by the program itself
     if not sources and package is None:
         raise UsageError("there is nothing to list", help="give --plugins, or --engine")
@@ -137,7 +137,7 @@ def list_plugins(
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--debug", is_flag=True, hidden=True)
 def match(model: Path, sources: tuple[str, ...], as_json: bool, debug: bool) -> None:
-    """Tell where plugins would take over."""
+    """List where plugins would replace nodes."""
     del debug  # read by the program itself
     from onnx_passes.model.load import load_model
     from onnx_passes.surgery.plugins import find_matches, load_plugins
@@ -155,7 +155,7 @@ def match(model: Path, sources: tuple[str, ...], as_json: bool, debug: bool) -> 
 @command.command("replace", help=_REPLACE, no_args_is_help=True)
 @click.argument("model", type=path)
 @_sources
-@click.option("--only", metavar="N,...", help="Numbers that match tells. Default: all.")
+@click.option("--only", metavar="N,...", help="Numbers that match prints. Default: all.")
 @edits
 def replace(
     model: Path,
@@ -190,7 +190,7 @@ def _numbers(text: str | None) -> tuple[int, ...]:
     try:
         return tuple(int(part) for part in text.split(",")) if text else ()
     except ValueError as error:
-        raise UsageError(f"--only {text!r} is no list of numbers", help="1,3") from error
+        raise UsageError(f"--only {text!r} is not a list of numbers", help="1,3") from error
 
 
 def _echo(one: Match) -> None:

@@ -102,7 +102,7 @@ def _function(text: str) -> Callable[[str], object]:
     finally:
         sys.path.remove(str(Path.cwd()))
     if not callable(found):
-        raise UsageError(f"--check-function {text!r} is no function, but {found!r}")
+        raise UsageError(f"--check-function {text!r} is not a function, but {found!r}")
     function: Callable[[str], object] = found
     return function
 
@@ -147,7 +147,9 @@ def _pattern(text: str) -> re.Pattern[str]:
     try:
         return re.compile(text, re.MULTILINE)
     except re.error as error:
-        raise UsageError(f"--fail-regex {text!r} is no regular expression: {error}") from error
+        raise UsageError(
+            f"--fail-regex {text!r} is not a regular expression: {error}"
+        ) from error
 
 
 def _ask(path: Path, number: int) -> bool:

@@ -113,7 +113,7 @@ class _Reduce(ManyWords):
 @click.option("--replay", type=_path, metavar="FILE", help="Read and write the answers.")
 @add_options((*SOURCE, *CLUSTER))
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@click.option("-q", "--quiet", is_flag=True, help="Do not tell of each check.")
+@click.option("-q", "--quiet", is_flag=True, help="Print no line for each check.")
 @click.option("--debug", is_flag=True, hidden=True)
 def command(model: Path, output: Path | None, debug: bool, **given: Any) -> None:
     """Reduce a model."""

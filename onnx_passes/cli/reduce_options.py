@@ -23,7 +23,7 @@ _OF = {
 
 
 def check_options(given: Mapping[str, Any]) -> None:
-    """Check what can be told from the words alone.
+    """Check what the words alone show.
 
     Raises:
         UsageError: Options do not go together, or a number is out of range.

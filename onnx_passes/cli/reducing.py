@@ -33,7 +33,7 @@ _IN_PROCESS, _COMMAND = 200, 40  # checks that may go into dimensions and values
 
 
 def reduce_file(path: Path, output: Path, given: Mapping[str, Any]) -> None:
-    """Reduce the model of a file, and write and tell what came out."""
+    """Reduce the model of a file; write the result and print what it is."""
     check_options(given)
     _places(path, output, given)
     from onnx_passes.model.load import load_model
@@ -145,11 +145,11 @@ def _places(path: Path, output: Path, given: Mapping[str, Any]) -> None:
         and given["iter_artifact"].exists()
     ):
         raise UsageError(
-            f"{given['iter_artifact']} is there already, in the place of candidates",
+            f"{given['iter_artifact']} exists already, and candidates are written there",
             help="remove it, or name another file by --iter-artifact",
         )
     if given["artifacts"] and given["artifacts"].exists() and not given["artifacts"].is_dir():
-        raise UsageError(f"--artifacts {given['artifacts']} is no folder")
+        raise UsageError(f"--artifacts {given['artifacts']} is not a folder")
 
 
 def infer_shapes(model: ir.Model) -> None:
@@ -203,7 +203,7 @@ def _set_shapes(model: ir.Model, texts: Sequence[str]) -> None:
         sizes = re.findall(r"\d+", dims)
         if not name or not re.fullmatch(r"\[?(\d+([x,]\d+)*)?\]?", dims):
             raise UsageError(
-                f"--model-input-shapes {text!r} is no name and shape",
+                f"--model-input-shapes {text!r} is not a name and a shape",
                 help="write name:1x3x224x224, or name:[1,3,224,224]",
             )
         if name not in inputs:

@@ -44,8 +44,8 @@ Examples:
     "--junit", "junit_path", type=click.Path(path_type=Path), help="Write it for a CI system."
 )
 @click.option("--schema", is_flag=True, help="Print the JSON Schema of saved runs, and end.")
-@click.option("-v", "--verbose", count=True, help="Tell more: each check, each output.")
-@click.option("-q", "--quiet", is_flag=True, help="Tell errors only.")
+@click.option("-v", "--verbose", count=True, help="Print more: each check, each output.")
+@click.option("-q", "--quiet", is_flag=True, help="Print errors only.")
 @click.option("--debug", is_flag=True, help="Show Python's traceback of an error.")
 def command(
     run: Path | None,
@@ -95,7 +95,7 @@ def _range(text: str) -> tuple[str, tuple[float, float]]:
         bounds = (math.nan, math.nan)
     if not (name and equals and colon) or any(map(math.isnan, bounds)):
         raise UsageError(
-            f"--metric {text!r} is no range of a metric",
+            f"--metric {text!r} is not a range of a metric",
             help="write NAME=LOW:HIGH, such as accuracy=0.97:1, or NAME=LOW: for no upper end",
         )
     return name, bounds

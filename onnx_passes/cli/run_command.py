@@ -53,7 +53,7 @@ Examples:
 
 
 def _refuse_pipelines(passes: Sequence[str]) -> None:
-    """Tell who names a pipeline where passes are named.
+    """Help who names a pipeline instead of a pass.
 
     Raises:
         UsageError: A word is the name of a shipped pipeline, and of no pass.
@@ -123,8 +123,8 @@ def _refuse_pipelines(passes: Sequence[str]) -> None:
     is_flag=True,
     help="Go on after the last step that a run which ended early has verified.",
 )
-@click.option("-v", "--verbose", count=True, help="Tell more: each rewrite, each check.")
-@click.option("-q", "--quiet", is_flag=True, help="Tell errors only.")
+@click.option("-v", "--verbose", count=True, help="Print more: each rewrite, each check.")
+@click.option("-q", "--quiet", is_flag=True, help="Print errors only.")
 @click.option("--debug", is_flag=True, help="Show Python's traceback of an error.")
 def command(
     model: Path,
@@ -221,7 +221,7 @@ def execute(
         name: What reports call the model.
         output: Where the result goes; None for nowhere.
         reports: Where reports go, by option: ``--json``, ``--html``, ``--junit``.
-        verbosity: How much is told; less than 0 for errors only.
+        verbosity: How much is printed; less than 0 for errors only.
         states: Saves the state of the run if it ends early.
 
     Raises:
@@ -370,7 +370,7 @@ def _engines(texts: Sequence[str]) -> str:
     """Return engines as a pipeline file has them.
 
     Raises:
-        ConfigError: A text is no engine.
+        ConfigError: A text is not an engine.
     """
     from onnx_passes.configs.engine_text import parse_engine, read_engine
 

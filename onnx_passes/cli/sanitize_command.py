@@ -40,7 +40,7 @@ Examples:
 @click.argument("model", type=path)
 @click.option("-o", "--output", type=path, required=True, help="Where it goes.")
 @click.option("--fold-constants", is_flag=True, help="Compute what depends on no input.")
-@click.option("--cleanup", is_flag=True, help="Take out what nothing reads.")
+@click.option("--cleanup", is_flag=True, help="Remove what nothing reads.")
 @click.option("--toposort", is_flag=True, help="Put the nodes in the order they run in.")
 @click.option(
     "--override-input-shapes",
@@ -63,8 +63,8 @@ Examples:
 )
 @click.option("--no-verify", is_flag=True, help="Check nothing. The report says so.")
 @click.option("--json", "json_path", type=path, metavar="FILE", help="Write the report.")
-@click.option("-v", "--verbose", count=True, help="Tell more.")
-@click.option("-q", "--quiet", is_flag=True, help="Tell errors only.")
+@click.option("-v", "--verbose", count=True, help="Print more.")
+@click.option("-q", "--quiet", is_flag=True, help="Print errors only.")
 @click.option("--debug", is_flag=True, hidden=True)
 def command(
     model: Path,
@@ -153,5 +153,5 @@ def _number(text: str, whole: str, option: str) -> float:
         return int(text) if text.lstrip("-").isdigit() else float(text)
     except ValueError as error:
         raise UsageError(
-            f"{option} {whole!r}: {text!r} is no number", help="write NAME:100"
+            f"{option} {whole!r}: {text!r} is not a number", help="write NAME:100"
         ) from error

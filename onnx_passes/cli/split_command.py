@@ -77,4 +77,4 @@ def _bytes(text: str | None) -> int | None:
     try:
         return int(float(number) * (_UNITS[unit] if unit not in ("", "B") else 1))
     except (KeyError, ValueError) as error:
-        raise UsageError(f"{text!r} is no size", help="write 500MB or 1GiB") from error
+        raise UsageError(f"{text!r} is not a size", help="write 500MB or 1GiB") from error

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import onnx_ir as ir
 
 HELP = """\
-Take the weights out of MODEL. Each becomes a ConstantOfShape of its mean, so that the result
+Remove the weights of MODEL. Each becomes a ConstantOfShape of its mean, so that the result
 is small, valid and can be run; its metadata notes what restore-weights needs.
 
 \b
@@ -44,6 +44,6 @@ def command(model: Path, least: int | None, output: Path, as_json: bool, debug: 
         model,
         output,
         change,
-        lambda told: f"{len(told['stripped'])} weights taken out",
+        lambda told: f"{len(told['stripped'])} weights removed",
         as_json=as_json,
     )

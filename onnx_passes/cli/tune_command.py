@@ -75,7 +75,7 @@ _path = click.Path(path_type=Path)
     "--record",
     type=_path,
     metavar="DIR",
-    help="Folder for every score and decision, from which a search goes on.",
+    help="Folder for every score and decision; a later search continues from it.",
 )
 @click.option(
     "--json", "json_file", type=_path, metavar="FILE", help="Write the result as JSON."
@@ -96,7 +96,7 @@ _path = click.Path(path_type=Path)
     help="Name the fewest nodes that must stay in float32, all others in the first format.",
 )
 @add_options((*SOURCE, *JOBS, *CLUSTER))
-@click.option("-q", "--quiet", is_flag=True, help="Do not tell of each step.")
+@click.option("-q", "--quiet", is_flag=True, help="Print no line for each step.")
 @click.option("--debug", is_flag=True, hidden=True)
 def command(
     model: Path,

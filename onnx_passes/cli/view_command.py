@@ -43,7 +43,7 @@ _path = click.Path(path_type=Path)
     "--report",
     type=_path,
     metavar="FILE",
-    help="Report of a run (--json FILE) on MODEL, or of which MODEL is the result.",
+    help="Report of a run (--json FILE) that read or wrote MODEL.",
 )
 @click.option(
     "--load-inputs",

@@ -26,7 +26,7 @@ def parse_engine(text: str, *, isolate: bool | None = None) -> Engine:
         isolate: Whether it runs in a child process where the text does not say.
 
     Raises:
-        ConfigError: The text is no engine, or an option does not fit.
+        ConfigError: The text is not an engine, or an option does not fit.
     """
     name, options = read_engine(text, isolate=isolate)
     return _made(name, options, text)
@@ -43,7 +43,7 @@ def parse_repeated(text: str, *, isolate: bool | None = None) -> tuple[Engine, i
         The engine, and the number of builds; None if the text does not say.
 
     Raises:
-        ConfigError: The text is no engine, or an option does not fit.
+        ConfigError: The text is not an engine, or an option does not fit.
     """
     name, options = read_engine(text, isolate=isolate)
     repeat = options.pop("repeat", None)
@@ -64,7 +64,7 @@ def read_engine(text: str, *, isolate: bool | None = None) -> tuple[str, dict[st
     """Return the name and the options of an engine, as :func:`parse_engine` reads them.
 
     Raises:
-        ConfigError: The text is no engine.
+        ConfigError: The text is not an engine.
     """
     steps = parse_pipeline(text, Source("--engine", text, is_file=False))
     match steps:

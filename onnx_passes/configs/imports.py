@@ -96,7 +96,7 @@ def _check_name(name: str, where: str | None) -> None:
     module = name.removesuffix(".py").replace("/", ".").strip(".")
     fits = module != name and all(part.isidentifier() for part in module.split("."))
     raise ConfigError(
-        f"{name!r} is no name of a module",
+        f"{name!r} is not the name of a module",
         where=where,
         help=f"write {module}"
         if fits

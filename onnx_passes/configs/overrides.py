@@ -23,8 +23,8 @@ def apply_override(tree: Tree, text: str) -> None:
             that holds a dot is quoted. The value is YAML.
 
     Raises:
-        ConfigError: The text is no assignment, or its key leads through something that is no
-            mapping or list.
+        ConfigError: The text is not an assignment, or its key leads through something that is
+            neither a mapping nor a list.
     """
     source = Source("--set", text, is_file=False)
     parts, begin = _split(source)

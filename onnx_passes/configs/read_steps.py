@@ -42,7 +42,7 @@ def read_steps(data: Any, tree: Tree, path: Path) -> tuple[Step, ...]:
         path: Where ``data`` stands in the tree.
 
     Raises:
-        ConfigError: Something is no step.
+        ConfigError: Something is not a step.
     """
     if data is None:
         return ()
@@ -67,7 +67,7 @@ def _read_item(item: Any, tree: Tree, path: Path) -> list[Step]:
     if isinstance(item, dict) and item:
         return [_from_mapping(item, tree, path)]
     raise ConfigError(
-        f"{described(item)} is no step", where=located(tree.value(path)), help=_FORMS
+        f"{described(item)} is not a step", where=located(tree.value(path)), help=_FORMS
     )
 
 
@@ -101,7 +101,7 @@ def _from_mapping(item: dict[str, Any], tree: Tree, path: Path) -> Step:
     (name,) = names
     if name == "fixpoint":
         raise ConfigError(
-            "'fixpoint' is no pass", where=located(tree.key((*path, name))), help=_FIXPOINT
+            "'fixpoint' is not a pass", where=located(tree.key((*path, name))), help=_FIXPOINT
         )
     options = {} if item[name] is None else item[name]
     if not isinstance(options, dict):

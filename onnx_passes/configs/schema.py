@@ -83,7 +83,7 @@ def _engine(item: Any, tree: Tree, path: yaml_tree.Path) -> EngineUse:
         return EngineUse(item, places=Places(tree.value(path)))
     if not isinstance(item, dict) or len(item) != 1:
         raise ConfigError(
-            f"{described(item)} is no engine",
+            f"{described(item)} is not an engine",
             where=located(tree.value(path)),
             help="an engine is its name, or {name: {option: value, when: each}}",
         )
@@ -186,7 +186,7 @@ class PipelineConfig(Section):
         default_factory=OnnxRuntime, description="Options of every engine 'onnxruntime'."
     )
     logging: Logging = Field(
-        default_factory=Logging, description="What is told and kept on the way."
+        default_factory=Logging, description="What is printed and kept during a run."
     )
     model_checker: dict[str, Any] = Field(
         default={}, description="Default options of the pass model-checker."

@@ -42,7 +42,7 @@ def parse_pipeline(text: str, source: Source | None = None, start: int = 0) -> l
         start: Offset of ``text`` in ``source``.
 
     Raises:
-        ConfigError: The text is no pipeline; the error points at the column.
+        ConfigError: The text is not a pipeline; the error points at the column.
     """
     if source is None:
         source = Source("pipeline", text, is_file=False)

@@ -79,7 +79,7 @@ def parse_value(source: Source, begin: int, stop: int, *, flow: bool = False) ->
         flow: Whether the value stands within brackets, where commas end it.
 
     Raises:
-        ConfigError: It is no YAML value.
+        ConfigError: It is not a YAML value.
     """
     text = source.text[begin:stop]
     if not flow:
@@ -219,7 +219,7 @@ def _text(node: yaml.ScalarNode, span: Span) -> str:
     try:
         return text.encode("utf-16", "surrogatepass").decode("utf-16")
     except UnicodeDecodeError as error:
-        raise ConfigError("an escape stands for half a character", where=span.where) from error
+        raise ConfigError("an escape is half a character", where=span.where) from error
 
 
 def _unknown_tag(tag: str, span: Span) -> ConfigError:

@@ -108,7 +108,7 @@ def ranked(scores: Array, labels: Array) -> tuple[Array, Array]:
         labels: Class numbers.
 
     Raises:
-        ReferenceDataError: The labels do not fit, or are no classes of the scores.
+        ReferenceDataError: The labels do not fit, or are not classes of the scores.
     """
     rows, classes = _rows(scores, labels), _classes(labels)
     outside = classes[(classes < 0) | (classes >= rows.shape[1])]

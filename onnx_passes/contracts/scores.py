@@ -107,7 +107,7 @@ def _psnr(produced: Array, expected: Array) -> float:
 
 
 def _cosine(produced: Array, expected: Array) -> float:
-    # Scaled by the largest element first, as the squares of 1e200 and of 1e-200 are no floats.
+    # Scaled by the largest element first: the squares of 1e200 and of 1e-200 are not floats.
     scale_p = _maximum(np.abs(p) for p, _ in _walk(produced, expected))
     scale_e = _maximum(np.abs(e) for _, e in _walk(produced, expected))
     if math.isnan(scale_p) or math.isnan(scale_e) or math.inf in (scale_p, scale_e):

@@ -169,11 +169,11 @@ def _form(name: str, value: Data, size: int) -> tuple[Array, tuple[int, ...]]:
     """Return an output, and its shape for one sample, whose axis may lack if there is one.
 
     Raises:
-        EngineError: It is no tensor, or has no such axis.
+        EngineError: It is not a tensor, or has no such axis.
     """
     if not isinstance(value, np.ndarray):
         raise EngineError(
-            f"output {name!r} is no tensor, which a data set run cannot measure",
+            f"output {name!r} is not a tensor, which a data set run cannot measure",
             help="compare it without --data",
         )
     if value.shape[:1] == (size,):

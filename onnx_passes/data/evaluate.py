@@ -109,7 +109,7 @@ class Evaluator:
 
         Returns:
             Plain JSON: either "pairs", the state of each candidate, or "error", the reason
-            why there is none; beside it what is no part of the result.
+            why there is none; beside it what is not part of the result.
         """
         start, used = time.perf_counter(), time.process_time()
         found: dict[str, Any] = {"shard": number}

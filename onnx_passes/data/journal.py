@@ -40,7 +40,7 @@ class Journal:
         job: The job that it belongs to.
 
     Raises:
-        UsageError: It belongs to another job, another process writes it, or it is no journal.
+        UsageError: It belongs to another job, another process writes it, or it is not one.
         JournalError: It cannot be written.
     """
 
@@ -101,7 +101,7 @@ class Journal:
 
     def _foreign(self) -> UsageError:
         return UsageError(
-            f"{self._path} is no journal of a data set run", help="give another --journal"
+            f"{self._path} is not a journal of a data set run", help="give another --journal"
         )
 
     def _check(self, entry: Any, job: Job) -> None:

@@ -21,7 +21,7 @@ from onnx_passes.errors import OnnxPassesError
 
 @dataclass
 class Timing:
-    """What is no part of the result: how, where and how fast it was computed.
+    """What is not part of the result: how, where and how fast it was computed.
 
     Attributes:
         executor: What ran the shards.
@@ -74,7 +74,7 @@ class Result:
 
     Attributes:
         data: The result as JSON has it; the same for any executor.
-        timing: What is no part of it.
+        timing: What is not part of it.
         job: What was evaluated.
     """
 
@@ -125,7 +125,7 @@ def describe(
         states: What all samples add up to, by candidate.
         groups: Metrics by group of shards and candidate; empty without metrics.
         counts: How many samples were evaluated, left out and not needed.
-        timing: What is no part of the result.
+        timing: What is not part of the result.
     """
     alone = len(job.runs) == 1
     pairs: list[dict[str, Any]] = []

@@ -11,7 +11,7 @@ def read_share(given: object, what: str) -> float:
     """Read ``0.5 %``, ``0.5%`` or ``0.005``.
 
     Raises:
-        UsageError: It is no share.
+        UsageError: It is not a share.
     """
     match = re.fullmatch(r"\s*([0-9.]+(?:[eE]-?\d+)?)\s*(%?)\s*", str(given))
     try:
@@ -19,6 +19,6 @@ def read_share(given: object, what: str) -> float:
         value = float(match[1]) / (100 if match[2] else 1)
     except (ValueError, AssertionError):
         raise UsageError(
-            f"{what} {given!r} is no share", help="write 0.5 %, or 0.005"
+            f"{what} {given!r} is not a share", help="write 0.5 %, or 0.005"
         ) from None
     return value

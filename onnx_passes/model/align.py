@@ -36,7 +36,7 @@ def operator(node: ir.Node) -> str:
 
 
 def constant_of(value: ir.Value | None) -> ir.TensorProtocol | None:
-    """Return the tensor of an initializer that is no graph input."""
+    """Return the tensor of an initializer that is not a graph input."""
     if value is None or not value.is_initializer() or value.is_graph_input():
         return None
     return value.const_value

@@ -92,7 +92,9 @@ def _type_attributes(model: onnx.ModelProto) -> list[str]:
             if len(filled) == 1:
                 attribute.type = _FIELDS[filled[0]]
                 count += 1
-    return [f"{count} attributes had no type; it was told from their values"] if count else []
+    several = "s" if count > 1 else ""
+    note = f"{count} attribute{several} had no type; it was inferred from the values"
+    return [note] if count else []
 
 
 def _make_initializers_dense(model: onnx.ModelProto, path: Path) -> list[str]:

@@ -130,7 +130,7 @@ def _check_external(
         offset, length = int(entries.get("offset", 0)), int(entries.get("length", -1))
     except ValueError as error:
         raise ModelError(
-            f"offset or length is no number: {error}", where=where, help=_COPY
+            f"offset or length is not a number: {error}", where=where, help=_COPY
         ) from error
     needed = bytes_of(tensor)
     if offset < 0 or ("length" in entries and length != needed):
@@ -173,7 +173,7 @@ def _size_of_file(file: Path, folder: Path, where: str) -> int:
             "the data file is a link to outside of the model's folder", where=where, help=_COPY
         )
     if not stat.S_ISREG(status.st_mode):
-        raise ModelError("the data file is no regular file", where=where, help=_COPY)
+        raise ModelError("the data file is not a regular file", where=where, help=_COPY)
     if status.st_nlink > 1:
         # onnx-ir would refuse it later, when the data are first used.
         raise ModelError(

@@ -58,7 +58,7 @@ def parse(path: Path, form: Form | None = None) -> onnx.ModelProto:
         form: Its form; by default its extension says it, else its content.
 
     Raises:
-        ModelError: The file cannot be read, or is no ONNX model.
+        ModelError: The file cannot be read, or is not an ONNX model.
     """
     data = _read(path)
     for start, magic, what, advice in _FOREIGN:
@@ -131,7 +131,7 @@ def _binary(data: bytes, path: Path) -> onnx.ModelProto:
                 help="give ONNX text the extension .onnxtxt, JSON .json",
             ) from error
         raise ModelError(
-            "the file is no ONNX model, or damaged: protobuf cannot decode it",
+            "the file is not an ONNX model, or damaged: protobuf cannot decode it",
             where=str(path),
             help=_EXPORT,
         ) from error
@@ -161,7 +161,7 @@ def _text(data: bytes, path: Path) -> onnx.ModelProto:
         ) from error
     except UnicodeDecodeError as error:
         raise ModelError(
-            f"the file is no ONNX text: byte {error.start} is not UTF-8",
+            f"the file is not ONNX text: byte {error.start} is not UTF-8",
             where=str(path),
             help="give a binary model the extension .onnx",
         ) from error
@@ -214,7 +214,7 @@ def _json(data: bytes, path: Path) -> onnx.ModelProto:
         json_format.Parse(data, model)
     except (json_format.ParseError, RecursionError, ValueError, AttributeError) as error:
         raise ModelError(
-            f"the JSON is no ONNX model: {error}", where=str(path), help=_EXPORT
+            f"the JSON is not an ONNX model: {error}", where=str(path), help=_EXPORT
         ) from error
     return model
 

@@ -15,7 +15,7 @@ _CHECK = "correct the model where it is made; onnx.checker.check_model says more
 
 
 def check_rules(model: onnx.ModelProto, path: Path) -> None:
-    """Refuse what is no model, or one in which names do not say what is what.
+    """Refuse what is not a model, or one in which names do not say what is what.
 
     Raises:
         ModelError: Says what is wrong, in which graph and at which node.
@@ -50,9 +50,9 @@ def check_header(model: onnx.ModelProto, path: Path) -> None:
     """
     help = "check that the file is complete, or export the model again"
     if not model.HasField("graph"):
-        raise _refuse("the file is no ONNX model: it has no graph", path, help=help)
+        raise _refuse("the file is not an ONNX model: it has no graph", path, help=help)
     if model.ir_version < 1:
-        raise _refuse("the file is no ONNX model: it has no IR version", path, help=help)
+        raise _refuse("the file is not an ONNX model: it has no IR version", path, help=help)
     if model.ir_version > onnx.IR_VERSION:
         raise _refuse(
             f"the model has IR version {model.ir_version}, newer than the {onnx.IR_VERSION} "

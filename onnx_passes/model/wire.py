@@ -38,7 +38,7 @@ def fields(data: Bytes, start: int, end: int) -> Iterator[Field]:
     """Yield the fields of a message that lies from one byte to another.
 
     Raises:
-        ValueError: It is no message.
+        ValueError: It is not a message.
         IndexError: The data end too early.
     """
     place = start

@@ -23,7 +23,7 @@ SHOWN = 20
 
 
 def comparison_lines(found: Found, *, verbose: bool = False) -> Iterator[str]:
-    """Tell what was found, a line a fact.
+    """Describe what was found, a line for each fact.
 
     Args:
         found: What was found.
@@ -65,7 +65,7 @@ def _run(run: Run, found: Found) -> Iterator[str]:
 
 
 def _values(run: Run, verbose: bool) -> Iterator[str]:
-    """Tell what a run gave for its first sample: names, types, shapes and statistics."""
+    """Describe what a run gave for its first sample: names, types, shapes and statistics."""
     if run.values is None or not len(run.values):
         return
     names = run.values.names(0)
@@ -128,7 +128,7 @@ def _pair(pair: Pair, verbose: bool) -> Iterator[str]:
 
 
 def first_text(first: Divergence) -> str:
-    """Tell where two runs part."""
+    """Describe where two runs differ."""
     node = f", made by {one_line(first.node)}" if first.node else ""
     return f"{one_line(first.check.output)}{node}, in sample {first.sample}"
 

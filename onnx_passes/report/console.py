@@ -54,7 +54,7 @@ class ConsoleReporter:
         from rich.console import Console, ConsoleDimensions
 
         self._glyphs = lines.Glyphs.of(getattr(stream, "encoding", None))
-        # FORCE_COLOR makes rich call a pipe a terminal; for what to print that is no reason.
+        # FORCE_COLOR makes rich call a pipe a terminal; what is printed does not depend on it.
         self._terminal = stream.isatty()
         self._console = Console(
             file=stream, width=width, highlight=False, markup=False, emoji=False

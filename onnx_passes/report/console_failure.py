@@ -134,7 +134,7 @@ def _difference(value: OutputCheck, glyphs: Glyphs) -> str:
         return f"{name}: {glyphs.name(value.reason or 'it differs')}"
     place = f" at [{', '.join(map(str, value.worst))}]" if value.worst is not None else ""
     expected, actual = (_shortened(v, glyphs) for v in (value.expected, value.actual))
-    # An element that is NaN on one side is off by nothing that a number could tell.
+    # No number says how far off a NaN is.
     error = f", off by {number(value.max_abs, 3)}" if value.max_abs else ""
     count = f"; {value.mismatched:,} of {value.size:,} differ" if value.size > 1 else ""
     return f"{name}{place}: expected {expected}, got {actual}{error}{count}"

@@ -17,7 +17,7 @@ from onnx_passes.report.model import SCHEMA_VERSION, RunReport
 if TYPE_CHECKING:
     from pydantic import BaseModel, ValidationError
 
-# JSON has no such numbers; these are the strings that stand for them.
+# JSON has no such numbers; these strings replace them.
 _NOT_FINITE = ("NaN", "Infinity", "-Infinity")
 _MOST_COMPLAINTS = 3
 
@@ -26,7 +26,7 @@ def to_json(report: RunReport) -> str:
     """Return a report as JSON text; NaN and infinities are the strings "NaN", "Infinity"."""
     data = _spelled(_document()(run=report).model_dump(mode="json")["run"])
     text = json.dumps(data, indent=1, ensure_ascii=False, allow_nan=False)
-    # A path may hold bytes that are no UTF-8; JSON text may not.
+    # A path may hold bytes that are not UTF-8; JSON text may not.
     return re.sub("[\ud800-\udfff]", lambda m: f"\\\\u{ord(m[0]):x}", text) + "\n"
 
 
@@ -43,7 +43,7 @@ def read_json(path: str | os.PathLike[str]) -> RunReport:
     """Read a report that :func:`write_json` wrote.
 
     Raises:
-        ConfigError: The file cannot be read, is no report, is of another version, or has a
+        ConfigError: The file cannot be read, is not a report, is of another version, or has a
             field that is missing, unknown or of the wrong type.
     """
     where = f"  --> {os.fspath(path)}"

@@ -60,7 +60,7 @@ class Blame:
         name: Pipeline name of that pass.
         how: How it was found: "by its own error", "by bisection", ...
         number: Number of the rewrite in the whole pipeline; None where it is none.
-        rule: Name of the rule; None where it is no rewrite.
+        rule: Name of the rule; None where it is not a rewrite.
         nodes: The nodes before, as text.
         new_nodes: The nodes after, as text.
         value: The value in which the two differ; None where none was measured.

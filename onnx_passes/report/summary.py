@@ -239,7 +239,7 @@ def all_checks(report: RunReport) -> Iterator[Check]:
 
 
 def element(text: str | None) -> float | None:
-    """Return the number that an element's text stands for, if it is a real number."""
+    """Return the number that an element's text spells, if it is a real number."""
     try:
         return float(text) if text is not None else None
     except ValueError:
@@ -264,7 +264,7 @@ def _margin(check: Check, output: OutputCheck) -> Margin | None:
     error = output.max_abs
     if expected is not None and actual is not None:
         if math.isfinite(expected) and math.isfinite(actual):
-            # The texts are rounded; where they look equal only the saved maximum tells.
+            # The texts are rounded; where they look equal only the saved maximum decides.
             error = abs(actual - expected) or error or 0.0
         elif str(expected) != str(actual):
             error = math.inf

@@ -7,7 +7,7 @@ import unicodedata
 
 # Bidirectional controls reorder what a reader sees, so a name could pose as another.
 _HIDDEN = {"Cc", "Cf", "Co", "Cs", "Zl", "Zp"}
-# The last two of each plane are no characters, and XML forbids the first pair.
+# The last two of each plane are not characters, and XML forbids the first pair.
 _NO_CHARACTER = 0xFFFE
 
 

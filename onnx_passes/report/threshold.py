@@ -113,7 +113,7 @@ class _Judge:
         )
 
     def budget(self, check: Check) -> tuple[Spent, ...]:
-        """Return what is spent of new limits, of those budgets that the old shares tell."""
+        """Return what is spent of new limits, where the old shares say it."""
         limits = {output.output: output for output in check.outputs}
         found: list[Spent] = []
         for spent in check.budget:
@@ -225,7 +225,7 @@ def _scaled(value: float | None, factor: float | None) -> float | None:
 def _has_tolerance(output: OutputCheck) -> bool:
     if output.max_abs is None:
         return False
-    # Integers are exact; their texts tell them from floats.
+    # Integers are exact; their texts distinguish them from floats.
     exact = output.expected is not None and output.expected.lstrip("-").isdigit()
     return not (exact and output.rtol == output.atol == 0)
 

@@ -15,7 +15,7 @@ SHOWN = 10
 
 
 def timing_lines(timing: Timing, latency_text: str, *, verbose: bool = False) -> Iterator[str]:
-    """Tell what a run and its layers took.
+    """Say what a run and its layers took.
 
     Args:
         timing: What was measured.
@@ -69,7 +69,7 @@ def layer_text(layer: Layer) -> str:
 
 
 def builds_lines(builds: Builds) -> Iterator[str]:
-    """Tell which builds are good, and in which layers they differ."""
+    """Say which builds are good, and in which layers they differ."""
     yield f"{plural(len(builds.builds), 'build')} of {one_line(builds.name)}"
     words = {True: "good", False: "BAD", None: "not checked"}
     for build in builds.builds:
@@ -87,7 +87,7 @@ def builds_lines(builds: Builds) -> Iterator[str]:
     elif sum(bool(build.layers) for build in builds.builds) > 1:
         yield "    no layer differs"
     else:
-        yield "    layers were not compared: the engine does not tell them here"
+        yield "    layers were not compared: the engine does not list them here"
 
 
 def _listed(layers: Iterable[Layer]) -> Iterator[str]:

@@ -246,7 +246,7 @@ class Child:
         return f"; its last output: {' / '.join(lines)}" if lines else ""
 
     def _shorten_log(self) -> None:
-        # What it printed before is no part of what happens next.
+        # What it printed before is not part of what happens next.
         with contextlib.suppress(OSError):
             os.ftruncate(self._log, 0)
 

@@ -141,7 +141,7 @@ class Area:
         if isinstance(data, list):
             return [self._put(item) for item in data]
         if not isinstance(data, np.ndarray | np.generic):
-            raise EngineError(f"a value is a {type(data).__name__}, which is no tensor")
+            raise EngineError(f"a value is a {type(data).__name__}, which is not a tensor")
         array = np.asarray(data)
         shape = list(array.shape)
         if array.dtype.kind not in _STRINGS:

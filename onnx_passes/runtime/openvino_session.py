@@ -87,8 +87,8 @@ class OpenVinoSession:
     def layers(self) -> list[dict[str, Any]]:
         """Return the layers that were run, with mean times where the engine profiles.
 
-        A constant part, which OpenVINO computes once, is no layer. Names that OpenVINO makes
-        up are told without their numbers, which go on from one compilation to the next.
+        A constant part, which OpenVINO computes once, is not a layer. Names that OpenVINO
+        makes up lose their numbers, which differ between compilations.
         """
         nodes = self._proto.graph.node if self._proto is not None else ()
         known = {name for node in nodes for name in (node.name, *node.output)}

@@ -128,7 +128,7 @@ class OrtSession:
 
 
 def _numpy_types(model: ir.Model, outputs: Iterable[str]) -> dict[str, np.dtype[Any]] | None:
-    """Return the dtype of each input; None if an input or output is no array of numpy's.
+    """Return the dtype of each input; None if an input or output is not an array of numpy's.
 
     Args:
         model: The model.
@@ -166,7 +166,7 @@ def _wrap(name: str, data: Data) -> onnxruntime.OrtValue:
         if array.dtype.kind not in "OSUT":
             return ort_values.of_array(array)
     raise UnsupportedModelError(
-        f"ONNX Runtime cannot feed {name!r}, which is no numeric tensor, to a model that "
+        f"ONNX Runtime cannot feed {name!r}, which is not a numeric tensor, to a model that "
         "returns a type that numpy lacks",
         help="cast the output to float, or run this model on the reference engine",
     )

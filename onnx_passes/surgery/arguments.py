@@ -30,7 +30,7 @@ def dtype_of(given: Any) -> ir.DataType:
     except (TypeError, ValueError) as error:
         names = [name.lower() for name in ir.DataType.__members__]
         hint = near(str(given), names)
-        raise UsageError(f"{given!r} is no element type", help=hint) from error
+        raise UsageError(f"{given!r} is not an element type", help=hint) from error
 
 
 def as_array(value: Any, dtype: ir.DataType | None = None) -> np.ndarray[Any, Any]:

@@ -56,8 +56,8 @@ def prune(model: ir.Model) -> Pruned:
         model: The model, changed in place; the tensors that it had are left as they are.
 
     Returns:
-        What was pruned, and what was not: an axis that is no multiple of four, a weight that
-        something else reads as well, one that callers may override.
+        What was pruned, and what was not: an axis that is not a multiple of four, a weight
+        that something else reads as well, one that callers may override.
     """
     found = Pruned()
     weights: dict[ir.Value, _Weight] = {}
@@ -174,7 +174,7 @@ def _obstacle(value: ir.Value, tensor: ir.TensorProtocol, weight: _Weight) -> st
     (axis,) = weight.axes
     size = int(tensor.shape.numpy()[axis])
     if size % GROUP:
-        return f"{size} along axis {axis} is no multiple of {GROUP}"
+        return f"{size} along axis {axis} is not a multiple of {GROUP}"
     return ""
 
 

@@ -92,7 +92,7 @@ def prepare(
         if new := [c for c in complaints(model, full=True) if c not in known]:
             raise UsageError(
                 f"the model does not take these shapes: {new[0]}",
-                help="inspect model --show layers tells what reads the inputs",
+                help="inspect model --show layers prints what reads the inputs",
             )
         _infer_all(model)
     for name, bound in upper_bounds.items():

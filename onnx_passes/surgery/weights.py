@@ -45,7 +45,7 @@ def strip_weights(model: ir.Model, least: int = LEAST) -> list[str]:
         ModelError: Weights cannot be read.
     """
     if KEY in model.metadata_props:
-        raise UsageError("the weights of this model were taken out before")
+        raise UsageError("the weights of this model were removed before")
     noted: dict[str, dict[str, Any]] = {}
     for graph in _graphs(model):
         for value in list(graph.initializers.values()):
@@ -81,7 +81,7 @@ def restore_weights(
     text = model.metadata_props.get(KEY)
     if text is None:
         raise UsageError(
-            "no weights were taken out of this model", help="onnx-passes strip-weights does"
+            "no weights were removed from this model", help="onnx-passes strip-weights does"
         )
     noted: dict[str, dict[str, Any]] = json.loads(text)
     held = {} if source is None else _weights(source)
@@ -172,7 +172,7 @@ def _checked(
         raise ModelError(f"the source has no weight {name!r}")
     if tensor_digest(tensor).hex() != noted["sha256"]:
         raise ModelError(
-            f"the weight {name!r} of the source is not the one that was taken out",
+            f"the weight {name!r} of the source is not the one that was removed",
             help="restore from the model that was stripped, or leave the source out",
         )
     found: np.ndarray[Any, Any] = tensor.numpy()

@@ -38,8 +38,8 @@ def product_bound(after: ir.Model, node: ir.Node, ranges: Ranges) -> float | Non
         ranges: Recorded ranges of values of the original.
 
     Returns:
-        The bound; None where the format is not one of integers, or the node is no product of
-        one computed operand with a matrix of weights.
+        The bound; None where the format is not one of integers, or the node is not a product
+        of one computed operand with a matrix of weights.
     """
     index = weight_of(node)
     value = node.inputs[index] if index is not None else None

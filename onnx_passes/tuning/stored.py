@@ -24,7 +24,7 @@ _UNIT = {
 
 
 EIGHTHS = (ir.DataType.FLOAT8E4M3FN, ir.DataType.FLOAT8E5M2)
-"""Types of eight bits that are no integers."""
+"""Types of eight bits that are not integers."""
 
 
 @dataclass(frozen=True)

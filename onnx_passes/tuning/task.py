@@ -72,7 +72,7 @@ def task_of(
         )
     if source is None and not reference.samples:
         raise ConfigError(
-            "there is no data, and what a model loses on random inputs tells nothing",
+            "there is no data, and what a model loses on random inputs says nothing",
             where=config.where("reference"),
             help="give reference.data or --data, or reference.inputs for few samples",
         )

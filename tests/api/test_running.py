@@ -122,5 +122,5 @@ def test_wrong_calls_raise_typed_errors(words, given, error):
 
 
 def test_what_is_no_model_is_refused():
-    with pytest.raises(UsageError, match="is no model"):
+    with pytest.raises(UsageError, match="is not a model"):
         onnx_passes.run(3)

@@ -67,7 +67,7 @@ def test_a_command_judges_the_model(tmp_path):
         ("true", "does not say where the model goes"),
         ("no-such-command {model}", "cannot be run: no-such-command"),
         ("false {model}", "fails on the original already"),
-        ("'open {model}", "is no command"),
+        ("'open {model}", "is not a command"),
     ],
 )
 def test_a_check_that_cannot_judge_is_refused(check, message):

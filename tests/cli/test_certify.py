@@ -144,7 +144,7 @@ def test_a_pass_that_is_not_there_is_suggested(cli):
 def test_no_time_is_refused(cli, time):
     end = cli("certify", "eliminate-identity", "--time", time)
     assert end.code == 2
-    assert "is no time" in end.err
+    assert "is not a time" in end.err
 
 
 def test_two_runs_with_one_seed_say_the_same(cli, rules):

@@ -263,7 +263,7 @@ def test_generated_inputs_have_the_shape_and_range_asked_for(cli):
         (("--generate", "range=image:1"), "write range=NAME:LOW:HIGH"),
         (("--outputs", "all", "scores"), "--outputs all leaves no others"),
         (("--save-inputs", "/proc/i.json"), "cannot be written"),
-        (("--plots", DIGITS), "is no folder"),
+        (("--plots", DIGITS), "is not a folder"),
         (("--inputs", "none.npz"), "there are no inputs 'none.npz'"),
         (("--load-outputs", "none.zip"), "there are no saved results 'none.zip'"),
         (("--tolerance", "tight"), "is no number"),

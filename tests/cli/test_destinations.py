@@ -36,11 +36,11 @@ def untouched(folder):
     ("words", "message"),
     [
         (["-o", "folder"], "-o folder is a folder"),
-        (["-o", "model.onnx/out.onnx"], "is no folder"),
+        (["-o", "model.onnx/out.onnx"], "is not a folder"),
         (["-o", "/dev/null"], "-o /dev/null is a pipe or device"),
         (["-o", "cfg.yaml"], "-o cfg.yaml would write over the pipeline file"),
         (["-o", "./folder/../cfg.yaml"], "would write over the pipeline file"),
-        (["--json", "model.onnx/r.json"], "is no folder"),
+        (["--json", "model.onnx/r.json"], "is not a folder"),
         (["--json", "/dev/null"], "--json /dev/null is a pipe or device"),
         (["--html", "model.onnx"], "--html model.onnx would write over the model"),
         (["--junit", "link.onnx"], "--junit link.onnx would write over the model"),

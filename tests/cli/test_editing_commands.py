@@ -45,7 +45,7 @@ def test_two_names_change_places(cli, tmp_path, out):
     [
         (["imag=x"], "the model has no value 'imag'"),
         (["--node", "nothing=x"], "the model has no node 'nothing'"),
-        (["x"], "'x' is no OLD=NEW"),
+        (["x"], "'x' is not in the form OLD=NEW"),
         ([], "nothing to rename"),
     ],
 )
@@ -84,7 +84,7 @@ def test_weights_go_and_come_back(cli, model, out, tmp_path):
 def test_what_cannot_be_restored_is_told(cli, model, out):
     end = cli("restore-weights", model, "-o", out, "--random", 0)
     assert end.code == 2
-    assert "no weights were taken out" in end.err
+    assert "no weights were removed" in end.err
     assert "either --from" in cli("restore-weights", model, "-o", out).err
 
 

@@ -35,11 +35,11 @@ def test_shapes_are_given_in_both_spellings(cli, model, tmp_path):
     ("words", "told"),
     [
         (["--inputs", "t"], "the model has no value 't'"),
-        (["--inputs", "s:2x:float32"], "'2x' is no shape"),
+        (["--inputs", "s:2x:float32"], "'2x' is not a shape"),
         (["--inputs", "s:2x2:flaot32"], "did you mean 'float32'?"),
         (["--outputs", "s", "--inputs", "y"], "depend on 'a', 'b' as well"),
         (["--outputs", "s", "--with-data", "nothing.npz"], "does not exist"),
-        (["--inputs", "s:2x-2:float32"], "'2x-2' is no shape"),
+        (["--inputs", "s:2x-2:float32"], "'2x-2' is not a shape"),
         (["--inputs", "t:2x2:float32"], "the model has no value 't'"),
         (["--outputs", "y:int64"], "cannot have these types and shapes"),
         (["--inputs", "s", "a"], "leaves it unconnected"),

@@ -33,7 +33,7 @@ def test_shapes_have_two_spellings(text, shape):
     ],
 )
 def test_what_is_no_shape_is_told_with_how_to_write_one(text, help_):
-    with pytest.raises(UsageError, match="is no shape") as error:
+    with pytest.raises(UsageError, match="is not a shape") as error:
         read_shape(text, f"x:{text}", "--inputs")
     assert help_ in error.value.help
 

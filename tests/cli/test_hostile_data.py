@@ -92,7 +92,7 @@ WRONG = [
     ("short", "no part of the data set can be read: data 'image.npy' holds arrays of"),
     ("at:empty", "the data set has no samples"),
     ("at:unknown", "raised RuntimeError: no length"),
-    ("at:number", "gives int, which is no iterable"),
+    ("at:number", "gives int, which is not an iterable"),
     ("at:leave", "raised SystemExit: 3"),
     ("at:odd", "gives a sample of type int"),
     ("at:absent", "has no function 'absent'"),

@@ -60,7 +60,7 @@ def test_a_histogram_is_drawn(cli, tmp_path):
         (("data", "convert", "x.npy", "-o", "d.txt"), 2, "no known extension"),
         (("data", "convert", "x.npy", "-o", "no/d.npz"), 2, "No such file"),
         (("data", "convert", "x.npy", "-o", "x.npy"), 2, "write over what is read"),
-        (("data", "convert", "x.npy", "-o", "/dev/full"), 2, "is no folder"),
+        (("data", "convert", "x.npy", "-o", "/dev/full"), 2, "is not a folder"),
         (("inspect", "model", "x.npx"), 3, "did you mean 'x.npy'"),
     ],
 )

@@ -231,7 +231,7 @@ SLEEPS = f"{sys.executable} -c 'import time; time.sleep(600)'"
         (["--check", FAILS], "fails on every model"),
         (["--check", BINARY], "fails on every model"),
         (["--check", SLEEPS, "--timeout", "1"], "ran longer than 1 s"),
-        (["--check", "true {model}", "--fail-regex", "("], "is no regular expression"),
+        (["--check", "true {model}", "--fail-regex", "("], "is not a regular expression"),
         (["-j", "2", "--check", "true"], "needs {model}"),
         ([], "nothing says what fails"),
         (["--engine", "onnxruntime", "--pass", "x"], "are 2 checks"),

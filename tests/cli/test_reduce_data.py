@@ -156,7 +156,7 @@ def test_a_part_that_cannot_be_read_is_told_first(chain, tmp_path):
         (("--engine", "onnxruntime", "--against", "golden"), "--against names none"),
         (("-c", "p.yaml", "--load-inputs", "x.npz"), "--load-inputs and --data"),
         (("-c", "p.yaml", "-j", "2", "--scheduler", "local:2"), "two kinds of workers"),
-        (("-c", "p.yaml", "--scheduler", "here"), "is no address"),
+        (("-c", "p.yaml", "--scheduler", "here"), "is not an address"),
         (("-c", "p.yaml", "--columns", "z=x"), "the model has no input 'z'"),
     ],
 )

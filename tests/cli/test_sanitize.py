@@ -80,11 +80,11 @@ def test_a_value_is_bounded(cli, model, out):
         ([], "nothing to do"),
         (["--override-input-shapes", "z:1x4"], "the model has no input 'z'"),
         (["--override-input-shapes", "x:1x4x1"], "has 2 dimensions, not 3"),
-        (["--override-input-shapes", "x:axb"], "'axb' is no shape"),
+        (["--override-input-shapes", "x:axb"], "'axb' is not a shape"),
         (["--override-input-shapes", "x:4xN"], "as [4,N]"),
         (["--fold-constants", "--json", "--cleanup"], "--json takes a file"),
         (["--outputs", "yy"], "no value 'yy'"),
-        (["--set-upper-bound", "a:many"], "'many' is no number"),
+        (["--set-upper-bound", "a:many"], "'many' is not a number"),
         (["--set-upper-bound", "nothing:1"], "no node computes 'nothing'"),
     ],
 )

@@ -163,10 +163,10 @@ def test_two_passes_of_one_name(folder):
         ("zzz", "there is no module 'zzz'", "nor in the environment"),
         ("cfg_mine.inner", "there is no module 'cfg_mine.inner'", ""),
         ("cfg_mine.py", "there is no module 'cfg_mine.py'", "write cfg_mine"),
-        ("sub/mod.py", "is no name of a module", "write sub.mod"),
-        (".mod", "is no name of a module", "write mod"),
-        ("a b", "is no name of a module", "letters"),
-        ("''", "is no name of a module", ""),
+        ("sub/mod.py", "is not the name of a module", "write sub.mod"),
+        (".mod", "is not the name of a module", "write mod"),
+        ("a b", "is not the name of a module", "letters"),
+        ("''", "is not the name of a module", ""),
     ],
 )
 def test_a_module_that_is_not_there(folder, name, message, help_):

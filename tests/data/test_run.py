@@ -158,7 +158,7 @@ def test_a_scheduler_that_is_not_there_is_told(make_job, monkeypatch):
 
 @pytest.mark.parametrize("address", ["local:0", "host:8786", "local:", "http://x:1"])
 def test_addresses_that_are_none_are_refused(address):
-    with pytest.raises(UsageError, match="is no address"):
+    with pytest.raises(UsageError, match="is not an address"):
         make_dask(address)
 
 
@@ -237,7 +237,7 @@ def test_two_runs_do_not_share_a_journal(make_job, tmp_path):
 def test_a_file_that_is_no_journal_is_kept(make_job, tmp_path):
     path = tmp_path / "notes.txt"
     path.write_text("mine")
-    with pytest.raises(UsageError, match="is no journal"):
+    with pytest.raises(UsageError, match="is not a journal"):
         Journal(path, make_job())
     assert path.read_text() == "mine"
 

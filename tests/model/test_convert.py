@@ -71,7 +71,7 @@ def test_attributes_of_the_first_ir_version_get_their_type(write, proto):
     proto.graph.node[0].attribute.add(name="a", ints=[1, 2])
     loaded = load_model(write(proto))
     assert loaded.model.graph.node(0).attributes["a"].as_ints() == (1, 2)
-    assert loaded.notes == ["1 attributes had no type; it was told from their values"]
+    assert loaded.notes == ["1 attribute had no type; it was inferred from the values"]
 
 
 def test_annotations_of_nothing_are_dropped_with_a_note(write, proto):

@@ -47,7 +47,7 @@ def test_external_data_in_attributes_of_functions_are_found_too(external, tmp_pa
         ("none.bin", "No such file"),
         ("", "no file name"),
         ("a\0b", "no file name"),
-        (".", "no regular file"),
+        (".", "is not a regular file"),
     ],
 )
 def test_locations_that_are_refused(external, location, says):
@@ -83,7 +83,7 @@ def test_hard_links_are_refused_before_onnx_ir_does(external, tmp_path):
         ({"offset": 4}, "2400 bytes, but the tensor's data end at 2404"),
         ({"offset": -1}, "says -1 from byte -1"),
         ({"length": 2000}, "needs 2400 bytes"),
-        ({"offset": "x"}, "no number"),
+        ({"offset": "x"}, "is not a number"),
     ],
 )
 def test_offsets_and_lengths_that_do_not_fit(external, entries, says):

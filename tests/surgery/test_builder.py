@@ -38,7 +38,7 @@ def x(b):
         (lambda b, x: b.op.Split(x, axis=1), UsageError, "as many outputs", "outputs=2"),
         (lambda b, x: b.op.Add(x, np.ones(3, np.float32)), ModelError, "cannot take", "[N,4]"),
         (lambda b, x: b.input("x"), UsageError, "the name 'x' is taken", "another"),
-        (lambda b, x: b.input("z", "flaot"), UsageError, "no element type", "'float'?"),
+        (lambda b, x: b.input("z", "flaot"), UsageError, "is not an element type", "'float'?"),
         (lambda b, x: Builder(opset=99), UsageError, "there is no opset 99", "newest"),
     ],
 )

@@ -102,7 +102,7 @@ def test_the_axis_that_is_summed_over_is_pruned(text, shape, axis):
         (
             "(float[2,3] x, float[3,4] w) => (float[2,4] y) { y = MatMul(x, w) }",
             drawn(3, 4),
-            "3 along axis 0 is no multiple of 4",
+            "3 along axis 0 is not a multiple of 4",
         ),
         (
             "(float[2,8] x, float[8,8] w) => (float[2,8] y, float[8,8] z) "

@@ -53,15 +53,15 @@ def test_random_weights_are_like_those_that_were_there(model):
 
 
 def test_other_weights_and_models_are_refused(model):
-    with pytest.raises(UsageError, match="no weights were taken out"):
+    with pytest.raises(UsageError, match="no weights were removed"):
         restore_weights(model)
     (name, *_) = strip_weights(model)
-    with pytest.raises(UsageError, match="taken out before"):
+    with pytest.raises(UsageError, match="removed before"):
         strip_weights(model)
     other = load(DIGITS)
     value = other.graph.initializers[name]
     value.const_value = ir.tensor(value.const_value.numpy() + 1)
-    with pytest.raises(ModelError, match="is not the one that was taken out"):
+    with pytest.raises(ModelError, match="is not the one that was removed"):
         restore_weights(model, other)
     del other.graph.initializers[name]
     with pytest.raises(ModelError, match="the source has no weight"):

@@ -117,7 +117,7 @@ class PairState:
         self.samples += len(block.rows)
         bad = np.zeros(len(block.rows), bool)
         for name in {*block.left, *block.right} - (block.left.keys() & block.right.keys()):
-            side = "is missing" if name in block.left else "is no output of the reference"
+            side = "is missing" if name in block.left else "is not an output of the reference"
             key = f"{name} {side}"
             self.missing[key] = self.missing.get(key, 0) + len(block.rows)
             bad[:] = True

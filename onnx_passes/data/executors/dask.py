@@ -41,7 +41,7 @@ def make_dask(
         return Dask(None, int(local[1]), {})
     if not _ADDRESS.fullmatch(address):
         raise UsageError(
-            f"--scheduler {address!r} is no address",
+            f"--scheduler {address!r} is not an address",
             help="write local:8, tcp://host:8786 or tls://host:8786",
         )
     tls = {"tls_ca_file": ca, "tls_client_cert": cert, "tls_client_key": key}
@@ -240,7 +240,7 @@ class Dask:
     def _gone(self) -> WorkersGoneError:
         return WorkersGoneError(
             f"the scheduler {self._address or 'of the local cluster'} is gone",
-            help="with --journal the same command goes on from the shards that were finished",
+            help="with --journal the same command continues after the finished shards",
         )
 
     def _parcel(self) -> dict[str, Any]:

@@ -42,7 +42,7 @@ class TarPart:
                 self._check_end(archive.offset)
         except (tarfile.TarError, EOFError) as error:
             help_ = "shards are not compressed; write them with a tool for WebDataset"
-            raise broken(self._name, f"is no complete tar file: {error}", help_) from error
+            raise broken(self._name, f"is not a complete tar file: {error}", help_) from error
         self._keys = list(self._samples)
 
     def _check_end(self, offset: int) -> None:
@@ -122,7 +122,7 @@ def decode_image(data: bytes) -> Array:
     """Return an image as uint8 [height, width, channels]; grey ones have one channel.
 
     Raises:
-        OSError: It is no image.
+        OSError: It is not an image.
         UsageError: Pillow is not installed.
     """
     image = need("PIL.Image").open(io.BytesIO(data))

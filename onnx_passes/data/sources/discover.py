@@ -88,7 +88,7 @@ def _function(source: str) -> Iterator[PartSpec]:
         stream = iter(given)
     except TypeError as error:
         raise ReferenceDataError(
-            f"--data {source} gives {type(given).__name__}, which is no iterable",
+            f"--data {source} gives {type(given).__name__}, which is not an iterable",
             help="return a sequence of mappings, or yield them",
         ) from error
     for number, path in enumerate(function.spool(stream, source)):

@@ -100,7 +100,7 @@ def as_sample(given: Any, text: str) -> dict[str, Array]:
     """Return a sample as arrays by column.
 
     Raises:
-        ReferenceDataError: It is no mapping.
+        ReferenceDataError: It is not a mapping.
     """
     if not isinstance(given, Mapping):
         raise broken(

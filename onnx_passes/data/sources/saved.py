@@ -27,7 +27,7 @@ class TestDataPart:
             for path in sorted(self._folder.glob(f"{word}_*.pb")):
                 number = re.fullmatch(rf"{word}_(\d+)", path.stem)
                 if number is None or int(number[1]) >= len(names):
-                    raise broken(f"{self._name}/{path.name}", f"is no {word} of the model")
+                    raise broken(f"{self._name}/{path.name}", f"is not an {word} of the model")
                 key = names[int(number[1])] if word == "input" else path.stem
                 self._files[key] = path
 

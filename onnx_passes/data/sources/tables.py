@@ -66,7 +66,7 @@ class ParquetPart(_Blocks):
             meta = self._file.metadata
             lengths = [meta.row_group(i).num_rows for i in range(meta.num_row_groups)]
         except (OSError, ValueError) as error:  # pyarrow's own are subclasses of these
-            raise broken(spec.name, f"is no complete Parquet file: {error}") from error
+            raise broken(spec.name, f"is not a complete Parquet file: {error}") from error
         super().__init__(spec.name, lengths)
 
     def read(self, number: int) -> Any:
@@ -94,7 +94,7 @@ class ArrowPart(_Blocks):
                 file = ipc.open_file(source)
                 return [file.get_batch(i) for i in range(file.num_record_batches)]
         except (OSError, ValueError) as error:
-            raise broken(self._name, f"is no complete Arrow file: {error}") from error
+            raise broken(self._name, f"is not a complete Arrow file: {error}") from error
 
     def take(self, rows: Array) -> Columns:
         """Read samples; see ``Part.take``."""
@@ -159,7 +159,7 @@ def _ragged(column: Any, where: str) -> list[Array]:
         dtype = leaf.to_pandas_dtype()
         return [np.asarray(cell, dtype) for cell in column.to_pylist()]
     except (TypeError, ValueError, NotImplementedError) as error:
-        raise broken(where, f"holds lists that are no arrays: {error}") from error
+        raise broken(where, f"holds lists that are not arrays: {error}") from error
 
 
 def _is_list(kind: Any) -> bool:

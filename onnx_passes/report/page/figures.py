@@ -34,7 +34,7 @@ def figures(report: RunReport) -> Iterator[Element]:
 def _errors(report: RunReport) -> Element | None:
     rows = [dot for done in report.passes if (dot := _pass_dot(done))]
     exact = sum(row.error == 0 for row in rows)
-    # Rows of zeros say little and are many: one line stands for them all.
+    # Rows of zeros say little and are many: one line replaces them all.
     inexact = sorted((r for r in rows if r.error != 0), key=_nearness, reverse=True)
     shown = sorted(inexact[:_MOST_ROWS], key=rows.index)
     for check in report.final:
@@ -80,7 +80,7 @@ def _along(report: RunReport) -> Element | None:
     weights = [passes[0].bytes_before, *(p.bytes_after for p in passes)]
     lines = [_line("Nodes", nodes, [f"{n:,}" for n in (nodes[0], nodes[-1])])]
     if any(weights):
-        # A pass that measured nothing leaves a gap, which is no drop to zero.
+        # A pass that measured nothing leaves a gap, which is not a drop to zero.
         known = [w for w in weights if w]
         lines.append(_line("Weights", known, [size(known[0]), size(known[-1])]))
     spent = [0.0, *accumulate(p.pass_seconds + p.verify_seconds for p in passes)]

@@ -1,4 +1,4 @@
-"""Error against cost, one point a model, which tells what changed when pointed at."""
+"""Error against cost, one point for each model, which shows what changed when pointed at."""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ def matrix(title: str, classes: Mapping[str, Any], name: str) -> Element | None:
         class_="matrix",
     )
     caption = f"A row for each class of the {title.split()[0].lower()}"
-    caption += "; the last is no class" if shown > count else ""
+    caption += "; the last is not a class" if shown > count else ""
     return tag("figure", tag("h3", title), tag("p", caption, class_="caption"), drawn)
 
 

@@ -71,7 +71,7 @@ def heat_map(expected: Array, actual: Array, title: str) -> Array:
 
 
 def histogram(expected: Array, actual: Array, title: str) -> Array:
-    """Draw how many elements have errors of which size; the axis is logarithmic.
+    """Draw how many elements have errors of each size; the axis is logarithmic.
 
     Args:
         expected: The reference, of any shape.
@@ -236,7 +236,7 @@ def _frame(image: Array, width: int, height: int) -> None:
 
 def _title(image: Array, title: str, below: str) -> None:
     room = (image.shape[1] - 20) // text_width(" ")
-    # The end of a name tells more than its beginning.
+    # The end of a name says more than its beginning.
     shown = title if len(title) <= room else f"..{title[len(title) - room + 2 :]}"
     draw_text(image, 10, 8, shown, _INK)
     draw_text(image, 10, 24, below, _INK)

@@ -221,7 +221,7 @@ def check_dims(dims: Dims, symbols: Symbols, whole: Mapping[str, Shape]) -> None
         whole: The entries of ``dims`` that are shapes of inputs.
 
     Raises:
-        ReferenceDataError: A name is not the model's, or a size is no size.
+        ReferenceDataError: A name is not the model's, or a size is not a size.
     """
     known = [*symbols.kinds, *symbols.shapes]
     for name, size in dims.items():
@@ -231,7 +231,7 @@ def check_dims(dims: Dims, symbols: Symbols, whole: Mapping[str, Shape]) -> None
             )
         if isinstance(size, int) and name not in symbols.kinds:
             raise ReferenceDataError(
-                f"{name!r} is an input, and {size} is no shape",
+                f"{name!r} is an input, and {size} is not a shape",
                 help=f"give all of its dimensions, or name one, as in '{name}[0]'",
             )
         sizes = [size] if isinstance(size, int) else size

@@ -234,7 +234,7 @@ def _limits(model: ir.Model) -> dict[str, list[float]]:
 def _scales(model: ir.Model) -> dict[str, float]:
     """Return the powers of two by which inputs are quantised, by the names of the inputs.
 
-    Of other scales, half way between two levels is no float, and right formulas differ there.
+    Of other scales, half way between two levels is not a float: right formulas differ there.
     """
     inputs, found = set(model.graph.inputs), dict[str, float]()
     for node in all_nodes(model):

@@ -77,7 +77,7 @@ def describe_engine(
     data = load_bytes(path, "engine")
     told = {"engine": str(path), "bytes": len(data), "built_by": _built_by(data)}
     if (missing := gpu_missing()) is not None:
-        why = f"{missing}: TensorRT tells inputs, outputs and layers only beside a GPU"
+        why = f"{missing}: TensorRT describes an engine only on a machine with a GPU"
         return {**told, "not_read": why}
     if installed_version(package) is None:
         why = f"{package} is not installed ({install_help(package)})"
