@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from onnx_passes.errors import OnnxPassesError, UsageError, VerificationError
+from onnx_passes.report.text import plural
 
 if TYPE_CHECKING:
     from onnx_passes.passes.base import Pass
@@ -315,10 +316,11 @@ def _line(result: dict[str, Any]) -> str:
     tested = result.get("tested")
     if tested and "changed" in tested:
         refused = f", {tested['refused']} refused" if tested["refused"] else ""
-        parts.append(f"{tested['models']} random models, {tested['changed']} changed{refused}")
+        models = plural(tested["models"], "random model")
+        parts.append(f"{models}, {tested['changed']} changed{refused}")
     elif tested:
         parts.append(
-            f"{tested['models']} models, {tested['firings']} firings, "
+            f"{plural(tested['models'], 'model')}, {plural(tested['firings'], 'firing')}, "
             f"types {' '.join(tested['dtypes']) or 'none'}"
         )
     if result.get("claim"):
