@@ -23,6 +23,7 @@ text { fill: #17202b; font: 12px system-ui, sans-serif; } .title { font-weight: 
 }
 """  # noqa: E501
 _WIDTH, _LEFT, _RIGHT, _ROW = 840, 300, 110, 20
+_LONGEST = 44  # letters that fit in front of the axis
 
 
 @dataclass(frozen=True)
@@ -90,9 +91,10 @@ class Plot:
             value = low + (high - low) * step / 5
             x = self.x(value)
             self.line(x, self.top - 8, x, self.height - 30, "grid")
-            self.text(x, self.height - 14, f"{value:g}{unit}", "soft middle")
-        for index, label in enumerate(rows):
-            self.text(_LEFT - 8, self.y(index) + 4, label[:48], "end")
+            self.text(x, self.height - 14, f"{value:,g}{unit}", "soft middle")
+        for index, name in enumerate(rows):
+            label = name if len(name) <= _LONGEST else f"{name[: _LONGEST - 1]}…"
+            self.text(_LEFT - 8, self.y(index) + 4, label, "end")
 
     def x(self, value: float) -> float:
         """Return where a value lies."""
@@ -191,9 +193,40 @@ def pairs(title: str, found: Table, columns: Sequence[str], unit: str) -> str:
             value = column[model]
             if value is not None:
                 row = model * len(columns) + place
-                told = f"{value:g}{unit} {columns[place].partition(' (')[0]}"
+                name = columns[place].partition(" (")[0] if len(columns) > 1 else ""
+                told = f"{value:,g}{unit} {name}".rstrip()
                 plot.bar(row, value, told, f"c{place}")
     return plot.svg()
+
+
+def caught(found: Table) -> Table:
+    """Return the share of planted faults that were caught, now and before, in percent."""
+    now, before = "now", "before"
+    rows = []
+    for row in found.rows:
+        cells = dict(zip(found.names, row, strict=True))
+        whole = total(cells["faults"])
+        shares = [
+            f"{100 * total(cells[name]) / whole:.0f}"
+            for name in ("by default", "before the rebuild, by default")
+        ]
+        rows.append([f"{row[0]} ({whole})", *shares])
+    return Table(["family", now, before], rows)
+
+
+def total(cell: str) -> int:
+    """Return the sum of the counts of a cell: ``6 / 5`` are two halves."""
+    return sum(map(int, re.findall(r"\d+", cell)))
+
+
+def named(found: Table, *columns: str) -> Table:
+    """Return a table whose rows are named by more of its columns than the first."""
+    places = [(name, found.names.index(name)) for name in columns]
+    rows = [
+        [", ".join([row[0], *(f"{name} {row[at]}" for name, at in places)]), *row[1:]]
+        for row in found.rows
+    ]
+    return Table(found.names, rows)
 
 
 def plots() -> dict[str, str]:
@@ -209,6 +242,11 @@ def plots() -> dict[str, str]:
         ["fault", "Polygraphy", "own check"],
         [[f"{r[0]}, {r[1]} nodes", _processor(r[2]), _processor(r[5])] for r in reduced.rows],
     )
+    faults = table(text, "### Planted faults\n", "family")
+    gate = table(text, "### Cost\n", "model")
+    streams = table(text, "## Data sets", "model")
+    workers = table(text, "## Data sets", "workers")
+    stops = table(text, "## Data sets", "true drop")
     return {
         "nodes-mean.svg": means("Nodes left, of the original", nodes, peers, "original"),
         "nodes.svg": dots(
@@ -227,6 +265,33 @@ def plots() -> dict[str, str]:
         ),
         "reduce.svg": pairs(
             "Seconds of a processor to reduce a model", ratio, ratio.names[1:], " s"
+        ),
+        "faults.svg": pairs(
+            "Planted faults that a check by default refuses, and did before the rebuild",
+            caught(faults),
+            ["now", "before"],
+            " %",
+        ),
+        "gate.svg": pairs(
+            "Seconds of a whole run of optimize, quiet machine",
+            gate,
+            ["verified (s)", "unverified (s)"],
+            " s",
+        ),
+        "data-speed.svg": pairs(
+            "Samples a second of processor time, two models",
+            named(streams, "batch"),
+            ["in process", "plain loop"],
+            "",
+        ),
+        "data-workers.svg": pairs(
+            "Seconds for 2,000 samples of five convolutions", workers, ["seconds"], " s"
+        ),
+        "data-stop.svg": pairs(
+            "Samples until a verdict, of 50,000, by true drop (the limit is 1 %)",
+            named(stops, "lost, gained"),
+            ["mean samples"],
+            "",
         ),
     }
 
