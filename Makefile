@@ -68,28 +68,23 @@ wheel: $(STAMP)  ## build the package: dist/onnx_passes-*.whl
 	$(BIN)/python -m build --wheel --no-isolation
 
 clean:  ## remove the environment and what was built
-	rm -rf .venv .venv-tensorrt .venv-site out build dist .mypy_cache .ruff_cache .pytest_cache
+	rm -rf .venv .venv-tensorrt out build dist .mypy_cache .ruff_cache .pytest_cache
 
 docs: $(STAMP)  ## write the generated pages
 	$(BIN)/python docs/generate.py
 
-# In an environment of its own: nothing else needs Sphinx.
-SITE := .venv-site
-site:  ## build the documentation as pages in out/site, warnings as errors
-	@test -n "$(PYTHON)" || { echo "onnx-passes needs Python 3.11 or later on the PATH (or: make PYTHON=/path/to/python)"; exit 1; }
-	test -x $(SITE)/bin/python || $(PYTHON) -m venv $(SITE)
-	$(SITE)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[site]'
-	$(SITE)/bin/sphinx-build -q -W --keep-going -b html docs out/site
+site: $(STAMP)  ## build the documentation as pages in out/site, warnings as errors
+	$(BIN)/sphinx-build -q -W --keep-going -b html docs out/site
 	@echo "open out/site/index.html"
 
-# Needs npm for axe-core, and Chromium. Pages of the passes are alike: some stand for all.
+# Needs npm for axe-core, and Chromium. SITE_PAGES='*.html' checks every page (half an hour);
+# pages of the passes are alike.
 PAGES := out/pages
-pages: $(STAMP) site  ## check report, view and site by axe in headless Chromium
+SITE_PAGES ?= [ms]*.html
+pages: $(STAMP) site  ## check report, view, tune, data and site by axe in headless Chromium
 	mkdir -p $(PAGES) && cd $(PAGES) && npm pack --silent axe-core@4.14.1 && tar xzf axe-core-4.14.1.tgz package/axe.min.js
-	cd examples/digits && ../../$(BIN)/onnx-passes -q -c pipeline.yaml -o ../../$(PAGES)/digits.onnx --html ../../$(PAGES)/report.html --json ../../$(PAGES)/run.json model.onnx
-	cd examples/break_adds && ! ../../$(BIN)/onnx-passes -q -c pipeline.yaml -s reproducers=false -o ../../$(PAGES)/no.onnx --html ../../$(PAGES)/failed.html model.onnx
-	$(BIN)/onnx-passes view $(PAGES)/digits.onnx --report $(PAGES)/run.json -o $(PAGES)/view.html
-	$(BIN)/python docs/check_pages.py --axe $(PAGES)/package/axe.min.js $(PAGES)/*.html out/site/*.html out/site/passes/[ms]*.html out/site/decisions/*.html
+	AXE=$(PAGES)/package/axe.min.js $(BIN)/pytest -n $(JOBS) -m browser tests/docs/test_in_browser.py
+	$(BIN)/python docs/check_pages.py --axe $(PAGES)/package/axe.min.js out/site/*.html out/site/passes/$(SITE_PAGES) out/site/decisions/*.html
 
 bench: $(STAMP)  ## measure; prints the tables of docs/benchmarks.md
 	$(BIN)/python -m benchmarks
