@@ -36,13 +36,18 @@ def register(name_or_group: str | None = None) -> Callable[[PassT], PassT]:
             (``merge-clips`` for ``MergeClips``) are always known.
 
     Raises:
-        ConfigError: Two different passes claim one name.
+        ConfigError: It is not a pass, has abstract methods, or another pass has its name.
     """
 
     def inner(cls: PassT) -> PassT:
         if not (isinstance(cls, type) and issubclass(cls, Pass)):
             raise ConfigError(
-                f"{cls!r} is no pass", help="derive it from onnx_passes.passes.base.Pass"
+                f"{cls!r} is not a pass", help="derive it from onnx_passes.passes.base.Pass"
+            )
+        if missing := sorted(getattr(cls, "__abstractmethods__", ())):
+            raise ConfigError(
+                f"the pass {cls.__name__} cannot be made: it lacks {', '.join(missing)}",
+                help="derive it from Transformation or Analysis as well",
             )
         for name in (cls.name, cls.__name__):
             _claim(name, cls)

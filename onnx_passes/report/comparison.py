@@ -124,7 +124,8 @@ def _pair(pair: Pair, verbose: bool) -> Iterator[str]:
     if pair.passed:
         yield f"  {plural(total, 'value')} {'agrees' if total == 1 else 'agree'} in {over}"
     else:
-        yield f"  {len(bad)} of {plural(total, 'value')} differ in {over}"
+        verb = "differs" if total == 1 else "differ"
+        yield f"  {len(bad)} of {plural(total, 'value')} {verb} in {over}"
 
 
 def first_text(first: Divergence) -> str:

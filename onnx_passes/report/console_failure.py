@@ -196,7 +196,7 @@ def check_rows(
     worst = summary.margin([replace(check, outputs=(output,))])
     if worst is not None:
         allowed = limits(output) if worst.limit is None else number(worst.limit, 3)
-        yield "error", f"{number(worst.error, 3)}, limit {allowed} ({limits(output)})"
+        yield "error", f"at most {number(worst.error, 3)}, limit {allowed} ({limits(output)})"
 
 
 def rewrite_nodes(rewrite: RewriteSummary, glyphs: Glyphs) -> tuple[str, str]:

@@ -90,7 +90,9 @@ def outcome(report: RunReport) -> Words:
     if report.error or broken or len(failed) > len(undone) + len(waived):
         checks = [*broken, *(c for p in failed if p not in undone + waived for c in p.checks)]
         head = f"FAILED{_only_on(checks)}"
-        return Words(head, "bad", _first_line(report.error) or _blame(failed, broken))
+        # An error of a pass stands whole beside the pass.
+        why = _first_line(run_error(report)) or _blame(failed, broken)
+        return Words(head, "bad", why or _first_line(report.error))
     asides = [f"{_named(undone)} failed and rolled back"] if undone else []
     asides += [f"{_named(waived)} failed and is accepted by a waiver"] if waived else []
     if report.preconditions:
@@ -323,5 +325,7 @@ def _blame(failed: list[PassReport], broken: list[Check]) -> str:
         if reason and _only_on(broken):
             return reason
         return f"the result differs from the original{f': {reason}' if reason else ''}"
+    if not failed:
+        return ""
     verb = {"warned": "failed and was kept"}.get(failed[0].action, "failed")
     return f"{_named(failed)} {verb}" if len(failed) == 1 else f"{_named(failed)} failed"

@@ -244,7 +244,10 @@ SLEEPS = f"{sys.executable} -c 'import time; time.sleep(600)'"
             ["--engine", "onnxruntime", "--model-input-shapes", "imag:1"],
             "did you mean 'image'?",
         ),
-        (["--engine", "onnxruntime", "--model-input-shapes", "image:1y"], "no name and shape"),
+        (
+            ["--engine", "onnxruntime", "--model-input-shapes", "image:1y"],
+            "not a name and a shape",
+        ),
         (["--check-function", "nowhere:f"], "cannot be imported"),
         (["--timeout", "0", "--check", "true"], "--timeout 0: it has to be a number, more"),
         (["--timeout", "nan", "--check", "true"], "--timeout nan: it has to be a number"),
@@ -294,7 +297,7 @@ def test_a_file_in_the_place_of_candidates_is_left_alone(cli, tmp_path):
     Path("onnx_passes_debug.onnx").write_text("mine")
     outcome = cli("reduce", MODEL, "-o", "small.onnx", "--check", "false")
     assert outcome.code == 2
-    assert "is there already" in outcome.err
+    assert "exists already" in outcome.err
     assert Path("onnx_passes_debug.onnx").read_text() == "mine"
 
 

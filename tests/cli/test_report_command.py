@@ -77,7 +77,7 @@ def test_the_schema_needs_no_run(saved):
 
 @pytest.mark.parametrize("text", ["rmse", "rmse=1", "=0:1", "rmse=a:b", "rmse=nan:1"])
 def test_a_range_that_is_none_is_refused_with_its_form(saved, text):
-    with pytest.raises(UsageError, match="no range of a metric"):
+    with pytest.raises(UsageError, match="not a range of a metric"):
         invoke("report", saved, "--metric", text)
 
 

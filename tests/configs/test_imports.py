@@ -134,7 +134,7 @@ def complaint(config):
         ),
         ("raise SystemExit(3)", "SystemExit: 3 (FILE:1)"),
         ("def f():\n  1 / 0\nf()", "ZeroDivisionError: division by zero (FILE:2)"),
-        ("from onnx_passes import passes\npasses.register()(3)", "3 is no pass"),
+        ("from onnx_passes import passes\npasses.register()(3)", "3 is not a pass"),
         ("\0", f"{NULL_BYTES}: source code string cannot contain null bytes"),
     ],
 )

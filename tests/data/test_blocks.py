@@ -68,7 +68,7 @@ def test_a_batch_without_that_axis_cannot_be_divided():
 
 
 def test_an_output_that_is_no_tensor_cannot_be_measured():
-    with pytest.raises(EngineError, match="no tensor"):
+    with pytest.raises(EngineError, match="not a tensor"):
         collect(SHARD, lambda x: {"y": [x]})
 
 

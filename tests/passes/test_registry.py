@@ -2,7 +2,7 @@ import pytest
 
 from onnx_passes.errors import ConfigError, UnknownPassError
 from onnx_passes.passes import registry
-from onnx_passes.passes.base import Transformation
+from onnx_passes.passes.base import RewriteRulePass, Transformation
 
 
 @pytest.fixture(autouse=True)
@@ -55,8 +55,14 @@ def test_a_group_may_not_take_the_name_of_a_pass():
 
 
 def test_only_passes_are_registered():
-    with pytest.raises(ConfigError, match="is no pass"):
+    with pytest.raises(ConfigError, match="is not a pass"):
         registry.register()(int)
+
+
+def test_a_pass_that_cannot_be_made_is_refused_with_what_it_lacks():
+    unfinished = type("MergeWidgets", (RewriteRulePass,), {})
+    with pytest.raises(ConfigError, match=r"MergeWidgets cannot be made: it lacks .*in_place"):
+        registry.register()(unfinished)
 
 
 def test_collect_takes_names_and_classes():

@@ -119,6 +119,13 @@ def test_a_failure_is_told_in_full_at_the_top(sample):
     assert "python out/reproducer-6-break-adds/repro.py" in told
 
 
+def test_the_error_of_a_pass_stands_once(sample):
+    page = to_html(sample("broken"))
+    text = Page(page).text
+    assert text.count("PostconditionError: Post-condition for pass 'BreakAdds' failed") == 1
+    assert page.count('id="failure-6"') == page.count('href="#failure-6"') == 1
+
+
 def test_a_run_that_failed_outside_its_passes_says_so(sample):
     assert "model.onnx is not an ONNX model" in Page(to_html(sample("unreadable"))).text
 

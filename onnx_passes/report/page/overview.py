@@ -85,6 +85,11 @@ def warnings(report: RunReport) -> Element | None:
     )
 
 
+def in_full(report: RunReport) -> list[PassReport]:
+    """Return the failed passes that have a card of their own."""
+    return [p for p in report.passes if p.verdict is Verdict.FAILED][:_MOST_FAILURES]
+
+
 def failures(report: RunReport) -> Iterator[Element]:
     """Yield a card for every failure, the first ones in full."""
     error = summary.run_error(report)
@@ -98,7 +103,7 @@ def failures(report: RunReport) -> Iterator[Element]:
             class_="card bad",
         )
     failed = [p for p in report.passes if p.verdict is Verdict.FAILED]
-    for done in failed[:_MOST_FAILURES]:
+    for done in in_full(report):
         yield _failure(done)
     if len(failed) > _MOST_FAILURES:
         rest = failed[_MOST_FAILURES:]
@@ -125,6 +130,7 @@ def _failure(done: PassReport) -> Element:
         tag("dl", rows, class_="facts"),
         list(drawn),
         class_="card bad",
+        id=f"failure-{done.index}",
     )
 
 

@@ -8,7 +8,7 @@ from onnx_passes.report import summary
 from onnx_passes.report.console_failure import limits
 from onnx_passes.report.model import PassReport, RewriteSummary, RunReport
 from onnx_passes.report.page.markup import Child, Element, named, tag
-from onnx_passes.report.page.overview import badge, share
+from onnx_passes.report.page.overview import badge, in_full, share
 from onnx_passes.report.page.table import table
 from onnx_passes.report.text import bound, change, duration, number, percent, plural, size
 from onnx_passes.verify.result import Check, OutputCheck, Verdict
@@ -29,7 +29,8 @@ def passes(report: RunReport) -> Element | None:
         return None
     shown = _chosen(report.passes)
     rewrites = _Rewrites()
-    rows = [_row(done, rewrites) for done in shown]
+    above = {done.index for done in in_full(report)}
+    rows = [_row(done, rewrites, above=done.index in above) for done in shown]
     left = len(report.passes) - len(shown)
     notes = []
     if left:
@@ -97,7 +98,7 @@ class _Rewrites:
         return sorted(taken, key=lambda r: r.number)
 
 
-def _row(done: PassReport, rewrites: _Rewrites) -> Element:
+def _row(done: PassReport, rewrites: _Rewrites, *, above: bool) -> Element:
     words = summary.verdict_words(done)
     kinds = ["changed"] if done.changed else []
     kinds += ["open"] if words.tone in ("bad", "warn") else []
@@ -122,7 +123,7 @@ def _row(done: PassReport, rewrites: _Rewrites) -> Element:
             badge(words),
             class_="pass",
         ),
-        tag("div", _details(done, rewrites), class_="inside"),
+        tag("div", _details(done, rewrites, above=above), class_="inside"),
         class_=" ".join(["row", *kinds]),
         id=f"pass-{done.index}",
         open=words.tone == "bad",
@@ -133,8 +134,10 @@ def _unit(text: str) -> Element:
     return tag("span", text, class_="unit")
 
 
-def _details(done: PassReport, rewrites: _Rewrites) -> Iterator[Element]:
-    if done.error:
+def _details(done: PassReport, rewrites: _Rewrites, *, above: bool) -> Iterator[Element]:
+    if above:
+        yield tag("p", tag("a", "What failed is said above.", href=f"#failure-{done.index}"))
+    elif done.error:
         yield tag("pre", done.error, class_="error")
     yield tag("dl", [[tag("dt", k), tag("dd", v)] for k, v in _facts(done)], class_="facts")
     for note in done.notes:

@@ -18,7 +18,7 @@ function select(id, focus) {
 function redraw(id) {
   view = draw();
   const count = view.items.size.toLocaleString("en");
-  byId("said").textContent = `${count} boxes are shown of ${data.nodes.length.toLocaleString("en")} nodes.`;
+  byId("said").textContent = `${data.nodes.length.toLocaleString("en")} nodes in ${count} boxes.`;
   if (id) select(id, false);
 }
 
