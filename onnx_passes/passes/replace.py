@@ -1,4 +1,4 @@
-"""Put a replacement in the place of a match, and leave a valid graph."""
+"""Replace a match, and leave a valid graph."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def _owners(container: Container) -> dict[ir.Graph | None, ir.Node]:
 
 
 def replace(container: Container, root: ir.Node, delta: Any, namer: Namer) -> Touched:
-    """Put ``delta`` (onnxscript's ReplacementSubgraph) in the place of what it matched."""
+    """Replace what was matched by ``delta`` (onnxscript's ReplacementSubgraph)."""
     matched: list[ir.Node] = list(delta.match.nodes)
     old: list[ir.Value] = list(delta.match.outputs)
     new_nodes: list[ir.Node] = [

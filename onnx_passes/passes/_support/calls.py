@@ -32,7 +32,7 @@ class Names:
 def inline_call(
     graph: ir.Graph, call: ir.Node, function: ir.Function, names: Names
 ) -> list[ir.Node]:
-    """Put the body of a function in the place of a call.
+    """Replace a call by the body of a function.
 
     Args:
         graph: The graph of the call.

@@ -121,7 +121,7 @@ def _sweep(graph: ir.Graph) -> None:
 
 
 def _replace(node: ir.Node, inputs: Sequence[ir.Value | None], kept: Sequence[int]) -> None:
-    """Put a node with fewer inputs and outputs in the place of one."""
+    """Replace a node by one with fewer inputs and outputs."""
     assert node.graph is not None, "the node is in a graph"
     new = ir.Node(
         node.domain,

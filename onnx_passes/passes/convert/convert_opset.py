@@ -182,7 +182,7 @@ def _convert_node(
 def _expand(
     node: ir.Node, since: int, version: int, names: Names
 ) -> list[tuple[ir.Node, int]]:
-    """Put the definition of an operator in the place of a node, with its opset."""
+    """Replace a node by the definition of its operator, with its opset."""
     found = body_of(node, since) if version < since else None
     graph = node.graph
     if found is None or graph is None:

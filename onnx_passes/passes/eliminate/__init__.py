@@ -1,1 +1,1 @@
-"""Passes that take out what need not be computed."""
+"""Passes that remove what need not be computed."""

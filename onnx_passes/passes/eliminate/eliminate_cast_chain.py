@@ -1,4 +1,4 @@
-"""Take out a Cast to a type that holds every value, where another Cast follows."""
+"""Remove a Cast to a type that holds every value, where another Cast follows."""
 
 from typing import Any, ClassVar
 
@@ -26,7 +26,7 @@ _WIDER = {
 @passes.register()
 @passes.register("eliminate")
 class EliminateCastChain(Transformation, RewriteRulePass):
-    """Take out a Cast to a type that holds every value, where another Cast follows.
+    """Remove a Cast to a type that holds every value, where another Cast follows.
 
     Before: ``Cast<to = float>(Cast<to = double>(x))`` of a float16 ``x``
     After:  ``Cast<to = float>(x)``, or ``x`` where that is its type

@@ -1,4 +1,4 @@
-"""Take out a Where whose condition is known, or does not matter."""
+"""Remove a Where whose condition is known, or does not matter."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ from onnx_passes.passes.base import Op, RewriteRuleSetPass, Transformation, Valu
 @passes.register()
 @passes.register("eliminate")
 class EliminateConstantWhere(Transformation, RewriteRuleSetPass):
-    """Take out a Where whose condition is known, or does not matter.
+    """Remove a Where whose condition is known, or does not matter.
 
     Before: ``Where(true, x, y)``, ``Where(false, y, x)``, ``Where(c, x, x)``
     After:  ``x``

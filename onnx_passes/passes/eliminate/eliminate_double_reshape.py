@@ -1,4 +1,4 @@
-"""Take out what only shapes a tensor that is reshaped next."""
+"""Remove what only shapes a tensor that is reshaped next."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ SHAPERS = ("Reshape", "Flatten", "Squeeze", "Unsqueeze")
 @passes.register()
 @passes.register("eliminate")
 class EliminateDoubleReshape(Transformation, RewriteRuleSetPass):
-    """Take out what only shapes a tensor that is reshaped next.
+    """Remove what only shapes a tensor that is reshaped next.
 
     Before: ``Reshape(Unsqueeze(x, [0]), [2, -1])``
     After:  ``Reshape(x, [2, -1])``

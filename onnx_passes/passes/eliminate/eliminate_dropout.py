@@ -1,4 +1,4 @@
-"""Take out Dropout, which does nothing outside of training."""
+"""Remove Dropout, which does nothing outside of training."""
 
 import onnx_ir as ir
 
@@ -11,7 +11,7 @@ from onnx_passes.passes._support.tensors import constant_of
 @passes.register()
 @passes.register("eliminate")
 class EliminateDropout(IdlePass):
-    """Take out Dropout, which does nothing outside of training.
+    """Remove Dropout, which does nothing outside of training.
 
     Before: ``Dropout(x)``
     After:  ``x``

@@ -1,4 +1,4 @@
-"""Take out Identity nodes."""
+"""Remove Identity nodes."""
 
 from onnx_passes import passes
 from onnx_passes.passes.base import Op, RewriteRulePass, Transformation, Value, Var
@@ -9,7 +9,7 @@ from onnx_passes.passes.base import Op, RewriteRulePass, Transformation, Value, 
 @passes.register("eliminate")
 @passes.register("cleanup")
 class EliminateIdentity(Transformation, RewriteRulePass):
-    """Take out Identity nodes.
+    """Remove Identity nodes.
 
     Before: ``Identity(x)``
     After:  ``x``

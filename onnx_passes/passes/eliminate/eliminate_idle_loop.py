@@ -1,4 +1,4 @@
-"""Take out a Loop that never runs."""
+"""Remove a Loop that never runs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from onnx_passes.passes.replace import Namer
 @passes.register()
 @passes.register("eliminate")
 class EliminateIdleLoop(Transformation):
-    """Take out a Loop that never runs.
+    """Remove a Loop that never runs.
 
     Before: ``y, z = Loop(0, c, x) <body = {...}>``
     After:  ``x`` for ``y``, and an empty tensor for ``z``, which the body would have filled

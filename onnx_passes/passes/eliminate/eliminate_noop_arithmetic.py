@@ -1,4 +1,4 @@
-"""Take out arithmetic with a neutral constant."""
+"""Remove arithmetic with a neutral constant."""
 
 from typing import Any, ClassVar
 
@@ -29,7 +29,7 @@ NEUTRAL = tuple(
 @passes.register()
 @passes.register("eliminate")
 class EliminateNoopArithmetic(Transformation, RewriteRuleSetPass):
-    """Take out arithmetic with a neutral constant.
+    """Remove arithmetic with a neutral constant.
 
     Before: ``Mul(x, 1)``, ``Div(x, 1)``, ``Sub(x, 0)``, ``Add(x, -0.0)``, ``Pow(x, 1)``,
             ``And(x, true)``, ``Or(x, false)``, ``BitShift(x, 0)``, ...

@@ -1,4 +1,4 @@
-"""Take out a Cast to the type that a tensor has."""
+"""Remove a Cast to the type that a tensor has."""
 
 import onnx_ir as ir
 
@@ -10,7 +10,7 @@ from onnx_passes.passes._support.idle import IdlePass
 @passes.register()
 @passes.register("eliminate")
 class EliminateNoopCast(IdlePass):
-    """Take out a Cast to the type that a tensor has.
+    """Remove a Cast to the type that a tensor has.
 
     Before: ``Cast<to = 1>(x)`` of a float ``x``
     After:  ``x``

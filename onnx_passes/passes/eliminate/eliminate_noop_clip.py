@@ -1,4 +1,4 @@
-"""Take out bounds that exclude no number."""
+"""Remove bounds that exclude no number."""
 
 import numpy as np
 import onnx_ir as ir
@@ -14,7 +14,7 @@ from onnx_passes.passes._support.tensors import constant_of
 @passes.register()
 @passes.register("eliminate")
 class EliminateNoopClip(IdlePass):
-    """Take out bounds that exclude no number.
+    """Remove bounds that exclude no number.
 
     Before: ``Clip(x)`` of integers, ``Clip(x, -inf, inf)``, ``Max(x, -inf)``, ``Max(x, x)``
     After:  ``x``

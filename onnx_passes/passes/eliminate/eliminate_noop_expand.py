@@ -1,4 +1,4 @@
-"""Take out an Expand or Tile that repeats nothing."""
+"""Remove an Expand or Tile that repeats nothing."""
 
 import onnx_ir as ir
 
@@ -11,7 +11,7 @@ from onnx_passes.passes._support.shapes import dims_of, ints_of, is_shape_of
 @passes.register()
 @passes.register("eliminate")
 class EliminateNoopExpand(IdlePass):
-    """Take out an Expand or Tile that repeats nothing.
+    """Remove an Expand or Tile that repeats nothing.
 
     Before: ``Expand(x, [1, 3])`` of a ``x`` of shape [2, 3], or ``Tile(x, [1, 1])``
     After:  ``x``

@@ -1,4 +1,4 @@
-"""Take out a Gather of all elements in order."""
+"""Remove a Gather of all elements in order."""
 
 import onnx_ir as ir
 
@@ -12,7 +12,7 @@ from onnx_passes.passes._support.tensors import constant_of
 @passes.register()
 @passes.register("eliminate")
 class EliminateNoopGather(IdlePass):
-    """Take out a Gather of all elements in order.
+    """Remove a Gather of all elements in order.
 
     Before: ``Gather<axis = 0>(x, [0, 1, 2])`` of three rows
     After:  ``x``

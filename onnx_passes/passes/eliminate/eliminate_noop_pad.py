@@ -1,4 +1,4 @@
-"""Take out a Pad by nothing."""
+"""Remove a Pad by nothing."""
 
 import onnx_ir as ir
 
@@ -11,7 +11,7 @@ from onnx_passes.passes._support.shapes import ints_of
 @passes.register()
 @passes.register("eliminate")
 class EliminateNoopPad(IdlePass):
-    """Take out a Pad by nothing.
+    """Remove a Pad by nothing.
 
     Before: ``Pad(x, [0, 0, 0, 0])``
     After:  ``x``

@@ -1,4 +1,4 @@
-"""Take out a Reshape to the shape that a tensor has."""
+"""Remove a Reshape to the shape that a tensor has."""
 
 import onnx_ir as ir
 
@@ -11,7 +11,7 @@ from onnx_passes.passes._support.shapes import dims_of, ints_of, is_shape_of
 @passes.register()
 @passes.register("eliminate")
 class EliminateNoopReshape(IdlePass):
-    """Take out a Reshape to the shape that a tensor has.
+    """Remove a Reshape to the shape that a tensor has.
 
     Before: ``Reshape(x, [0, -1])`` of a matrix ``x``, or ``Flatten<axis = 1>(x)``
     After:  ``x``

@@ -1,4 +1,4 @@
-"""Take out a scatter that writes everything, or nothing."""
+"""Remove a scatter that writes everything, or nothing."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SCATTERS = ("ScatterND", "ScatterElements", "Scatter")
 @passes.register()
 @passes.register("eliminate")
 class EliminateNoopScatter(Transformation, RewriteRuleSetPass):
-    """Take out a scatter that writes everything, or nothing.
+    """Remove a scatter that writes everything, or nothing.
 
     Before: ``ScatterND(x, [[0], [1]], u)`` of two rows; ``ScatterND(x, [], u)``
     After:  ``u``; ``x``

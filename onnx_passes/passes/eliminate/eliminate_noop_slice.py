@@ -1,4 +1,4 @@
-"""Take out a Slice that takes everything."""
+"""Remove a Slice that takes everything."""
 
 import onnx_ir as ir
 
@@ -11,7 +11,7 @@ from onnx_passes.passes._support.shapes import INT_MAX, dims_of, ints_of
 @passes.register()
 @passes.register("eliminate")
 class EliminateNoopSlice(IdlePass):
-    """Take out a Slice that takes everything.
+    """Remove a Slice that takes everything.
 
     Before: ``Slice(x, [0], [2147483647], [1])``
     After:  ``x``

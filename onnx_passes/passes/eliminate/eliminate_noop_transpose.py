@@ -1,4 +1,4 @@
-"""Take out a Transpose that moves nothing."""
+"""Remove a Transpose that moves nothing."""
 
 import onnx_ir as ir
 
@@ -11,7 +11,7 @@ from onnx_passes.passes._support.shapes import dims_of
 @passes.register()
 @passes.register("eliminate")
 class EliminateNoopTranspose(IdlePass):
-    """Take out a Transpose that moves nothing.
+    """Remove a Transpose that moves nothing.
 
     Before: ``Transpose<perm = [0, 1]>(x)``
     After:  ``x``

@@ -1,4 +1,4 @@
-"""Take out operators that undo or repeat the one before."""
+"""Remove operators that undo or repeat the one before."""
 
 from typing import Any
 
@@ -26,7 +26,7 @@ REPEATS = (*_TWICE, *_FIXED, *_EVEN)
 @passes.register()
 @passes.register("eliminate")
 class EliminateRepeatedUnary(Transformation, RewriteRuleSetPass):
-    """Take out operators that undo or repeat the one before.
+    """Remove operators that undo or repeat the one before.
 
     Before: ``Not(Not(x))``, ``Neg(Neg(x))``; ``Abs(Abs(x))``, ``Floor(Ceil(x))``;
             ``Abs(Neg(x))``

@@ -1,4 +1,4 @@
-"""Take out operators over any number of tensors that are given one."""
+"""Remove operators over any number of tensors that are given one."""
 
 import onnx_ir as ir
 
@@ -10,7 +10,7 @@ from onnx_passes.passes._support.idle import IdlePass
 @passes.register()
 @passes.register("eliminate")
 class EliminateSingleOperand(IdlePass):
-    """Take out operators over any number of tensors that are given one.
+    """Remove operators over any number of tensors that are given one.
 
     Before: ``Concat<axis = 0>(x)``, ``Max(x)``, ``Sum(x)``, ``Split<num_outputs = 1>(x)``
     After:  ``x``

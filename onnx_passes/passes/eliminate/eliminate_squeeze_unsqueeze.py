@@ -1,4 +1,4 @@
-"""Take out a Squeeze and an Unsqueeze that undo each other."""
+"""Remove a Squeeze and an Unsqueeze that undo each other."""
 
 from typing import Any, ClassVar
 
@@ -12,7 +12,7 @@ from onnx_passes.passes.base import Op, RewriteRuleSetPass, Transformation, Valu
 @passes.register()
 @passes.register("eliminate")
 class EliminateSqueezeUnsqueeze(Transformation, RewriteRuleSetPass):
-    """Take out a Squeeze and an Unsqueeze that undo each other.
+    """Remove a Squeeze and an Unsqueeze that undo each other.
 
     Before: ``Unsqueeze(Squeeze(x, [1]), [1])``, ``Squeeze(Unsqueeze(x, [1]), [1])``
     After:  ``x``

@@ -1,4 +1,4 @@
-"""Take out a Transpose that moves no element, before a Reshape."""
+"""Remove a Transpose that moves no element, before a Reshape."""
 
 from typing import Any, ClassVar
 
@@ -12,7 +12,7 @@ from onnx_passes.passes.base import Op, RewriteRulePass, Transformation, Value, 
 @passes.register()
 @passes.register("eliminate")
 class EliminateTransposeBeforeReshape(Transformation, RewriteRulePass):
-    """Take out a Transpose that moves no element, before a Reshape.
+    """Remove a Transpose that moves no element, before a Reshape.
 
     Before: ``Reshape(Transpose<perm = [0, 2, 1, 3]>(x), [1, -1])`` with ``x`` of shape
             [N, 1, 8, 4]

@@ -1,4 +1,4 @@
-"""Put one Reshape in the place of two operators that only change a shape."""
+"""Replace two operators that only change a shape by one Reshape."""
 
 from typing import Any, ClassVar
 
@@ -22,7 +22,7 @@ PAIRS = tuple(
 @passes.register()
 @passes.register("eliminate")
 class MergeShapeChanges(Transformation, RewriteRuleSetPass):
-    """Put one Reshape in the place of two operators that only change a shape.
+    """Replace two operators that only change a shape by one Reshape.
 
     Before: ``Squeeze(Reshape(x, [-1, 1, 6]), [1])`` of a result of shape [n, 6]
     After:  ``Reshape(x, [-1, 6])``

@@ -58,7 +58,7 @@ def install(value: ir.Value, tensor: ir.TensorProtocol, *, in_function: bool) ->
 
 
 def discard_unread(nodes: Iterable[ir.Node]) -> None:
-    """Take out the nodes that nobody reads any more, and what only they read."""
+    """Remove the nodes that nobody reads any more, and what only they read."""
     pending = list(nodes)
     while pending:
         node = pending.pop()

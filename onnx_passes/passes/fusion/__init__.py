@@ -1,1 +1,1 @@
-"""Passes that put one operator in the place of several."""
+"""Passes that replace several operators by one."""

@@ -1,4 +1,4 @@
-"""Put the operator Attention in the place of its formula."""
+"""Replace the formula of Attention by the operator."""
 
 from typing import Any, ClassVar
 
@@ -26,7 +26,7 @@ SWAPPED = (0, 1, 3, 2)
 @passes.register()
 @passes.register("fuse")
 class FuseAttention(Transformation, RewriteRuleSetPass):
-    """Put the operator Attention in the place of its formula.
+    """Replace the formula of Attention by the operator.
 
     Before: ``MatMul(Softmax(MatMul(q, Transpose(k)) * scale + mask), v)`` of rank 4
     After:  ``Attention<scale = scale>(q, k, v, mask)``

@@ -1,4 +1,4 @@
-"""Put the operator Gelu in the place of its formula."""
+"""Replace the formula of Gelu by the operator."""
 
 import math
 from typing import Any, ClassVar
@@ -22,7 +22,7 @@ NUMBERS = {
 @passes.register()
 @passes.register("fuse")
 class FuseGelu(Transformation, RewriteRuleSetPass):
-    """Put the operator Gelu in the place of its formula.
+    """Replace the formula of Gelu by the operator.
 
     Before: ``x * 0.5 * (1 + Erf(x / sqrt(2)))``, or
             ``x * 0.5 * (1 + Tanh(sqrt(2 / pi) * (x + 0.044715 * x ** 3)))``

@@ -1,4 +1,4 @@
-"""Put the operator GroupNormalization in the place of what exporters write for it."""
+"""Replace what exporters write for GroupNormalization by the operator."""
 
 from typing import Any, ClassVar
 
@@ -16,7 +16,7 @@ from onnx_passes.passes.base import Op, RewriteRuleSetPass, Transformation, Valu
 @passes.verify.tolerance(rtol=1e-2)
 @passes.register()
 class FuseGroupNormalization(Transformation, RewriteRuleSetPass):
-    """Put the operator GroupNormalization in the place of what exporters write for it.
+    """Replace what exporters write for GroupNormalization by the operator.
 
     Before: ``Reshape(InstanceNormalization(Reshape(x, [0, groups, -1]), 1, 0), Shape(x))``,
             times a scale, plus a bias

@@ -1,4 +1,4 @@
-"""Put one HardSigmoid in the place of a line and a Clip."""
+"""Replace a line and a Clip by one HardSigmoid."""
 
 from typing import Any, ClassVar
 
@@ -14,7 +14,7 @@ from onnx_passes.passes.base import Op, RewriteRuleSetPass, Transformation, Valu
 @passes.register()
 @passes.register("fuse")
 class FuseHardSigmoid(Transformation, RewriteRuleSetPass):
-    """Put one HardSigmoid in the place of a line and a Clip.
+    """Replace a line and a Clip by one HardSigmoid.
 
     Before: ``Div(Clip(Add(x, 3), 0, 6), 6)``, ``Clip(Add(Mul(x, 0.2), 0.5), 0, 1)``
     After:  ``HardSigmoid<alpha = 1/6, beta = 0.5>(x)``, ``HardSigmoid<0.2, 0.5>(x)``

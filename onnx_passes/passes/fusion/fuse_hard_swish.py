@@ -1,4 +1,4 @@
-"""Put one HardSwish in the place of its formula."""
+"""Replace the formula of HardSwish by the operator."""
 
 from typing import Any, ClassVar
 
@@ -12,7 +12,7 @@ from onnx_passes.passes.base import Op, RewriteRuleSetPass, Transformation, Valu
 @passes.register()
 @passes.register("fuse")
 class FuseHardSwish(Transformation, RewriteRuleSetPass):
-    """Put one HardSwish in the place of its formula.
+    """Replace the formula of HardSwish by the operator.
 
     Before: ``Mul(x, HardSigmoid<alpha = 1/6, beta = 0.5>(x))``,
             ``Div(Mul(x, Clip(Add(x, 3), 0, 6)), 6)``

@@ -1,4 +1,4 @@
-"""Put the operator InstanceNormalization in the place of its formula."""
+"""Replace the formula of InstanceNormalization by the operator."""
 
 from collections.abc import Callable
 from typing import Any
@@ -19,7 +19,7 @@ from onnx_passes.passes.base import Op, Value, Var
 @passes.register()
 @passes.register("fuse")
 class FuseInstanceNormalization(NormalizationPass):
-    """Put the operator InstanceNormalization in the place of its formula.
+    """Replace the formula of InstanceNormalization by the operator.
 
     Before: ``(x - mean) / Sqrt(ReduceMean((x - mean) ** 2) + epsilon) * scale + bias`` with
             ``mean = ReduceMean(x)`` over all axes but the first two, and constants by channel

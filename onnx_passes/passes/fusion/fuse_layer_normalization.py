@@ -1,4 +1,4 @@
-"""Put the operator LayerNormalization in the place of its formula."""
+"""Replace the formula of LayerNormalization by the operator."""
 
 from onnx_passes import passes
 from onnx_passes.passes._support.normalization import NormalizationPass
@@ -8,7 +8,7 @@ from onnx_passes.passes._support.normalization import NormalizationPass
 @passes.register()
 @passes.register("fuse")
 class FuseLayerNormalization(NormalizationPass):
-    """Put the operator LayerNormalization in the place of its formula.
+    """Replace the formula of LayerNormalization by the operator.
 
     Before: ``(x - mean) / Sqrt(ReduceMean((x - mean) ** 2) + epsilon) * scale + bias`` with
             ``mean = ReduceMean(x)`` over the last axes

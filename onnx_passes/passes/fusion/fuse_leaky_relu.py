@@ -1,4 +1,4 @@
-"""Put one LeakyRelu in the place of a product and a maximum."""
+"""Replace a product and a maximum by one LeakyRelu."""
 
 from typing import Any, ClassVar
 
@@ -12,7 +12,7 @@ from onnx_passes.passes.base import Op, RewriteRuleSetPass, Transformation, Valu
 @passes.register()
 @passes.register("fuse")
 class FuseLeakyRelu(Transformation, RewriteRuleSetPass):
-    """Put one LeakyRelu in the place of a product and a maximum.
+    """Replace a product and a maximum by one LeakyRelu.
 
     Before: ``Max(x, Mul(x, 0.1))``
     After:  ``LeakyRelu<alpha = 0.1>(x)``

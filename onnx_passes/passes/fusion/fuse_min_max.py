@@ -1,4 +1,4 @@
-"""Put one operator in the place of two that bound a tensor."""
+"""Replace two operators that bound a tensor by one."""
 
 from itertools import product
 from typing import Any, ClassVar
@@ -24,7 +24,7 @@ TYPES = (
 @passes.register()
 @passes.register("fuse")
 class FuseMinMax(Transformation, RewriteRuleSetPass):
-    """Put one operator in the place of two that bound a tensor.
+    """Replace two operators that bound a tensor by one.
 
     Before: ``Min(Max(x, 0), 6)``, ``Max(Min(x, 6), 0)``, ``Min(Relu(x), 6)``;
             ``Max(Max(x, 1), 2)``

@@ -1,4 +1,4 @@
-"""Put one Mish in the place of Softplus, Tanh and their product."""
+"""Replace Softplus, Tanh and their product by one Mish."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from onnx_passes.passes.base import Op, RewriteRulePass, Transformation, Value, 
 @passes.register()
 @passes.register("fuse")
 class FuseMish(Transformation, RewriteRulePass):
-    """Put one Mish in the place of Softplus, Tanh and their product.
+    """Replace Softplus, Tanh and their product by one Mish.
 
     Before: ``Mul(x, Tanh(Softplus(x)))``
     After:  ``Mish(x)``

@@ -1,4 +1,4 @@
-"""Put a MatMul of the whole tensor in the place of a Gemm between two Reshapes."""
+"""Replace a Gemm between two Reshapes by a MatMul of the whole tensor."""
 
 from typing import Any, ClassVar
 
@@ -17,7 +17,7 @@ SHAPERS = ("Reshape", "Flatten")
 @passes.register()
 @passes.register("fuse")
 class FuseReshapedGemm(Transformation, RewriteRuleSetPass):
-    """Put a MatMul of the whole tensor in the place of a Gemm between two Reshapes.
+    """Replace a Gemm between two Reshapes by a MatMul of the whole tensor.
 
     Before: ``Reshape(Gemm(Reshape(x, [-1, 48]), w, b), [batch, rows, 64])``
     After:  ``Add(MatMul(x, w), b)``

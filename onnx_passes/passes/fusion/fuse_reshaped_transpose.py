@@ -1,4 +1,4 @@
-"""Put one Transpose of rank 4 in the place of one of rank 3 between two Reshapes."""
+"""Replace a Transpose of rank 3 between two Reshapes by one of rank 4."""
 
 from typing import Any, ClassVar
 
@@ -11,7 +11,7 @@ from onnx_passes.passes.base import Op, RewriteRulePass, Transformation, Value, 
 @passes.register()
 @passes.register("fuse")
 class FuseReshapedTranspose(Transformation, RewriteRulePass):
-    """Put one Transpose of rank 4 in the place of one of rank 3 between two Reshapes.
+    """Replace a Transpose of rank 3 between two Reshapes by one of rank 4.
 
     Before: ``Reshape(Transpose<perm = [0, 2, 1]>(Reshape(x, [a * b, c, d])), [a, b, d, c])``
     After:  ``Transpose<perm = [0, 1, 3, 2]>(x)`` of an ``x`` that is [a, b, c, d]

@@ -1,4 +1,4 @@
-"""Put the operator RMSNormalization in the place of its formula."""
+"""Replace the formula of RMSNormalization by the operator."""
 
 from onnx_passes import passes
 from onnx_passes.passes._support.normalization import NormalizationPass
@@ -8,7 +8,7 @@ from onnx_passes.passes._support.normalization import NormalizationPass
 @passes.register()
 @passes.register("fuse")
 class FuseRmsNormalization(NormalizationPass):
-    """Put the operator RMSNormalization in the place of its formula.
+    """Replace the formula of RMSNormalization by the operator.
 
     Before: ``x / Sqrt(ReduceMean(x ** 2) + epsilon) * scale``, the mean over the last axes
     After:  ``RMSNormalization(x, scale)``

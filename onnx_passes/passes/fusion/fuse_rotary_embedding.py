@@ -1,4 +1,4 @@
-"""Put the operator RotaryEmbedding in the place of its formula."""
+"""Replace the formula of RotaryEmbedding by the operator."""
 
 from typing import Any, ClassVar
 
@@ -19,7 +19,7 @@ TYPES = (ir.DataType.FLOAT, ir.DataType.FLOAT16)
 @passes.register()
 @passes.register("fuse")
 class FuseRotaryEmbedding(Transformation, RewriteRuleSetPass):
-    """Put the operator RotaryEmbedding in the place of its formula.
+    """Replace the formula of RotaryEmbedding by the operator.
 
     Before: ``x * cos + Concat(-high, low) * sin`` with the halves ``low`` and ``high`` of
             ``x`` along the last axis, by Slice or Split

@@ -1,4 +1,4 @@
-"""Put one Swish in the place of a Sigmoid and its product."""
+"""Replace a Sigmoid and its product by one Swish."""
 
 from typing import Any, ClassVar
 
@@ -12,7 +12,7 @@ from onnx_passes.passes.base import Op, RewriteRuleSetPass, Transformation, Valu
 @passes.verify.tolerance
 @passes.register()
 class FuseSilu(Transformation, RewriteRuleSetPass):
-    """Put one Swish in the place of a Sigmoid and its product.
+    """Replace a Sigmoid and its product by one Swish.
 
     Before: ``Mul(x, Sigmoid(x))``, ``Mul(x, Sigmoid(Mul(x, 1.702)))``
     After:  ``Swish(x)``, ``Swish<alpha = 1.702>(x)``

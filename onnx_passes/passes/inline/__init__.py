@@ -1,1 +1,1 @@
-"""Passes that put a body in the place of its call."""
+"""Passes that replace calls by bodies."""

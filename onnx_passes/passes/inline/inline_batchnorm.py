@@ -1,4 +1,4 @@
-"""Put four operators of arithmetic in the place of a BatchNormalization."""
+"""Replace a BatchNormalization by four operators of arithmetic."""
 
 from onnx_passes import passes
 from onnx_passes.passes.base import Value
@@ -10,7 +10,7 @@ from onnx_passes.passes.lowering._primitives import Primitives
 @passes.verify.tolerance
 @passes.register()
 class InlineBatchnorm(BatchNormalizationPass):
-    """Put four operators of arithmetic in the place of a BatchNormalization.
+    """Replace a BatchNormalization by four operators of arithmetic.
 
     Before: ``BatchNormalization<epsilon>(x, scale, bias, mean, variance)``
     After:  ``(x - mean) / Sqrt(variance + epsilon) * scale + bias``, each over the axis of

@@ -1,4 +1,4 @@
-"""Put the branch that is taken in the place of an If."""
+"""Replace an If by the branch that is taken."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from onnx_passes.passes.base import Transformation
 @passes.register("inline")
 @passes.register("cleanup")
 class InlineConstantIf(Transformation):
-    """Put the branch that is taken in the place of an If.
+    """Replace an If by the branch that is taken.
 
     Before: ``y = If(true) <then_branch = { t = Exp(x) }, else_branch = { e = Neg(x) }>``
     After:  ``y = Exp(x)``

@@ -1,4 +1,4 @@
-"""Put the bodies of functions in the place of their calls."""
+"""Replace calls of functions by their bodies."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from onnx_passes.passes.base import Transformation
 @passes.register()
 @passes.register("inline")
 class InlineFunctions(Transformation):
-    """Put the bodies of functions in the place of their calls.
+    """Replace calls of functions by their bodies.
 
     Before: ``y = local.F <k = 2> (x)`` with ``F <k> (a) => (b) { b = Selu <gamma = @k> (a) }``
     After:  ``y = Selu <gamma = 2> (x)``

@@ -1,1 +1,1 @@
-"""Passes that put primitive operators in the place of a composite one."""
+"""Passes that replace composite operators by primitive ones."""

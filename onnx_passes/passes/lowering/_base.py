@@ -82,7 +82,7 @@ class Site:
 
 
 class LoweringPass(Transformation, RewriteRulePass):
-    """A rule that puts primitives in the place of one operator.
+    """A rule that replaces one operator by primitives.
 
     A subclass gives :meth:`pattern`, whose output is called ``y``, and :meth:`lowered`; where
     it must leave nodes alone, :meth:`obstacle`.

@@ -47,7 +47,7 @@ class FunctionPass(Transformation):
         return ir.passes.PassResult(model, modified=modified)
 
     def _define(self, node: ir.Node, opset: int, names: Names) -> list[ir.Node]:
-        """Put a definition in the place of a node; nothing where there is none that fits."""
+        """Replace a node by a definition, if there is one that fits."""
         graph = node.graph
         assert graph is not None, "the node has just been found in it"
         if not _has_types_for(node) or not _has_values_for(node):

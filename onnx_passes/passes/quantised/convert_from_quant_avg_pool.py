@@ -1,4 +1,4 @@
-"""Put a mean whose sum is truncated in the place of QuantAvgPool2d."""
+"""Replace QuantAvgPool2d by a mean whose sum is truncated."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from onnx_passes.passes.streamline._terms import number
 @passes.verify.equality
 @passes.register()
 class ConvertFromQuantAvgPool(Transformation, RewriteRuleSetPass):
-    """Put a mean whose sum is truncated in the place of QuantAvgPool2d.
+    """Replace QuantAvgPool2d by a mean whose sum is truncated.
 
     Before: ``QuantAvgPool2d(x)``
     After:  ``Trunc(Mul(AveragePool(x), k * k), 1, 0, in_bits, out_bits)``

@@ -1,4 +1,4 @@
-"""Put QuantAvgPool2d in the place of a mean whose sum is truncated."""
+"""Replace a mean whose sum is truncated by QuantAvgPool2d."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _MOST = 32
 @passes.verify.equality
 @passes.register()
 class ConvertToQuantAvgPool(Transformation, RewriteRuleSetPass):
-    """Put QuantAvgPool2d in the place of a mean whose sum is truncated.
+    """Replace a mean whose sum is truncated by QuantAvgPool2d.
 
     Before: ``Trunc(Mul(AveragePool(x), k * k), s, 0, in_bits, out_bits)``, and version 2,
             ``Trunc(AveragePool(x), s / (k * k), 0, in_bits, out_scale, out_bits)``, where

@@ -1,4 +1,4 @@
-"""Put MultiThresholds with weights of 1 in the place of one with other weights."""
+"""Replace a MultiThreshold by some with weights of 1."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MOST = 4096
 @passes.verify.equality
 @passes.register()
 class DecomposeThresholds(Transformation, RewriteRulePass):
-    """Put MultiThresholds with weights of 1 in the place of one with other weights.
+    """Replace a MultiThreshold by some with weights of 1.
 
     Before: ``MultiThreshold(x, [1, 2, 3], [1, -1, 2])``
     After:  ``Sub(MultiThreshold(x, [1, 3, 3], 1), MultiThreshold(x, [2], 1))``

@@ -1,4 +1,4 @@
-"""Put integers and a scale in the place of quantised weights."""
+"""Replace quantised weights by integers and a scale."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ IR_VERSION = 10
 @passes.verify.equality
 @passes.register()
 class ExtractWeightScales(Transformation, RewriteRuleSetPass):
-    """Put integers and a scale in the place of quantised weights.
+    """Replace quantised weights by integers and a scale.
 
     Before: ``Quant(w, scale, zero, bits)`` with a constant ``w``; also ``BipolarQuant``, and
             ``DequantizeLinear(integers, scale, zero)``; a bias alike

@@ -1,4 +1,4 @@
-"""Put one MultiThreshold in the place of two over the same value."""
+"""Replace two MultiThresholds of the same value by one."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from onnx_passes.passes.quantised.sort_thresholds import adds_exactly
 @passes.verify.equality
 @passes.register()
 class FuseThresholds(Transformation, RewriteRuleSetPass):
-    """Put one MultiThreshold in the place of two over the same value.
+    """Replace two MultiThresholds of the same value by one.
 
     Before: ``Add(MultiThreshold(x, s, v), MultiThreshold(x, t, w))``, also Sub
     After:  ``MultiThreshold(x, [s, t], [v, w])``, with ``-w`` for Sub

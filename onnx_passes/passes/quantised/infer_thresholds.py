@@ -1,4 +1,4 @@
-"""Put thresholds in the place of a chain that ends in a quantiser."""
+"""Replace a chain that ends in a quantiser by thresholds."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 @passes.verify.tolerance
 @passes.register()
 class InferThresholds(Transformation, RewriteRuleSetPass):
-    """Put thresholds in the place of a chain that ends in a quantiser.
+    """Replace a chain that ends in a quantiser by thresholds.
 
     Before: ``Quant(Relu(Add(BatchNormalization(x, ...), b)), scale, zero, bits)``; also
             ``Round``, ``Ceil``, ``Floor``, ``Sign``, ``BipolarQuant``, ``Trunc`` (version 2)

@@ -1,4 +1,4 @@
-"""Put rounding and arithmetic in the place of a quantiser."""
+"""Replace a quantiser by rounding and arithmetic."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from onnx_passes.passes.quantised._attributes import CALLS, Quantiser, quantiser
 @passes.verify.equality
 @passes.register()
 class InlineQonnx(Transformation, RewriteRuleSetPass):
-    """Put rounding and arithmetic in the place of a quantiser.
+    """Replace a quantiser by rounding and arithmetic.
 
     Before: ``Quant(x, scale, zero, bits)``, ``BipolarQuant(x, scale)``
     After:  ``(Round(Clip(x / scale + zero, low, high)) - zero) * scale``, without the sums if

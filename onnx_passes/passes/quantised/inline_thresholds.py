@@ -1,4 +1,4 @@
-"""Put comparisons and a sum in the place of a MultiThreshold."""
+"""Replace a MultiThreshold by comparisons and a sum."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from onnx_passes.passes.base import Op, RewriteRulePass, Transformation, Value, 
 @passes.verify.equality
 @passes.register()
 class InlineThresholds(Transformation, RewriteRulePass):
-    """Put comparisons and a sum in the place of a MultiThreshold.
+    """Replace a MultiThreshold by comparisons and a sum.
 
     Before: ``MultiThreshold(x, thresholds, weights)`` of our own domain
     After:  ``ReduceSum(weights * Cast(Unsqueeze(x, -1) >= thresholds), -1)``

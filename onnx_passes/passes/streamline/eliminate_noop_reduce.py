@@ -1,4 +1,4 @@
-"""Take out reductions over axes of size 1."""
+"""Remove reductions over axes of size 1."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _KINDS = ("ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum")
 @passes.register()
 @passes.register("algebraic")
 class EliminateNoopReduce(Transformation, RewriteRuleSetPass):
-    """Take out reductions over axes of size 1.
+    """Remove reductions over axes of size 1.
 
     Before: ``ReduceSum(x, axes)``, where each of the axes has one element and stays; also
             ReduceMean, ReduceMax, ReduceMin and ReduceProd

@@ -1,4 +1,4 @@
-"""Put a constant in the place of a result that the operands decide whatever they hold."""
+"""Replace a result by a constant if it is the same for all values of its operands."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from onnx_passes.passes.streamline._laws import (
 @passes.register()
 @passes.register("algebraic")
 class FoldDecidedResults(LawPass):
-    """Put a constant in the place of a result that the operands decide whatever they hold.
+    """Replace a result by a constant if it is the same for all values of its operands.
 
     Before: ``And(x, false)``, ``Or(x, true)``, ``Mul(n, 0)``, ``Max(n, 127)`` of int8;
             ``And(x, Not(x))``, ``Or(x, Not(x))``; ``Xor(x, x)``, ``Sub(n, n)``,

@@ -1,4 +1,4 @@
-"""Put thresholds in the place of quantised layers, and streamline what is left."""
+"""Replace quantised layers by thresholds, and streamline what is left."""
 
 from typing import ClassVar
 
@@ -9,7 +9,7 @@ from onnx_passes.passes.compose import ComposePass
 @passes.verify.tolerance
 @passes.register()
 class StreamlineThresholds(ComposePass):
-    """Put thresholds in the place of quantised layers, and streamline what is left.
+    """Replace quantised layers by thresholds, and streamline what is left.
 
     Before: chains of monotone operators that end in a quantiser
     After:  MultiThreshold, with its factor and term moved behind what reads them

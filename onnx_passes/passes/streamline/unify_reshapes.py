@@ -1,4 +1,4 @@
-"""Put a Reshape in the place of every operator that only changes a shape."""
+"""Replace every operator that only changes a shape by a Reshape."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from onnx_passes.passes.base import Op, RewriteRuleSetPass, Transformation, Valu
 @passes.register()
 @passes.register("reorder")
 class UnifyReshapes(Transformation, RewriteRuleSetPass):
-    """Put a Reshape in the place of every operator that only changes a shape.
+    """Replace every operator that only changes a shape by a Reshape.
 
     Before: ``Flatten(x)``, ``Squeeze(x, axes)``, ``Unsqueeze(x, axes)``
     After:  ``Reshape(x, shape)`` with a constant shape
