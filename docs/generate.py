@@ -122,9 +122,9 @@ def table() -> str:
     lines = [
         "# Operators",
         "",
-        "Made by `make docs` from `onnx_passes/ops`, where each operator is described once. An",
-        "arithmetic is marked if some of 60 random calls are evaluated in it; *counts* is how",
-        "many scalar operations the formula takes. The numbers and their roundings are held",
+        "Made by `make docs` from `onnx_passes/ops`, where each operator is described once.",
+        "An arithmetic is marked if some of 60 random calls are evaluated in it. *Counts* is",
+        "how many scalar operations the formula takes. Numbers and roundings are held",
         "against ONNX Runtime: `python benchmarks/operators.py 800`.",
         "",
         "ONNX Runtime 1.31 is not held to the standard where it errs:",

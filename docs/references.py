@@ -31,7 +31,7 @@ def command_line() -> str:
         "|---|---|",
         *(f"| [`{name}`](#{name}) | {told} |" for name, told in COMMANDS.items()),
     ]
-    context = click.Context(program, info_name="onnx-passes")
+    context = click.Context(program, info_name="onnx-passes", **program.context_settings)
     for name in COMMANDS:
         command = program.get_command(context, name)
         assert command is not None
