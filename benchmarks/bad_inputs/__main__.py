@@ -10,13 +10,13 @@ import tempfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from benchmarks.bad_inputs import clumsy, commands, hostile
+from benchmarks.bad_inputs import clumsy, commands, hostile, mixed
 from benchmarks.bad_inputs.case import Case, run
 
 PAGE = Path(__file__).parents[2] / "docs" / "bad-inputs.md"
 KINDS: dict[str, tuple[Callable[[Path], Iterable[Case]], ...]] = {
-    "Hostile": (hostile.cases, commands.hostile),
-    "Clumsy": (clumsy.cases, commands.clumsy),
+    "Hostile": (hostile.cases, commands.hostile, mixed.hostile),
+    "Clumsy": (clumsy.cases, commands.clumsy, mixed.clumsy),
 }
 INTRODUCTION = """\
 # Bad inputs

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from onnx_passes.cli.destinations import check_destinations
+from onnx_passes.cli.printing import echo_line
 from onnx_passes.errors import UsageError
 
 # click keeps the lines of a paragraph that begins with a backspace.
@@ -193,7 +194,7 @@ def command(
         )
     with made.prepare(loaded.model):
         told = f"wrote {output}, {size(output.stat().st_size)}, built for {inner.target}"
-        click.echo(f"{told}; not executed: {inner.not_executed or 'build only builds'}")
+        echo_line(f"{told}; not executed: {inner.not_executed or 'build only builds'}")
 
 
 def _profiles(texts: tuple[str, ...]) -> list[dict[str, dict[str, list[int]]]]:

@@ -7,7 +7,6 @@ import shutil
 import subprocess
 from pathlib import Path
 
-import click
 import onnx_ir as ir
 
 from onnx_passes.cli.destinations import check_folder
@@ -69,13 +68,13 @@ def build_again(
         echo_line(line)
     best = next((build for build in found.builds if build.good is not False), None)
     if best is None or best.path is None:
-        click.echo(f"{output} is not written: no build passes the check")
+        echo_line(f"{output} is not written: no build passes the check")
         return 1
     try:
         shutil.copyfile(best.path, output)
     except OSError as error:
         raise UsageError(f"-o {output}: {error.strerror or error}") from error
-    click.echo(f"wrote {output}: {best.name}")
+    echo_line(f"wrote {output}: {best.name}")
     return 0
 
 

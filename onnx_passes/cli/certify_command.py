@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from onnx_passes.cli.printing import echo_line
 from onnx_passes.errors import OnnxPassesError, UsageError, VerificationError
 from onnx_passes.report.text import plural
 
@@ -286,7 +287,7 @@ def _certified(work: Sequence[Any], jobs: int) -> list[dict[str, Any]]:
 def _show(target: Target, results: Sequence[dict[str, Any]]) -> dict[str, Any]:
     click.secho(target.name, bold=True)
     if target.problem:
-        click.echo(f"  not run: {target.problem}")
+        echo_line(f"  not run: {target.problem}")
     elif target.by_metrics:
         click.echo(f"  {_BY_METRICS}")
     elif target.rules is None and not results:
@@ -298,9 +299,9 @@ def _show(target: Target, results: Sequence[dict[str, Any]]) -> dict[str, Any]:
         for sort, text in result.get("further", ()):
             click.echo(f"    {sort}: " + text.replace("\n", "\n    "))
         if "folder" in result:
-            click.echo(f"    python {result['folder']}/repro.py")
+            echo_line(f"    python {result['folder']}/repro.py")
         if "test" in result:
-            click.echo(f"    pytest {result['test']}")
+            echo_line(f"    pytest {result['test']}")
     reason = target.problem
     if target.by_metrics:
         reason = _BY_METRICS
@@ -344,7 +345,7 @@ def _write(
 
     assert target.cls is not None
     path = write_certificate(certificate(target.cls, target.name, results, bounds), folder)
-    click.echo(f"  wrote {path}")
+    echo_line(f"  wrote {path}")
 
 
 def _check(targets: Sequence[Target], folder: Path, *, strict: bool) -> None:

@@ -10,6 +10,7 @@ import click
 
 from onnx_passes.cli.common import Family
 from onnx_passes.cli.grammar import ManyWords, Several
+from onnx_passes.cli.printing import echo_line
 
 HELP = """\
 Join, convert and show saved inputs and outputs.
@@ -120,7 +121,7 @@ def _write(
         click.echo(json.dumps({"output": output, "samples": len(kept), "values": told}))
     else:
         count = f"{len(kept)} sample{'' if len(kept) == 1 else 's'}"
-        click.echo(f"{output}: {count} of {', '.join(told) or 'nothing'}")
+        echo_line(f"{output}: {count} of {', '.join(told) or 'nothing'}")
 
 
 @command.command("merge", cls=ManyWords, help=_MERGE)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import click
 
 from onnx_passes.cli.destinations import check_destinations
+from onnx_passes.cli.printing import echo_line
 from onnx_passes.errors import UsageError
 
 if TYPE_CHECKING:
@@ -61,7 +62,11 @@ def edit(
     told = change(loaded.model)
     files = save_model(loaded.model, output, source=loaded)
     told["written"] = [str(file) for file in files]
-    click.echo(json.dumps(told, indent=2) if as_json else f"{says(told)}\n{files[-1]}")
+    if as_json:
+        click.echo(json.dumps(told, indent=2))
+        return
+    for line in (*says(told).split("\n"), str(files[-1])):
+        echo_line(line)
 
 
 def pairs(texts: Sequence[str], what: str) -> dict[str, str]:

@@ -126,7 +126,7 @@ def command(
     whence = ", ".join(taken) or "no inputs"
     echo_line(f"{plural(count, 'node')} from {whence} to {', '.join(given)}")
     for what, place in written.items():
-        click.echo(f"{what + ':':9s}{place}")
+        echo_line(f"{what + ':':9s}{place}")
 
 
 def _names(model: ir.Model) -> set[str]:

@@ -154,6 +154,12 @@ def _guarded(words: list[str], *, debug: bool) -> int:
             traceback.print_exc()
         _tell(f"error[{error.code}]: {error}")
         return error.exit_code
+    except SystemExit as error:
+        _tell(
+            f"error[usage]: code that the command called ended the program ({error.code!r})\n"
+            "  = help: let your function, plugin or hook return or raise an error instead"
+        )
+        return 2
     except Exception as error:
         if received.number is not None:
             # What an interrupted import or callback makes of it has any type.

@@ -9,6 +9,8 @@ from string import Template
 
 import click
 
+from onnx_passes.cli.printing import echo_line
+
 HELP = """\
 Write NAME (merge-relus, say) as a pass that runs, and a test that passes.
 
@@ -61,6 +63,6 @@ def command(name: str, directory: Path, debug: bool) -> None:
     for path, template in files.items():
         text = (templates / template).read_text(encoding="utf-8")
         path.write_text(Template(text).substitute(values), encoding="utf-8")
-        click.echo(f"wrote {path}")
+        echo_line(f"wrote {path}")
     click.echo(f"try:   python -m pytest test_{values['module']}.py")
     click.echo(f"use:   imports: [{values['module']}]   passes: [{name}]")

@@ -149,7 +149,7 @@ def match(model: Path, sources: tuple[str, ...], as_json: bool, debug: bool) -> 
         return
     for one in found:
         _echo(one)
-    click.echo(f"{len(found)} places in {model}")
+    echo_line(f"{len(found)} places in {model}")
 
 
 @command.command("replace", help=_REPLACE, no_args_is_help=True)

@@ -289,6 +289,6 @@ def _tell(
     if len(nodes) > 10:
         click.echo(f"  and {len(nodes) - 10} more")
     for what, path in written.items():
-        click.echo(f"{what + ':':9s}{path}")
+        echo_line(f"{what + ':':9s}{path}")
     for note in notes:
         echo_line(f"note: {note}")

@@ -8,9 +8,8 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-import click
-
 from onnx_passes.cli.destinations import check_destinations
+from onnx_passes.cli.printing import echo_line
 from onnx_passes.errors import UsageError
 
 _FROM_FILE = "return inputs.from_file({file!r}, model)"
@@ -116,4 +115,4 @@ def _write(
         path.write_text(text.substitute(literals | dict(plain)), encoding="utf-8")
     except OSError as error:
         raise UsageError(f"--write-script {path}: {error.strerror or error}") from error
-    click.echo(f"wrote {path}: python {path}")
+    echo_line(f"wrote {path}: python {path}")

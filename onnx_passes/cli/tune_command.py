@@ -21,6 +21,7 @@ from onnx_passes.cli.data_options import (
     refuse_without_data,
 )
 from onnx_passes.cli.grammar import ManyWords
+from onnx_passes.cli.printing import echo_line
 from onnx_passes.cli.ticker import advance
 from onnx_passes.errors import UsageError
 
@@ -256,13 +257,13 @@ def _culprits(
         {"format": found.format, "nodes": list(found.nodes), "runs": found.runs},
     )
     if not found.nodes:
-        click.echo(f"all nodes can be {found.format}: the budget is kept")
+        echo_line(f"all nodes can be {found.format}: the budget is kept")
         return
     click.echo(
         f"{len(found.nodes)} nodes must stay in float32, all others can be {item.name}:"
     )
     for name in found.nodes:
-        click.echo(f"  {name}")
+        echo_line(f"  {name}")
 
 
 def _write(path: Path | None, data: Any) -> None:

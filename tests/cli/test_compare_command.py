@@ -266,7 +266,7 @@ def test_generated_inputs_have_the_shape_and_range_asked_for(cli):
         (("--plots", DIGITS), "is not a folder"),
         (("--inputs", "none.npz"), "there are no inputs 'none.npz'"),
         (("--load-outputs", "none.zip"), "there are no saved results 'none.zip'"),
-        (("--tolerance", "tight"), "is no number"),
+        (("--tolerance", "tight"), "is not a number"),
         (("--tolerance", "exact", "--rtol", "1"), "leaves no room"),
         (("--compare", "cosin"), "did you mean 'cosine'"),
         (("--compare", "cosine=2"), "goes from -1 to 1"),

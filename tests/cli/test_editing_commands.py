@@ -129,3 +129,10 @@ def test_pruned_weights_are_said_to_be_unverified(cli, model, out):
     assert told["verified"] is False
     assert told["pruned"]
     assert not any(told["pruned"].values())
+
+
+def test_what_is_written_into_a_model_is_printed_without_control_characters(cli, model, out):
+    done = cli("set-metadata", model, "-o", out, "a\x1b[31m=1")
+    assert done.code == 0
+    assert "a\\x1b[31m" in done.out
+    assert "\x1b" not in done.out

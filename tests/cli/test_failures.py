@@ -161,9 +161,7 @@ def test_a_nan_is_not_off_by_0_in_the_judges_sentence(texts_of_nan):
     assert not any(OFF_BY_0.findall(text) for text in texts_of_nan)
 
 
-@pytest.mark.parametrize(
-    "text", ["off by 0;", "at [0] by 0:", "at most 0,", "max abs 0"]
-)
+@pytest.mark.parametrize("text", ["off by 0;", "at [0] by 0:", "at most 0,", "max abs 0"])
 def test_what_is_looked_for_in_these_texts_would_be_found(text):
     assert OFF_BY_0.search(text)
 
@@ -369,3 +367,11 @@ def test_a_pass_whose_constructor_raises_is_named_with_its_place(cli, write, mod
     assert end.code == 1
     assert "pass 'odd' cannot be made: TypeError" in end.err
     assert "odd.yaml:2" in end.err
+
+
+def test_code_of_a_user_that_ends_the_program_is_an_error(cli, tmp_path, monkeypatch):
+    (tmp_path / "leaves.py").write_text("def feeds():\n    raise SystemExit(0)\n    yield\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    done = cli("compare", DIGITS, "--data-loader", "leaves:feeds")
+    assert done.code == 2
+    assert "code that the command called ended the program (0)" in done.err

@@ -26,7 +26,7 @@ def named_function(text: str, option: str) -> Callable[..., Any]:
     """
     module_name, _, name = text.partition(":")
     if not module_name or not name.isidentifier():
-        raise UsageError(f"{option} {text!r} is no function", help="write module:function")
+        raise UsageError(f"{option} {text!r} is not a function", help="write module:function")
     folder = str(Path.cwd())
     sys.path.insert(0, folder)
     try:

@@ -101,5 +101,5 @@ def _number(text: str, number: str) -> float:
     except ValueError:
         value = float("nan")
     if np.isnan(value):
-        raise UsageError(f"--compare {text!r}: {number!r} is no number", help="cosine=0.99")
+        raise UsageError(f"--compare {text!r}: {number!r} is not a number", help="cosine=0.99")
     return value

@@ -63,5 +63,5 @@ def _number(text: str, option: str) -> float:
         help_ = (
             _HOW if option.startswith("--tolerance") else "write NAME:1e-3, or 1e-3 for all"
         )
-        raise UsageError(f"{option}: {text!r} is no number from 0 on", help=help_)
+        raise UsageError(f"{option}: {text!r} is not a number of 0 or more", help=help_)
     return value
