@@ -41,7 +41,7 @@ COMMANDS = {
     "insert": "replace a part by one node",
     "rename": "give values and nodes other names",
     "set-metadata": "set what a model says of itself",
-    "strip-weights": "take the weights out of a model, to share it without them",
+    "strip-weights": "remove the weights of a model, to share it without them",
     "restore-weights": "put them back, or random ones like them",
     "prune": "set two of each four weights to zero, for sparse tensor cores",
     "plugin": "find the operators that TensorRT plugins take over, and replace them",
