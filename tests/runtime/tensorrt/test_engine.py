@@ -156,7 +156,7 @@ def test_without_a_gpu_the_header_is_told_and_why_not_more(monkeypatch, tmp_path
     told = describe_engine(path, "tensorrt-rtx")
     assert (told["bytes"], told["built_by"]) == (28, "1.7.1.116")
     assert told["not_read"].startswith("there is no NVIDIA driver on this machine (")
-    with pytest.raises(EngineUnavailableError, match="only beside a GPU"):
+    with pytest.raises(EngineUnavailableError, match="only on a machine with a GPU"):
         load_engine(path, "tensorrt-rtx").__enter__()
     monkeypatch.undo()
     fake_gpu.forget()

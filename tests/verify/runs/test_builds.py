@@ -30,7 +30,7 @@ def test_layers_that_only_bad_builds_have_are_suspect():
 def test_without_bad_builds_what_varies_is_told():
     builds = Builds("m", [Build("1", True, layers=[layer("x")]), Build("2", True, layers=[])])
     assert (builds.suspects, builds.varying) == ([], {})
-    assert list(builds_lines(builds))[-1].endswith("the engine does not tell them here")
+    assert list(builds_lines(builds))[-1].endswith("the engine does not list them here")
     builds.builds[1].layers = [layer("x", "b"), layer("z")]
     assert builds.varying == {"1": [layer("x")], "2": [layer("x", "b"), layer("z")]}
     builds.builds[1].layers = [Layer("x", "conv", "a")]
