@@ -195,7 +195,8 @@ def describe(output: OutputCheck) -> str:
         return output.reason or "it differs"
     count = f"{output.mismatched} of {output.size} elements differ"
     place = f"[{', '.join(map(str, output.worst))}]"
-    error = f" by {output.max_abs:.3g}" if output.max_abs is not None else ""
+    # An element that is NaN on one side is off by nothing that a number could tell.
+    error = f" by {output.max_abs:.3g}" if output.max_abs else ""
     return f"{count}, at {place}{error}: expected {output.expected}, got {output.actual}"
 
 
