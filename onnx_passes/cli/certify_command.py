@@ -18,6 +18,7 @@ from onnx_passes.report.text import plural
 
 if TYPE_CHECKING:
     from onnx_passes.passes.base import Pass
+    from onnx_passes.passes.registry import Scope
 
 CERTIFICATES = "certificates"
 _MOST_FAULTS = 50
@@ -169,13 +170,14 @@ def command(
 ) -> None:
     """Test and prove rewrite rules on their own."""
     del debug
-    from onnx_passes.cli.passes import importable_by_children, passes_of
+    from onnx_passes.cli.passes import import_from, importable_by_children, passes_of
 
     importable_by_children(config)
+    scope = import_from(config)
     used = () if config is None else passes_of(config)
     chosen = passes or (() if rules else used)
     everything = not (passes or rules or config)
-    targets = [*_passes(chosen, everything=everything), *map(_outside, rules)]
+    targets = [*_passes(chosen, scope, everything=everything), *map(_outside, rules)]
     if check:
         _check(targets, folder, strict=strict)
         return
@@ -204,13 +206,15 @@ def command(
         raise click.exceptions.Exit(4)
 
 
-def _passes(names: Sequence[str | type[Pass]], *, everything: bool) -> list[Target]:
+def _passes(
+    names: Sequence[str | type[Pass]], scope: Scope, *, everything: bool
+) -> list[Target]:
     from onnx_passes.passes.base import RewriteRulePass, RewriteRuleSetPass
     from onnx_passes.passes.registry import all_passes, collect
     from onnx_passes.verify.rules.applying import rules_of
 
     targets = []
-    chosen: list[type[Any]] = [*(all_passes() if everything else collect(names))]
+    chosen: list[type[Any]] = [*(all_passes() if everything else collect(names, scope))]
     for cls in dict.fromkeys(chosen):
         subject = f"{cls.__module__}:{cls.__qualname__}"
         if not issubclass(cls, RewriteRulePass | RewriteRuleSetPass):

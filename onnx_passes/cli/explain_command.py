@@ -24,5 +24,5 @@ def command(name: str, config: str | None, debug: bool) -> None:
     from onnx_passes.cli.passes import explanation, import_from
     from onnx_passes.passes.registry import lookup
 
-    import_from(config)
-    click.echo("\n\n".join(explanation(cls) for cls in lookup(name)))
+    scope = import_from(config)
+    click.echo("\n\n".join(explanation(cls) for cls in lookup(name, scope=scope)))

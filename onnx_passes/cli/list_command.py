@@ -27,10 +27,10 @@ def command(words: tuple[str, ...], config: str | None, as_json: bool, debug: bo
     del debug
     from onnx_passes.cli.passes import described, import_from
 
-    import_from(config)
+    scope = import_from(config)
     rows = [
         row
-        for row in described()
+        for row in described(scope)
         if all(word.lower() in " ".join(map(str, row.values())).lower() for word in words)
     ]
     if as_json:

@@ -8,15 +8,21 @@ import re
 from typing import Any
 
 from onnx_passes.passes.base import Pass
+from onnx_passes.passes.registry import LIBRARY, Scope
 
 
-def import_from(config: str | None) -> None:
-    """Import what a pipeline file names, so that its passes are known as well."""
-    if config is not None:
-        from onnx_passes.configs.imports import import_modules
-        from onnx_passes.configs.load import load_config
+def import_from(config: str | None) -> Scope:
+    """Import what a pipeline file names, so that its passes are known as well.
 
-        import_modules(load_config(config))
+    Returns:
+        Whose passes win where the library has a pass of the same name.
+    """
+    if config is None:
+        return LIBRARY
+    from onnx_passes.configs.imports import import_modules
+    from onnx_passes.configs.load import load_config
+
+    return import_modules(load_config(config))
 
 
 def passes_of(config: str) -> list[type[Pass]]:
@@ -36,7 +42,7 @@ def importable_by_children(config: str | None) -> None:
         os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, places))
 
 
-def described() -> list[dict[str, Any]]:
+def described(scope: Scope = LIBRARY) -> list[dict[str, Any]]:
     """Return name, group, contract and summary of every pass, by group."""
     from onnx_passes.passes.registry import all_passes
 
@@ -47,7 +53,7 @@ def described() -> list[dict[str, Any]]:
             "contract": cls.promise(),
             "summary": summary(cls),
         }
-        for cls in all_passes()
+        for cls in all_passes(scope)
     ]
     return sorted(rows, key=lambda row: (row["group"], row["name"]))
 

@@ -15,31 +15,36 @@ from pathlib import Path
 from onnx_passes.configs.schema import PipelineConfig
 from onnx_passes.errors import ConfigError, OnnxPassesError
 from onnx_passes.passes.naming import did_you_mean
+from onnx_passes.passes.registry import Scope, for_pipeline
 
 _lock = threading.RLock()
 _ours: dict[str, Path] = {}  # modules found from a config's folder, with that folder
 _added: list[str] = []  # what search_path has put on sys.path
 
 
-def import_modules(config: PipelineConfig) -> None:
+def import_modules(config: PipelineConfig) -> Scope:
     """Import what ``imports:`` names, so that its passes, metrics and engines register.
 
     Modules are found from the folder of the config, the working folder, and the environment,
     in this order. A module that another config's folder gave is not taken for one of the same
     name here. Nothing else is imported.
 
+    Returns:
+        Whose passes win where the library has a pass of the same name: those of the modules.
+
     Raises:
         ConfigError: A module is not there, or fails to import.
     """
     if not config.imports:
-        return
-    with _lock, search_path(config.folder):
+        return Scope()
+    with _lock, search_path(config.folder), for_pipeline():
         importlib.invalidate_caches()
         for index, name in enumerate(config.imports):
             where = config.where("imports", index)
             _check_name(name, where)
             _check_not_hidden(name, config.folder, where)
             _import(name, config.folder, where)
+    return Scope(config.imports, config.folder)
 
 
 def imported_files(config: PipelineConfig, modules: Iterable[str]) -> list[Path]:

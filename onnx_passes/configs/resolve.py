@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from pydantic import ValidationError
@@ -16,6 +16,7 @@ from onnx_passes.configs.schema import PipelineConfig
 from onnx_passes.configs.sections import OutputTolerance, Policy
 from onnx_passes.configs.steps import Checkpoint, Group, PassUse, Places, Repeat, Step
 from onnx_passes.configs.text import parse_pipeline
+from onnx_passes.configs.translate import translate_names
 from onnx_passes.contracts import metrics
 from onnx_passes.errors import (
     ConfigError,
@@ -25,9 +26,9 @@ from onnx_passes.errors import (
     UnknownMetricError,
 )
 from onnx_passes.passes import registry
-from onnx_passes.passes.base import Pass
+from onnx_passes.passes.base import Pass, is_shipped
 from onnx_passes.passes.options import option_fields, validate_options
-from onnx_passes.passes.seed_names import is_for_seed, uses_of
+from onnx_passes.passes.seed_names import is_for_seed
 
 _SECTIONS = {
     "convert-layouts": "layouts",
@@ -37,9 +38,6 @@ _SECTIONS = {
 }
 
 EXHAUSTIVE_LIMIT = 100
-
-_VERIFY = "verify"
-"""What the seed system calls a checkpoint."""
 
 
 @dataclass(frozen=True)
@@ -142,7 +140,7 @@ def resolve(config: PipelineConfig) -> ResolvedPipeline:
         OptionError: A pass has no such option, or its value does not fit.
         UnknownMetricError: A metric is not registered.
     """
-    import_modules(config)
+    scope = import_modules(config)
     for name in config.verify.metrics:
         try:
             metrics.lookup(name)
@@ -151,20 +149,21 @@ def resolve(config: PipelineConfig) -> ResolvedPipeline:
             raise
     for index, waiver in enumerate(config.waivers):
         if waiver.pass_name is not None:
-            _check_waived(waiver.pass_name, config.where("waivers", index, "pass"))
+            _check_waived(waiver.pass_name, config.where("waivers", index, "pass"), scope)
     defaults = {name: _section(config, name, key) for name, key in _SECTIONS.items()}
     if isinstance(config.dump_after, tuple):
         for index, name in enumerate(config.dump_after):
-            registry.lookup(name, where=config.where("dump_after", index))
+            registry.lookup(name, where=config.where("dump_after", index), scope=scope)
     for_seed = is_for_seed(config.tree.data or {})
-    steps = resolve_steps(translated(config.passes, for_seed=for_seed), defaults)
+    known = translate_names(config.passes, for_seed=for_seed, scope=scope)
+    steps = resolve_steps(known, defaults, scope)
     if config.exhaustive and steps:
         steps = (GroupStep("exhaustive", steps, "fixpoint", EXHAUSTIVE_LIMIT),)
     return ResolvedPipeline(steps)
 
 
-def _check_waived(name: str, where: str | None) -> None:
-    found = registry.lookup(name, where=where)
+def _check_waived(name: str, where: str | None, scope: registry.Scope) -> None:
+    found = registry.lookup(name, where=where, scope=scope)
     if len(found) > 1:
         raise ConfigError(
             f"{name!r} is a group of passes, and a waiver is of one pass",
@@ -173,43 +172,19 @@ def _check_waived(name: str, where: str | None) -> None:
         )
 
 
-def translated(steps: Sequence[Step], *, for_seed: bool) -> tuple[Step, ...]:
-    """Put passes of this package in the place of names of the seed system.
-
-    Args:
-        steps: The steps.
-        for_seed: Whether the pipeline was written for that system, so that a name that a pass
-            here has too means what it means there.
-    """
-    found: list[Step] = []
-    for step in steps:
-        if isinstance(step, Group):
-            inner = translated(step.steps, for_seed=for_seed)
-            found.append(replace(step, steps=inner))
-            continue
-        uses = None
-        foreign = isinstance(step, PassUse) and step.name != _VERIFY
-        if foreign and (for_seed or not registry.is_known(step.name)):
-            uses = uses_of(step.name, for_seed=for_seed)
-        if uses is None or not isinstance(step, PassUse):
-            found.append(step)
-            continue
-        for use in uses:
-            options = {**use.options, **step.options}
-            found.append(replace(step, name=use.name, options=options))
-    return tuple(found)
-
-
 def resolve_steps(
-    steps: Sequence[Step], defaults: Mapping[str, Mapping[str, Any]] | None = None
+    steps: Sequence[Step],
+    defaults: Mapping[str, Mapping[str, Any]] | None = None,
+    scope: registry.Scope = registry.LIBRARY,
 ) -> tuple[ResolvedStep, ...]:
     """Look up the passes of some steps.
 
     Args:
         steps: The steps. A registered group of passes becomes its passes.
-        defaults: Options by pass name, for what a step does not give.
+        defaults: Options of the library's passes by name, for what a step does not give.
+        scope: Whose passes win over those of the library.
     """
-    return tuple(found for step in steps for found in _resolve(step, defaults or {}))
+    return tuple(f for step in steps for f in _resolve(step, defaults or {}, scope))
 
 
 def format_pipeline(pipeline: ResolvedPipeline) -> str:
@@ -238,14 +213,16 @@ def _section(config: PipelineConfig, name: str, key: str) -> Mapping[str, Any]:
     return options
 
 
-def _resolve(step: Step, defaults: Mapping[str, Mapping[str, Any]]) -> list[ResolvedStep]:
+def _resolve(
+    step: Step, defaults: Mapping[str, Mapping[str, Any]], scope: registry.Scope
+) -> list[ResolvedStep]:
     where = located(step.places.name)
     if isinstance(step, Checkpoint):
         return [CheckpointStep(step.name, where)]
     if isinstance(step, Group):
-        inner = resolve_steps(step.steps, defaults)
+        inner = resolve_steps(step.steps, defaults, scope)
         return [GroupStep(step.name, inner, step.repeat, step.limit, where)]
-    classes = registry.lookup(step.name, where=where)
+    classes = registry.lookup(step.name, where=where, scope=scope)
     if not classes and not step.options:  # as the seed system calls a checkpoint
         return [CheckpointStep(step.name, where)]
     if not classes:
@@ -259,13 +236,17 @@ def _resolve(step: Step, defaults: Mapping[str, Mapping[str, Any]]) -> list[Reso
     return [
         PassStep(
             cls,
-            _validated(cls, {**defaults.get(cls.name, {}), **step.options}, step.places),
+            _validated(cls, {**_defaults(cls, defaults), **step.options}, step.places),
             step.on_failure,
             step.tolerance,
             where,
         )
         for cls in classes
     ]
+
+
+def _defaults(cls: type[Pass], defaults: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Any]:
+    return defaults.get(cls.name, {}) if is_shipped(cls) else {}
 
 
 def _validated(
@@ -290,7 +271,9 @@ def _unresolved(step: ResolvedStep) -> Step:
     if isinstance(step, GroupStep):
         inner = tuple(_unresolved(s) for s in step.steps)
         return Group(inner, step.name, step.repeat, step.limit)
-    return PassUse(step.cls.name, _plain_options(step), step.on_failure, step.tolerance)
+    return PassUse(
+        registry.unique_name(step.cls), _plain_options(step), step.on_failure, step.tolerance
+    )
 
 
 def _plain_options(step: PassStep) -> dict[str, Any]:

@@ -65,6 +65,8 @@ class Pass(ir.passes.PassBase, abc.ABC):
             that a pipeline need not run it again on a model that it left alone. So it is with
             the library's passes; one of yours may share state, unless it says so.
         example: Options for tests of the pass by itself; needed where one has no default.
+        in_place_of: The library's pass whose name this one has in the pipelines that import
+            it; empty for none. Set when it is registered.
         tested_after: Names of passes that make of quantised networks what this one looks for;
             tests of the pass by itself then run on such networks, after these passes.
         config: The whole pipeline file as plain data, shared by all passes.
@@ -81,6 +83,7 @@ class Pass(ir.passes.PassBase, abc.ABC):
     example: ClassVar[Mapping[str, Any]] = MappingProxyType({})
     tested_after: ClassVar[Sequence[str]] = ()
     required_passes: ClassVar[tuple[str, ...]] = ()
+    in_place_of: ClassVar[str] = ""
     if TYPE_CHECKING:
         requires: ClassVar[Any]  # a tuple of names, or onnx-ir's pre-condition method
 
@@ -118,6 +121,18 @@ class Pass(ir.passes.PassBase, abc.ABC):
             # onnx-ir calls `requires` as the pre-condition: keep the names apart from it.
             cls.required_passes = (requires,) if isinstance(requires, str) else tuple(requires)
             del cls.requires
+
+    def __call__(
+        self, model_or_result: ir.Model | ir.passes.PassResult, /
+    ) -> ir.passes.PassResult:
+        """Run the pass, and say so in the report if it has the name of another one."""
+        if self.in_place_of:
+            cls = type(self)
+            self.context.notes.append(
+                f"this is {cls.__module__}.{cls.__qualname__}, which the pipeline imports, "
+                f"in place of {self.in_place_of}"
+            )
+        return super().__call__(model_or_result)
 
     @classmethod
     def contracts(cls) -> tuple[Contract, ...]:

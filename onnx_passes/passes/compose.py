@@ -11,7 +11,7 @@ import onnx_ir as ir
 from onnx_passes.errors import FixpointError
 from onnx_passes.model.fingerprint import canonical_hash
 from onnx_passes.passes.base import Pass
-from onnx_passes.passes.registry import collect
+from onnx_passes.passes.registry import collect, scope_of
 
 MAX_ROUNDS = 100
 
@@ -41,7 +41,9 @@ class ComposePass(Pass, abc.ABC):
 
     def passes(self) -> list[Pass]:
         """Return the passes of the sequence, sharing config, state and context."""
-        found = [cls(self.config, self.state_dict) for cls in collect(self.__passes__)]
+        scope = scope_of(type(self), self.config.get("imports") or ())
+        classes = collect(self.__passes__, scope)
+        found = [cls(self.config, self.state_dict) for cls in classes]
         for pass_ in found:
             pass_.context = self.context
         return found

@@ -3,6 +3,9 @@
 A pass is known by its pipeline name (``merge-clips``), by its class name (``MergeClips``) and
 by every name or group that it was registered under. A group stands for its passes in the order
 of registration, except where one says that it ``precedes`` others.
+
+A module that a pipeline imports may give its passes names that passes here have. In that
+pipeline, and in no other, the names mean the passes of the module.
 """
 
 from __future__ import annotations
@@ -10,12 +13,16 @@ from __future__ import annotations
 import importlib
 import pkgutil
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
 from importlib.metadata import entry_points
+from pathlib import Path
 from typing import TypeVar
 
 from onnx_passes.errors import ConfigError, UnknownPassError
-from onnx_passes.passes.base import Pass
+from onnx_passes.passes.base import Pass, is_shipped
 from onnx_passes.passes.naming import did_you_mean
 from onnx_passes.passes.seed_names import uses_of
 
@@ -25,7 +32,44 @@ ENTRY_POINTS = "onnx_passes.passes"
 
 _passes: dict[str, type[Pass]] = {}
 _groups: dict[str, list[type[Pass]]] = {}
+_shadowing: dict[str, list[type[Pass]]] = {}  # other passes under names of the library's
+_imported: set[type[Pass]] = set()  # those that were registered for a pipeline
+_for_pipeline = ContextVar("for_pipeline", default=False)
 _discovered = False
+
+
+@dataclass(frozen=True)
+class Scope:
+    """Whose passes win where a name is a pass of the library as well.
+
+    Attributes:
+        modules: Modules that a pipeline imports; those in the same packages count.
+        folder: Modules from files in it count as well; None for no folder.
+    """
+
+    modules: Collection[str] = ()
+    folder: Path | None = None
+
+    def has(self, cls: type[Pass]) -> bool:
+        """Whether a pass is from one of the modules."""
+        tops = {name.partition(".")[0] for name in self.modules}
+        if cls.__module__.partition(".")[0] in tops:
+            return True
+        return self.folder is not None and Path(_source(cls)).is_relative_to(self.folder)
+
+
+LIBRARY = Scope()
+"""No pipeline: each name means a pass of the library, if it has one."""
+
+
+@contextmanager
+def for_pipeline() -> Iterator[None]:
+    """Register what is imported inside for the pipelines that import it."""
+    token = _for_pipeline.set(True)
+    try:
+        yield
+    finally:
+        _for_pipeline.reset(token)
 
 
 def register(name_or_group: str | None = None) -> Callable[[PassT], PassT]:
@@ -50,38 +94,53 @@ def register(name_or_group: str | None = None) -> Callable[[PassT], PassT]:
                 help="derive it from Transformation or Analysis as well",
             )
         for name in (cls.name, cls.__name__):
-            _claim(name, cls)
-        if name_or_group is not None and _passes.get(name_or_group) is not cls:
-            if name_or_group in _passes:
-                raise _clash(name_or_group, _passes[name_or_group], cls)
-            members = _groups.setdefault(name_or_group, [])
-            members[:] = [m for m in members if not _same_source(m, cls)] + [cls]
+            joins = name == name_or_group or cls in _groups.get(name, ())
+            _claim(name, cls, joins=joins)
+        if name_or_group is not None:
+            _join(name_or_group, cls)
+        if _for_pipeline.get():
+            _imported.add(cls)
         return cls
 
     return inner
 
 
-def lookup(name: str, *, where: str | None = None) -> list[type[Pass]]:
+def lookup(name: str, *, where: str | None = None, scope: Scope = LIBRARY) -> list[type[Pass]]:
     """Return the pass called ``name``, or the passes of the group.
 
     Names of the seed system that nothing here has mean the passes that do the same.
 
+    Args:
+        name: A name.
+        where: Excerpt of the place it was written at.
+        scope: Whose passes win over those of the library.
+
     Raises:
+        ConfigError: Two different passes claim the name, and neither is a pipeline's own.
         UnknownPassError: Nothing has that name; the error suggests the closest.
     """
     discover()
-    if name in _passes:
+    if own := _own(name, scope):
+        return _in_order(own)
+    for cls in _shadowing.get(name, ()):
+        if cls not in _imported:
+            raise _clash(name, (_passes.get(name) or _groups[name][0]), cls)
+    if name in _passes and not _is_group(name):
         return [_passes[name]]
     if name in _groups:
         return _in_order(_groups[name])
-    uses = uses_of(name)
-    if uses is not None:
+    if (uses := uses_of(name)) is not None:
         return [cls for use in uses for cls in lookup(use.name)]
-    known = {*(cls.name for cls in _passes.values()), *_groups}
+    known = {*(cls.name for cls in _passes.values()), *groups()}
     hint = did_you_mean(
         name, known, "run 'onnx-passes list', or name its module in 'imports:'"
     )
     raise UnknownPassError(f"no pass or group is named {name!r}", where=where, help=hint)
+
+
+def is_shadowed(name: str, scope: Scope) -> bool:
+    """Whether a name means passes of a pipeline's own, in place of the library's."""
+    return bool(_own(name, scope))
 
 
 def is_known(name: str) -> bool:
@@ -90,21 +149,43 @@ def is_known(name: str) -> bool:
     return name in _passes or name in _groups
 
 
-def collect(names: Iterable[str | type[Pass]]) -> list[type[Pass]]:
+def unique_name(cls: type[Pass]) -> str:
+    """Return a name of a pass that means it alone: its own, if no group has it as well."""
+    shared = _is_group(cls.name) or len(_shadowing.get(cls.name, ())) > 1
+    return cls.__name__ if shared else cls.name
+
+
+def collect(names: Iterable[str | type[Pass]], scope: Scope = LIBRARY) -> list[type[Pass]]:
     """Return the passes that ``names`` stand for, in order; classes stand for themselves."""
-    return [cls for key in names for cls in ([key] if isinstance(key, type) else lookup(key))]
+    found = ([key] if isinstance(key, type) else lookup(key, scope=scope) for key in names)
+    return [cls for classes in found for cls in classes]
 
 
-def all_passes() -> list[type[Pass]]:
+def scope_of(cls: type[Pass], modules: Collection[str]) -> Scope:
+    """Return whose passes win where a pass names others.
+
+    Args:
+        cls: The pass that names them; one of the library means those of the library.
+        modules: Modules that the pipeline imports.
+    """
+    return LIBRARY if is_shipped(cls) else Scope(modules, Path(_source(cls)).parent)
+
+
+def all_passes(scope: Scope = LIBRARY) -> list[type[Pass]]:
     """Return every registered pass once, sorted by name."""
     discover()
-    return sorted(set(_passes.values()), key=lambda cls: cls.name)
+    own = {cls for name in _shadowing for cls in _own(name, scope)}
+    return sorted(own | set(_passes.values()), key=lambda cls: (cls.name, cls.__module__))
 
 
 def groups() -> dict[str, list[type[Pass]]]:
     """Return every group with its passes."""
     discover()
-    return {name: _in_order(members) for name, members in sorted(_groups.items())}
+    return {
+        name: _in_order(members)
+        for name, members in sorted(_groups.items())
+        if name not in _passes or _is_group(name)
+    }
 
 
 def discover() -> None:
@@ -137,13 +218,73 @@ def _in_order(members: Iterable[type[Pass]]) -> list[type[Pass]]:
     return ordered
 
 
-def _claim(name: str, cls: type[Pass]) -> None:
+def _own(name: str, scope: Scope) -> list[type[Pass]]:
+    return [cls for cls in _shadowing.get(name, ()) if scope.has(cls)]
+
+
+def _is_group(name: str) -> bool:
+    """Whether several passes were registered under a name, and not one under its own."""
+    members = _groups.get(name, ())
+    return len(members) > 1 or (name not in _passes and bool(members))
+
+
+def _claim(name: str, cls: type[Pass], *, joins: bool) -> None:
+    """Make a name of a class mean it.
+
+    Args:
+        name: Its own name or that of its class.
+        cls: The class.
+        joins: Whether it is registered under this name as well, as others may be.
+    """
+    owners = [m for m in (_passes.get(name), *_groups.get(name, ())) if m is not None]
+    for other in (m for m in owners if not _same_source(m, cls)):
+        if is_shipped(other) and not is_shipped(cls) and not (joins and _is_open(name)):
+            _shadow(name, other, cls)
+            return
+        if is_shipped(cls) and not is_shipped(other):
+            _withdraw(name, other)
+            _shadow(name, cls, other)
+        elif not (joins and _is_open(name)):
+            if name not in _passes and other.__module__ == cls.__module__:
+                return  # what its module registers under the name keeps it
+            raise _clash(name, other, cls)
+    if name not in _passes or _same_source(_passes[name], cls):
+        _passes[name] = cls
+
+
+def _join(name: str, cls: type[Pass]) -> None:
+    """Put a class into a group, or add it to those that share its name."""
     owner = _passes.get(name)
-    if owner is not None and not _same_source(owner, cls):
+    if owner is None or _same_source(owner, cls) or _is_open(name):
+        if cls not in _shadowing.get(name, ()):
+            _add(_groups, name, cls)
+    elif is_shipped(owner) and not is_shipped(cls):
+        _shadow(name, owner, cls)
+    else:
         raise _clash(name, owner, cls)
-    if name in _groups and any(not _same_source(m, cls) for m in _groups[name]):
-        raise _clash(name, _groups[name][0], cls)
-    _passes[name] = cls
+
+
+def _is_open(name: str) -> bool:
+    """Whether more passes may be registered under a name: no single pass here has it."""
+    owner = _passes.get(name)
+    return owner is None or (not is_shipped(owner) and owner in _groups.get(name, ()))
+
+
+def _shadow(name: str, old: type[Pass], new: type[Pass]) -> None:
+    _add(_shadowing, name, new)
+    new.in_place_of = f"{old.__module__}.{old.__qualname__}"
+
+
+def _withdraw(name: str, cls: type[Pass]) -> None:
+    if _passes.get(name) is cls:
+        del _passes[name]
+    if cls in _groups.get(name, ()):
+        _groups[name].remove(cls)
+
+
+def _add(table: dict[str, list[type[Pass]]], name: str, cls: type[Pass]) -> None:
+    members = table.setdefault(name, [])
+    members[:] = [m for m in members if not _same_source(m, cls)] + [cls]
 
 
 def _same_source(a: type[Pass], b: type[Pass]) -> bool:
@@ -158,4 +299,7 @@ def _source(cls: type[Pass]) -> str:
 
 def _clash(name: str, old: type[Pass], new: type[Pass]) -> ConfigError:
     places = " and ".join(f"{c.__module__}.{c.__qualname__}" for c in (old, new))
-    return ConfigError(f"two passes are named {name!r}: {places}", help="rename one of them")
+    return ConfigError(
+        f"two passes are named {name!r}: {places}",
+        help="rename one of them, or name its module in a pipeline's 'imports:'",
+    )

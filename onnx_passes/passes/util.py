@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import json
+from collections.abc import Callable, Mapping, Sequence
 from itertools import dropwhile
 from typing import Any, TypeVar
 
 import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.model.fingerprint import canonical_hash
 from onnx_passes.passes.base import Op, Pass, Value
 from onnx_passes.passes.constants import constant, is_constant
 
@@ -16,11 +18,15 @@ __all__ = [
     "collect_attrs",
     "constant_match",
     "dropwhile",
+    "evaluate_model",
     "false_like",
     "get_const_or_none",
+    "get_range",
     "identical_constants",
     "inject_pre_post_condition",
     "is_constant",
+    "is_isomorphic",
+    "is_same_op",
     "is_scalar",
     "is_signed",
     "load_reference_data",
@@ -101,6 +107,71 @@ def inject_pre_post_condition(
     changed: Any = cls
     changed.requires, changed.ensures = requires, ensures
     return cls
+
+
+def is_same_op(a: ir.Node | None, b: ir.Node | None) -> bool:
+    """Whether two nodes call one operator in one way; their inputs may differ."""
+    if a is None or b is None or a is b:
+        return a is b
+
+    def form(node: ir.Node) -> tuple[Any, ...]:
+        return node.op_identifier(), node.version, node.attributes, len(node.inputs)
+
+    return bool(form(a) == form(b))
+
+
+def is_isomorphic(model: ir.Model, other: ir.Model) -> bool:
+    """Whether two models are the same but for names and the order of nodes."""
+    return canonical_hash(model) == canonical_hash(other)
+
+
+def get_range(value: Value) -> tuple[Array | None, Array | None]:
+    """Return bounds of a value, as ``RangeAnnotation`` of the seed system notes them.
+
+    Returns:
+        Least and greatest elements: those of a constant; those noted in the metadata, as
+        JSON under ``range``; or those of the type. None if there are none.
+    """
+    tensor = get_const_or_none(value)
+    if tensor is not None:
+        return tensor, tensor
+    low, high = json.loads(value.metadata_props.get("range", "[null, null]"))
+    bounds = [
+        getattr(value.dtype, end, None) if noted is None else noted
+        for noted, end in ((low, "min"), (high, "max"))
+    ]
+    least, greatest = (None if bound is None else np.asarray(bound) for bound in bounds)
+    return least, greatest
+
+
+def evaluate_model(
+    model: ir.Model, inputs: Sequence[Array], full_context_dump: bool = False, **_: Any
+) -> tuple[list[Array], dict[str, Array]]:
+    """Run a model on ONNX Runtime as it is written, on one thread of the processor.
+
+    Args:
+        model: Stays as it is.
+        inputs: Data in the order of the inputs.
+        full_context_dump: Whether to return inner values too.
+        **_: What the seed system hands to a session; not used.
+
+    Returns:
+        The outputs in order, and values by name.
+    """
+    from onnx_passes.ops.scripted import inject_custom_ops
+    from onnx_passes.passes._support.session import start
+
+    copy = inject_custom_ops(model.clone())
+    count = len(copy.graph.outputs)
+    if full_context_dump:
+        known = set(copy.graph.outputs)
+        made = [v for n in copy.graph for v in n.outputs if v.name and v not in known]
+        copy.graph.outputs.extend(made)
+    session = start(ir.to_proto(copy))
+    names = [value.name for value in session.get_outputs()]
+    feeds = {i.name: x for i, x in zip(session.get_inputs(), inputs, strict=False)}
+    found = session.run(names, feeds)
+    return found[:count], dict(zip(names, found, strict=True))
 
 
 def load_reference_data(p: Pass) -> tuple[list[Array], list[Array]]:

@@ -43,10 +43,11 @@ def _define():
 @pytest.fixture(autouse=True, scope="package")
 def own_passes():
     registry.discover()
-    kept = dict(registry._passes), {k: list(v) for k, v in registry._groups.items()}
+    tables = (registry._passes, registry._groups, registry._shadowing)
+    kept = [{k: v if isinstance(v, type) else [*v] for k, v in t.items()} for t in tables]
     _define()
     yield
-    for table, before in zip((registry._passes, registry._groups), kept, strict=True):
+    for table, before in zip(tables, kept, strict=True):
         table.clear()
         table.update(before)
 

@@ -10,6 +10,7 @@ def _own_registry(monkeypatch):
     registry.discover()
     monkeypatch.setattr(registry, "_passes", dict(registry._passes))
     monkeypatch.setattr(registry, "_groups", {k: [*v] for k, v in registry._groups.items()})
+    monkeypatch.setattr(registry, "_shadowing", {})
 
 
 def make(name: str, module: str = "somewhere") -> type[Transformation]:
@@ -49,9 +50,26 @@ def test_a_module_imported_again_replaces_its_passes():
     assert registry.lookup("merge-widgets") == registry.lookup("tidy") == [again]
 
 
-def test_a_group_may_not_take_the_name_of_a_pass():
+def test_a_name_of_the_library_is_a_clash_where_no_pipeline_imports_it():
+    cls = registry.register("fold-constants")(make("MergeWidgets"))
     with pytest.raises(ConfigError, match="two passes are named 'fold-constants'"):
-        registry.register("fold-constants")(make("MergeWidgets"))
+        registry.lookup("fold-constants")
+    assert registry.lookup("merge-widgets") == [cls]
+    assert registry.lookup("fold-constants", scope=registry.Scope(["somewhere"])) == [cls]
+
+
+def test_a_pass_may_come_before_that_of_the_library():
+    (ours,) = registry.lookup("fold-constants")
+    for name in ("fold-constants", "FoldConstants"):
+        registry._passes.pop(name)
+    with registry.for_pipeline():
+        own = registry.register("fold-constants")(make("FoldConstants", "mine"))
+        more = registry.register("fold-constants")(make("FoldMore", "mine"))
+    registry.register()(ours)
+    assert registry.lookup("fold-constants") == registry.lookup("FoldConstants") == [ours]
+    scope = registry.Scope(["mine"])
+    assert registry.lookup("fold-constants", scope=scope) == [own, more]
+    assert registry.lookup("FoldConstants", scope=scope) == [own]
 
 
 def test_only_passes_are_registered():
@@ -76,3 +94,67 @@ def test_a_group_has_what_makes_others_unused_before_them():
     found = [cls.name for cls in registry.lookup("remove-unused")]
     assert found == [f"remove-unused-{kind}" for kind in kinds]
     assert registry.groups()["remove-unused"] == registry.lookup("remove-unused")
+
+
+def test_a_name_that_several_passes_were_registered_under_is_a_group():
+    first, second = make("MergeWidgets"), make("MergeMoreWidgets")
+    for cls in (second, first):
+        registry.register("widgets")(registry.register("merge-widgets")(cls))
+    assert registry.lookup("merge-widgets") == [second, first]
+    assert registry.lookup("MergeWidgets") == [first]
+    assert registry.groups()["merge-widgets"] == [second, first]
+    assert registry.unique_name(first) == "MergeWidgets"
+    assert registry.unique_name(second) == "merge-more-widgets"
+
+
+def test_a_group_of_its_module_keeps_the_name_of_a_class():
+    member = registry.register("merge-widgets")(make("MergeOneWidget"))
+    cls = registry.register("more-widgets")(make("MergeWidgets"))
+    assert registry.lookup("merge-widgets") == [member]
+    assert registry.lookup("MergeWidgets") == registry.lookup("more-widgets") == [cls]
+    assert registry.unique_name(cls) == "MergeWidgets"
+
+
+def test_a_pass_under_its_own_name_alone_is_no_group():
+    cls = registry.register("merge-widgets")(make("MergeWidgets"))
+    assert registry.lookup("merge-widgets") == [cls]
+    assert "merge-widgets" not in registry.groups()
+    assert registry.unique_name(cls) == "merge-widgets"
+
+
+def test_what_a_pipeline_imports_takes_names_for_it_alone():
+    (ours,) = registry.lookup("fold-constants")
+    with registry.for_pipeline():
+        first = registry.register("fold-constants")(make("FoldConstants", "mine.folding"))
+        second = registry.register("fold-constants")(make("FoldSizes", "mine.sizes"))
+    scope = registry.Scope(["mine"])
+    assert registry.lookup("fold-constants", scope=scope) == [first, second]
+    assert registry.lookup("FoldConstants", scope=scope) == [first]
+    assert registry.lookup("fold-constants") == [ours]
+    assert registry.lookup("fold-constants", scope=registry.Scope(["other"])) == [ours]
+    assert first.in_place_of == f"{ours.__module__}.FoldConstants"
+    assert set(registry.all_passes(scope)) == {*registry.all_passes(), first, second}
+    assert registry.unique_name(first) == "FoldConstants"
+
+
+def test_its_passes_join_groups_and_take_the_names_of_groups():
+    with registry.for_pipeline():
+        joined = registry.register("cleanup")(make("MergeWidgets", "mine"))
+        taken = registry.register()(make("RemoveUnused", "mine"))
+    scope = registry.Scope(["mine"])
+    assert joined in registry.lookup("cleanup", scope=scope)
+    assert len(registry.lookup("cleanup")) > 1
+    assert registry.lookup("remove-unused", scope=scope) == [taken]
+    assert taken not in registry.lookup("remove-unused")
+
+
+def test_two_of_its_passes_may_not_have_one_name():
+    with registry.for_pipeline():
+        registry.register()(make("MergeWidgets", "mine"))
+        with pytest.raises(ConfigError, match="two passes are named 'merge-widgets'"):
+            registry.register()(make("MergeWidgets", "others"))
+
+
+def test_a_sequence_of_the_library_means_passes_of_the_library():
+    assert registry.scope_of(registry.lookup("streamline")[0], ["mine"]) is registry.LIBRARY
+    assert registry.scope_of(make("MergeWidgets", "mine"), ["mine"]).modules == ["mine"]

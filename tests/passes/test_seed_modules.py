@@ -1,0 +1,136 @@
+"""What the files of the seed system import, they find."""
+
+import importlib
+
+import numpy as np
+import onnx_ir as ir
+import pytest
+
+from onnx_passes.passes import seed_modules
+from onnx_passes.passes.registry import lookup
+
+MODULES = (
+    "analysis.checker",
+    "annotation.layouts",
+    "annotation.range",
+    "annotation.shapes",
+    "cleanup.constants",
+    "cleanup.names",
+    "cleanup.remove",
+    "cleanup.sort",
+    "compose",
+    "eliminate.common_subexpression",
+    "eliminate.identity",
+    "eliminate.where",
+    "fusion.silu",
+    "fusion.thresholds",
+    "imports.qonnx",
+    "inline.batchnorm",
+    "inline.functions",
+    "inline.gemm",
+    "inline.qonnx",
+    "inline.thresholds",
+    "lowering.conv",
+    "lowering.pooling",
+    "lowering.sigmoid",
+    "runtime",
+    "streamline.algebraic.bitwise",
+    "streamline.algebraic.boolean",
+    "streamline.algebraic.comparison",
+    "streamline.algebraic.matmul",
+    "streamline.algebraic.numeric",
+    "streamline.algebraic.reduce",
+    "streamline.factorize",
+    "streamline.reorder.concat",
+    "streamline.reorder.im2col",
+    "streamline.reorder.shapes",
+    "streamline.reorder.slice",
+    "streamline.reorder.split",
+    "streamline.reorder.transpose",
+    "streamline.thresholds",
+    "streamline.unbroadcast",
+    "util",
+    "verify",
+)
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_each_of_its_modules_imports(name):
+    importlib.import_module(f"onnx_passes.passes.{name}")
+
+
+def test_what_it_does_not_have_is_not_there():
+    with pytest.raises(ModuleNotFoundError):
+        importlib.import_module("onnx_passes.passes.fusion.gelus")
+
+
+def test_a_class_in_them_is_the_pass_of_that_name():
+    from onnx_passes.passes.fusion.silu import FuseSilu
+
+    assert [FuseSilu] == lookup("fuse-silu")
+    with pytest.raises(ImportError, match="FuseTea"):
+        from onnx_passes.passes.fusion.silu import FuseTea  # noqa: F401
+
+
+def test_the_finder_is_there_once():
+    import sys
+
+    before = list(sys.meta_path)
+    seed_modules.install()
+    assert sys.meta_path == before
+
+
+def test_ranges_are_those_of_constants_of_metadata_and_of_types():
+    from onnx_passes.passes.annotation.range import _get_range
+
+    constant = ir.Value(name="c", const_value=ir.tensor([1.0, 3.0]))
+    assert all(np.array_equal(end, [1, 3]) for end in _get_range(constant))
+    noted = ir.Value(name="v", type=ir.TensorType(ir.DataType.FLOAT))
+    noted.metadata_props["range"] = "[-2.0, [0.5, 1.5]]"
+    low, high = _get_range(noted)
+    assert low == -2
+    assert np.array_equal(high, [0.5, 1.5])
+    low, high = _get_range(ir.Value(name="i", type=ir.TensorType(ir.DataType.INT8)))
+    assert (int(low), int(high)) == (-128, 127)
+    assert _get_range(ir.Value(name="unknown")) == (None, None)
+
+
+def test_nodes_are_the_same_if_they_call_one_operator_alike(graph):
+    from onnx_passes.passes.streamline.reorder.concat import _is_same_op
+
+    model = graph(
+        "float[2] x",
+        "float[2] y",
+        "a = LeakyRelu<alpha = 0.5>(x) b = LeakyRelu<alpha = 0.5>(a) "
+        "c = LeakyRelu<alpha = 0.25>(b) y = Relu(c)",
+    )
+    first, second, other, relu = model.graph
+    assert _is_same_op(first, second)
+    assert _is_same_op(None, None)
+    assert not _is_same_op(first, other)
+    assert not _is_same_op(first, relu)
+    assert not _is_same_op(first, None)
+
+
+def test_models_are_isomorphic_whatever_their_names(graph):
+    from onnx_passes.utils.networkx import is_isomorphic
+
+    first = graph("float[2] x", "float[2] y", "a = Relu(x) y = Neg(a)")
+    other = graph("float[2] x", "float[2] y", "b = Relu(x) y = Neg(b)")
+    assert is_isomorphic(first, other)
+    assert not is_isomorphic(first, graph("float[2] x", "float[2] y", "y = Neg(x)"))
+
+
+def test_a_model_is_evaluated_with_its_own_operators(graph):
+    from onnx_passes.passes.runtime import evaluate_model
+
+    model = graph("float[2] x", "float[2] y", "a = Relu(x) y = Neg(a)")
+    node = next(iter(model.graph))
+    node.op_type, node.domain = "Silu", "onnx_passes.ops"
+    x = np.array([1, -1], np.float32)
+    outputs, context = evaluate_model(model, [x], full_context_dump=True, providers=[])
+    expected = x / (1 + np.exp(-x))
+    np.testing.assert_allclose(outputs[0], -expected, rtol=1e-6)
+    np.testing.assert_allclose(context["a"], expected, rtol=1e-6)
+    assert set(context) == {"a", "y"}
+    assert len(model.graph.outputs) == 1
