@@ -22,6 +22,12 @@ def test_what_an_operand_is_compared_with_is_a_breakpoint(text, found):
     assert breakpoints_of(ir.from_onnx_text(HEAD + text).graph).get("x", []) == found
 
 
+def test_what_is_compared_with_a_text_has_no_breakpoint():
+    x, mode = ir.Value(name="x"), ir.Value(name="mode", const_value=ir.tensor(["ROUND"]))
+    node = ir.Node("", "Equal", [x, mode])
+    assert not breakpoints_of([node]).get("x")
+
+
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
 def test_values_lie_on_both_sides_and_are_finite(dtype):
     like = np.zeros((2, 8), dtype)
