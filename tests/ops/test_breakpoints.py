@@ -4,6 +4,7 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
+from onnx_passes.ops import families  # noqa: F401 - which registers the operators
 from onnx_passes.ops.breakpoints import around, breakpoints_of
 
 HEAD = '<ir_version: 10, opset_import: ["" : 20]> g (float[4] x) => (float[4] y) '
