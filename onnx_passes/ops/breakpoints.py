@@ -22,13 +22,20 @@ def breakpoints_of(nodes: Iterable[ir.Node]) -> dict[str, list[float]]:
     rng, found = np.random.default_rng(0), defaultdict[str, list[float]](list)
     for node in nodes:
         operator = operator_of(node)
-        if operator is None:
+        if operator is None or any(_is_text(value) for value in node.inputs):
             continue
         for index, value in enumerate(node.inputs):
             if value is not None and value.name:
                 numbers = operator.breakpoints(Use(node, index, rng))
                 found[value.name] += [n for n in numbers if np.isfinite(n)]
     return {name: numbers for name, numbers in found.items() if numbers}
+
+
+def _is_text(value: ir.Value | None) -> bool:
+    if value is None:
+        return False
+    tensor = ir.convenience.get_const_tensor(value)
+    return ir.DataType.STRING in (value.dtype, None if tensor is None else tensor.dtype)
 
 
 def around(breakpoints: Iterable[float], like: Array) -> Array:

@@ -103,8 +103,7 @@ class Elementwise(Operator, abstract=True):
         if not self.ties:
             return kinks
         others = [use.constant(i) for i in range(len(use.node.inputs)) if i != use.index]
-        known = [c for c in others if c is not None and c.dtype.kind not in "OSU"]
-        numbers = [float(n) for c in known for n in c.reshape(-1)[:8]]
+        numbers = [float(n) for c in others if c is not None for n in c.reshape(-1)[:8]]
         return (*kinks, *dict.fromkeys(numbers))
 
 

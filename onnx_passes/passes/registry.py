@@ -105,7 +105,9 @@ def register(name_or_group: str | None = None) -> Callable[[PassT], PassT]:
     return inner
 
 
-def lookup(name: str, *, where: str | None = None, scope: Scope = LIBRARY) -> list[type[Pass]]:
+def lookup(
+    name: str, *, where: str | None = None, scope: Scope | None = None
+) -> list[type[Pass]]:
     """Return the pass called ``name``, or the passes of the group.
 
     Names of the seed system that nothing here has mean the passes that do the same.
@@ -113,16 +115,16 @@ def lookup(name: str, *, where: str | None = None, scope: Scope = LIBRARY) -> li
     Args:
         name: A name.
         where: Excerpt of the place it was written at.
-        scope: Whose passes win over those of the library.
+        scope: Whose passes win over those of the library; None if the library asks for its own.
 
     Raises:
-        ConfigError: Two different passes claim the name, and neither is a pipeline's own.
+        ConfigError: Another pass claims a name of the library, and no pipeline imported it.
         UnknownPassError: Nothing has that name; the error suggests the closest.
     """
     discover()
-    if own := _own(name, scope):
-        return _in_order(own)
-    for cls in _shadowing.get(name, ()):
+    for cls in () if scope is None else _shadowing.get(name, ()):
+        if scope.has(cls):
+            return _in_order(_own(name, scope))
         if cls not in _imported:
             raise _clash(name, (_passes.get(name) or _groups[name][0]), cls)
     if name in _passes and not _is_group(name):
@@ -132,9 +134,8 @@ def lookup(name: str, *, where: str | None = None, scope: Scope = LIBRARY) -> li
     if (uses := uses_of(name)) is not None:
         return [cls for use in uses for cls in lookup(use.name)]
     known = {*(cls.name for cls in _passes.values()), *groups()}
-    hint = did_you_mean(
-        name, known, "run 'onnx-passes list', or name its module in 'imports:'"
-    )
+    otherwise = "run 'onnx-passes list', or name its module in 'imports:'"
+    hint = did_you_mean(name, known, otherwise)
     raise UnknownPassError(f"no pass or group is named {name!r}", where=where, help=hint)
 
 

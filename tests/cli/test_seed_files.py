@@ -153,4 +153,4 @@ def test_outside_of_a_pipeline_two_passes_of_one_name_clash(cli, write, monkeypa
     monkeypatch.syspath_prepend(tmp_path)
     importlib.import_module("own_silu_outside")
     with pytest.raises(ConfigError, match="two passes are named 'fuse-silu'"):
-        registry.lookup("fuse-silu")
+        registry.collect(["fuse-silu"])

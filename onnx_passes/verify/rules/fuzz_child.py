@@ -56,17 +56,13 @@ def resolve(subject: str) -> Any:
     """
     import importlib
 
-    from onnx_passes.passes.registry import for_pipeline
-
     module_name, _, path = subject.partition(":")
     if not module_name or not path:
         raise UsageError(f"{subject!r} is not of the form module:object")
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
     try:
-        # It is named on purpose: a pass of the library that has its name is another one.
-        with for_pipeline():
-            found: Any = importlib.import_module(module_name)
+        found: Any = importlib.import_module(module_name)
     except Exception as error:
         raise UsageError(
             f"the module {module_name!r} does not import: {type(error).__name__}: {error}",
