@@ -52,8 +52,7 @@ class Scope:
 
     def has(self, cls: type[Pass]) -> bool:
         """Whether a pass is from one of the modules."""
-        tops = {name.partition(".")[0] for name in self.modules}
-        if cls.__module__.partition(".")[0] in tops:
+        if cls.__module__.partition(".")[0] in {m.partition(".")[0] for m in self.modules}:
             return True
         return self.folder is not None and Path(_source(cls)).is_relative_to(self.folder)
 
@@ -115,7 +114,7 @@ def lookup(
     Args:
         name: A name.
         where: Excerpt of the place it was written at.
-        scope: Whose passes win over those of the library; None if the library asks for its own.
+        scope: Whose passes win over those of the library; None if the library asks itself.
 
     Raises:
         ConfigError: Another pass claims a name of the library, and no pipeline imported it.
