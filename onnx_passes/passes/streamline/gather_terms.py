@@ -33,8 +33,9 @@ class GatherTerms(Transformation, RewriteRuleSetPass):
 
     Leaves alone: constants that are computed, that are not finite, or that callers may
     override; factors of 0; results that leave the range of float32; other types; other
-    divisions alone, and those in front of a rounding, where the quotient decides ties; like
-    terms that cancel each other, of which other digits would be left.
+    divisions alone, and those in front of a rounding, where the quotient decides ties; pairs
+    in front of Equal, which each rounding decides; like terms that cancel each other, of
+    which other digits would be left.
     """
 
     def pattern(self) -> list[Any]:
@@ -57,7 +58,7 @@ def _pair(inner: str, outer: str) -> tuple[Any, Any, Any]:
         return getattr(op, outer)(getattr(op, inner)(x, a), b, _outputs=["y"])
 
     def found(a: Value, b: Value, y: Value) -> _Constants | None:
-        if outer == "Div" and _is_rounded(y):
+        if (outer == "Div" and _is_rounded(y)) or _is_tested(y):
             return None
         first, second = _wide(a, inner), _wide(b, outer)
         if first is None or second is None:
@@ -82,6 +83,15 @@ def _is_rounded(value: Value, steps: int = 2) -> bool:
         if steps > 1 and node.op_type in ("Add", "Sub") and _is_rounded(node.outputs[0], 1):
             return True
     return False
+
+
+def _is_tested(value: Value, steps: int = 8) -> bool:
+    """Whether floats are held against others for equality, which any rounding decides."""
+    return any(
+        node.op_type == "Equal"
+        or (steps > 1 and node.op_type in _AFFINE and _is_tested(node.outputs[0], steps - 1))
+        for node in value.consumers()
+    )
 
 
 def _single(kind: str) -> tuple[Any, Any, Any]:
@@ -205,6 +215,7 @@ def _in_range(factor: Array | None, term: Array | None) -> _Constants | None:
 
 
 _LARGEST = 2.0**100
+_AFFINE = frozenset(("Add", "Div", "Mul", "Neg", "Sub"))
 
 _RULES = [
     _pair("Add", "Add"),

@@ -107,8 +107,8 @@ def _move(node: ir.Node, mover: Mover) -> bool:
     if first.op_type == "Mul" and not ((array > 0).all() if positive else array.all()):
         return False
     behind = first.inputs[1]
-    if not is_single(behind):
-        row = moved_row(node, array)
+    if array.ndim > 1 or not is_single(behind):
+        row = array.reshape(()) if array.size == 1 else moved_row(node, array)
         if row is None or node.graph is None:
             return False
         behind = mover.constant(node.graph, ir.tensor(row))
@@ -173,7 +173,7 @@ def _operation(value: ir.Value | None) -> ir.Node | None:
     if rank is None or array is None or array.size == 0:
         return None
     if is_single(node.inputs[1]):
-        return node if array.ndim <= min(rank, 1) else None
+        return node if array.ndim <= rank else None
     source = node.inputs[0]
     shape = None if source is None or source.shape is None else list(source.shape)
     if shape is None or array.ndim > rank:

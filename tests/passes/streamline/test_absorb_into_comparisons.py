@@ -64,3 +64,16 @@ def test_the_number_is_the_least_float_that_makes_a_difference():
 )
 def test_leaves_alone(body):
     assert absorbed(body) is None
+
+
+def test_equality_of_floats_is_not_that_with_another_number():
+    """Several floats, or none, give what is asked for: a quotient is one of them at most."""
+
+    def sources(factor, asked):
+        near = np.float32(asked / factor).view(np.int32) + np.arange(-9, 10, dtype=np.int32)
+        return int(np.sum(near.view(np.float32) * factor == asked))
+
+    asked = np.linspace(0.3, 0.6, 50, dtype=np.float32)
+    assert 0 in {sources(np.float32(1.7), number) for number in asked}
+    assert max(sources(np.float32(0.6), number) for number in asked) > 1
+    assert absorbed("m = Mul(x, b) n = Add(m, a) y = Equal(n, d)") is None

@@ -36,6 +36,8 @@ def test_fires(body, kinds, rewrites):
         "t = Mul(x, a) y = Add(t, b)",
         "t = Mul(x, c) y = Add(x, t)",  # one factor would be 0
         "t = Div(x, a) z = Round(t) y = Mul(z, b)",
+        "t = Add(x, a) u = Mul(t, b) e = Equal(u, c) y = Where(e, x, a)",
+        "t = Add(x, a) u = Mul(t, b) v = Add(u, a) e = Equal(c, v) y = Where(e, x, a)",
         "t = Add(x, b) u = Div(t, a) z = Round(u) y = Mul(z, b)",
         "t = Add(x, b) u = Div(t, a) w = Add(u, b) z = Round(w) y = Mul(z, b)",
     ],

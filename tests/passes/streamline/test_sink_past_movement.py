@@ -8,7 +8,7 @@ HEAD = """(float[2,3,4] x, float[2,3,4] u, float[2,3,4,4] i) => (float[A,B] y)
 <float s = {0.3}, float n = {-0.3}, float z = {0}, float[3,1] c = {1, 2, 3},
 int64[2] f = {6, 4}, int64[1] e = {1}, float[2,2] w = {1, 2, 3, 4},
 float[3,1,1] r = {0.3, 1, 2}, float[2,1] v = {0.3, 3}, float[3,1] q = {1, -1, 2},
-float[4] g = {1, 2, 3, 4}> """
+float[4] g = {1, 2, 3, 4}, float[1,1] o = {0.3}, float[1,1] h = {1}> """
 
 
 def typed(body):
@@ -35,6 +35,9 @@ def typed(body):
         ("m = Mul(i, r) y = MaxPool<kernel_shape = [2, 2]>(m)", ["MaxPool", "Mul"]),
         ("m = Mul(x, c) y = Relu(m)", ["Relu", "Mul"]),
         ("m = Mul(w, v) y = Transpose(m)", ["Transpose", "Mul"]),
+        ("m = Mul(h, o) y = Transpose(m)", ["Transpose", "Mul"]),
+        ("m = Mul(x, o) t = Flatten(m) y = Exp(t)", ["Flatten", "Mul", "Exp"]),
+        ("m = Mul(g, s) k = Mul(g, s) y = Concat<axis = 0>(m, k)", ["Concat", "Mul"]),
         ("m = Mul(x, c) t = Unsqueeze(m, e) y = Exp(t)", ["Unsqueeze", "Mul", "Exp"]),
     ],
 )
