@@ -121,11 +121,11 @@ def lookup(
         UnknownPassError: Nothing has that name; the error suggests the closest.
     """
     discover()
+    if scope is not None and (own := _own(name, scope)):
+        return _in_order(own)
     for cls in () if scope is None else _shadowing.get(name, ()):
-        if scope.has(cls):
-            return _in_order(_own(name, scope))
         if cls not in _imported:
-            raise _clash(name, (_passes.get(name) or _groups[name][0]), cls)
+            raise _clash(name, _passes.get(name) or _groups[name][0], cls)
     if name in _passes and not _is_group(name):
         return [_passes[name]]
     if name in _groups:
