@@ -34,6 +34,9 @@ from onnx_passes.verify.rules.arbitration import LIKELY, error_bounds
 MOST = 1 << 24
 """Numbers that a part reads, on all samples, up to which it is evaluated."""
 
+MOST_WORK = 1 << 26
+"""Products and results, on all samples, up to which a part is evaluated."""
+
 _DOUBLE = 1e-9
 """How far double precision may be off, as a share of the largest element."""
 
@@ -260,7 +263,7 @@ class _Side:
         Raises:
             EngineError: Some node has no kernel for doubles.
         """
-        found = evaluate(self.model, self.feeds)
+        found = evaluate(self.model, self.feeds, most=MOST_WORK)
         if found.single or found.reference.keys() - _MOVING:
             raise EngineError("a node may have been computed otherwise than by an engine")
         return [np.asarray(outputs[self.name], np.float64) for outputs in found.outputs]

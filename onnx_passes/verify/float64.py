@@ -8,6 +8,7 @@ left; and what that cannot do either is computed in single precision, and counte
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -97,7 +98,10 @@ class Noise:
 
 
 def evaluate(
-    model: ir.Model, samples: Sequence[Feeds], noise: Noise | None = None
+    model: ir.Model,
+    samples: Sequence[Feeds],
+    noise: Noise | None = None,
+    most: int | None = None,
 ) -> Evaluation:
     """Evaluate a model in double precision.
 
@@ -105,11 +109,12 @@ def evaluate(
         model: Left as it is. Weights are widened one at a time, while they are needed.
         samples: Inputs; floats of any width.
         noise: What is rounded at random; None for nothing.
+        most: Products and results up to which it goes on, on all samples; None for any number.
 
     Raises:
-        EngineError: A node cannot be computed in any way.
+        EngineError: A node cannot be computed in any way, or they are more than ``most``.
     """
-    return _Walk(inlined(_with_bodies(model)), samples, noise).run()
+    return _Walk(inlined(_with_bodies(model)), samples, noise, most).run()
 
 
 def _with_bodies(model: ir.Model) -> ir.Model:
@@ -161,9 +166,13 @@ def rounding_spread(
 
 class _Walk:
     def __init__(
-        self, model: ir.Model, samples: Sequence[Feeds], noise: Noise | None = None
+        self,
+        model: ir.Model,
+        samples: Sequence[Feeds],
+        noise: Noise | None = None,
+        most: int | None = None,
     ) -> None:
-        self.graph = model.graph
+        self.graph, self.left = model.graph, most
         self.noise = Noise(0) if noise is None else noise
         self.rng = np.random.default_rng(self.noise.seed)
         computed = self.noise.low or self.noise.wide
@@ -243,6 +252,12 @@ class _Walk:
                 for v, data in zip(read, known, strict=True)
             }
             made.append(step.run(fed, count=k == 0))
+            if self.left is not None:
+                self.left -= _work(
+                    node, [fed.get(str(v.name)) for v in node.inputs if v], made[-1]
+                )
+                if self.left < 0:
+                    raise EngineError("it takes too many operations in double precision")
         for position, value in enumerate(v for v in node.outputs if v.name):
             self.values[value] = [self._rounded(value, results[position]) for results in made]
 
@@ -254,6 +269,17 @@ class _Walk:
             if dtype is not None and (most := self.noise.of(dtype)):
                 data = self._scattered(data, most, dtype)
         return data
+
+
+def _work(node: ir.Node, read: Sequence[Data | None], made: Sequence[Data]) -> int:
+    """Return how many numbers a node computes, with the products that they are sums of."""
+    size: int = sum(data.size for data in made if isinstance(data, np.ndarray))
+    shapes: list[tuple[int, ...]] = [d.shape for d in read if isinstance(d, np.ndarray)]
+    if node.op_type in ("Conv", "ConvTranspose") and len(shapes) > 1 and shapes[1]:
+        return size * max(1, math.prod(shapes[1][1:]))
+    if node.op_type in ("Gemm", "MatMul") and shapes and shapes[0]:
+        return size * shapes[0][-1]
+    return max(size, sum(map(math.prod, shapes)))
 
 
 class _Step:
