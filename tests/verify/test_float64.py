@@ -232,7 +232,7 @@ def near(old, new):
 def test_what_takes_too_many_operations_is_not_evaluated_to_its_end(most, stops):
     text = """<ir_version: 10, opset_import: ["" : 20]> g (float[8,16] x) => (float[8,4] y)
         <float[16,4] w> { m = MatMul(x, w) y = Relu(m) }"""
-    model = ir.from_onnx_text(text.replace("w>", "w = {%s}>" % ",".join(["1"] * 64)))
+    model = ir.from_onnx_text(text.replace("w>", "w = {{{}}}>".format(",".join(["1"] * 64))))
     feeds = [{"x": np.ones((8, 16), np.float32)}]
     if stops:
         with pytest.raises(EngineError, match="too many operations"):
