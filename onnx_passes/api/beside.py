@@ -8,7 +8,7 @@ from typing import Any
 
 import onnx_ir as ir
 
-from onnx_passes.api.models import AnyModel, take_model
+from onnx_passes.api.models import AnyModel, take_model, take_samples
 from onnx_passes.configs.engine_text import parse_engine
 from onnx_passes.errors import UsageError
 from onnx_passes.report.comparison import comparison_lines
@@ -86,7 +86,7 @@ def compare(
     if inputs is None:
         samples = list(read_generate(()).make(runners[0].model))
     else:
-        samples = [inputs] if isinstance(inputs, Mapping) else list(inputs)
+        samples = take_samples(inputs, runners[0].model)
     limits = read_limits(None, *([] if x is None else [str(x)] for x in (rtol, atol)))
     settings = Settings(outputs=outputs, judge=limits, limits=limits)
     return Comparison(compare_runs(runners, samples, settings=settings))

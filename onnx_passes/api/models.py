@@ -1,17 +1,20 @@
-"""A model, however the caller holds it."""
+"""A model, and samples, however the caller holds them."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
+import numpy as np
 import onnx
 import onnx_ir as ir
 
-from onnx_passes.errors import UsageError
+from onnx_passes.errors import ReferenceDataError, UsageError
 from onnx_passes.model.copy import copy_model
 from onnx_passes.model.load import load_model
+from onnx_passes.runtime.base import Data, Feeds
 
 AnyModel: TypeAlias = "str | os.PathLike[str] | onnx.ModelProto | ir.Model"
 """A path, ONNX's own model, or onnx-ir's."""
@@ -40,3 +43,35 @@ def take_model(model: AnyModel) -> tuple[ir.Model, str, list[str]]:
         f"{type(model).__name__} is not a model",
         help="give a path, an onnx.ModelProto or an onnx_ir.Model",
     )
+
+
+def take_samples(inputs: Feeds | Sequence[Feeds], model: ir.Model) -> list[Feeds]:
+    """Return samples as lists of arrays, whatever form of numbers the caller gives.
+
+    Args:
+        inputs: One sample, or several: arrays by input name. Numbers, and lists of numbers,
+            become arrays of the type that the input declares.
+        model: The model whose inputs they are.
+
+    Raises:
+        ReferenceDataError: A list has no form of an array, or a number does not fit its type.
+    """
+    given = [inputs] if isinstance(inputs, Mapping) else list(inputs)
+    types = {str(v.name): v.type for v in model.graph.inputs}
+    return [
+        {name: _array(name, value, types.get(name)) for name, value in sample.items()}
+        for sample in given
+    ]
+
+
+def _array(name: str, value: Data, type_: ir.TypeProtocol | None) -> Data:
+    numbers = isinstance(value, bool | int | float | list | np.generic)
+    if not numbers or not isinstance(type_, ir.TensorType):
+        return value
+    try:
+        return np.asarray(value, type_.dtype.numpy())
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ReferenceDataError(
+            f"input {name!r} is not an array: {error}",
+            help="give numbers of one type, in lists of equal lengths",
+        ) from error

@@ -13,7 +13,7 @@ from typing import Any
 import onnx
 import onnx_ir as ir
 
-from onnx_passes.api.models import AnyModel, take_model
+from onnx_passes.api.models import AnyModel, take_model, take_samples
 from onnx_passes.configs.load import config_from_data, default_config, load_config
 from onnx_passes.configs.schema import PipelineConfig
 from onnx_passes.errors import OnnxPassesError, UsageError, VerificationError
@@ -207,7 +207,7 @@ def _step(given: object) -> str:
 
 
 def _reference(inputs: Feeds | Sequence[Feeds], model: ir.Model) -> Reference:
-    samples = [inputs] if isinstance(inputs, Mapping) else list(inputs)
+    samples = take_samples(inputs, model)
     for sample in samples:
         check_feeds(sample, model, {})
     return Reference(samples, None, f"{plural(len(samples), 'sample')} of the caller")

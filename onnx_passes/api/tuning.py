@@ -13,7 +13,7 @@ from typing import Any
 import onnx
 import onnx_ir as ir
 
-from onnx_passes.api.models import AnyModel, take_model
+from onnx_passes.api.models import AnyModel, take_model, take_samples
 from onnx_passes.configs.load import config_from_data, load_config
 from onnx_passes.model.save import save_model
 from onnx_passes.report.text import plural
@@ -133,7 +133,7 @@ def tune(
     source = None if inputs is not None else source_of(config)
     reference = None
     if inputs is not None:
-        samples = [inputs] if isinstance(inputs, Mapping) else list(inputs)
+        samples = take_samples(inputs, taken)
         for sample in samples:
             check_feeds(sample, taken, {})
         expected = None if labels is None else [dict(each) for each in labels]
