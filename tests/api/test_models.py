@@ -8,7 +8,8 @@ from onnx_passes.errors import ReferenceDataError
 from onnx_passes.testing import parse
 
 MODEL = parse(
-    "(float[N,2] x, bool b) => (float[N,2] y) { z = Identity(x) w = Where(b, z, x) y = Neg(w) }"
+    "(float[N,2] x, bool b) => (float[N,2] y) "
+    "{ z = Identity(x) w = Where(b, z, x) y = Neg(w) }"
 )
 
 
