@@ -24,9 +24,30 @@ class Sleeps(passes.Analysis):
 """
 
 
-def start(folder, *words, **options):
-    command = [sys.executable, "-m", "onnx_passes", *map(str, words)]
-    return subprocess.Popen(command, cwd=folder, stderr=subprocess.PIPE, text=True, **options)
+def as_from_a_terminal():
+    # A signal that is ignored, as by nohup, is ignored in children, too.
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
+
+
+@pytest.fixture
+def start():
+    """Start the program; it ends with the test, whatever becomes of that."""
+    begun = []
+
+    def call(folder, *words, **options):
+        command = [sys.executable, "-m", "onnx_passes", *map(str, words)]
+        options.setdefault("preexec_fn", as_from_a_terminal)
+        process = subprocess.Popen(
+            command, cwd=folder, stderr=subprocess.PIPE, text=True, **options
+        )
+        begun.append(process)
+        return process
+
+    yield call
+    for process in begun:
+        with process:
+            process.kill()
 
 
 def wait_for(path):
@@ -50,7 +71,7 @@ def names(folder):
         (signal.SIGHUP, "terminated"),
     ],
 )
-def test_a_signal_in_a_pass_ends_the_run_in_order(tmp_path, model, write, number, word):
+def test_a_signal_in_a_pass_ends_the_run_in_order(start, tmp_path, model, write, number, word):
     write("sleeps.py", SLEEPS)
     write("out.onnx", "old")
     config = write("cfg.yaml", "imports: [sleeps]\npasses: [sleeps]\n")
@@ -64,7 +85,7 @@ def test_a_signal_in_a_pass_ends_the_run_in_order(tmp_path, model, write, number
     assert names(tmp_path) == ["cfg.yaml", "model.onnx", "out.onnx", "sleeps.py", "started"]
 
 
-def test_nohup_is_respected(tmp_path, model):
+def test_nohup_is_respected(start, tmp_path, model):
     def ignore():
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
 
@@ -77,7 +98,7 @@ def test_nohup_is_respected(tmp_path, model):
 
 
 @pytest.mark.parametrize("delay", [0.15, 0.3, 0.5, 0.7, 0.9, 1.1])
-def test_ctrl_c_at_any_moment_leaves_all_or_nothing(tmp_path, model, delay):
+def test_ctrl_c_at_any_moment_leaves_all_or_nothing(start, tmp_path, model, delay):
     before = model.read_bytes()
     process = start(tmp_path, "-c", "optimize", "-o", "out.onnx", model)
     time.sleep(delay)
