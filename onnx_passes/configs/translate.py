@@ -16,7 +16,7 @@ _VERIFY = "verify"
 def translate_names(
     steps: Sequence[Step], *, for_seed: bool, scope: registry.Scope = registry.LIBRARY
 ) -> tuple[Step, ...]:
-    """Put passes of this package in the place of names of the seed system.
+    """Replace names of the seed system by passes of this package.
 
     Args:
         steps: The steps.

@@ -277,13 +277,7 @@ class Gate:
             return known
         sample, unstable = state.baseline.samples[0], state.baseline.unstable
         sees = can_see(OnnxRuntimeEngine(), step.before, step.model, sample, unstable)
-        kind = Kind.BLIND if sees is False else Kind.OUTPUTS_ONLY
-        return [
-            replace(one, kind=kind, reason=f"{_SIGHT[sees]} ({one.reason})")
-            if one.kind is Kind.OUTPUTS_ONLY
-            else one
-            for one in known
-        ]
+        return [_seen(one, sees) if one.kind is Kind.OUTPUTS_ONLY else one for one in known]
 
     def _arbitrated(
         self, state: State, step: _Step, checks: list[Check], certain: Collection[str]
@@ -568,9 +562,7 @@ class Gate:
             sees = can_see(
                 bench.engine, step.before, step.model, sample, state.baseline.unstable
             )
-        kind = Kind.BLIND if sees is False else Kind.OUTPUTS_ONLY
-        told = _SIGHT[sees]
-        return [Evidence(what, kind, numbers, reason=f"{told} ({why})")]
+        return [_seen(Evidence(what, Kind.OUTPUTS_ONLY, numbers, reason=why), sees)]
 
     def _annotations(
         self, state: State, before: ir.Model, model: ir.Model
@@ -724,6 +716,12 @@ class Gate:
         )
         changes = self.levels.later((), unkept("passes before --resume"), 0)
         self.state = replace(self.state, known=known, moved=True, changes=changes)
+
+
+def _seen(one: Evidence, sees: bool | None) -> Evidence:
+    """Return evidence of outputs only, with what the outputs can see of the change."""
+    kind = Kind.BLIND if sees is False else Kind.OUTPUTS_ONLY
+    return replace(one, kind=kind, reason=f"{_SIGHT[sees]} ({one.reason})")
 
 
 def _distrusted(state: State, checks: Sequence[Check]) -> State:

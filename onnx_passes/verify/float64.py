@@ -109,7 +109,7 @@ def evaluate(
         model: Left as it is. Weights are widened one at a time, while they are needed.
         samples: Inputs; floats of any width.
         noise: What is rounded at random; None for nothing.
-        most: Products and results up to which it goes on, on all samples; None for any number.
+        most: Products and results, on all samples, up to which it continues; None for any.
 
     Raises:
         EngineError: A node cannot be computed in any way, or they are more than ``most``.

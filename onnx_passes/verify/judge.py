@@ -119,9 +119,20 @@ class Worst:
     def add(self, sample: int, results: Sequence[OutputCheck]) -> None:
         """Add the comparisons of one sample."""
         for result in results:
-            if _worse(result, self.found.get(result.output)):
+            worst, old = result, self.found.get(result.output)
+            if old is None or _worse(result, old):
                 self.samples[result.output] = sample
-            _merge(self.found, result)
+            else:
+                worst = old
+            if old is not None:
+                # The element is that of the worst sample; the errors are of all.
+                worst = replace(
+                    worst,
+                    max_abs=_most(old.max_abs, result.max_abs),
+                    max_rel=_most(old.max_rel, result.max_rel),
+                    share=_share(old, result),
+                )
+            self.found[result.output] = worst
 
     def check(self, kind: str, names: Sequence[str | None] = ()) -> Check:
         """Return all as one check, which names the sample of the worst failure.
@@ -140,20 +151,6 @@ class Worst:
         return Check(kind, Verdict.FAILED, reason=reason, sample=sample, outputs=outputs)
 
 
-def _merge(found: dict[str, OutputCheck], new: OutputCheck) -> None:
-    """Add a sample's comparison: the worst sample is told, the errors are of all."""
-    old = found.get(new.output)
-    if old is None:
-        found[new.output] = new
-        return
-    found[new.output] = replace(
-        new if _worse(new, old) else old,
-        max_abs=_most(old.max_abs, new.max_abs),
-        max_rel=_most(old.max_rel, new.max_rel),
-        share=_share(old, new),
-    )
-
-
 def _share(old: OutputCheck, new: OutputCheck) -> float | None:
     most = _most(old.share, new.share)
     # What failed by no limit (a shape, a type) fails under any.
@@ -161,10 +158,10 @@ def _share(old: OutputCheck, new: OutputCheck) -> float | None:
     return math.inf if most is not None and beyond else most
 
 
-def _worse(new: OutputCheck, old: OutputCheck | None) -> bool:
+def _worse(new: OutputCheck, old: OutputCheck) -> bool:
     """Whether ``new`` tells more of a failure than ``old``, or is farther off."""
-    if old is None or old.passed != new.passed:
-        return old is None or old.passed
+    if old.passed != new.passed:
+        return old.passed
     return (new.max_abs or 0.0) > (old.max_abs or 0.0)
 
 

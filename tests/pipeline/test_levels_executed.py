@@ -18,6 +18,7 @@ from onnx_passes.report.json import from_json, to_json
 from onnx_passes.report.summary import outcome
 from onnx_passes.verify.result import LEVEL, Verdict
 from onnx_passes.verify.runs import Runner, Settings, compare
+from tests.pipeline.sums import SumsByRule
 from tests.runtime.tensorrt import fake_gpu
 
 TEXT = """<ir_version: 8, opset_import: ["": 17]>
@@ -162,24 +163,6 @@ def test_layerwise_comparison_says_how_the_values_were_reached(gpu, watch, names
         assert "with 3 values marked as outputs: it fuses less than without" in note
 
 
-@passes.verify.equality
-@passes.register()
-class WrongSums(Transformation, RewriteRulePass):
-    """Write additions as sums, and multiply those that are named."""
-
-    at: str = ""
-    factor: float = 1.01
-
-    def pattern(self, op, x, y):
-        return op.Add(x, y, _outputs=["out"])
-
-    def rewrite(self, op, x, y, out):
-        total = op.Sum(x, y)
-        if out.name not in self.at.split(","):
-            return total
-        return op.Mul(total, op.Constant(value_float=self.factor))
-
-
 def test_numbers_that_differ_are_blamed_by_regions_on_the_engine_itself(gpu, monkeypatch):
     sums = " ".join(f"s{i} = Add(t{i}, b) t{i + 1} = Neg(s{i})" for i in range(6))
     text = f"""<ir_version: 8, opset_import: ["": 17]>
@@ -192,7 +175,7 @@ def test_numbers_that_differ_are_blamed_by_regions_on_the_engine_itself(gpu, mon
     rtx = {"tensorrt-rtx": {"when": "each", "isolate": False}}
     settings = [f"engines={json.dumps([{'onnxruntime': {'when': 'end'}}, rtx])}"]
     settings += ["verify.tolerance.atol=1e-6", "reproducers=false"]
-    config = default_config(settings, ['wrong-sums{at="s4"}'])
+    config = default_config(settings, [SumsByRule.name + '{at="s4"}'])
     (failed,) = run_pipeline(ir.from_onnx_text(text), config).report.passes
     (check,) = [c for c in failed.checks if c.kind == LEVEL]
     assert (check.verdict, check.level) == (Verdict.FAILED, "executed")

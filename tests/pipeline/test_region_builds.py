@@ -19,6 +19,7 @@ from onnx_passes.runtime.tensorrt import engine as tensorrt
 from onnx_passes.runtime.tensorrt.options import read_options
 from onnx_passes.verify.evidence import Kind
 from onnx_passes.verify.result import LEVEL, Verdict
+from tests.pipeline.sums import SumsByRule
 from tests.runtime.tensorrt import fake_gpu
 
 BLOCKS = " ".join(f"s{i} = Add(t{i}, b) t{i + 1} = Tanh(s{i})" for i in range(4))
@@ -29,24 +30,6 @@ HIDDEN = f"""<ir_version: 8, opset_import: ["": 17]>
 g (float[n,3] a, float[3] b) => (bool[n,3] y)
 {{ t0 = Neg(a) {BLOCKS} big = Constant<value_float = 9.0>() y = Less(t4, big) }}"""
 """Its output is true whatever the sums are."""
-
-
-@passes.verify.equality
-@passes.register()
-class SumsByRule(Transformation, RewriteRulePass):
-    """Write additions as sums, and multiply those that are named."""
-
-    at: str = ""
-    factor: float = 1.01
-
-    def pattern(self, op, x, y):
-        return op.Add(x, y, _outputs=["out"])
-
-    def rewrite(self, op, x, y, out):
-        total = op.Sum(x, y)
-        if out.name not in self.at.split(","):
-            return total
-        return op.Mul(total, op.Constant(value_float=self.factor))
 
 
 @passes.verify.equality
@@ -99,7 +82,7 @@ def regions(checks):
 
 
 def test_each_rewrite_is_executed_there_and_all_of_a_pass_take_two_builds(built):
-    report = go("sums-by-rule")
+    report = go(SumsByRule.name)
     (done,) = report.passes
     assert [(one.kind, one.numbers) for one in done.evidence] == [
         (Kind.EXECUTED, (number,)) for number in (1, 2, 3, 4)
