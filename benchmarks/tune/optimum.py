@@ -1,8 +1,9 @@
 """``python -m benchmarks.tune.optimum``: the search against all choices, and against others.
 
 All choices of each small network are really run. The other tools are the greedy search by
-signal-to-noise ratio, and ``auto_convert_mixed_precision`` of onnxconverter-common where that
-is installed, which knows float16 only and is held against a search with that format alone.
+signal-to-noise ratio, and ``auto_convert_mixed_precision`` of onnxconverter-common if that is
+installed. The latter knows float16 only, so it is compared with a search with that format
+alone.
 """
 
 from __future__ import annotations
@@ -11,11 +12,12 @@ import importlib
 import io
 import itertools
 import math
+import statistics
 import time
 from contextlib import redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import click
 import numpy as np
@@ -38,7 +40,11 @@ NETWORKS = {
     "CNN, 4 groups": (EXAMPLE / "model.onnx", ("int8-static", "int8-weights", "int4-weights")),
     "MLP, 7 groups": (HERE / "digits-7.onnx", ("float16", "int8-weights")),
     "MLP, 11 groups": (HERE / "digits-11.onnx", ("int4-weights",)),
+    "ViT, 7 groups": (HERE / "vit.onnx", ("int8-weights", "int4-weights")),
 }
+_MOST_GROUPS = {"vit.onnx": 7}
+_RANGES = "int8-static"
+"""The format whose models depend on the samples of the scores."""
 BUDGETS: tuple[tuple[str, tuple[float, float]], ...] = (
     ("snr", (12.0, math.inf)),
     ("snr", (25.0, math.inf)),
@@ -47,11 +53,41 @@ BUDGETS: tuple[tuple[str, tuple[float, float]], ...] = (
     ("kl_divergence", (0.0, 1e-3)),
     ("kl_divergence", (0.0, 1e-5)),
 )
+SECOND: tuple[tuple[str, tuple[float, float]], ...] = (
+    ("snr", (15.0, math.inf)),
+    ("snr", (28.0, math.inf)),
+    ("snr", (36.0, math.inf)),
+    ("kl_divergence", (0.0, 3e-2)),
+    ("kl_divergence", (0.0, 3e-4)),
+    ("kl_divergence", (0.0, 3e-5)),
+    ("max_abs_error", (0.0, 0.3)),
+    ("max_abs_error", (0.0, 2.0)),
+    ("rmse", (0.0, 0.2)),
+)
+"""Budgets that the search was not looked at with, until two of them came out worse."""
+THIRD: tuple[tuple[str, tuple[float, float]], ...] = (
+    ("snr", (18.0, math.inf)),
+    ("snr", (31.0, math.inf)),
+    ("snr", (44.0, math.inf)),
+    ("kl_divergence", (0.0, 5e-3)),
+    ("kl_divergence", (0.0, 2e-4)),
+    ("kl_divergence", (0.0, 3e-6)),
+    ("max_abs_error", (0.0, 0.15)),
+    ("max_abs_error", (0.0, 1.0)),
+    ("rmse", (0.0, 0.05)),
+    ("rmse", (0.0, 0.35)),
+)
+"""Budgets that the search was not looked at with, as were none of the last network."""
+SETS = {"first": BUDGETS, "second": SECOND, "third": THIRD}
 
 
 @dataclass
 class Row:
-    """What one tool reached: cost, inferences of the whole model on all samples, seconds."""
+    """What one tool reached: cost, inferences of the whole model, seconds.
+
+    Inferences are in passes over all samples, those of few samples as shares of one. The first
+    run of the original is not among them: each tool has it.
+    """
 
     cost: float
     inferences: float
@@ -59,7 +95,12 @@ class Row:
     parts: float = 0.0
 
 
-def ask(path: Path, formats: tuple[str, ...], budget: tuple[str, tuple[float, float]]) -> Task:
+def ask(
+    path: Path,
+    formats: tuple[str, ...],
+    budget: tuple[str, tuple[float, float]],
+    samples: int = 80,
+) -> Task:
     """Return the search for the smallest network."""
     model = ir.load(path)
     ConvertOpset(version=21).call(model)
@@ -67,13 +108,13 @@ def ask(path: Path, formats: tuple[str, ...], budget: tuple[str, tuple[float, fl
     images = np.load(EXAMPLE / "images.npy")
     return Task(
         model,
-        partition(model, list(formats), {}, 24),
+        partition(model, list(formats), {}, _MOST_GROUPS.get(path.name, 24)),
         {name: BUILTIN[name] for name in ("float32", *formats)},
         OnnxRuntimeEngine(optimization="all"),
         "size",
         Budget(dict([budget])),
         [{"image": images}],
-        [{"image": images[:80]}],
+        [{"image": images[:samples]}],
         evaluations=6,
     )
 
@@ -83,7 +124,7 @@ def ours(task: Task) -> tuple[Row, Any]:
     start = time.perf_counter()
     result = Search(task, Record(None, "")).run()
     work = result.work
-    whole = work["whole model"] + work["whole model, few samples"]
+    whole = work["whole model"] - 1 + work["whole model, few samples"]
     seconds = time.perf_counter() - start
     return Row(result.best.cost, whole, seconds, work["parts"]), result
 
@@ -164,59 +205,88 @@ def auto_mixed(task: Task, runs: Runs) -> Row | None:
 
 @click.command()
 @click.option("--network", "only", default="", help="Part of the name of a network.")
-def main(only: str) -> None:
+@click.option("--set", "chosen", type=click.Choice(list(SETS)), default="first")
+@click.option("--samples", default=160, show_default=True, help="Images of the scores.")
+@click.option("--times", default=1, show_default=True, help="Searches; the median is printed.")
+def main(only: str, chosen: str, samples: int, times: int) -> None:
     """Print a table."""
     click.echo(f"{'network':16}{'budget':26}{'optimum':>9}  tool: cost/optimum, runs, seconds")
     for title, (path, formats) in NETWORKS.items():
         if only not in title:
             continue
-        task = ask(path, formats, BUDGETS[0])
-        runs = Runs(task)
-        task.budget.begin(runs.original)
-        _, result = ours(task)
-        costs = {(s.group, s.format): s.cost for s in result.scores if not s.refused}
-        options = [[f for f in task.formats if (g.name, f) in costs] for g in task.groups]
-        start, every = time.perf_counter(), []
-        for picks in itertools.product(*options):
-            names = dict(zip([g.name for g in task.groups], picks, strict=True))
-            every.append((sum(costs[pair] for pair in names.items()), runs.of(names)))
-        click.echo(f"{title}: {len(every)} choices run in {time.perf_counter() - start:.0f} s")
-        for budget in BUDGETS:
-            compare(title, path, formats, budget, runs, every, costs)
+        every: Every = []
+        for budget in SETS[chosen]:
+            search = ask(path, formats, budget, samples)
+            row, result = ours(search)
+            runs = Runs(search)
+            costs = {(s.group, s.format): s.cost for s in result.scores if not s.refused}
+            if not every or _RANGES in formats:
+                every = run_all(search, runs, costs)
+            rows = [row, *(ours(ask(path, formats, budget, samples))[0] for _ in range(times))]
+            others = [greedy(search, runs, costs) for _ in rows]
+            compare(title, budget, runs, every, {"tune": rows, "greedy": others})
+            against_peer(path, budget, runs, samples, times)
+
+
+Every: TypeAlias = list[tuple[float, list[Any]]]
+
+
+def run_all(task: Task, runs: Runs, costs: dict[tuple[str, str], float]) -> Every:
+    """Return cost and outputs of all choices."""
+    options = [[f for f in task.formats if (g.name, f) in costs] for g in task.groups]
+    start, every = time.perf_counter(), []
+    for picks in itertools.product(*options):
+        names = dict(zip([g.name for g in task.groups], picks, strict=True))
+        every.append((sum(costs[pair] for pair in names.items()), runs.of(names)))
+    click.echo(f"{len(every)} choices run in {time.perf_counter() - start:.0f} s")
+    return every
 
 
 def compare(
     title: str,
-    path: Path,
-    formats: tuple[str, ...],
     budget: tuple[str, tuple[float, float]],
     runs: Runs,
-    every: list[tuple[float, list[Any]]],
-    costs: dict[tuple[str, str], float],
+    every: Every,
+    found: dict[str, list[Row]],
 ) -> None:
-    """Print a line for each tool."""
-    task = ask(path, formats, budget)
-    task.budget.begin(runs.original)
-    best = min(c for c, outputs in every if runs.holds(outputs, task.budget))
-    rows = {"tune": ours(task)[0], "greedy": greedy(task, runs, costs)}
+    """Print what each tool reached."""
+    best = min(c for c, outputs in every if runs.holds(outputs, runs.task.budget))
     text = f"{budget[0]} {budget[1][0]:g}..{budget[1][1]:g}"
     told = "  ".join(
-        f"{name} {row.cost / best:.3f}, {row.inferences:.2f}"
-        + (f" (+{row.parts:.2f} of parts)" if row.parts else "")
-        + f", {row.seconds:.2f} s"
-        for name, row in rows.items()
+        f"{name} {rows[0].cost / best:.3f}, {rows[0].inferences:.2f}"
+        + (f" (+{rows[0].parts:.2f} of parts)" if rows[0].parts else "")
+        + f", {seconds_of(rows):.3f} s"
+        for name, rows in found.items()
     )
-    click.echo(f"{title:16}{text:26}{best:9.0f}  {told}")
-    half = ask(path, ("float16",), budget)
+    ratio = seconds_of(found["tune"]) / seconds_of(found["greedy"])
+    click.echo(f"{title:16}{text:26}{best:9.0f}  {told}, time {ratio:.2f}")
+
+
+def against_peer(
+    path: Path,
+    budget: tuple[str, tuple[float, float]],
+    runs: Runs,
+    samples: int,
+    times: int,
+) -> None:
+    """Print what auto_convert_mixed_precision and a search with its format alone reach."""
+    half = ask(path, ("float16",), budget, samples)
     half.budget.begin(runs.original)
-    peer = auto_mixed(half, runs)
-    if peer is not None:
-        own = ours(half)[0]
+    rows = [auto_mixed(half, runs) for _ in range(times)]
+    peers = [row for row in rows if row is not None]
+    if peers:
+        own = [ours(ask(path, ("float16",), budget, samples))[0] for _ in peers]
         click.echo(
-            f"{'':42}{'':9}  float16 only: tune {own.cost:.0f} B, {own.inferences:.2f}, "
-            f"{own.seconds:.2f} s  auto_mixed_precision {peer.cost:.0f} B, "
-            f"{peer.inferences:.0f}, {peer.seconds:.2f} s"
+            f"{'':51}  float16 only: tune {own[0].cost:.0f} B, {own[0].inferences:.2f}, "
+            f"{seconds_of(own):.3f} s  auto_mixed_precision {peers[0].cost:.0f} B, "
+            f"{peers[0].inferences:.0f}, {seconds_of(peers):.3f} s, "
+            f"time {seconds_of(own) / seconds_of(peers):.2f}"
         )
+
+
+def seconds_of(rows: list[Row]) -> float:
+    """Return the median of the seconds."""
+    return statistics.median(row.seconds for row in rows)
 
 
 if __name__ == "__main__":

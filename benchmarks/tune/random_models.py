@@ -70,6 +70,9 @@ def check(asked: Task, folder: Path, original: Path) -> str:
         found = [new.run(feed) for feed in asked.feeds]
     if not asked.budget.measure(found, expected).holds:
         return "WRONG: the budget is not kept"
+    why = [s.refused for s in result.scores] + [tried.why for tried in result.tried]
+    for fault in sorted({text for text in why if text.startswith("it fails: ")}):
+        click.echo(f"fault of a pass, told by the search: {fault}")
     changed = any(name != "float32" for name in result.best.names.values())
     return f"{result.ended}, {'changed' if changed else 'original'}"
 

@@ -3,7 +3,7 @@
     pip install scikit-learn
 
 Writes ``digits-7.onnx`` and ``digits-11.onnx``, of 7 and 11 layers, beside this file. They
-read the images of ``examples/digits``, of which 400 are held back from training. Seeded.
+read the images of ``examples/digits``; 400 are held back from training. Seeded.
 """
 
 from __future__ import annotations

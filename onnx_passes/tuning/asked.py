@@ -14,12 +14,12 @@ import onnx_ir as ir
 
 from onnx_passes.runtime.base import Engine, Feeds, Outputs
 from onnx_passes.tuning.budget import Budget, Spent
-from onnx_passes.tuning.choice import by_format
-from onnx_passes.tuning.formats import Format, Known, convert
+from onnx_passes.tuning.formats import Format, Known, by_format, convert
 from onnx_passes.tuning.groups import Group
 from onnx_passes.tuning.joined import join_effects, join_outputs
 from onnx_passes.tuning.objective import Objective
 from onnx_passes.tuning.score import Score
+from onnx_passes.tuning.sketch import Sketch
 from onnx_passes.tuning.whole import InMemory, Stream, Streamed, Whole
 
 
@@ -41,6 +41,8 @@ class Task:
         stream: A data set that is read as a stream, in place of feeds.
         known: What was recorded of the original; filled by the search.
         judges: Engines that have to build what is chosen; they measure nothing.
+        gap: The search ends once no choice is expected to cost less by more than this share.
+        drawn: The samples of the scores as the search has drawn them; None before.
     """
 
     model: ir.Model
@@ -56,6 +58,8 @@ class Task:
     stream: Stream | None = None
     known: Known = field(default_factory=Known)
     judges: Sequence[Engine] = ()
+    gap: float = 0.01
+    drawn: Sketch | None = None
 
     def build(self, names: Mapping[str, str]) -> ir.Model:
         """Return the model in which groups have certain formats.
@@ -80,13 +84,26 @@ class Task:
             return Streamed(self.model, self.stream, self.budget)
         return InMemory(self.model, self.engine, self.feeds, self.budget)
 
+    def spread(self, outputs: Sequence[Outputs]) -> Sequence[Outputs]:
+        """Return outputs of all samples, made of those of the samples of the scores.
+
+        Args:
+            outputs: Arrays by name, of any type, with the axis of samples first.
+        """
+        return outputs if self.drawn is None else self.drawn.spread(outputs)
+
     def join(self, outputs: list[Outputs]) -> list[Outputs]:
         """Join outputs of the samples of the scores, where those of all samples are joined."""
         size = self._batch
         return outputs if size is None else join_outputs(outputs, size)
 
     def join_effects(self, score: Score, outputs: list[Outputs]) -> Score:
-        """Join what a group moves, as its outputs are joined."""
+        """Join what a group moves, as its outputs are joined.
+
+        Args:
+            score: What a group moves.
+            outputs: The outputs of the samples, arrays by name with the axis of samples first.
+        """
         size = self._batch
         return score if size is None else join_effects(score, outputs, size)
 
@@ -174,7 +191,9 @@ class Result:
     tried: list[Tried] = field(default_factory=list)
     scores: list[Score] = field(default_factory=list)
     front: list[dict[str, Any]] = field(default_factory=list)
-    ended: Literal["optimal", "evaluations", "time", "interrupted"] = "optimal"
+    ended: Literal[
+        "optimal", "within the gap", "evaluations", "time", "interrupted", "not recorded"
+    ] = "optimal"
     work: dict[str, float] = field(default_factory=dict)
     seconds: float = 0.0
     judges: dict[str, str] = field(default_factory=dict)

@@ -1,7 +1,7 @@
 """Does a model hold exactly the formats that were chosen? Read off the model alone.
 
-Nothing here asks the passes: layers are found by the names of what they compute, weights are
-computed from the integers that are stored, and held against those of the original.
+Nothing here asks the passes. Layers are found by the names of what they compute. Weights are
+computed from the integers that are stored, and compared with those of the original.
 """
 
 from __future__ import annotations
@@ -177,7 +177,8 @@ def _numbers(stored: Stored, expected: Array, what: str, item: Format) -> Iterat
     if stored.values.shape != expected.shape:
         yield f"its {what} has shape {stored.values.shape}, not {expected.shape}"
         return
-    error = np.abs(stored.values.astype(np.float64) - expected)
+    error = np.subtract(stored.values, expected, dtype=np.float64)
+    np.abs(error, out=error)
     limit = stored.step * (stored.slack + item.slack + _ROUNDING) + 1e-30
     beyond = ~(error <= limit)
     if item.options.get("calibration") == "mse" and item.weight_bits < 16:

@@ -57,21 +57,23 @@ def product_bound(after: ir.Model, node: ir.Node, ranges: Ranges) -> float | Non
     if step is None:
         return None
     size = max(abs(low), abs(high))
-    old, new = tensor.numpy().astype(np.float64), stored.values.astype(np.float64)
+    old, new = tensor.numpy(), stored.values
     axes = _summed(node, old)
     if axes is None or new.shape != old.shape:
         return None
     count = int(np.prod([old.shape[axis] for axis in axes]))
     rounding = 2 * (count + 4) * _UNIT / (1 - 2 * (count + 4) * _UNIT)
-    weights, moved = _sum(np.abs(new), axes), _sum(np.abs(new - old), axes)
+    weights = _size(new, axes)
+    moved = _size(np.subtract(new, old, dtype=np.float64), axes)
     bound = moved * size + weights * step
-    bound += rounding * (weights * (size + step) + _sum(np.abs(old), axes) * size)
+    bound += rounding * (weights * (size + step) + _size(old, axes) * size)
     bias = _bias_error(layer, node)
     return float(np.max(bound + bias, initial=0.0))
 
 
-def _sum(array: Array, axes: tuple[int, ...]) -> Array:
-    return np.asarray(array.sum(axis=axes))
+def _size(array: Array, axes: tuple[int, ...]) -> Array:
+    """Return sums of absolute values, in float64."""
+    return np.asarray(np.abs(array).sum(axis=axes, dtype=np.float64))
 
 
 def _summed(node: ir.Node, weight: Array) -> tuple[int, ...] | None:

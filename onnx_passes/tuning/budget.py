@@ -21,8 +21,8 @@ class Flips:
     Attributes:
         most: Share of the samples.
         confidence: With which the share of all data, not of the samples alone, is below.
-        looks: How many models are judged on the samples, one of which is chosen: each bound
-            has to hold with more confidence, so that all hold together.
+        looks: How many models are judged on the samples before one is chosen: each bound has
+            to hold with more confidence, so that all hold together.
         output: The output with scores along the last axis; None for the first.
     """
 
@@ -34,7 +34,12 @@ class Flips:
     def count(
         self, produced: Sequence[Outputs], expected: Sequence[Outputs]
     ) -> tuple[int, int]:
-        """Return the number of decisions that differ, and of all."""
+        """Return the number of decisions that differ, and of all.
+
+        Args:
+            produced: Outputs of the candidate, one mapping of arrays [..., classes] a sample.
+            expected: Outputs of the original, of the same shapes.
+        """
         flipped = total = 0
         for new, old in zip(produced, expected, strict=True):
             name = self.output or next(iter(old))
@@ -44,7 +49,12 @@ class Flips:
         return flipped, total
 
     def bound(self, flipped: int, total: int) -> Interval:
-        """Return the share with its exact bounds."""
+        """Return the share with its exact bounds.
+
+        Args:
+            flipped: How many decisions differ.
+            total: How many there are.
+        """
         return clopper_pearson(flipped, total, 1 - (1 - self.confidence) / self.looks)
 
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -13,13 +12,12 @@ import numpy as np
 from onnx_passes.runtime.base import Array, Outputs
 from onnx_passes.tuning.budget import Budget, Spent
 from onnx_passes.tuning.formats import FLOAT32
-from onnx_passes.tuning.score import Score, predict
-from onnx_passes.tuning.solve import solve
+from onnx_passes.tuning.runs import Choice, Runs, are_alike, predict
+from onnx_passes.tuning.score import Score
+from onnx_passes.tuning.solve import near, solve
+from onnx_passes.tuning.sums import by_cost, most_made_up
 
-Choice = tuple[int, ...]
-"""Number of the option of each group."""
-
-_ALL = 1 << 13
+ALL = 1 << 13
 """Up to so many choices are all looked at; beyond, an integer program proposes some."""
 _CUTS = 24
 
@@ -32,9 +30,11 @@ class Table:
         rows: By group, its scores; float32 first, refused formats left out.
         outputs: Outputs of the original on the samples of the scores.
         budget: What may be lost.
-        factor: What a prediction is multiplied with, by what was measured so far.
+        factor: What a prediction is multiplied with: how much more than on the samples of the
+            scores was lost on all.
         weights: What the loss of one group is multiplied with: more than 1 where a
             bisection found that it loses more beside others.
+        spread: Returns outputs of all samples, made of those of the samples of the scores.
     """
 
     rows: list[list[Score]]
@@ -42,7 +42,13 @@ class Table:
     budget: Budget
     factor: float = 1.0
     weights: dict[str, float] = field(default_factory=dict)
-    _known: dict[Choice, Spent] = field(default_factory=dict)
+    spread: Callable[[Sequence[Outputs]], Sequence[Outputs]] = lambda outputs: outputs
+    _known: dict[Choice, tuple[Choice, Spent]] = field(default_factory=dict)
+    _alone: dict[Choice, Spent] = field(default_factory=dict)
+    _runs: Runs = field(default_factory=Runs)
+    _every: tuple[Array, Array, Array] | None = None
+    _reference: Sequence[Outputs] | None = None
+    _ratio: float | None = None
 
     @property
     def start(self) -> Choice:
@@ -65,62 +71,117 @@ class Table:
         """Return the sum of the costs of the groups."""
         return sum(row[pick].cost for row, pick in zip(self.rows, choice, strict=True))
 
+    def note(self, choice: Choice, outputs: Sequence[Outputs]) -> None:
+        """Take the outputs of a choice: others are predicted from the nearest that was run.
+
+        Args:
+            choice: The choice.
+            outputs: Its outputs on the samples of the scores.
+        """
+        if are_alike(outputs, self.outputs):
+            self._runs.add(choice, outputs)
+
+    def measured(self, choice: Choice) -> list[Outputs] | None:
+        """Return the outputs of a choice that was run; None if they are not known."""
+        return self._runs.outputs(choice)
+
     def predict(self, choice: Choice) -> Spent:
-        """Return what a choice is expected to use of the budget."""
-        if choice not in self._known:
+        """Return what a choice is expected to use of the budget.
+
+        What its groups move the outputs by is added to those of the nearest choice that was
+        run, so that what groups lose beside each other is in it.
+        """
+        base = self._runs.nearest(choice, self.start)
+        known = self._known.get(choice)
+        if known is None or known[0] != base:
+            found = self._predict_from(base, choice)
+            known = self._known[choice] = base, self.measure(found)
+        return known[1]
+
+    def predict_alone(self, choice: Choice) -> Spent:
+        """Return what a choice is expected to use by the scores of its groups alone."""
+        if choice not in self._alone:
             found = predict(self.outputs, self.scores(choice))
-            self._known[choice] = self.budget.measure(found, self.outputs, sure=False)
-        return self._known[choice]
+            self._alone[choice] = self.measure(found)
+        return self._alone[choice]
 
     def expected(self, choice: Choice) -> float:
         """Return the share of the budget that a choice is expected to use, as corrected."""
-        changed = [score.group for score in self.scores(choice)]
+        base = self._runs.nearest(choice, self.start)
+        changed = [
+            row[pick].group
+            for row, pick, old in zip(self.rows, choice, base, strict=True)
+            if pick and pick != old
+        ]
         weight = max((self.weights.get(name, 1.0) for name in changed), default=1.0)
         return self.predict(choice).total * self.factor * weight
+
+    def measure(self, outputs: Sequence[Outputs]) -> Spent:
+        """Return what outputs on the samples of the scores use of the budget.
+
+        Args:
+            outputs: Arrays by name, of the shapes and types of those of the original.
+        """
+        if self._reference is None:
+            self._reference = self.spread(self.outputs)
+        return self.budget.measure(self.spread(outputs), self._reference, sure=False)
+
+    def _predict_from(self, base: Choice, choice: Choice) -> list[Outputs]:
+        if base == self.start:
+            return predict(self.outputs, self.scores(choice))
+        pairs = [
+            (row[new], row[old])
+            for row, new, old in zip(self.rows, choice, base, strict=True)
+            if new != old
+        ]
+        run = self._runs.outputs(base) or ()
+        found = predict(run, [new for new, _ in pairs if new.effect])
+        return predict(found, [old for _, old in pairs if old.effect], sign=-1)
 
     def size(self) -> int:
         """Return the number of choices."""
         return math.prod(len(row) for row in self.rows)
 
     def alone(self, row: int, option: int) -> Choice:
-        """Return the choice in which one group has an option, and all others float32."""
+        """Return the choice in which one group has an option, and all others float32.
+
+        Args:
+            row: Number of the group.
+            option: Number of its option.
+        """
         return tuple(option if i == row else 0 for i in range(len(self.rows)))
 
     def changed(self, choice: Choice, row: int, option: int) -> Choice:
-        """Return a choice in which one group has another option."""
+        """Return a choice in which one group has another option.
+
+        Args:
+            choice: The option of each group.
+            row: Number of the group.
+            option: Number of its new option.
+        """
         return (*choice[:row], option, *choice[row + 1 :])
 
-    def replace(
-        self,
-        row: int,
-        option: int,
-        beside: Choice,
-        before: Sequence[Outputs],
-        after: Sequence[Outputs],
-    ) -> None:
+    def replace(self, row: int, option: int, effect: Sequence[Mapping[str, Array]]) -> None:
         """Replace how far an option moves the outputs by what was measured.
 
         Args:
             row: The group.
-            option: The option.
-            beside: The choice that it was measured beside, in which the group has another.
-            before: Outputs of that choice.
-            after: Outputs with the option.
+            option: Its format.
+            effect: The differences of the outputs by name, of their shapes, for each sample.
         """
-        old = self.rows[row][beside[row]].effect if beside[row] else ()
-        effect: list[dict[str, Array]] = []
-        for place, (first, second) in enumerate(zip(before, after, strict=True)):
-            moved = dict(old[place]) if place < len(old) else {}
-            for name, value in second.items():
-                found = np.asarray(value)
-                if found.dtype.kind == "f" and found.shape == np.shape(first[name]):  # type: ignore[arg-type]
-                    moved[name] = found - np.asarray(first[name]) + moved.get(name, 0)
-            effect.append(moved)
         self.rows[row][option] = dataclasses.replace(self.rows[row][option], effect=effect)
         self._known.clear()
+        self._alone.clear()
+        self._every = self._ratio = None
 
     def best(
-        self, limit: float, below: float, without: set[Choice]
+        self,
+        limit: float,
+        below: float,
+        without: set[Choice],
+        gap: float = 0.0,
+        *,
+        closely: bool = True,
     ) -> tuple[Choice | None, float]:
         """Return the cheapest choice that is expected to keep the budget.
 
@@ -128,30 +189,56 @@ class Table:
             limit: The share of the budget that may be used.
             below: It has to cost less than this.
             without: Choices that were tried and found wrong.
+            gap: Of choices that cost more by at most this share, the one that is expected to
+                lose least is taken.
+            closely: Whether choices near that of an integer program are looked at as well.
 
         Returns:
             The choice, or None; and a bound: no choice that is expected to keep the budget
             costs less.
         """
-        if self.size() <= _ALL:
-            return self._exactly(limit, below, without)
-        return self._by_program(limit, below, without)
+        if self.size() <= ALL:
+            return self._exactly(limit, below, without, gap)
+        return self._by_program(limit, below, without, closely)
 
     def _exactly(
-        self, limit: float, below: float, without: set[Choice]
+        self, limit: float, below: float, without: set[Choice], gap: float
     ) -> tuple[Choice | None, float]:
-        options = [range(len(row)) for row in self.rows]
-        every = [c for c in itertools.product(*options) if c not in without]
-        for choice in sorted(every, key=self.cost):
-            cost = self.cost(choice)
-            if cost >= below:
+        best: Choice | None = None
+        bound, least = below, limit
+        if self._ratio is None:
+            self._ratio = most_made_up(self)
+        hopeless = self._ratio * limit / self.factor
+        for cost, loss, choice in self.every():
+            if cost >= below or (best is not None and cost > bound * (1 + gap)):
                 break
-            if self.expected(choice) <= limit:
-                return choice, cost
-        return None, below
+            if loss > hopeless or choice in without:
+                continue
+            expected = self.expected(choice)
+            if best is None and expected <= limit:
+                best, bound, least = choice, cost, expected
+            elif best is not None and expected < least:
+                best, least = choice, expected
+        return best, bound
+
+    def every(self) -> Iterator[tuple[float, float, Choice]]:
+        """Yield all choices, the cheapest first.
+
+        Yields:
+            The cost, the sum of what the groups lose alone, and the choice.
+        """
+        if self._every is None:
+            costs = [np.array([score.cost for score in row]) for row in self.rows]
+            losses = [
+                np.array([self.predict_alone(self.alone(i, k)).total for k in range(len(row))])
+                for i, row in enumerate(self.rows)
+            ]
+            self._every = by_cost(costs, losses)
+        for cost, loss, pick in zip(*self._every, strict=True):
+            yield float(cost), float(loss), tuple(map(int, pick))
 
     def _by_program(
-        self, limit: float, below: float, without: set[Choice]
+        self, limit: float, below: float, without: set[Choice], closely: bool
     ) -> tuple[Choice | None, float]:
         costs = [np.array([score.cost for score in row]) for row in self.rows]
         kinds = sorted(self.predict(self.start).shares)
@@ -175,22 +262,23 @@ class Table:
                 break
             tried.add(found.picks)
             room *= max(0.5, min(0.97, limit / share)) if math.isfinite(share) else 0.5
-        if best is not None:
+        if best is not None and closely:
             best = self._improve(best, limit, without)
         cost = below if best is None else self.cost(best)
         return best, min(cost, bound) if math.isfinite(bound) else cost
 
     def _losses(self, row: int, option: int, kinds: Sequence[str]) -> list[float]:
-        spent = self.predict(self.alone(row, option)).shares
+        spent = self.predict_alone(self.alone(row, option)).shares
         name = self.rows[row][option].group
         weight = self.factor * self.weights.get(name, 1.0)
         return [spent.get(kind, 0.0) * weight for kind in kinds]
 
     def _improve(self, choice: Choice, limit: float, without: set[Choice]) -> Choice:
         """Change the formats of one or two groups as long as that is cheaper and allowed."""
+        sizes = [len(row) for row in self.rows]
         while True:
             cost = self.cost(choice)
-            for other in sorted(self._near(choice), key=self.cost):
+            for other in sorted(near(choice, sizes), key=self.cost):
                 if self.cost(other) >= cost:
                     return choice
                 if other not in without and self.expected(other) <= limit:
@@ -198,58 +286,3 @@ class Table:
                     break
             else:
                 return choice
-
-    def _near(self, choice: Choice) -> Iterator[Choice]:
-        changes = [
-            (i, k)
-            for i, row in enumerate(self.rows)
-            for k in range(len(row))
-            if k != choice[i]
-        ]
-        for i, k in changes:
-            yield (*choice[:i], k, *choice[i + 1 :])
-        if len(changes) > 64:
-            return
-        for (i, k), (j, m) in itertools.combinations(changes, 2):
-            if i != j:
-                other = list(choice)
-                other[i], other[j] = k, m
-                yield tuple(other)
-
-
-def front(table: Table, steps: Sequence[float]) -> list[tuple[Choice, float, float]]:
-    """Return choices that are not worse than another in both expected loss and cost.
-
-    Args:
-        table: The options.
-        steps: Shares of the budget for which a choice is looked for.
-
-    Returns:
-        Choice, expected share of the budget, cost; the dearest first.
-    """
-    found = {table.start}
-    for step in steps:
-        choice, _ = table.best(step, math.inf, set())
-        if choice is not None:
-            found.add(choice)
-    points = [(choice, table.expected(choice), table.cost(choice)) for choice in found]
-    return [
-        point
-        for point in sorted(points, key=lambda p: (p[1], p[2]))
-        if not any(o[1] <= point[1] and o[2] < point[2] for o in points)
-    ]
-
-
-def by_format(
-    groups: Mapping[str, Sequence[str]], names: Mapping[str, str]
-) -> dict[str, list[str]]:
-    """Return the names of nodes by format.
-
-    Args:
-        groups: Names of nodes by group.
-        names: Format by group.
-    """
-    found: dict[str, list[str]] = {}
-    for group, name in names.items():
-        found.setdefault(name, []).extend(groups[group])
-    return found

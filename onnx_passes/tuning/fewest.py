@@ -9,14 +9,14 @@ ItemT = TypeVar("ItemT")
 
 
 def fewest(items: Sequence[ItemT], holds: Callable[[Sequence[ItemT]], bool]) -> list[ItemT]:
-    """Return few items for which something holds, none of which can be left out.
+    """Return few items for which something holds; no item can be left out.
 
     Halves are tried first, so that few needed ones among many cost few tests (as QuickXplain;
     Junker, 2004). Then each is left out once, since not all that holds of some items holds of
     more.
 
     Args:
-        items: Items for all of which it holds.
+        items: Items for which together it holds.
         holds: The test.
     """
     found = _needed([], list(items), holds, changed=False)

@@ -154,3 +154,18 @@ def convert(
             pass_.context = context
             pass_.call(copy)
     return copy
+
+
+def by_format(
+    groups: Mapping[str, Sequence[str]], names: Mapping[str, str]
+) -> dict[str, list[str]]:
+    """Return the names of nodes by format.
+
+    Args:
+        groups: Names of nodes by group.
+        names: Format by group.
+    """
+    found: dict[str, list[str]] = {}
+    for group, name in names.items():
+        found.setdefault(name, []).extend(groups[group])
+    return found

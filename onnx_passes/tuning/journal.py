@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from onnx_passes.errors import UsageError
+from onnx_passes.runtime.base import Feeds, Outputs
 from onnx_passes.tuning.score import Score
+from onnx_passes.tuning.sketch import Sketch
 
 FORMAT = 1
 _NAME = "record.jsonl"
 
 
 class Record:
-    """Decisions in a folder, one a line, from which a search goes on.
+    """Decisions in a folder, one a line, from which a search continues.
 
     Args:
         folder: The folder; it is made if it is not there. None keeps all in memory.
@@ -84,7 +86,12 @@ class Record:
         )
 
     def score(self, group: str, name: str) -> Score | None:
-        """Return a score that was written down; None if there is none."""
+        """Return a score that was written down; None if there is none.
+
+        Args:
+            group: Name of the group.
+            name: Name of the format.
+        """
         for entry in self.of("score"):
             if (entry["group"], entry["format"]) == (group, name):
                 return self._read(entry)
@@ -93,14 +100,10 @@ class Record:
     def _read(self, entry: Mapping[str, Any]) -> Score | None:
         if self.folder is None:
             return None
-        effect: list[dict[str, Any]] = [{} for _ in range(entry["samples"])]
         path = self.folder / "effects" / f"{entry['number']}.npz"
         if not path.exists():
             return None
-        with np.load(path, allow_pickle=False) as arrays:
-            for key in arrays.files:
-                place, _, name = key.partition(" ")
-                effect[int(place)][name] = arrays[key]
+        effect = _read_arrays(path, entry["samples"])
         return Score(
             entry["group"],
             entry["format"],
@@ -110,6 +113,63 @@ class Record:
             effect,
             {name: float(bound) for name, bound in entry["bounds"].items()},
         )
+
+    def add_sketch(self, sketch: Sketch) -> None:
+        """Write down which samples groups are scored on, if they were chosen."""
+        if sketch.numbers:
+            self.add(
+                "sketch",
+                numbers=list(sketch.numbers),
+                represented=[list(places) for places in sketch.represented],
+                by_rows=sketch.by_rows,
+            )
+
+    def sketch(self, feeds: Sequence[Feeds]) -> Sketch | None:
+        """Return the samples that were chosen by an earlier run; None if none were.
+
+        Args:
+            feeds: All samples, arrays of any type by name with the axis of samples first.
+        """
+        for entry in self.of("sketch"):
+            numbers, represented = entry["numbers"], entry["represented"]
+            return Sketch.of(feeds, numbers, represented, by_rows=entry["by_rows"])
+        return None
+
+    def add_outputs(self, names: Mapping[str, str], outputs: Sequence[Outputs]) -> None:
+        """Record what a choice computed on the few samples; nothing without a folder.
+
+        Args:
+            names: The format of each group.
+            outputs: The outputs by name, of any shape and type, for each sample.
+        """
+        if self.folder is None or self.outputs(names) is not None:
+            return
+        number = len(self.of("run"))
+        arrays = {
+            f"{place} {name}": value
+            for place, sample in enumerate(outputs)
+            for name, value in sample.items()
+        }
+        if all(isinstance(value, np.ndarray) for value in arrays.values()):
+            np.savez(self.folder / "effects" / f"run{number}.npz", **arrays)  # type: ignore[arg-type]
+            self.add("run", number=number, names=dict(names), samples=len(outputs))
+
+    def outputs(self, names: Mapping[str, str]) -> list[Outputs] | None:
+        """Return what a choice computed on the few samples; None if it is not known."""
+        for entry in self.of("run"):
+            if self.folder is not None and entry["names"] == dict(names):
+                path = self.folder / "effects" / f"run{entry['number']}.npz"
+                return _read_arrays(path, entry["samples"]) if path.exists() else None
+        return None
+
+
+def _read_arrays(path: Path, samples: int) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = [{} for _ in range(samples)]
+    with np.load(path, allow_pickle=False) as arrays:
+        for key in arrays.files:
+            place, _, name = key.partition(" ")
+            found[int(place)][name] = arrays[key]
+    return found
 
 
 def plain(number: float) -> float | str:

@@ -59,7 +59,12 @@ def size_of(model: ir.Model) -> float:
 
 
 def operations(model: ir.Model, rows: Mapping[str, Array]) -> dict[str, float]:
-    """Return the scalar operations of each node by name, on inputs of certain sizes."""
+    """Return the scalar operations of each node by name, on inputs of certain sizes.
+
+    Args:
+        model: The model.
+        rows: Inputs by name, arrays of any type whose shapes give the dynamic dimensions.
+    """
     dims = {
         str(dim.value): int(size)
         for value in model.graph.inputs

@@ -1,4 +1,4 @@
-"""A run of the original, of which values and their ranges are kept."""
+"""A run of the original; its values and their ranges are kept."""
 
 from __future__ import annotations
 

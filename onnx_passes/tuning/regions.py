@@ -61,7 +61,13 @@ class Regions:
         return Region(tuple(nodes), boundary_of(nodes), tuple(made))
 
     def build(self, region: Region, rows: Sequence[Mapping[str, Array]]) -> ir.Model:
-        """Return a region as a model from its boundary to its frontier."""
+        """Return a region as a model from its boundary to its frontier.
+
+        Args:
+            region: The region.
+            rows: Recorded values by name, one mapping a sample, arrays of the shapes in the
+                model.
+        """
         inner = {str(v.name) for node in region.nodes for v in node.outputs}
         return region_model(self.model, region, rows, inner - set(region.frontier))
 

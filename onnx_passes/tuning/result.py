@@ -12,18 +12,25 @@ from onnx_passes.errors import VerificationError
 from onnx_passes.model.load import LoadedModel
 from onnx_passes.model.save import save_model
 from onnx_passes.ops.bodies import CUSTOM, attach_to_model
-from onnx_passes.tuning.asked import Result
+from onnx_passes.tuning.asked import Result, Tried
 from onnx_passes.tuning.audit import audit
 from onnx_passes.tuning.formats import FLOAT32
 from onnx_passes.tuning.journal import plain
 from onnx_passes.tuning.objective import UNITS
+from onnx_passes.tuning.score import Score
 from onnx_passes.verify.read_back import ReadBack
 
+_NO_GAIN = "not chosen, it costs as much as float32 or more"
 Inspect: TypeAlias = Callable[[ir.Model, Callable[[], ir.Model]], None]
 
 
 def save(result: Result, path: Path, source: LoadedModel) -> None:
     """Write the model; the file is read back before it is in its place.
+
+    Args:
+        result: What the search found.
+        path: The file.
+        source: The model that was read, for its external data.
 
     Raises:
         ModelError: The file cannot be written.
@@ -117,7 +124,11 @@ def _group(result: Result, name: str) -> dict[str, Any]:
         },
         "refused": {n: s.refused for n, s in scores.items() if s.refused},
         "others": {
-            n: {"snr": plain(s.snr), "gain": start - s.cost}
+            n: {
+                "snr": plain(s.snr),
+                "gain": start - s.cost,
+                "why": _why_not(n, start - s.cost, name, own, start, result.tried),
+            }
             for n, s in scores.items()
             if not s.refused and n not in (chosen, FLOAT32)
         },
@@ -140,12 +151,15 @@ def lines(data: Mapping[str, Any]) -> list[str]:
         )
     text = _table(rows)
     text += ["", *_table([("expected share of budget", f"cost [{unit}]"), *_front(data)])]
-    saved = 1 - cost["chosen"] / cost["original"] if cost["original"] else 0.0
-    text += [
-        "",
-        f"cost {cost['chosen']:.6g} {unit} of {cost['original']:.6g}: {saved:.1%} less; "
-        f"gap to the bound {data['gap']:.2%}; ended: {data['ended']}",
-    ]
+    if cost["original"]:
+        saved = 1 - cost["chosen"] / cost["original"]
+        text += [
+            "",
+            f"cost {cost['chosen']:.6g} {unit} of {cost['original']:.6g}: {saved:.1%} less; "
+            f"gap to the bound {data['gap']:.2%}; ended: {data['ended']}",
+        ]
+    else:
+        text += ["", f"no cost is known, the original is written; ended: {data['ended']}"]
     for name, why in data["judges"].items():
         told = f"does not build the original, so it refuses no model: {why}" if why else ""
         text.append(f"{name} {told or 'builds the model'}")
@@ -192,6 +206,7 @@ def explain(
     chosen = choices[-1]["names"].get(group, FLOAT32) if choices else FLOAT32
     scores = [e for e in entries if e["event"] == "score" and e["group"] == group]
     start = next((e["cost"] for e in scores if e["format"] == FLOAT32), 0.0)
+    own = next((e["cost"] for e in scores if e["format"] == chosen), start)
     text = [f"{node} is in the group {group}, which has the format {chosen}"]
     for entry in scores:
         if entry["format"] == FLOAT32:
@@ -200,7 +215,8 @@ def explain(
             text.append(f"  {entry['format']}: refused, {entry['refused']}")
             continue
         gain = start - entry["cost"]
-        why = "chosen" if entry["format"] == chosen else _why(entry, gain, chosen, entries)
+        why = _why(entry, gain, chosen, start - own, entries)
+        why = "chosen" if entry["format"] == chosen else why
         noise = float(entry["snr"])
         text.append(f"  {entry['format']}: SNR {noise:.1f} dB, gain {gain:.4g}; {why}")
         if node in entry["bounds"]:
@@ -213,14 +229,48 @@ def explain(
 
 
 def _why(
-    entry: Mapping[str, Any], gain: float, chosen: str, entries: Sequence[Mapping[str, Any]]
+    entry: Mapping[str, Any],
+    gain: float,
+    chosen: str,
+    own: float,
+    entries: Sequence[Mapping[str, Any]],
 ) -> str:
     if gain <= 0:
-        return "not chosen, it costs as much as float32 or more"
+        return _NO_GAIN
     for other in reversed(entries):
         if other["event"] == "interaction" and entry["group"] in other["groups"]:
             return "not chosen, it loses more beside other groups than alone"
         rejected = other["event"] == "try" and not other["accepted"]
         if rejected and other["names"].get(entry["group"]) == entry["format"]:
             return f"not chosen, a model with it was rejected: {other['why']}"
-    return f"not chosen, {chosen} is as cheap within the budget, or leaves others more of it"
+    return _compared(gain, own, chosen)
+
+
+def _why_not(
+    name: str, gain: float, group: str, own: Score | None, start: float, tried: Sequence[Tried]
+) -> str:
+    """Return why a group does not have a format, from what a search found.
+
+    Args:
+        name: The format.
+        gain: What it gains.
+        group: The group.
+        own: The score of the format that was chosen.
+        start: The cost of the group in float32.
+        tried: Models that were run.
+    """
+    if gain <= 0:
+        return _NO_GAIN
+    for other in reversed(tried):
+        if not other.accepted and other.names.get(group) == name:
+            return f"not chosen, a model with it was rejected: {other.why}"
+    return _compared(gain, start - own.cost if own else 0.0, own.format if own else FLOAT32)
+
+
+def _compared(gain: float, own: float, chosen: str) -> str:
+    if gain > own:
+        return (
+            f"not chosen, it gains more than {chosen}, but loses what others need of the "
+            "budget, or gains less than the gap that is allowed"
+        )
+    return f"not chosen, {chosen} gains as much"

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.contracts.scores import snr
-from onnx_passes.errors import EngineError, OnnxPassesError
-from onnx_passes.runtime.base import Array, Data, Engine, Feeds, Outputs
+from onnx_passes.errors import EngineError
+from onnx_passes.runtime.base import Array, Engine, Feeds, Outputs
 from onnx_passes.tuning.audit import Finding, audit
+from onnx_passes.tuning.behind import Behind
 from onnx_passes.tuning.bounds import product_bound
+from onnx_passes.tuning.failures import why_of
 from onnx_passes.tuning.formats import FLOAT32, Format, Known, convert
 from onnx_passes.tuning.groups import Group, read_by_layers
 from onnx_passes.tuning.judges import Judges
@@ -23,6 +25,7 @@ from onnx_passes.tuning.objective import (
     size_of,
     time_runs,
 )
+from onnx_passes.tuning.parts import negate_ends, run_part
 from onnx_passes.tuning.recorded import record
 from onnx_passes.tuning.regions import Regions, needed_values
 from onnx_passes.verify.snapshot import Change, Snapshot
@@ -97,6 +100,7 @@ class Scorer:
         self.engine, self.objective, self.work = engine, objective, Work()
         self._judges = judges or Judges((), feeds[0])
         self._regions = Regions(model)
+        self._ends = {str(value.name) for value in model.graph.outputs}
         self._own = {group.name: self._regions.of(group) for group in groups}
         self._behind = {group.name: self._regions.behind(group) for group in groups}
         wanted = needed_values((*self._own.values(), *self._behind.values()))
@@ -133,33 +137,53 @@ class Scorer:
         if not region.frontier:  # nobody reads what it computes
             return [Score(group.name, FLOAT32)]
         before = self._regions.build(region, rows)
+        snapshot = Snapshot(before)
         models: dict[str, ir.Model] = {}
         refused: dict[str, str] = {}
         for name in names[1:]:
             try:
                 after = convert(before, {name: group.nodes}, self.formats, self.known)
-            except OnnxPassesError as error:
-                refused[name] = error.message
-                continue
-            if Snapshot(before).change(after) is Change.NONE:
-                refused[name] = f"{self.formats[name].pass_name} changes nothing in it"
-            elif faults := self._audit(after, before, group, name):
-                refused[name] = f"not all of it can have the format: {faults[0].problem}"
-            else:
-                models[name] = after
+                if snapshot.change(after) is Change.NONE:
+                    refused[name] = f"{self.formats[name].pass_name} changes nothing in it"
+                elif faults := self._audit(after, before, group, name):
+                    refused[name] = f"not all of it can have the format: {faults[0].problem}"
+                else:
+                    models[name] = after
+            except Exception as error:
+                refused[name] = why_of(error)
         self._ask_judges(before, models, refused)
-        base = self._run(before)
+        try:
+            base = self._run(before)
+        except EngineError as error:
+            why = f"the engine does not run it by itself: {error.message}"[:300]
+            return [
+                Score(group.name, FLOAT32),
+                *(Score(group.name, name, refused.get(name, why)) for name in names[1:]),
+            ]
         self.work.partial += self._regions.share(region, self._operations)
         found = [Score(group.name, FLOAT32, cost=self._cost(group, FLOAT32, before, before))]
-        for name in names[1:]:
-            if name in models:
+        behind = self._behind[group.name]
+        with Behind(self.engine, self._regions, behind, self.recorded) as rest:
+            for name in names[1:]:
+                score = Score(group.name, name, refused.get(name, ""))
                 try:
-                    found.append(self._judge(group, name, before, models[name], base))
-                    continue
+                    if name in models:
+                        score = self._judge(group, name, before, models[name], base, rest)
                 except EngineError as error:  # what an engine cannot build is not for it
-                    refused[name] = f"the engine refuses it: {error.message}"[:300]
-            found.append(Score(group.name, name, refused[name]))
-        return found
+                    why = f"the engine refuses it: {error.message}"[:300]
+                    score = Score(group.name, name, why)
+                except Exception as error:
+                    score = Score(group.name, name, why_of(error))
+                found.append(score)
+        share = self._regions.share(behind, self._operations)
+        self.work.partial += rest.runs * share
+        # Behind the session, whose copy of the weights takes memory.
+        return [
+            self._bound(group, score, models[score.format])
+            if score.format in models and not score.refused
+            else score
+            for score in found
+        ]
 
     def _ask_judges(
         self, before: ir.Model, models: dict[str, ir.Model], refused: dict[str, str]
@@ -185,17 +209,28 @@ class Scorer:
         return audit(after, before, [group], chosen, self.formats, ranges)
 
     def _judge(
-        self, group: Group, name: str, before: ir.Model, after: ir.Model, base: list[Outputs]
+        self,
+        group: Group,
+        name: str,
+        before: ir.Model,
+        after: ir.Model,
+        base: list[Outputs],
+        rest: Behind,
     ) -> Score:
         new = self._run(after)
         share = self._regions.share(self._own[group.name], self._operations)
         self.work.partial += share
         noise = min(snr(_floats(n), _floats(o)) for n, o in zip(new, base, strict=True))
         cost = self._cost(group, name, before, after)
-        effect = self._effect(group, base, new)
-        return Score(
-            group.name, name, "", noise, cost, effect, self._bounds(group, after, name)
-        )
+        effect = rest.move(base, new)
+        return Score(group.name, name, "", noise, cost, effect)
+
+    def _bound(self, group: Group, score: Score, after: ir.Model) -> Score:
+        """Return a score with sound bounds."""
+        try:
+            return replace(score, bounds=self._bounds(group, after, score.format))
+        except Exception as error:
+            return Score(group.name, score.format, why_of(error))
 
     def _bounds(self, group: Group, after: ir.Model, item: str) -> dict[str, float]:
         nodes = {str(node.name): node for node in self._own[group.name].nodes}
@@ -208,9 +243,7 @@ class Scorer:
 
     def _run(self, model: ir.Model) -> list[Outputs]:
         self.work.regions += 1
-        names = [str(value.name) for value in model.graph.inputs]
-        with self.engine.prepare(model) as session:
-            return [session.run({n: row[n] for n in names}) for row in self.recorded.rows]
+        return run_part(self.engine, model, self._ends, self.recorded.rows)
 
     def _cost(self, group: Group, name: str, before: ir.Model, after: ir.Model) -> float:
         if self.objective == "size":
@@ -219,58 +252,11 @@ class Scorer:
             return bit_operations(self.model, group, self.formats[name], self._operations)
         names = [str(value.name) for value in before.graph.inputs]
         feeds = {n: self.recorded.rows[0][n] for n in names}
-        old, new = time_runs(self.engine, [before, after], feeds)
+        models = [negate_ends(model, self._ends)[0] for model in (before, after)]
+        old, new = time_runs(self.engine, models, feeds)
         # The machine is never quite the same: the ratio is, more or less.
         self._times.setdefault(group.name, old)
         return self._times[group.name] * (new / old if after is not before else 1.0)
-
-    def _effect(
-        self, group: Group, base: Sequence[Outputs], new: Sequence[Outputs]
-    ) -> list[dict[str, Array]]:
-        """Run what is behind a group on what it computes in the format."""
-        behind, recorded = self._behind[group.name], self.recorded
-        ends = {str(value.name) for value in self.model.graph.outputs}
-        moved: list[dict[str, Array]] = []
-        for old, after, row in zip(base, new, recorded.outputs, strict=True):
-            moved.append(_moved(old, after, row, ends))
-        if behind is None:
-            return moved
-        model = self._regions.build(behind, recorded.rows)
-        names = [str(value.name) for value in model.graph.inputs]
-        self.work.partial += self._regions.share(behind, self._operations)
-        with self.engine.prepare(model) as session:
-            for place, (old, after) in enumerate(zip(base, new, strict=True)):
-                known = recorded.rows[place]
-                feeds = {n: _shifted(known[n], old.get(n), after.get(n)) for n in names}
-                found = session.run(feeds)
-                moved[place] |= _moved(
-                    recorded.outputs[place], found, recorded.outputs[place], ends
-                )
-        return moved
-
-
-def _moved(old: Outputs, new: Outputs, like: Outputs, ends: set[str]) -> dict[str, Array]:
-    found = {}
-    for name in ends & new.keys() & old.keys() & like.keys():
-        ours, theirs = new[name], old[name]
-        if not isinstance(ours, np.ndarray) or not isinstance(theirs, np.ndarray):
-            continue
-        if theirs.dtype.kind == "f" and ours.shape == theirs.shape:
-            with np.errstate(invalid="ignore"):
-                found[name] = ours.astype(theirs.dtype) - theirs
-    return found
-
-
-def _shifted(value: Data, old: object, new: object) -> Array:
-    """Return a recorded value, moved as far as a region moves it."""
-    assert isinstance(value, np.ndarray), "only tensors are recorded"
-    if not isinstance(old, np.ndarray) or not isinstance(new, np.ndarray):
-        return value
-    if value.dtype.kind != "f" or new.shape != value.shape:
-        return new
-    with np.errstate(invalid="ignore"):
-        moved: Array = np.asarray(value + (new.astype(value.dtype) - old), value.dtype)
-    return moved
 
 
 def _floats(outputs: Outputs) -> list[Array]:
@@ -279,22 +265,3 @@ def _floats(outputs: Outputs) -> list[Array]:
         for value in outputs.values()
         if isinstance(value, np.ndarray)
     ]
-
-
-def predict(outputs: Sequence[Outputs], scores: Sequence[Score]) -> list[Outputs]:
-    """Return the outputs of a model some of whose groups have other formats.
-
-    To first order, each group moves them as far as it does alone.
-
-    Args:
-        outputs: Of the original, by sample.
-        scores: One for each group that has another format.
-    """
-    found: list[Outputs] = [dict(sample) for sample in outputs]
-    for score in scores:
-        for sample, effect in zip(found, score.effect, strict=True):
-            for name, shift in effect.items():
-                value = sample[name]
-                assert isinstance(value, np.ndarray), "only tensors move"
-                sample[name] = np.asarray(value + shift)  # of scalars, numpy makes no array
-    return found

@@ -42,6 +42,8 @@ def scaled_by(layer: ir.Node, node: ir.Node, shape: tuple[int, ...]) -> Array:
         factors = _ratio(producer, source)
     full = [1] * len(shape)
     if factors.size > 1:
+        if factors.size != shape[_depth(node)]:
+            return np.ones(full)  # of something else: the weight is held as it is
         full[_depth(node)] = -1
     return factors.astype(np.float64).reshape(full)
 
@@ -58,6 +60,8 @@ def _ratio(new: ir.Node, old: ir.Node) -> Array:
         pair = [constant_tensor(v) if v is not None else None for v in (ours, theirs)]
         if pair[0] is None or pair[1] is None or pair[0].shape != pair[1].shape:
             continue
+        if pair[0].dtype is not ir.DataType.FLOAT:
+            continue  # sizes of a Reshape, say
         first, second = (tensor.numpy().astype(np.float64) for tensor in pair if tensor)
         if first.size > 1 and (second != 0).all():
             return np.asarray(first / second).reshape(-1)

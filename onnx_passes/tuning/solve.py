@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from onnx_passes.data.extras import need
 from onnx_passes.runtime.base import Array
+
+_PAIRS = 64
+"""Pairs are changed if no more changes than this are possible."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +46,7 @@ def solve(
     """Choose one option in each row: of the least cost, within limits on sums of losses.
 
     Args:
-        costs: By row, the cost of each option.
+        costs: By row, the cost of each option, floats of shape [options].
         losses: By row, losses of shape [options, limits].
         limits: Of each sum of losses, of shape [limits].
         without: Choices that are not wanted.
@@ -89,3 +93,22 @@ def solve(
     cost = float(sum(row[pick] for row, pick in zip(costs, picks, strict=True)))
     bound = found.mip_dual_bound
     return Solution(picks, cost, cost if bound is None else min(cost, float(bound) * scale))
+
+
+def near(choice: tuple[int, ...], sizes: Sequence[int]) -> Iterator[tuple[int, ...]]:
+    """Yield the choices that differ in one group, or in two if these are not too many.
+
+    Args:
+        choice: The option of each group.
+        sizes: The number of options of each group.
+    """
+    changes = [(i, k) for i, size in enumerate(sizes) for k in range(size) if k != choice[i]]
+    for i, k in changes:
+        yield (*choice[:i], k, *choice[i + 1 :])
+    if len(changes) > _PAIRS:
+        return
+    for (i, k), (j, m) in itertools.combinations(changes, 2):
+        if i != j:
+            other = list(choice)
+            other[i], other[j] = k, m
+            yield tuple(other)

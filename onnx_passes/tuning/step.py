@@ -27,7 +27,7 @@ def search_within(
 
     Args:
         model: The model; not changed.
-        config: The pipeline file as plain data, of which its own steps do not count.
+        config: The pipeline file as plain data; its own steps do not count.
         samples: The user's samples.
         record: A folder for decisions; None for none.
 

@@ -106,21 +106,23 @@ def _dequantised(node: ir.Node) -> Stored | None:
             full[node.attributes.get_int("axis", 1)] = -1
             factors = factors.reshape(full)
         return _eighth(levels, factors)
-    integers, step = levels.numpy().astype(np.int64), scale.numpy().astype(np.float64)
+    # Integers of at most 32 bits are exact in float64. A layer may be large: no copies.
+    values, step = levels.numpy().astype(np.float64), scale.numpy().astype(np.float64)
     origin = np.zeros(step.shape, np.int64) if zero is None else zero.numpy().astype(np.int64)
     axis = node.attributes.get_int("axis", 1) or 0
     block = node.attributes.get_int("block_size", 0) or 0
     if step.ndim == 1 and not block:
-        full = [1] * integers.ndim
+        full = [1] * values.ndim
         full[axis] = -1
-        if step.size not in (1, integers.shape[axis]):
+        if step.size not in (1, values.shape[axis]):
             return None
         step, origin = step.reshape(full), origin.reshape(full)
     elif block:
-        size = integers.shape[axis]
+        size = values.shape[axis]
         step = step.repeat(block, axis).take(range(size), axis)
         origin = origin.repeat(block, axis).take(range(size), axis)
-    values = (integers - origin) * step
+    values -= origin
+    values *= step
     return Stored(levels.dtype, values, step, _slack(levels.dtype, origin))
 
 

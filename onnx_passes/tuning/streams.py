@@ -32,7 +32,7 @@ class DataSource:
         spec: The data set.
         executor: Makes what runs the shards.
         allow_mixed: Whether workers with different processors may run models in 8 bits.
-        journals: Folder of finished shards, from which a killed run goes on; None for none.
+        journals: Folder of finished shards, from which a killed run continues; None for none.
         watch: Shows how far a run is; see ``Stream``.
     """
 

@@ -13,6 +13,7 @@ from onnx_passes.configs.engines import resolve_engines
 from onnx_passes.configs.resolve import resolve
 from onnx_passes.configs.schema import DEFAULT_ENGINES, PipelineConfig
 from onnx_passes.errors import ConfigError
+from onnx_passes.model.walk import weight_bytes
 from onnx_passes.passes.naming import did_you_mean
 from onnx_passes.passes.registry import lookup
 from onnx_passes.runtime.base import Engine, Feeds
@@ -24,6 +25,8 @@ from onnx_passes.tuning.groups import partition, prepare
 from onnx_passes.tuning.streams import DataSource, draw_batches, make_stream
 from onnx_passes.verify.reference import Reference, load_reference
 
+_LARGE = 1 << 28
+"""Sessions of models with so many bytes of weights share no memory."""
 _CHANGES = ("convert-", "quantize-")
 """How the names of passes begin that give a part its format."""
 
@@ -114,7 +117,7 @@ def task_of(
         prepared,
         partition(prepared, names, groups, asked.most_groups),
         formats,
-        _engine(config),
+        _engine(config, prepared),
         asked.objective,
         Budget(dict(config.verify.metrics), flips, labels),
         reference.samples,
@@ -125,6 +128,7 @@ def task_of(
         asked.seconds or math.inf,
         stream,
         judges=_judges(config),
+        gap=asked.gap,
     )
 
 
@@ -188,10 +192,12 @@ def _judges(config: PipelineConfig) -> list[Engine]:
     return [entry.engine for entry in resolve_engines(config)[1:]]
 
 
-def _engine(config: PipelineConfig) -> Engine:
+def _engine(config: PipelineConfig, model: ir.Model) -> Engine:
     if config.engines == DEFAULT_ENGINES:
-        # What users run: all its optimisations.
-        return OnnxRuntimeEngine(optimization="all")
+        # What users run: all its optimisations. What a session has left stays in the arena,
+        # its copies of the weights among them, where passes need the memory.
+        small = weight_bytes(model) < _LARGE
+        return OnnxRuntimeEngine(optimization="all", memory_arena=small)
     return resolve_engines(config)[0].engine
 
 

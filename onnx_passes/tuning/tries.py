@@ -12,7 +12,12 @@ from onnx_passes.tuning.journal import Record, plain
 
 
 def note(record: Record, tried: Tried) -> None:
-    """Write down a model that was tried."""
+    """Write down a model that was tried.
+
+    Args:
+        record: The journal.
+        tried: The model, and what was found of it.
+    """
     spent = tried.spent
     record.add(
         "try",
@@ -28,7 +33,12 @@ def note(record: Record, tried: Tried) -> None:
 
 
 def known(record: Record, names: Mapping[str, str]) -> Tried | None:
-    """Return what an earlier run has found of a choice; None if nothing."""
+    """Return what an earlier run has found of a choice; None if nothing.
+
+    Args:
+        record: The journal.
+        names: The format of each group, by name.
+    """
     for entry in record.of("try"):
         if entry["names"] == dict(names):
             shares, values = entry["shares"], entry["values"]

@@ -54,6 +54,16 @@ class Whole(Protocol):
         """
         ...
 
+    @property
+    def original(self) -> list[Outputs] | None:
+        """The outputs of the original by sample; None if they are not held."""
+        ...
+
+    @property
+    def last(self) -> list[Outputs] | None:
+        """The outputs of the last model by sample; None if they are not held."""
+        ...
+
     def close(self) -> None:
         """Remove what was written, and end the workers."""
         ...
@@ -74,6 +84,7 @@ class InMemory:
     ) -> None:
         self._model, self._engine, self._feeds = model, engine, feeds
         self._budget, self._original = budget, list[Outputs]()
+        self._last: list[Outputs] = []
 
     def begin(self) -> Spent:
         """Measure the original; see ``Whole.begin``."""
@@ -84,10 +95,20 @@ class InMemory:
     def measure(self, model: ir.Model) -> Spent:
         """Measure a model; see ``Whole.measure``."""
         try:
-            outputs = self._run(model)
+            self._last = self._run(model)
         except EngineError as error:
             raise RejectedError(error.message) from error
-        return self._budget.measure(outputs, self._original)
+        return self._budget.measure(self._last, self._original)
+
+    @property
+    def original(self) -> list[Outputs]:
+        """The outputs of the original; see ``Whole.original``."""
+        return self._original
+
+    @property
+    def last(self) -> list[Outputs]:
+        """The outputs of the last model; see ``Whole.last``."""
+        return self._last
 
     def close(self) -> None:
         """Do nothing: nothing was written."""
@@ -107,7 +128,7 @@ class Stream:
         executor: Makes what runs the shards.
         allow_mixed: Whether workers with different processors may run models in 8 bits.
         imports: Modules that workers import first.
-        journals: Folder of finished shards, from which a killed run goes on; None for none.
+        journals: Folder of finished shards, from which a killed run continues; None for none.
         watch: Given what ends the watching, returns what is called after each shard; None for
             nothing.
     """
@@ -122,7 +143,7 @@ class Stream:
 
 
 class Streamed:
-    """Samples of a data set, of which no more than a shard is in memory.
+    """Samples of a data set, with no more than a shard in memory.
 
     Args:
         model: The original.
@@ -161,6 +182,16 @@ class Streamed:
         except (EngineError, IncompleteDataError) as error:
             raise RejectedError(error.message) from error
         return self._budget.spend(*found)
+
+    @property
+    def original(self) -> None:
+        """None: outputs of a stream are not held."""
+        return None
+
+    @property
+    def last(self) -> None:
+        """None: outputs of a stream are not held."""
+        return None
 
     def close(self) -> None:
         """Remove the models that were written, and end the workers."""

@@ -5,7 +5,9 @@ import pytest
 
 from onnx_passes.tuning import choice as choices
 from onnx_passes.tuning.budget import Budget
-from onnx_passes.tuning.choice import Table, by_format, front
+from onnx_passes.tuning.choice import Table
+from onnx_passes.tuning.formats import by_format
+from onnx_passes.tuning.front import front
 from onnx_passes.tuning.score import Score
 
 
@@ -46,7 +48,7 @@ def test_the_cheapest_choice_within_the_budget(table):
 
 def test_the_program_finds_what_looking_at_all_does(table, monkeypatch):
     exactly, _ = table(6, 21.0).best(1.0, math.inf, set())
-    monkeypatch.setattr(choices, "_ALL", 1)
+    monkeypatch.setattr(choices, "ALL", 1)
     by_program, bound = table(6, 21.0).best(1.0, math.inf, set())
     made = table(6, 21.0)
     assert made.cost(by_program) == made.cost(exactly)
@@ -70,6 +72,32 @@ def test_corrections_count(table):
     assert made.expected((1,)) == 1.0
     made.factor, made.weights["g0"] = 2.0, 3.0
     assert made.expected((1,)) == 6.0
+
+
+def test_others_are_predicted_from_the_nearest_that_was_run(table):
+    made = table(3, 10.0)
+    assert made.predict((1, 1, 1)).total == pytest.approx(0.7)
+    beside = [{"y": np.full(4, 8.0, np.float32)}]  # 1 + 2 alone, and 5 more beside each other
+    made.note((1, 1, 0), beside)
+    assert made.predict((1, 1, 1)).total == pytest.approx(1.2)
+    assert made.predict((1, 0, 0)).total == pytest.approx(0.1), "it is nearer to the original"
+    assert made.predict_alone((1, 1, 1)).total == pytest.approx(0.7)
+
+
+@pytest.mark.parametrize("wrong", [np.nan, np.inf], ids=str)
+def test_outputs_that_are_no_numbers_predict_nothing(table, wrong):
+    made = table(2, 10.0)
+    made.note((1, 1), [{"y": np.full(4, wrong, np.float32)}])
+    assert made.measured((1, 1)) is None
+    assert made.predict((1, 1)).total == pytest.approx(0.3)
+
+
+def test_of_about_equal_costs_the_safer_is_taken(table):
+    made = table(2, 2.0)
+    exact, cost = made.best(1.0, math.inf, set())
+    near, bound = made.best(1.0, math.inf, set(), gap=0.2)
+    assert (exact, near) == ((0, 1), (1, 0))  # costs 10 and 11, uses 1.0 and 0.5
+    assert bound == cost
 
 
 def test_the_front_starts_in_float32(table):

@@ -18,7 +18,7 @@ DIGITS = Path(__file__).parents[2] / "examples" / "digits"
 
 
 def overflowing():
-    """A chain of which nodes 5 and 6 leave the range of float16: a square, and its root."""
+    """A chain whose nodes 5 and 6 leave the range of float16: a square, and its root."""
     model = parse("""(float[4] x) => (float[4] y) { a = Neg(x) b = Abs(a) c = Identity(b)
         d = Sigmoid(c) e = Add(c, d) f = Mul(e, e) g = Sqrt(f) h = Neg(g) y = Tanh(h) }""")
     return prepare(model)

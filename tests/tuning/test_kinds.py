@@ -155,3 +155,17 @@ def test_a_filter_without_the_size_of_its_kernel_has_a_bound():
     (bound,) = [b for s in found.scores for b in s.bounds.values()]
     moved = [np.abs(a).max() for s in found.scores for e in s.effect for a in e.values()]
     assert 0 < max(moved) <= bound * 1.5
+
+
+def test_a_reshape_in_front_of_a_layer_is_no_scale():
+    # All columns have the same range, so that nothing is scaled.
+    weight = np.sign(numbers(8, 4))
+    model = parse(
+        f"""{HEADER} g (float[n,2,8] x) => (float[m,4] y)
+        <int64[2] shape = {{-1, 8}}, float[8,4] w = {{{listed(weight)}}}>
+        {{ r = Reshape(x, shape) y = Gemm(r, w) }}"""
+    )
+    x = np.sign(numbers(20, 2, 8, seed=1))
+    result = search(model, {"x": x}, ("int8-static-smooth",))
+    assert not [score.refused for score in result.scores if score.refused]
+    assert set(result.best.names.values()) == {"int8-static-smooth"}

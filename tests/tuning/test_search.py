@@ -13,6 +13,7 @@ import pytest
 from onnx_passes.errors import ConfigError, EngineBuildError
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.tuning.budget import Budget, Flips
+from onnx_passes.tuning.formats import convert
 from onnx_passes.tuning.journal import Record
 from onnx_passes.tuning.search import Search
 
@@ -117,9 +118,9 @@ def test_what_an_engine_cannot_build_is_not_chosen(task):
     assert refused == {"the engine refuses it: no kernel for it"}
 
 
-@pytest.mark.parametrize("stop_at", [2, 3])
-def test_an_interrupt_leaves_the_best_model_so_far(task, stop_at):
-    asked = task()
+@pytest.mark.parametrize(("stop_at", "limit"), [(2, 25.0), (3, 43.5)])
+def test_an_interrupt_leaves_the_best_model_so_far(task, stop_at, limit):
+    asked = task(limits={"snr": (limit, math.inf)})
     asked = dataclasses.replace(asked, engine=Counting(["scores"], stop_at=stop_at))
     result = run(asked)
     assert result.ended == "interrupted"
@@ -128,16 +129,68 @@ def test_an_interrupt_leaves_the_best_model_so_far(task, stop_at):
 
 
 def test_a_search_goes_on_from_its_record(task, tmp_path):
-    asked = task()
+    asked = task(limits={"snr": (43.5, math.inf)})
     engine = Counting(["scores"], stop_at=3)
     first = run(dataclasses.replace(asked, engine=engine), Record(tmp_path / "r", asked.key))
     assert first.ended == "interrupted"
     again = Counting(["scores"])
     second = run(dataclasses.replace(asked, engine=again), Record(tmp_path / "r", asked.key))
-    assert second.ended == "optimal"
+    assert second.gap <= asked.gap
     assert second.work["regions"] == 0.0, "every score was known"
+    assert second.work["whole model, few samples"] <= 0.2, "the run that was made was known"
     alone = run(asked)
     assert second.best.names == alone.best.names
+
+
+def test_what_gains_less_than_the_gap_takes_no_run(task):
+    limits = {"snr": (36.0, math.inf)}
+    near, exact = (run(task(limits=limits, gap=gap)) for gap in (0.3, 0.0))
+    assert exact.gap == 0.0
+    assert exact.best.cost <= near.best.cost <= exact.best.cost / 0.7
+    assert len(near.tried) <= len(exact.tried)
+
+
+def test_a_fault_in_a_pass_leaves_a_valid_model(task, monkeypatch):
+    def faulty(model, chosen, *rest):
+        if "int8-weights" in chosen:
+            raise ZeroDivisionError("a fault")
+        return convert(model, chosen, *rest)
+
+    monkeypatch.setattr("onnx_passes.tuning.score.convert", faulty)
+    result = run(task(formats=("float16", "int8-weights")))
+    refused = {s.refused for s in result.scores if s.format == "int8-weights"}
+    assert refused == {"it fails: ZeroDivisionError: a fault"}
+    assert "float16" in result.best.names.values()
+
+
+def test_an_original_that_cannot_be_recorded_is_kept(task, monkeypatch):
+    def refuse(*args):
+        raise EngineBuildError("inner values cannot be outputs")
+
+    monkeypatch.setattr("onnx_passes.tuning.score.record", refuse)
+    told = []
+    result = Search(task(), Record(None, ""), told.append).run()
+    assert result.ended == "not recorded"
+    assert set(result.best.names.values()) == {"float32"}
+    assert "inner values cannot be outputs" in told[-1]
+
+
+def test_a_part_that_does_not_run_by_itself_is_kept(task):
+    asked = task(formats=("int8-weights",))
+    first = asked.groups[0].nodes[0]
+
+    def lone(model):
+        names = {node.name for node in model.graph}
+        return first in names and len(names) < 20
+
+    engine = Counting(["scores"], refuse=lone)
+    result = run(dataclasses.replace(asked, engine=engine))
+    kept = [s for s in result.scores if s.group == asked.groups[0].name and s.refused]
+    assert [s.refused for s in kept] == [
+        "the engine does not run it by itself: no kernel for it"
+    ]
+    assert result.best.names[asked.groups[0].name] == "float32"
+    assert "int8-weights" in result.best.names.values()
 
 
 def test_interactions_are_found_by_bisection(task, monkeypatch):

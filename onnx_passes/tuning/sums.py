@@ -1,0 +1,55 @@
+"""What choices cost and lose if groups just add up."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import reduce
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from onnx_passes.runtime.base import Array
+
+if TYPE_CHECKING:
+    from onnx_passes.tuning.choice import Table
+
+_MOST, _SLACK, _LOOKS = 4.0, 1.5, 24
+"""Errors of groups may make up for each other, but not so many times; and not so many times
+more than in some choices that are looked at."""
+
+
+def by_cost(costs: Sequence[Array], losses: Sequence[Array]) -> tuple[Array, Array, Array]:
+    """Return all choices, the cheapest first.
+
+    Args:
+        costs: By group, the cost of each option, floats of shape [options].
+        losses: By group, the loss of each option, floats of shape [options].
+
+    Returns:
+        The costs of the choices, of shape [choices]; the sums of the losses of their groups;
+        and the number of the option of each group, of shape [choices, groups].
+    """
+    cost, loss = (np.ravel(reduce(np.add.outer, rows)) for rows in (costs, losses))
+    order = np.argsort(cost, kind="stable")
+    picks = np.stack(np.unravel_index(order, [len(row) for row in costs]), 1)
+    return cost[order], loss[order], picks
+
+
+def most_made_up(table: Table) -> float:
+    """Return how many times less a choice may lose than the sum of its groups.
+
+    Of a mean of squares, about the sum is lost; of a maximum or a root, less. What is further
+    beyond a budget is hopeless, and need not be looked at closely.
+
+    Args:
+        table: What groups lose.
+    """
+    rng, least = np.random.default_rng(0), math.inf
+    for _ in range(_LOOKS):
+        choice = tuple(int(rng.integers(len(row))) for row in table.rows)
+        alone = (table.alone(i, pick) for i, pick in enumerate(choice))
+        total = sum(table.predict_alone(one).total for one in alone)
+        if 0 < total < math.inf:
+            least = min(least, table.predict_alone(choice).total / total)
+    return _MOST if least in (0.0, math.inf) else min(_MOST, _SLACK / least)
