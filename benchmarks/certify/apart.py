@@ -85,7 +85,7 @@ def resumed(
     """Yield the rows of one part, those of ``rows`` first that no source has changed since.
 
     Args:
-        keys: What tells the judgements apart; a row holds its own as ``key``.
+        keys: What distinguishes the judgements; a row holds its own as ``key``.
         work: Judges the one at a place, in a fork.
         rows: JSON lines, to which each new row is added as it comes; None keeps none.
         part: Which of how many equal parts, counted from 1.

@@ -14,7 +14,7 @@ _INTS = (ir.DataType.INT32, ir.DataType.INT64)
 
 
 def _numbers(value: ir.Value | None) -> list[Any] | None:
-    """Return the elements of a constant, or None where it is none."""
+    """Return the elements of a constant, or None if it is not a constant."""
     if value is None or value.const_value is None:
         return None
     return list(value.const_value.numpy().reshape(-1).tolist())

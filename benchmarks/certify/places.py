@@ -38,7 +38,7 @@ ATTRIBUTES = (
     *("Conv", "MaxPool", "AveragePool", "Gemm", "Softmax", "Transpose", "Concat", "Flatten"),
     *("LeakyRelu", "Elu", "HardSigmoid", "ArgMax", "ReduceSum", "DepthToSpace", "Gather"),
 )
-"""Operators of which each attribute is a place; given, for one that may be left out."""
+"""Operators whose attributes are a place each; given, for one that may be left out."""
 
 SKIPPED = frozenset({"MaxPool.storage_order", "MaxPool.dilations", "AveragePool.dilations"})
 """Attributes whose values the generator does not know, or that need a second output."""

@@ -1,8 +1,8 @@
 """Functions of one number: the transcendental ones, and activations.
 
-ONNX gives the formulas; ONNX Runtime's kernels evaluate most of them by other routes
-(polynomials, fused multiply-adds), so that in IEEE arithmetic only those are expanded whose
-kernel is the formula itself.
+ONNX gives the formulas. ONNX Runtime's kernels evaluate most of them by other routes
+(polynomials, fused multiply-adds). So in IEEE arithmetic only those are expanded whose kernel
+is the formula itself.
 """
 
 from __future__ import annotations

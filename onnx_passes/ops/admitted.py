@@ -1,4 +1,4 @@
-"""What the operands of nodes must be, by what is told of their operators."""
+"""What the operands of nodes must be, by the descriptions of their operators."""
 
 from __future__ import annotations
 
@@ -20,6 +20,11 @@ def admitted(use: Use) -> Hint | None:
 
 
 def steers(node: ir.Node, index: int) -> bool:
-    """Whether an operand decides sizes or places: a shape, an axis, an index."""
+    """Whether an operand decides sizes or places: a shape, an axis, an index.
+
+    Args:
+        node: The node.
+        index: Number of the operand.
+    """
     operator = operator_of(node)
     return operator is not None and index in operator.steers

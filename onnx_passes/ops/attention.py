@@ -13,6 +13,7 @@ from onnx_passes.ops.hints import Hint, between
 from onnx_passes.ops.operands import Operands
 from onnx_passes.ops.reduction import softmax
 from onnx_passes.ops.semantics import Elements, Misfit, Scalar, Unsupported, is_float
+from onnx_passes.ops.suggestions import Choices, Known, Operand, first
 from onnx_passes.ops.use import Use, below
 
 
@@ -50,6 +51,9 @@ class RotaryEmbedding(Operator):
 
     def admits(self, use: Use) -> Hint | None:
         return below(use.dimension(1, 0)) if use.index == 3 else None
+
+    def suggest(self, c: Choices, index: int, known: Known) -> Operand:
+        return c.data((2, 3, 4, 6) if index == 0 else (2, 4, 3))
 
 
 class Attention(Operator):
@@ -108,6 +112,11 @@ class Attention(Operator):
 
     def admits(self, use: Use) -> Hint | None:
         return between(1, use.dimension(1, -2) or 1) if use.index == 6 else None
+
+    def suggest(self, c: Choices, index: int, known: Known) -> Operand:
+        q = first(known, (1, 2, 3, 4))
+        shapes = ((1, 2, 3, 4), (2, 2, 3, 4), (1, 3, 4, 4))
+        return c.data(c.pick(shapes) if index == 0 else q)
 
 
 def _mask(call: Call, shape: tuple[int, ...]) -> Elements | None:

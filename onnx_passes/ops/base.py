@@ -1,4 +1,4 @@
-"""What is told of an operator: one class, with its algebra, breakpoints and inputs as data."""
+"""Operators: one class describes one, with its algebra, breakpoints and inputs as data."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from onnx_passes.ops.domains.intervals import Interval
 from onnx_passes.ops.hints import Hint
 from onnx_passes.ops.operands import Operands
 from onnx_passes.ops.semantics import Unsupported
+from onnx_passes.ops.suggestions import Choices, Known, Operand
 from onnx_passes.ops.use import Use
 
 Result: TypeAlias = Tensor | tuple[Tensor | None, ...]
@@ -33,7 +34,7 @@ class Element:
 
     Attributes:
         value: The number. ``-0.0`` is plain 0 for integers; infinities are the ends of an
-            integer type, and -1 stands for all bits set.
+            integer type, and -1 means all bits set.
         kinds: Kinds of types for which it holds bit for bit, as ``kind_of`` names them.
     """
 
@@ -83,14 +84,15 @@ class Operator:
     Attributes:
         domain: Its domain.
         op_type: Its name; that of the class.
-        since: The first opset that this class tells of.
+        since: The first opset that this class describes.
         algebra: Its laws.
         steers: Operands that decide sizes or places: shapes, axes, indices.
         moves: Operands whose elements the results consist of, computed by nothing.
-        exact: Operands of which constants bound the results element by element.
+        exact: Operands whose constants bound the results element by element.
         reads_sizes: Whether it reads the sizes of its operand alone.
         chooses: Operands among whose elements those of the results are, after comparisons.
         view: Whether the results are the operand under another shape, in the same order.
+        joins: Whether the result is the operands, one behind the other.
         free: Whether it computes no number by itself.
         computed_in: The widest type that engines compute in, if it is not the operand's.
         elementwise: Whether each element of the result depends on the elements of the
@@ -106,6 +108,7 @@ class Operator:
     exact: ClassVar[tuple[int, ...]] = ()
     chooses: ClassVar[Sequence[int]] = ()
     view: ClassVar[bool] = False
+    joins: ClassVar[bool] = False
     free: ClassVar[bool] = False
     reads_sizes: ClassVar[bool] = False
     computed_in: ClassVar[ir.DataType | None] = None
@@ -124,12 +127,25 @@ class Operator:
         return f"{self.domain}::{self.op_type}" if self.domain else self.op_type
 
     def evaluate(self, call: Call) -> Result:
-        """Return the results of one call, in its arithmetic; None for those not told of.
+        """Return the results of one call, in its arithmetic; None for one not described.
 
         Raises:
-            Unsupported: This form of the operator, or this arithmetic, is not told of.
+            Unsupported: This form of the operator, or this arithmetic, is not described.
         """
         raise Unsupported(f"the operator {self.op_type}")
+
+    def suggest(self, c: Choices, index: int, known: Known) -> Operand | None:
+        """Return a plausible operand for a template, or None for data that broadcasts.
+
+        A guide, not a specification: what does not fit is thrown away when the template is
+        evaluated.
+
+        Args:
+            c: The choices of the template.
+            index: Which operand.
+            known: Shapes of the operands, None for those not chosen yet.
+        """
+        return None
 
     def admits(self, use: Use) -> Hint | None:
         """Return what an operand must be for the node to mean something; None for anything."""
@@ -152,7 +168,7 @@ class Operator:
         return None
 
     def representatives(self, operands: Operands) -> Sequence[Sequence[int]]:
-        """Return shapes of elements that stand for all of each operand.
+        """Return shapes of elements that represent all of each operand.
 
         Raises:
             Unsupported: There are no such, or sizes are not known.
@@ -169,7 +185,7 @@ class Operator:
 
     @property
     def evaluates(self) -> bool:
-        """Whether it is told what the operator computes."""
+        """Whether it is described what the operator computes."""
         return type(self).evaluate is not Operator.evaluate
 
 
@@ -177,7 +193,7 @@ _OPERATORS: dict[tuple[str, str], list[Operator]] = {}
 
 
 def find(domain: str, op_type: str, opset: int | None = None) -> Operator | None:
-    """Return what is told of an operator, or None.
+    """Return the description of an operator, or None.
 
     Args:
         domain: Its domain; the main one has two names.
@@ -190,11 +206,16 @@ def find(domain: str, op_type: str, opset: int | None = None) -> Operator | None
 
 
 def operator_of(node: ir.Node, opset: int | None = None) -> Operator | None:
-    """Return what is told of the operator of a node, or None."""
+    """Return the description of the operator of a node, or None.
+
+    Args:
+        node: The node.
+        opset: Version of its domain; None for the latest.
+    """
     return find(node.domain, node.op_type, opset)
 
 
 def operators() -> Iterator[Operator]:
-    """Yield what is told of each operator, the latest version of each."""
+    """Yield the description of each operator, the latest version of each."""
     for versions in _OPERATORS.values():
         yield versions[-1]

@@ -97,15 +97,30 @@ class Call:
         return [int(n) for n in self.static(index).reshape(-1)]
 
     def integer(self, name: str, default: int) -> int:
-        """Return an integer attribute."""
+        """Return an integer attribute.
+
+        Args:
+            name: Name of the attribute.
+            default: Its value if it is left out.
+        """
         return int(self.attribute(name, default))
 
     def number(self, name: str, default: float) -> float:
-        """Return a float attribute, as the 32 bit number that a model stores."""
+        """Return a float attribute, as the 32 bit number that a model stores.
+
+        Args:
+            name: Name of the attribute.
+            default: Its value if it is left out.
+        """
         return float(np.float32(self.attribute(name, default)))
 
     def text(self, name: str, default: str) -> str:
-        """Return a string attribute."""
+        """Return a string attribute.
+
+        Args:
+            name: Name of the attribute.
+            default: Its value if it is left out.
+        """
         value = self.attribute(name, default)
         return value.decode() if isinstance(value, bytes) else str(value)
 
@@ -116,6 +131,10 @@ class Call:
 
     def attribute(self, name: str, default: Any) -> Any:
         """Return the value of an attribute.
+
+        Args:
+            name: Name of the attribute.
+            default: Its value if it is left out.
 
         Raises:
             Unsupported: It refers to an attribute of an enclosing function.
@@ -138,17 +157,32 @@ class Call:
         return shape
 
     def flag(self, name: str, default: int = 0) -> bool:
-        """Return an integer attribute that is a switch."""
+        """Return an integer attribute that is a switch.
+
+        Args:
+            name: Name of the attribute.
+            default: Its value if it is left out, 0 or 1.
+        """
         return bool(self.integer(name, default))
 
     def ints_of(self, index: int, attribute: str) -> list[int] | None:
-        """Return what is an input in newer opsets and an attribute in older ones."""
+        """Return what is an input in newer opsets and an attribute in older ones.
+
+        Args:
+            index: Number of the input.
+            attribute: Name of the attribute.
+        """
         if self.given(index) is not None:
             return self.static_ints(index)
         return self.integers(attribute)
 
     def axis(self, default: int, rank: int) -> int:
-        """Return the attribute ``axis``, counted from the front."""
+        """Return the attribute ``axis``, counted from the front.
+
+        Args:
+            default: The axis if the attribute is left out.
+            rank: Rank of the tensor.
+        """
         return normalize_axis(self.integer("axis", default), rank)
 
     def primitives(self, dtype: ir.DataType) -> Primitives:
@@ -160,6 +194,11 @@ class Call:
     ) -> Tensor:
         """Apply a function of scalars to tensors that broadcast together.
 
+        Args:
+            function: Gets a scalar of each tensor.
+            *tensors: Tensors of shapes that broadcast.
+            dtype: Element type of the result.
+
         Raises:
             Misfit: Their shapes do not broadcast.
         """
@@ -170,17 +209,32 @@ class Call:
         return Tensor(self.semantics.map(function, *(t.data for t in tensors)), dtype)
 
     def literal(self, value: float, dtype: ir.DataType) -> Scalar:
-        """Return the scalar of a number."""
+        """Return the scalar of a number.
+
+        Args:
+            value: The number.
+            dtype: Its element type.
+        """
         return self.semantics.literal(value, dtype)
 
 
 def constant(array: npt.NDArray[Any], dtype: ir.DataType, semantics: Semantics) -> Tensor:
-    """Return the tensor of known numbers."""
+    """Return the tensor of known numbers.
+
+    Args:
+        array: Numbers of any shape.
+        dtype: Their element type.
+        semantics: The arithmetic.
+    """
     return Tensor(semantics.constant(array, dtype), dtype)
 
 
 def normalize_axis(axis: int, rank: int) -> int:
     """Return an axis counted from the front.
+
+    Args:
+        axis: The axis, from the front or, if negative, from the end.
+        rank: Rank of the tensor.
 
     Raises:
         Unsupported: There is no such axis.

@@ -1,4 +1,4 @@
-"""How many scalar operations a node takes, by what is told of its operator."""
+"""How many scalar operations a node takes, by the description of its operator."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def flops_of(operands: Operands) -> int | None:
     """Return the operations of one run of a node, its subgraphs not among them.
 
     Returns:
-        None where a size is not known, or nothing is told of the operator: see ``has_rule``.
+        None if a size is not known, or the operator is not described: see ``has_rule``.
     """
     operator = operator_of(operands.node)
     if operator is None:

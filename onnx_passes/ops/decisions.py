@@ -6,7 +6,7 @@ _OF_QONNX = ("BipolarQuant", "FloatQuant", "IntQuant", "MultiThreshold", "Quant"
 ROUNDING_TO_STEPS = frozenset(("DynamicQuantizeLinear", "QuantizeLinear", "Round", *_OF_QONNX))
 """Operators whose results jump where an operand moves by one unit in the last place.
 
-Those of QONNX, and of our own domain, are told by their names alone.
+Those of QONNX, and of our own domain, are described by their names alone.
 """
 
 RESIZING = frozenset(("Resize", "Upsample"))
@@ -15,7 +15,7 @@ RESIZING = frozenset(("Resize", "Upsample"))
 SUMS_OF_NOTHING = frozenset(
     ("ReduceL1", "ReduceL2", "ReduceProd", "ReduceSum", "ReduceSumSquare")
 )
-"""Reductions of which the standard says what they are of no element."""
+"""Reductions whose value over no element is given by the standard."""
 
 DECIDING = frozenset(
     (

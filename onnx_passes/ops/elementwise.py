@@ -20,6 +20,7 @@ from onnx_passes.ops.call import Call, Tensor
 from onnx_passes.ops.hints import Hint, between
 from onnx_passes.ops.operands import Operands
 from onnx_passes.ops.semantics import Elements, Primitives, Scalar, Unsupported, is_float
+from onnx_passes.ops.suggestions import Choices, Known, Operand, conditions
 from onnx_passes.ops.use import Use
 
 ScalarRule: TypeAlias = tuple[Callable[..., Scalar], ir.DataType]
@@ -62,7 +63,7 @@ class Elementwise(Operator, abstract=True):
         """Return the function of scalars that a node is, and the type of its result.
 
         Raises:
-            Unsupported: This form of the operator is not told of.
+            Unsupported: This form of the operator is not described.
         """
         dtype = call.required(self.typed).dtype
         a = call.primitives(dtype)
@@ -356,6 +357,10 @@ class Where(Elementwise):
     def formula(self, a: Primitives, *operands: Scalar) -> Scalar:
         return a.select(*operands)
 
+    def suggest(self, c: Choices, index: int, known: Known) -> Operand:
+        condition = conditions(c, known)
+        return condition if index == 0 else c.data(condition.shape)
+
 
 def _converted(call: Call, target: ir.DataType) -> Callable[[Scalar], Scalar]:
     """Return the conversion of an operand; the formats of 8 bits saturate, each in its way."""
@@ -431,3 +436,6 @@ class Clip(Elementwise):
         given = [use.constant(i) for i in (1, 2)]
         new = [float(b.reshape(-1)[0]) for b in given if b is not None and b.size]
         return (*(b for b in old if b is not None), *new)
+
+    def suggest(self, c: Choices, index: int, known: Known) -> Operand:
+        return c.data(c.shape()) if index == 0 else c.data((), constant=True)

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import onnx_ir as ir
 
 from onnx_passes.ops import families  # noqa: F401 (makes operators known)
-from onnx_passes.ops.base import operator_of
+from onnx_passes.ops.base import MAIN, operator_of
 from onnx_passes.ops.call import Call, Tensor, constant
 from onnx_passes.ops.randomness import RANDOM
 from onnx_passes.ops.semantics import MALFORMED, Misfit, Semantics, Unsupported, scalars
@@ -18,6 +18,10 @@ from onnx_passes.ops.semantics import MALFORMED, Misfit, Semantics, Unsupported,
 
 def unknowns(values: Sequence[ir.Value], semantics: Semantics) -> dict[str, Tensor]:
     """Return a tensor of fresh unknowns for each value, by name.
+
+    Args:
+        values: The values.
+        semantics: The arithmetic.
 
     Raises:
         Unsupported: A value has no concrete shape or no type.
@@ -50,7 +54,7 @@ def evaluate(
     """Return the outputs of ``graph`` by name.
 
     Args:
-        graph: A graph, or the graph of a function; control flow is not supported.
+        graph: A graph, or the graph of a function. Of control flow, If is supported.
         feeds: A tensor for every input that has no initializer, by name; an initializer named
             here takes this value instead of its own.
         semantics: The arithmetic.
@@ -65,15 +69,52 @@ def evaluate(
     for name, value in graph.initializers.items():
         if name in feeds:
             known[value] = feeds[name]
-        elif value.const_value is not None and not value.is_graph_input():
-            tensor = value.const_value
+    results = _run(graph, known, semantics, graph.opset_imports)
+    return {str(o.name): result for o, result in zip(graph.outputs, results, strict=True)}
+
+
+def _run(
+    graph: ir.Graph,
+    known: dict[ir.Value, Tensor],
+    semantics: Semantics,
+    opsets: Mapping[str, int],
+) -> list[Tensor]:
+    """Return the outputs of a graph or of a body, which reads what is ``known`` around it."""
+    for value in graph.initializers.values():
+        tensor = value.const_value
+        if value not in known and tensor is not None and not value.is_graph_input():
             known[value] = constant(_array(tensor, semantics), tensor.dtype, semantics)
     for node in graph:
-        opset = node.version or graph.opset_imports.get(node.domain, 1)
-        tensors = evaluate_node(node, known, semantics, opset)
+        opset = node.version or opsets.get(node.domain, 1)
+        if node.op_type == "If" and node.domain in MAIN:
+            tensors: Sequence[Tensor | None] = _branch(node, known, semantics, opsets)
+        else:
+            tensors = evaluate_node(node, known, semantics, opset)
         pairs = zip(node.outputs, tensors, strict=False)
         known.update((output, result) for output, result in pairs if result is not None)
-    return {str(o.name): _lookup(known, o) for o in graph.outputs}
+    return [_lookup(known, o) for o in graph.outputs]
+
+
+def _branch(
+    node: ir.Node,
+    known: Mapping[ir.Value, Tensor],
+    semantics: Semantics,
+    opsets: Mapping[str, int],
+) -> list[Tensor]:
+    """Return the outputs of the branch that an If takes.
+
+    Raises:
+        Unsupported: The condition depends on unknowns. Whatever one branch leaves undefined
+            would then have to be defined under the condition alone.
+    """
+    condition = _lookup(known, node.inputs[0]) if node.inputs[0] is not None else None
+    numbers = None
+    if condition is not None and condition.data.size == 1:
+        numbers = semantics.numbers(condition.data, condition.dtype)
+    if numbers is None:
+        raise Unsupported("the operator If on a condition that is not constant")
+    name = "then_branch" if numbers.reshape(-1)[0] else "else_branch"
+    return _run(node.attributes[name].as_graph(), dict(known), semantics, opsets)
 
 
 def _array(tensor: ir.TensorProtocol, semantics: Semantics) -> npt.NDArray[Any]:
@@ -92,6 +133,12 @@ def evaluate_node(
     node: ir.Node, known: Mapping[ir.Value, Tensor], semantics: Semantics, opset: int
 ) -> tuple[Tensor | None, ...]:
     """Return the outputs of one node; None for those without semantics (a pool's indices).
+
+    Args:
+        node: The node.
+        known: Tensors of its inputs, by value.
+        semantics: The arithmetic.
+        opset: Version of its domain.
 
     Raises:
         Unsupported: The node has no semantics.

@@ -1,4 +1,4 @@
-"""The operators that are told of, a module for each family.
+"""The operators that are described, a module for each family.
 
 Importing this module makes them known.
 """
@@ -13,6 +13,7 @@ from onnx_passes.ops import (
     logic,
     movement,
     normalization,
+    norms,
     quantization,
     recurrent,
     reduction,
@@ -30,6 +31,7 @@ __all__ = [
     "logic",
     "movement",
     "normalization",
+    "norms",
     "quantization",
     "recurrent",
     "reduction",

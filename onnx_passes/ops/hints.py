@@ -102,7 +102,12 @@ def _tighter(choose: np.ufunc, a: Bound, b: Bound) -> Bound:
 
 
 def between(low: Bound, high: Bound) -> Hint:
-    """Return the hint for elements in a closed interval."""
+    """Return the hint for elements in a closed interval.
+
+    Args:
+        low: The least element; None for no bound.
+        high: The greatest element; None for no bound.
+    """
     return Hint(low=low, high=high)
 
 

@@ -11,11 +11,12 @@ import numpy.typing as npt
 import onnx_ir as ir
 
 from onnx_passes.ops.base import Algebra, Operator
-from onnx_passes.ops.call import Call, Tensor, normalize_axis
+from onnx_passes.ops.call import Call, Tensor, constant, normalize_axis
 from onnx_passes.ops.hints import Hint, between, exactly
 from onnx_passes.ops.movement import Move
 from onnx_passes.ops.operands import Operands
 from onnx_passes.ops.semantics import Misfit, Unsupported
+from onnx_passes.ops.suggestions import Choices, Known, Operand, first
 from onnx_passes.ops.use import Shape, Use, below
 
 _INT32_MAX = 2**31 - 1
@@ -50,6 +51,18 @@ class Slice(Move):
                 return exactly([1] * length)
         return None
 
+    def suggest(self, c: Choices, index: int, known: Known) -> Operand:
+        if index == 0:
+            return c.data(c.pick(((4, 4), (4, 4, 4), (3, 5), (4, 5), (2, 3, 2, 4))))
+        shape = first(known, (4, 4))
+        last = shape[-1] if shape else 4
+        starts = (0, 0, 1, last // 2, -1, -last)
+        ends = (last // 2, last, last, 2**63 - 1, 2**63 - 1, -1)
+        options: tuple[tuple[int, ...], ...] = (starts, ends, (0, 1, -1, -1, 3), (1, 1, -1, 2))
+        if index == 4 and c.rng.random() < 0.1:
+            return c.integers(-1)
+        return c.integers(c.pick(options[min(index - 1, 3)]))
+
 
 def _ends(use: Use, data: Shape | None, output: Shape | None, length: int) -> Hint:
     if data is None:
@@ -69,6 +82,13 @@ def slices(
     steps: Sequence[int] | None,
 ) -> tuple[slice, ...]:
     """Return the Python slices of an ONNX Slice.
+
+    Args:
+        shape: Shape of the tensor.
+        starts: First index of each axis.
+        ends: Index after the last of each axis.
+        axes: The axes; None for the first ones.
+        steps: Steps of each axis; None for 1.
 
     Raises:
         Unsupported: A step is 0, or an axis does not exist.
@@ -137,6 +157,15 @@ class Gather(Move):
             return ()
         return (-size, -1.0, 0.0, size - 1.0)
 
+    def suggest(self, c: Choices, index: int, known: Known) -> Operand:
+        if index == 0:
+            return c.data(c.pick(((4, 3), (3, 2, 3))))
+        if c.rng.random() < 0.3:
+            return Operand((), ir.DataType.INT64, (c.pick((0, 1, -1)),), True)
+        shape = first(known, (4, 3))
+        whole = (tuple(range(shape[0])), tuple(range(shape[-1]))) if shape else ()
+        return c.integers(*c.pick(((0,), (0, 2), (1, 0, 2), *whole)))
+
 
 class GatherElements(Gather):
     """The elements of an axis that indices name, each at its place."""
@@ -144,6 +173,13 @@ class GatherElements(Gather):
     def evaluate(self, call: Call) -> Tensor:
         x = call.required(0)
         return Tensor(x.data[_grid(call, x)], x.dtype)
+
+    def suggest(self, c: Choices, index: int, known: Known) -> Operand:
+        if index == 0:
+            return c.data((4, 3))
+        shape = first(known, (4, 3))
+        places = tuple(c.pick((0, -1)) for _ in range(math.prod(shape)))
+        return Operand(shape, ir.DataType.INT64, places, True)
 
 
 class GatherND(Move):
@@ -200,6 +236,21 @@ class ScatterND(_Scatter):
             return between(0, np.asarray(target) - 1)
         chosen = use.rng.choice(places, wanted, replace=False)
         return exactly(np.stack(np.unravel_index(chosen, target), -1).reshape(indices))
+
+    def suggest(self, c: Choices, index: int, known: Known) -> Operand:
+        if index == 0:
+            return c.data((4, 3))
+        data = first(known, (4, 3))
+        rows = data[0] if data else 4
+        if index == 1:
+            # In order, in another one, none at all; of depth 0, which names the whole tensor.
+            every = tuple(range(rows))
+            shape, places = c.pick(
+                (((rows, 1), every), ((rows, 1), every[::-1]), ((0, 1), ()), ((1, 0), ()))
+            )
+            return Operand(shape, ir.DataType.INT64, places, True)
+        indices = known[1] if len(known) > 1 and known[1] else (rows, 1)
+        return c.data((*indices[:-1], *data[indices[-1] :]))
 
 
 class ScatterElements(_Scatter):
@@ -282,6 +333,17 @@ class Pad(Operator):
         extra = [output[axis] - data[axis] for axis in chosen]
         return exactly([e // 2 for e in extra] + [e - e // 2 for e in extra])
 
+    def suggest(self, c: Choices, index: int, known: Known) -> Operand:
+        if index == 0:
+            return c.data(c.pick(((2, 3), (1, 2, 5, 5))))
+        if index == 1:
+            rank = len(first(known, (2, 3)))
+            spatial = [0 if axis < rank - 2 else 1 for axis in range(rank)]
+            return c.integers(*c.pick(([0] * 2 * rank, [*spatial, *spatial])))
+        if index == 3:
+            return c.integers(*range(len(first(known, (2, 3)))))
+        return c.data((), constant=True)
+
 
 def _padded_axes(data: Shape, output: Shape | None, count: int) -> list[int]:
     axes = list(range(len(data)))
@@ -311,6 +373,13 @@ class OneHot(Operator):
         depth = use.constant(1)
         known = size if depth is None else int(depth.reshape(-1)[0])
         return (below(known), exactly(size), exactly([0, 1]))[use.index]
+
+    def suggest(self, c: Choices, index: int, known: Known) -> Operand:
+        if index == 0:
+            return Operand(
+                (3,), ir.DataType.INT64, tuple(c.pick((0, 1, 2, -1)) for _ in "123")
+            )
+        return Operand((), ir.DataType.INT64, (4,)) if index == 1 else c.data((2,))
 
 
 class TopK(Operator):
@@ -343,11 +412,40 @@ class Compress(Operator):
 
     moves = (0,)
 
+    def evaluate(self, call: Call) -> Tensor:
+        x, chosen = call.required(0), call.static(1).reshape(-1).astype(np.bool_)
+        whole = call.attribute("axis", None) is None
+        data = x.data.reshape(-1) if whole else x.data
+        axis = 0 if whole else call.axis(0, len(x.shape))
+        places = np.flatnonzero(chosen[: data.shape[axis]])
+        return Tensor(np.take(data, places, axis), x.dtype)
+
+    def suggest(self, c: Choices, index: int, known: Known) -> Operand | None:
+        return Operand((2,), ir.DataType.BOOL, constant=True) if index else None
+
 
 class CenterCropPad(Operator):
     """A tensor cut or padded on both sides."""
 
     free, steers = True, (1,)
+
+    def evaluate(self, call: Call) -> Tensor:
+        x, target = call.required(0), call.static_ints(1)
+        rank, data = len(x.shape), x.data
+        given = call.integers("axes")
+        axes = range(rank) if given is None else [normalize_axis(i, rank) for i in given]
+        zero = constant(np.zeros((), x.dtype.numpy()), x.dtype, call.semantics).data
+        for axis, size in zip(axes, target, strict=True):
+            missing = size - data.shape[axis]
+            if missing < 0:
+                start = -missing // 2
+                data = np.take(data, range(start, start + size), axis)
+                continue
+            ends = missing // 2, missing - missing // 2
+            shapes = [[n if i == axis else d for i, d in enumerate(data.shape)] for n in ends]
+            before, after = (np.broadcast_to(zero, shape) for shape in shapes)
+            data = np.concatenate([before, data, after], axis)
+        return Tensor(data, x.dtype)
 
     def admits(self, use: Use) -> Hint | None:
         data, output, axes = use.input_shape(0), use.output_shape(), use.integers("axes")
@@ -355,6 +453,10 @@ class CenterCropPad(Operator):
         if target is None or use.index != 1:
             return None
         return exactly(target if axes is None else [target[axis] for axis in axes])
+
+    def suggest(self, c: Choices, index: int, known: Known) -> Operand | None:
+        sizes = [c.pick((d, d + 2, max(1, d - 1))) for d in first(known, ())]
+        return c.integers(*sizes) if index else None
 
 
 class TensorScatter(Operator):

@@ -12,11 +12,17 @@ from onnx_passes.ops.call import Call, Tensor
 from onnx_passes.ops.domains.intervals import Interval, hull, pair
 from onnx_passes.ops.operands import Operands
 from onnx_passes.ops.semantics import Elements, Misfit, Scalar, Unsupported, columns, is_float
+from onnx_passes.ops.suggestions import Choices, Known, Operand, Shape, first
 from onnx_passes.ops.windows import Spread, Window
 
 
 def matmul(call: Call, x: Tensor, y: Tensor) -> Tensor:
     """Multiply as numpy does, rank 1 operands and batch dimensions included.
+
+    Args:
+        call: The call, for its arithmetic.
+        x: The left operand [..., m, k], or [k].
+        y: The right operand [..., k, n], or [k].
 
     Raises:
         Unsupported: The shapes do not fit.
@@ -44,7 +50,13 @@ def matmul_cost(operands: Operands) -> int:
 
 
 def conv_cost(operands: Operands, weight: int = 1, bias: int = 2) -> int:
-    """Return the operations of a convolution whose weights and bias are these operands."""
+    """Return the operations of a convolution whose weights and bias are these operands.
+
+    Args:
+        operands: The operands of the node.
+        weight: Number of the operand with the weights.
+        bias: Number of the operand with the bias.
+    """
     # [M, C / group, ...]: what one output element is the sum of.
     each = 2 * math.prod(operands.sizes(weight)[1:])
     return operands.made() * (each + operands.given(bias))
@@ -64,6 +76,29 @@ class MatMul(Operator):
     def representatives(self, operands: Operands) -> Sequence[Sequence[int]]:
         inner = operands.sizes(0)[-1]
         return [(1, inner), (inner, 1)]
+
+    def suggest(self, c: Choices, index: int, known: Known) -> Operand:
+        other = known[1 - index] if len(known) > 1 else None
+        if c.square is not None and c.rank in (None, 2):
+            return c.data((c.square, c.square))
+        if other is None:
+            return c.data(c.shape() if c.rank else c.pick(((2, 3), (3, 3), (2, 3, 4), (3,))))
+        if not other:
+            return c.data((3,))  # no product takes a scalar: the engine refuses this one
+        inner = other[-1] if index or len(other) == 1 else other[-2]
+        draw, rank = c.rng.random(), c.rank
+        if rank == 1 or (rank is None and draw < 0.15):
+            return c.data((inner,))
+        batch: Shape = ()
+        if (rank or 0) > 2 or (rank is None and len(other) > 2 and draw > 0.5):
+            count = len(other) - 2 if rank is None else rank - 2
+            batch = ((2,) * count + tuple(other[:-2]))[-count:]
+        # A guard that takes one axis for another may hold on squares.
+        outer = c.pick((5, 5, inner))
+        return c.data((*batch, outer, inner) if index == 0 else (*batch, inner, outer))
+
+
+_MATMUL = MatMul()
 
 
 class Gemm(Operator):
@@ -110,6 +145,14 @@ class Gemm(Operator):
         sides = a.data[:, None, :], b.data.T[None, :, :]
         return Tensor(call.semantics.along(element, *sides, *bias), a.dtype)
 
+    def suggest(self, c: Choices, index: int, known: Known) -> Operand:
+        if index < 2:
+            operand = _MATMUL.suggest(c, index, known[:2])
+            return c.data(operand.shape[-2:] if len(operand.shape) > 1 else (3, 4))
+        columns = known[1][-1] if len(known) > 1 and known[1] else 4
+        rows = first(known, (2, 3))[0] if first(known, (2, 3)) else 1
+        return c.data(c.pick(((columns,), (1, columns), (), (rows, columns), (rows, 1))))
+
 
 def _scaled(call: Call, x: Tensor, factor: float) -> Tensor:
     a = call.primitives(x.dtype)
@@ -154,6 +197,9 @@ class Einsum(Operator):
         function = a.total if len(rows) == 1 else a.dot
         return Tensor(call.semantics.along(function, *flat), tensors[0].dtype)
 
+    def suggest(self, c: Choices, index: int, known: Known) -> Operand:
+        return c.data((2, 3, 4) if index == 0 else (2, 4, 5))
+
 
 class Conv(Operator):
     """Sums of products of a kernel with the places of an image that it slides over."""
@@ -179,6 +225,16 @@ class Conv(Operator):
         image = rows.reshape(x.shape[0], group, channels, *rows.shape[2:])
         kernel = weight.data.reshape(group, features // group, channels, -1)
         return convolved(call, image, kernel, bias, x, window.output)
+
+    def suggest(self, c: Choices, index: int, known: Known) -> Operand:
+        x = first(known, (1, 2, 5, 5))
+        channels, spatial = (x[1] if len(x) > 1 else 2), max(len(x) - 2, 1)
+        if channels % 2 == 0 and c.rng.random() < 0.4:
+            channels //= 2  # two groups
+        features = known[1][0] if len(known) > 1 and known[1] else 4
+        kernel = tuple(min(c.pick((1, 3)), d) for d in x[2:]) or (1,) * spatial
+        shapes = (c.shape(), (4, channels, *kernel), (features,))
+        return c.data(shapes[min(index, 2)], constant=None if index == 0 else True)
 
 
 def convolved(
@@ -251,3 +307,14 @@ class ConvTranspose(Operator):
         image = rows.reshape(x.shape[0], group, x.shape[1] // group, *rows.shape[2:])
         kernel = w.data.reshape(group, w.shape[0] // group, w.shape[1], -1)
         return convolved(call, image, np.swapaxes(kernel, 1, 2), bias, x, spread.output)
+
+    def suggest(self, c: Choices, index: int, known: Known) -> Operand:
+        x = first(known, (1, 2, 5, 5))
+        spatial = max(len(x) - 2, 1)
+        w = known[1] if len(known) > 1 and known[1] and len(known[1]) > 1 else (2, 3)
+        shapes = (
+            c.shape(),
+            (x[1] if len(x) > 1 else 2, 3, *(3,) * spatial),
+            (c.pick((w[1], 2 * w[1])),),
+        )
+        return c.data(shapes[min(index, 2)], constant=None if index == 0 else True)

@@ -9,6 +9,7 @@ from onnx_passes.ops.call import Call
 from onnx_passes.ops.elementwise import Elementwise, Primitive, ScalarRule
 from onnx_passes.ops.hints import Hint, between
 from onnx_passes.ops.semantics import Primitives, Scalar, Unsupported
+from onnx_passes.ops.suggestions import Choices, Known, Operand, conditions
 from onnx_passes.ops.use import Use
 
 
@@ -75,7 +76,14 @@ class IsInf(Elementwise):
         return getattr(a, f"is_inf{suffix}"), boolean
 
 
-class Not(Primitive):
+class _OfConditions(Primitive, abstract=True):
+    """An operator on booleans."""
+
+    def suggest(self, c: Choices, index: int, known: Known) -> Operand:
+        return conditions(c, known)
+
+
+class Not(_OfConditions):
     """The contrary."""
 
     primitive = "not"
@@ -100,21 +108,21 @@ def _parity(kinds: str) -> Algebra:
     return Algebra(commutative=True, associative=kinds, neutral={0: neutral, 1: neutral})
 
 
-class And(Primitive):
+class And(_OfConditions):
     """Whether both hold."""
 
     primitive = "and"
     algebra = _lattice(1, 0, "b")
 
 
-class Or(Primitive):
+class Or(_OfConditions):
     """Whether one holds."""
 
     primitive = "or"
     algebra = _lattice(0, 1, "b")
 
 
-class Xor(Primitive):
+class Xor(_OfConditions):
     """Whether exactly one holds."""
 
     primitive = "xor"

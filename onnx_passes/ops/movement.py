@@ -12,6 +12,7 @@ from onnx_passes.ops.base import Algebra, Operator
 from onnx_passes.ops.call import Call, Tensor, normalize_axis
 from onnx_passes.ops.hints import Hint, between, exactly
 from onnx_passes.ops.semantics import Misfit, Unsupported
+from onnx_passes.ops.suggestions import Choices, Known, Operand, axes, first
 from onnx_passes.ops.use import Shape, Use
 
 MOVES = Algebra(monotone={0: 1}, linear=(0,))
@@ -59,6 +60,37 @@ class Reshape(Move):
         # One row, or as a last resort one column.
         return exactly([1] * (length - 1) + [-1] if length else [])
 
+    def suggest(self, c: Choices, index: int, known: Known) -> Operand:
+        if index == 0:
+            return c.data(
+                c.shape() if c.square else c.pick(((2, 3), (2, 3, 4), (4, 6), (0, 3)))
+            )
+        if c.parts:
+            sizes = [1] * c.parts
+            for factor in c.pick(((2, 3), (2, 3, 4), (4, 6))):
+                sizes[int(c.rng.integers(c.parts))] *= factor
+            if c.rng.random() < 0.5:
+                sizes[int(c.rng.integers(c.parts))] = -1
+            return c.integers(*sizes)
+        shape = first(known, (2, 3))
+        size = int(np.prod(shape, dtype=np.int64))
+        options: list[Shape] = [
+            (size,),
+            (-1,),
+            (1, -1),
+            shape,
+            (-1, shape[-1] if shape else 1),
+        ]
+        if len(shape) == 2:
+            options += [shape[::-1], (1, *shape), (0, -1)]
+        if size % 16 == 0:
+            options += [(size // 4, 2, 2), (size // 4, 2, 2), (size // 4, 4), (4, 4)]
+        if c.target is not None and c.rng.random() < 0.5:
+            # What two operands are reshaped to is often the same.
+            return c.integers(*c.target)
+        c.target = c.pick(options)
+        return c.integers(*c.target)
+
 
 class Flatten(Move):
     """The same elements as a matrix."""
@@ -96,6 +128,9 @@ class Squeeze(Move):
         ones = [axis for axis, size in enumerate(data) if size == 1]
         return exactly(ones if (length := use.length()) is None else ones[:length])
 
+    def suggest(self, c: Choices, index: int, known: Known) -> Operand:
+        return axes(c, index, none=False)
+
 
 class Unsqueeze(Move):
     """The same elements with more axes of size 1."""
@@ -123,6 +158,9 @@ class Unsqueeze(Move):
             return exactly(range(length or 1))
         axes = _added(data, output)
         return exactly(axes if len(axes) == length else range(length))
+
+    def suggest(self, c: Choices, index: int, known: Known) -> Operand:
+        return axes(c, index, none=True)
 
 
 def _added(data: Shape, output: Shape) -> list[int]:
@@ -170,6 +208,15 @@ class Expand(Move):
             return exactly(_padded(data, len(data) if length is None else length))
         return exactly(output[-length:] if length else output)
 
+    def suggest(self, c: Choices, index: int, known: Known) -> Operand:
+        if index == 0:
+            return c.data(c.pick(((3,), (1, 3), (2, 1), (2, 3))))
+        shape = first(known, (3,))
+        higher = (1, *shape)
+        return c.integers(
+            *c.pick((shape or (1,), (2, *shape), higher, higher, (2, 3), (1, 1)))
+        )
+
 
 def _padded(shape: Shape, rank: int) -> Shape:
     return (1,) * (rank - len(shape)) + shape[len(shape) - min(rank, len(shape)) :]
@@ -194,11 +241,17 @@ class Tile(Move):
             return exactly([2] * len(data))
         return exactly([o // d if d else 1 for d, o in zip(data, output, strict=True)])
 
+    def suggest(self, c: Choices, index: int, known: Known) -> Operand:
+        if index == 0:
+            return c.data(c.shape())
+        rank = len(first(known, (2, 3)))
+        return c.integers(*(c.pick((1, 1, 1, 2)) for _ in range(rank)))
+
 
 class Concat(Operator):
     """Tensors joined along an axis."""
 
-    moves = range(2**31)
+    moves, joins = range(2**31), True
     algebra = Algebra(associative="bif", monotone={0: 1, 1: 1}, affine=(0, 1))
 
     def evaluate(self, call: Call) -> Tensor:
@@ -209,6 +262,10 @@ class Concat(Operator):
         except ValueError as error:
             raise Misfit(f"Concat: {error}") from None
         return Tensor(data, tensors[0].dtype)
+
+    def suggest(self, c: Choices, index: int, known: Known) -> Operand:
+        others = [s for s in known if s is not None]
+        return c.data(others[0] if others else c.pick(((2, 3), (3,), (2, 3, 4))))
 
 
 class Split(Move):
@@ -237,9 +294,17 @@ class Split(Move):
         whole, rest = divmod(data[axis], parts)
         return exactly([whole + (index < rest) for index in range(parts)])
 
+    def suggest(self, c: Choices, index: int, known: Known) -> Operand:
+        return c.data((4, 6)) if index == 0 else c.integers(*c.pick(((2, 4), (3, 3), (2, 2))))
+
 
 def split_sizes(size: int, given: list[int] | None, count: int) -> list[int]:
     """Return the sizes that Split cuts an axis into.
+
+    Args:
+        size: Size of the axis.
+        given: Sizes of the parts; None for equal ones.
+        count: How many parts there are.
 
     Raises:
         Unsupported: The given sizes do not add up.
@@ -288,6 +353,9 @@ class DepthToSpace(Move):
         moved = x.data.reshape(split).transpose(order)
         return Tensor(moved.reshape(n, c // block**2, h * block, w * block), x.dtype)
 
+    def suggest(self, c: Choices, index: int, known: Known) -> Operand:
+        return c.data(c.pick(((1, 4, 2, 2), (2, 8, 4, 2), (1, 4, 4, 6))))
+
 
 class SpaceToDepth(Move):
     """Blocks of space laid out in channels."""
@@ -299,6 +367,8 @@ class SpaceToDepth(Move):
         first = call.text("mode", "DCR") == "CRD"
         moved = split.transpose((0, 1, 3, 5, 2, 4) if first else (0, 3, 5, 1, 2, 4))
         return Tensor(moved.reshape(n, c * block**2, h // block, w // block), x.dtype)
+
+    suggest = DepthToSpace.suggest
 
 
 class ReverseSequence(Move):
@@ -317,3 +387,8 @@ class ReverseSequence(Move):
     def admits(self, use: Use) -> Hint | None:
         most = use.dimension(0, use.integer("time_axis")) or 1
         return between(1, most) if use.index == 1 else None
+
+    def suggest(self, c: Choices, index: int, known: Known) -> Operand:
+        if index == 0:
+            return c.data((3, 3, 2))
+        return c.integers(*(c.pick((1, 2, 3)) for _ in range(3)))

@@ -15,6 +15,7 @@ from onnx_passes.ops.hints import Hint, between, exactly
 from onnx_passes.ops.operands import Operands
 from onnx_passes.ops.reduction import opaque_rows, summed
 from onnx_passes.ops.semantics import Elements, Misfit, Primitives, Scalar, Unsupported
+from onnx_passes.ops.suggestions import Choices, Known, Operand, first
 from onnx_passes.ops.use import Use
 
 
@@ -38,6 +39,11 @@ class Dropout(Operator):
     def admits(self, use: Use) -> Hint | None:
         # Training mode draws random numbers, which no two runs repeat.
         return {1: between(0, 0.5), 2: exactly(False)}.get(use.index)
+
+    def suggest(self, c: Choices, index: int, known: Known) -> Operand:
+        if index == 2:
+            return Operand((), ir.DataType.BOOL, constant=True)
+        return c.data(c.shape()) if index == 0 else c.data((), constant=True)
 
 
 class BatchNormalization(Operator):
@@ -85,6 +91,16 @@ class BatchNormalization(Operator):
 
     def admits(self, use: Use) -> Hint | None:
         return between(0.1, None) if use.index == 4 else None
+
+    def suggest(self, c: Choices, index: int, known: Known) -> Operand:
+        x = first(known, (2, 3, 4, 4))
+        if index == 0:
+            return c.data(c.pick(((2, 3), (2, 3, 4, 4))))
+        shape = (x[1] if len(x) > 1 else 1,)
+        # From opset 15 on, statistics may be wider than the data.
+        wide = c.dtype in (ir.DataType.FLOAT16, ir.DataType.BFLOAT16) and c.rng.random() < 0.5
+        dtype = ir.DataType.FLOAT if wide else c.dtype
+        return Operand(shape, dtype, constant=True, positive=index == 4)
 
 
 def _normalized(
@@ -134,6 +150,10 @@ class LayerNormalization(Operator):
             raise Misfit(f"{self.op_type} of {x.shape} by factors of {scale.shape}")
         return found
 
+    def suggest(self, c: Choices, index: int, known: Known) -> Operand:
+        shape = first(known, (2, 3))
+        return c.data(c.pick(((2, 3), (2, 3, 4))) if index == 0 else shape[-1:])
+
 
 class RMSNormalization(LayerNormalization):
     """The last axes by the root of the mean of their squares, times a factor."""
@@ -150,7 +170,12 @@ class InstanceNormalization(Operator):
         return 7 * operands.made()
 
     def groups(self, call: Call, channels: int) -> int:
-        """Return into how many parts the channels are cut."""
+        """Return into how many parts the channels are cut.
+
+        Args:
+            call: The call, for attributes.
+            channels: How many channels there are.
+        """
         return channels
 
     def evaluate(self, call: Call) -> Tensor:
@@ -176,6 +201,11 @@ class InstanceNormalization(Operator):
 
         return Tensor(call.semantics.kernel(found.data, x.dtype, size_of_terms), x.dtype)
 
+    def suggest(self, c: Choices, index: int, known: Known) -> Operand:
+        x = first(known, (2, 4, 3))
+        shapes = ((1, 2, 3, 3), (2, 4, 5), (1, 4, 2, 2), (2, 6, 3))
+        return c.data(c.pick(shapes) if index == 0 else x[1:2])
+
 
 class GroupNormalization(InstanceNormalization):
     """Groups of channels less their mean, by their deviation, times a factor."""
@@ -186,10 +216,3 @@ class GroupNormalization(InstanceNormalization):
         if call.opset < 21:
             raise Unsupported("GroupNormalization of this opset")
         return call.integer("num_groups", 1)
-
-
-class MeanVarianceNormalization(Operator):
-    """Some axes less their mean, by their deviation."""
-
-    def cost(self, operands: Operands) -> int | None:
-        return 6 * operands.made()

@@ -42,12 +42,12 @@ class Operands:
     def tensor(
         self, index: int, shape: Sequence[int], *, exact: bool = False
     ) -> Tensor | None:
-        """Return elements that stand for an operand; None where it is left out.
+        """Return elements that represent an operand; None if it is left out.
 
         Args:
             index: Which operand.
-            shape: Sizes of what stands for it, unless it is known element by element.
-            exact: Whether a constant is to stand for itself.
+            shape: Sizes of what represents it, unless it is known element by element.
+            exact: Whether a constant represents itself.
         """
         value = self.node.inputs[index] if index < len(self.node.inputs) else None
         if value is None:
@@ -104,7 +104,12 @@ class Operands:
         return math.prod(_static(self.node.outputs[index]))
 
     def counted(self, shapes: Sequence[Sequence[int]], operator: Operator) -> int:
-        """Return the operations on operands of some shapes, by the formula."""
+        """Return the operations on operands of some shapes, by the formula.
+
+        Args:
+            shapes: Shapes of the operands.
+            operator: The operator whose formula is counted.
+        """
         semantics = CountingSemantics()
         tensors = [
             None if v is None else Tensor(blank(shape), v.dtype or ir.DataType.FLOAT)
@@ -114,7 +119,7 @@ class Operands:
         return semantics.count
 
     def call(self, *tensors: Tensor | None, semantics: Semantics | None = None) -> Call:
-        """Return the node with what stands for its operands, among intervals or others."""
+        """Return the node with what represents its operands, among intervals or others."""
         return Call(self.node, tensors, semantics or IntervalSemantics(), self.opset)
 
 

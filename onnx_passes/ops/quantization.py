@@ -1,17 +1,21 @@
-"""Operators between floats and the integers that stand for them."""
+"""Operators between floats and the integers that represent them."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import ClassVar
 
+import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.ops.base import Algebra, Operator
-from onnx_passes.ops.call import Call, Tensor, normalize_axis
+from onnx_passes.ops.call import Call, Tensor, constant, normalize_axis
 from onnx_passes.ops.hints import Hint, between
-from onnx_passes.ops.linear import conv_cost, matmul, matmul_cost
+from onnx_passes.ops.linear import Conv, conv_cost, matmul, matmul_cost
 from onnx_passes.ops.operands import Operands
-from onnx_passes.ops.semantics import Scalar, Unsupported, is_float
+from onnx_passes.ops.semantics import Elements, Misfit, Scalar, Unsupported, is_float
+from onnx_passes.ops.suggestions import Choices, Known, Operand, first
 from onnx_passes.ops.use import Use
 
 SCALE, ZERO = between(0.01, 0.1), between(0, 0)
@@ -27,9 +31,13 @@ class _Quantizer(Operator, abstract=True):
         given, rank = call.given(index), len(call.required(0).shape)
         if given is None or given.data.size == 1:
             return None if given is None else Tensor(given.data.reshape(()), given.dtype)
-        if len(given.shape) > 1 or call.integer("block_size", 0):
-            raise Unsupported(f"{self.op_type} by blocks")
         axis = normalize_axis(call.integer("axis", 1), rank)
+        if block := call.integer("block_size", 0):
+            size = call.required(0).shape[axis]
+            spread = np.repeat(given.data, block, axis)
+            return Tensor(spread[(slice(None),) * axis + (slice(size),)], given.dtype)
+        if len(given.shape) > 1:
+            raise Misfit(f"{self.op_type} by a scale of rank {len(given.shape)}")
         shape = [-1 if i == axis else 1 for i in range(rank)]
         return Tensor(given.data.reshape(shape), given.dtype)
 
@@ -89,6 +97,36 @@ class DequantizeLinear(_Quantizer):
         return call.map(dequantize, wide, *operands)
 
 
+_CONV = Conv()
+
+
+class DynamicQuantizeLinear(Operator):
+    """The nearest of 256 levels over the range of all elements and 0, and these levels."""
+
+    def evaluate(self, call: Call) -> tuple[Tensor, ...]:
+        x, target = call.required(0), ir.DataType.UINT8
+        if not call.semantics.expands:
+            raise Unsupported(f"{self.op_type} in this arithmetic")
+        a, cast = call.primitives(x.dtype), call.semantics.cast
+        row = np.append(
+            x.data.reshape(-1), constant(np.zeros(1), x.dtype, call.semantics).data
+        )
+        least, most = a.fold("min", row), a.fold("max", row)
+        width = a.sub(most, least)
+        scale = a.select(a.equal(width, 0.0), 1.0, a.div(width, 255.0))
+        zero = a.round(a.clip(a.neg(a.div(least, scale)), 0.0, 255.0))
+
+        def quantize(v: Scalar) -> Scalar:
+            level = a.add(a.round(a.div(v, scale)), zero)
+            return cast(a.clip(level, 0.0, 255.0), x.dtype, target)
+
+        return (
+            call.map(quantize, target, x),
+            Tensor(np.asarray(scale), x.dtype),
+            Tensor(np.asarray(cast(zero, x.dtype, target)), target),
+        )
+
+
 class _Integers(Operator, abstract=True):
     """Sums of products of integers, less their zero points.
 
@@ -104,24 +142,31 @@ class _Integers(Operator, abstract=True):
         return SCALE if use.index in self.scales else ZERO if use.index in self.zeros else None
 
 
-class MatMulInteger(_Integers):
-    """A product of matrices of integers, in 32 bits."""
+def _lowered(call: Call, index: int, zero: int, axis: int | None = None) -> Tensor:
+    """Return an operand less its zero point, in 32 bits.
 
-    def evaluate(self, call: Call) -> Tensor:
-        wide, sides = ir.DataType.INT32, []
-        for index in (0, 1):
-            x, zero = call.required(index), call.given(index + 2)
-            side = _widened(call, x)
-            if zero is not None:
-                if zero.data.size != 1:
-                    raise Unsupported("MatMulInteger with a zero point for each row")
-                lowered = _widened(call, Tensor(zero.data.reshape(()), zero.dtype))
-                side = call.map(call.primitives(wide).sub, wide, side, lowered)
-            sides.append(side)
-        return matmul(call, *sides)
+    Args:
+        call: The call.
+        index: Number of the operand.
+        zero: Number of the operand that is the zero point.
+        axis: The axis that zero points of rank 1 go along; None where there is one number.
+    """
+    x, less = call.required(index), call.given(zero)
+    if less is None:
+        return _widened(call, x)
+    wide = ir.DataType.INT32
+    per_axis = Tensor(_along(call, less, axis, len(x.shape)), less.dtype)
+    subtract = call.primitives(wide).sub
+    return call.map(subtract, wide, _widened(call, x), _widened(call, per_axis))
 
-    def cost(self, operands: Operands) -> int | None:
-        return matmul_cost(operands)
+
+def _along(call: Call, given: Tensor, axis: int | None, rank: int) -> Elements:
+    """Return one number, or numbers along an axis, so that they broadcast."""
+    if given.data.size == 1:
+        return given.data.reshape(())
+    if axis is None or len(given.shape) > 1:
+        raise Unsupported(f"{call.node.op_type} with parameters of shape {given.shape}")
+    return given.data.reshape([-1 if i == axis % rank else 1 for i in range(rank)])
 
 
 def _widened(call: Call, x: Tensor) -> Tensor:
@@ -129,20 +174,85 @@ def _widened(call: Call, x: Tensor) -> Tensor:
     return call.map(lambda v: call.semantics.cast(v, x.dtype, wide), wide, x)
 
 
-class QLinearMatMul(_Integers):
-    """A product of quantized matrices, quantized."""
+def _requantized(call: Call, sums: Tensor, scales: Sequence[int], axis: int) -> Tensor:
+    """Return sums of products as levels of the result.
 
-    scales, zeros = (1, 4, 6), (5,)
+    Args:
+        call: The call.
+        sums: The sums, in 32 bits.
+        scales: Numbers of the scales of both factors, of the result, and of its zero point.
+        axis: The axis that scales of the second factor go along.
+    """
+    first, second, made = (call.required(i) for i in scales[:3])
+    zero = call.required(scales[3])
+    a, cast = call.primitives(first.dtype), call.semantics.cast
+    target, ends = zero.dtype, (float(int(zero.dtype.min)), float(int(zero.dtype.max)))
+    rank = len(sums.shape)
+    parts = [
+        Tensor(_along(call, t, x, rank), t.dtype)
+        for t, x in ((first, None), (second, axis), (made, None), (zero, None))
+    ]
+
+    def level(total: Scalar, p: Scalar, q: Scalar, r: Scalar, z: Scalar) -> Scalar:
+        ratio = a.div(a.mul(p, q), r)
+        found = a.round(a.mul(cast(total, ir.DataType.INT32, first.dtype), ratio))
+        found = a.add(found, cast(z, target, first.dtype))
+        return cast(a.clip(found, *ends), first.dtype, target)
+
+    if not call.semantics.expands:
+        raise Unsupported(f"{call.node.op_type} in this arithmetic")
+    return call.map(level, target, sums, *parts)
+
+
+class MatMulInteger(_Integers):
+    """A product of matrices of integers, in 32 bits."""
+
+    def evaluate(self, call: Call) -> Tensor:
+        return matmul(call, _lowered(call, 0, 2, -2), _lowered(call, 1, 3, -1))
 
     def cost(self, operands: Operands) -> int | None:
         return matmul_cost(operands)
 
 
+class QLinearMatMul(_Integers):
+    """A product of quantized matrices, quantized."""
+
+    scales, zeros = (1, 4, 6), (5,)
+
+    def evaluate(self, call: Call) -> Tensor:
+        sums = matmul(call, _lowered(call, 0, 2), _lowered(call, 3, 5, -1))
+        return _requantized(call, sums, (1, 4, 6, 7), -1)
+
+    def cost(self, operands: Operands) -> int | None:
+        return matmul_cost(operands)
+
+    def suggest(self, c: Choices, index: int, known: Known) -> Operand:
+        if index in (1, 4, 6):
+            return Operand((), ir.DataType.FLOAT, constant=True, positive=True)
+        if index in (2, 5, 7):
+            return Operand((), ir.DataType.UINT8, constant=True)
+        return Operand(
+            (2, 3) if index == 0 else (3, 4), ir.DataType.UINT8, constant=index == 3
+        )
+
+
 class ConvInteger(_Integers):
     """A convolution of integers, in 32 bits."""
 
+    def evaluate(self, call: Call) -> Tensor:
+        sides = [_lowered(call, 0, 2), _lowered(call, 1, 3, 0)]
+        return _CONV.evaluate(replace(call, inputs=sides))
+
     def cost(self, operands: Operands) -> int | None:
         return conv_cost(operands, weight=1, bias=99)
+
+    def suggest(self, c: Choices, index: int, known: Known) -> Operand:
+        bytes_ = (ir.DataType.INT8, ir.DataType.UINT8)
+        dtype = c.dtype if c.dtype in bytes_ and index in (0, 2) else ir.DataType.UINT8
+        if index < 2:
+            operand = _CONV.suggest(c, index, known)
+            return Operand(operand.shape, dtype, constant=operand.constant)
+        return Operand((), dtype, constant=True)
 
 
 class QLinearConv(_Integers):
@@ -150,5 +260,22 @@ class QLinearConv(_Integers):
 
     scales, zeros = (1, 4, 6), (5,)
 
+    def evaluate(self, call: Call) -> Tensor:
+        sides = [_lowered(call, 0, 2), _lowered(call, 3, 5, 0), call.given(8)]
+        sums = _CONV.evaluate(replace(call, inputs=sides))
+        return _requantized(call, sums, (1, 4, 6, 7), 1)
+
     def cost(self, operands: Operands) -> int | None:
         return conv_cost(operands, weight=3, bias=8)
+
+    def suggest(self, c: Choices, index: int, known: Known) -> Operand:
+        if index in (1, 4, 6):
+            return Operand((), ir.DataType.FLOAT, constant=True, positive=True)
+        if index in (2, 5, 7):
+            return Operand((), ir.DataType.UINT8, constant=True)
+        x = first(known, (1, 2, 5, 5))
+        if index == 8:
+            w = known[3] if len(known) > 3 else None
+            return Operand((w[0] if w else 4,), ir.DataType.INT32, constant=True)
+        operand = _CONV.suggest(c, 1 if index == 3 else 0, [x])
+        return Operand(operand.shape, ir.DataType.UINT8, constant=index == 3)

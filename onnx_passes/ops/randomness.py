@@ -55,7 +55,7 @@ def may_vary(node: ir.Node, functions: Collection[ir.OperatorIdentifier] = ()) -
 
     Args:
         node: The node.
-        functions: The functions of the model, whose bodies tell for themselves.
+        functions: The functions of the model, whose bodies are looked at.
     """
     if node.op_identifier() in functions:
         return False

@@ -1,7 +1,7 @@
-"""Between which numbers the results of a node lie, by what is told of its operator.
+"""Between which numbers the results of a node lie, by the description of its operator.
 
-The elements of an operand are alike as far as is known, so that a few stand for all: one for
-an operator on each element, a row for one that folds rows.
+The elements of an operand are alike as far as is known, so that a few represent all. An
+operator on each element needs one, an operator that folds rows needs a row.
 """
 
 from __future__ import annotations

@@ -24,13 +24,19 @@ from onnx_passes.ops.semantics import (
     columns,
     is_float,
 )
+from onnx_passes.ops.suggestions import Choices, Known, Operand, axes
 from onnx_passes.ops.use import Shape, Use
 
 _RISING = Algebra(monotone={0: 1})
 
 
 def gathered(x: Elements, axes: list[int]) -> tuple[Elements, tuple[int, ...]]:
-    """Return an array with some axes flattened into one at the end, and the sizes before."""
+    """Return an array with some axes flattened into one at the end, and the sizes before.
+
+    Args:
+        x: Elements of any shape.
+        axes: Axes counted from the front.
+    """
     rest = [i for i in range(x.ndim) if i not in axes]
     moved = x.transpose([*rest, *axes])
     outer = moved.shape[: len(rest)]
@@ -47,7 +53,13 @@ class Reduce(Operator, abstract=True):
     steers, exact = (1,), (1,)
 
     def row(self, call: Call, a: Primitives, terms: Elements) -> Scalar:
-        """Return what the elements along the last axis become."""
+        """Return what the elements along the last axis become.
+
+        Args:
+            call: The call, for attributes.
+            a: Primitives of the element type.
+            terms: Elements [..., n].
+        """
         raise NotImplementedError
 
     def evaluate(self, call: Call) -> Tensor:
@@ -86,6 +98,9 @@ class Reduce(Operator, abstract=True):
 
     def admits(self, use: Use) -> Hint | None:
         return _axes(use) if use.index == 1 else None
+
+    def suggest(self, c: Choices, index: int, known: Known) -> Operand:
+        return axes(c, index, none=True)
 
 
 def _axes(use: Use) -> Hint:
@@ -230,7 +245,12 @@ class ReduceLogSumExp(Reduce):
 
 
 def finite_top(a: Primitives, terms: Elements) -> Elements:
-    """Return the greatest element along the last axis, within the finite numbers."""
+    """Return the greatest element along the last axis, within the finite numbers.
+
+    Args:
+        a: Primitives of the element type.
+        terms: Elements [..., n].
+    """
     return np.asarray(a.clip(a.fold("max", terms), *a.extremes()))
 
 
@@ -264,13 +284,28 @@ class _Arg(Operator, abstract=True):
         if is_float(a.dtype) and not call.semantics.expands:
             # What a NaN is held for depends on the kernel.
             return index.function(f"{self.op_type}[{last:d}]", *terms)
-        test = a.less_equal if last else a.less
-        best, *rest = columns(terms)
-        place = index.scalar(0)
-        for i, term in enumerate(rest, 1):
-            better = test(term, best) if self.least else test(best, term)
-            best, place = a.select(better, term, best), index.select(better, i, place)
-        return np.broadcast_to(place, np.shape(best)) if np.ndim(best) else place
+        return first_extreme(a, index, terms, least=self.least, last=last)
+
+
+def first_extreme(
+    a: Primitives, index: Primitives, row: Elements, *, least: bool = False, last: bool = False
+) -> Scalar:
+    """Return the place of the greatest element along the last axis.
+
+    Args:
+        a: Primitives of the element type.
+        index: Primitives of places.
+        row: Elements [..., n], with n from 1.
+        least: Whether the least element is meant.
+        last: Whether the last of equal elements is.
+    """
+    test = a.less_equal if last else a.less
+    best, *rest = columns(row)
+    place = index.scalar(0)
+    for i, term in enumerate(rest, 1):
+        better = test(term, best) if least else test(best, term)
+        best, place = a.select(better, term, best), index.select(better, i, place)
+    return np.broadcast_to(place, np.shape(best)) if np.ndim(best) else place
 
 
 class ArgMax(_Arg):
@@ -361,7 +396,14 @@ class _Normal(Operator, abstract=True):
 
 
 def opaque_rows(call: Call, a: Primitives, rows: Elements, label: str) -> Elements:
-    """Take each element of a row as a function of the whole row."""
+    """Take each element of a row as a function of the whole row.
+
+    Args:
+        call: The call, for its arithmetic.
+        a: Primitives of the element type.
+        rows: Elements [..., n].
+        label: Name of the function.
+    """
     parts = [
         call.semantics.along(lambda row, i=i: a.function(f"{label}[{i}]", *row), rows)
         for i in range(rows.shape[-1])
@@ -377,12 +419,24 @@ def _lowered(call: Call, a: Primitives, rows: Elements) -> Elements:
 
 
 def summed(call: Call, function: Callable[..., Any], *rows: Elements) -> Elements:
-    """Return a function of rows, as columns that broadcast with them."""
+    """Return a function of rows, as columns that broadcast with them.
+
+    Args:
+        call: The call, for its arithmetic.
+        function: Gets a row of each array.
+        *rows: Elements [..., n].
+    """
     return call.semantics.along(function, *rows)[..., None]
 
 
 def softmax(call: Call, a: Primitives, rows: Elements) -> Elements:
-    """Return exponentials over their sum along the last axis."""
+    """Return exponentials over their sum along the last axis.
+
+    Args:
+        call: The call, for its arithmetic.
+        a: Primitives of the element type.
+        rows: Elements [..., n].
+    """
     powers = call.semantics.map(a.exp, _lowered(call, a, rows))
     return call.semantics.map(a.div, powers, summed(call, a.total, powers))
 
@@ -408,15 +462,19 @@ class LogSoftmax(_Normal):
         return call.semantics.map(a.sub, lowered, logs)
 
 
-class Hardmax(Operator):
-    """One at the greatest element along an axis, zeros elsewhere."""
+class Hardmax(_Normal):
+    """One at the first of the greatest elements, zeros elsewhere."""
 
-    def cost(self, operands: Operands) -> int | None:
-        return operands.elements(0)
+    def bounds(self, operands: Operands) -> Interval | None:
+        return 0.0, 1.0
 
-
-class LpNormalization(Operator):
-    """Elements over the norm of an axis."""
-
-    def cost(self, operands: Operands) -> int | None:
-        return 3 * operands.elements(0)
+    def rows(self, call: Call, a: Primitives, x: Elements) -> Elements:
+        if not x.shape[-1]:
+            return x
+        index = call.primitives(ir.DataType.INT64)
+        place = call.semantics.along(lambda row: first_extreme(a, index, row), x)
+        parts = [
+            call.semantics.map(lambda at, i=i: a.select(index.equal(at, i), 1.0, 0.0), place)
+            for i in range(x.shape[-1])
+        ]
+        return np.stack(parts, -1)

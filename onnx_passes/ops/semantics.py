@@ -58,15 +58,30 @@ class Semantics(abc.ABC):
 
     @abc.abstractmethod
     def literal(self, value: bool | float, dtype: ir.DataType) -> Scalar:
-        """Return the scalar of a number."""
+        """Return the scalar of a number.
+
+        Args:
+            value: The number.
+            dtype: Its element type.
+        """
 
     @abc.abstractmethod
     def variable(self, name: str, dtype: ir.DataType) -> Scalar:
-        """Return an unknown."""
+        """Return an unknown.
+
+        Args:
+            name: Name of the unknown.
+            dtype: Its element type.
+        """
 
     @abc.abstractmethod
     def number(self, scalar: Scalar, dtype: ir.DataType) -> bool | int | float | None:
-        """Return the number that a scalar is, or None where it depends on unknowns."""
+        """Return the number that a scalar is, or None where it depends on unknowns.
+
+        Args:
+            scalar: The scalar.
+            dtype: Its element type.
+        """
 
     @abc.abstractmethod
     def apply(self, name: str, dtype: ir.DataType, *args: Scalar) -> Scalar:
@@ -74,27 +89,56 @@ class Semantics(abc.ABC):
 
         Comparisons return a boolean; ``select`` takes one first.
 
+        Args:
+            name: The primitive.
+            dtype: Element type of the operands.
+            *args: The operands.
+
         Raises:
             Unsupported: The arithmetic has no such primitive on this type.
         """
 
     @abc.abstractmethod
     def cast(self, scalar: Scalar, source: ir.DataType, target: ir.DataType) -> Scalar:
-        """Convert as the ONNX operator Cast does."""
+        """Convert as the ONNX operator Cast does.
+
+        Args:
+            scalar: The scalar.
+            source: Its element type.
+            target: Element type of the result.
+        """
 
     @abc.abstractmethod
     def function(self, name: str, dtype: ir.DataType, *args: Scalar) -> Scalar:
-        """Apply an uninterpreted function with a result of type ``dtype``."""
+        """Apply an uninterpreted function with a result of type ``dtype``.
+
+        Args:
+            name: Name of the function.
+            dtype: Element type of the result.
+            *args: Its arguments.
+        """
 
     def sizes(self, data: Elements, node: ir.Node, index: int) -> Elements:
-        """Return the sizes of an operand, as scalars of type INT64."""
+        """Return the sizes of an operand, as scalars of type INT64.
+
+        Args:
+            data: Elements of the operand, of any shape.
+            node: The node that reads it.
+            index: Number of the operand.
+        """
         del node, index  # for an arithmetic that knows names of sizes
         return self.constant(np.array(data.shape, np.int64), ir.DataType.INT64)
 
     def kernel(
         self, data: Elements, dtype: ir.DataType, size: Callable[[], Elements]
     ) -> Elements:
-        """Account for a kernel that is not the formula, wrong relative to ``size``."""
+        """Account for a kernel that is not the formula, wrong relative to ``size``.
+
+        Args:
+            data: Elements that the formula gives, of any shape.
+            dtype: Their element type.
+            size: Returns what the error is relative to, of the same shape.
+        """
         del dtype, size  # for an arithmetic of errors
         return data
 
@@ -103,12 +147,22 @@ class Semantics(abc.ABC):
         return None, None
 
     def constant(self, array: npt.NDArray[Any], dtype: ir.DataType) -> Elements:
-        """Return the scalars of an array of numbers."""
+        """Return the scalars of an array of numbers.
+
+        Args:
+            array: Numbers of any shape.
+            dtype: Their element type.
+        """
         values = [self.literal(as_number(v), dtype) for v in array.reshape(-1)]
         return scalars(values, array.shape)
 
     def numbers(self, data: Elements, dtype: ir.DataType) -> npt.NDArray[Any] | None:
-        """Return the numbers that scalars are, or None where one depends on unknowns."""
+        """Return the numbers that scalars are, or None where one depends on unknowns.
+
+        Args:
+            data: Elements of any shape.
+            dtype: Their element type.
+        """
         found = [self.number(s, dtype) for s in data.flat]
         return None if any(n is None for n in found) else np.array(found).reshape(data.shape)
 
@@ -128,15 +182,31 @@ class Semantics(abc.ABC):
         return scalars(values, shape)
 
     def padding(self, value: float, dtype: ir.DataType) -> Scalar:
-        """Return what stands for an element that folds pass over, or for ``value``."""
+        """Return what replaces an element that folds pass over, or ``value``.
+
+        Args:
+            value: What the standard has there.
+            dtype: Its element type.
+        """
         return PADDING
 
     def fold(self, name: str, dtype: ir.DataType, row: Elements) -> Scalar:
-        """Combine the scalars of a row, which has some, by a primitive from left to right."""
+        """Combine the scalars of a row, which has some, by a primitive from left to right.
+
+        Args:
+            name: The primitive.
+            dtype: Element type of the row.
+            row: Elements of shape [n], with n from 1.
+        """
         return reduce(lambda a, b: self.apply(name, dtype, a, b), present(row))
 
     def total(self, terms: Sequence[Scalar] | Elements, dtype: ir.DataType) -> Scalar:
-        """Add up ``terms`` in an order that the engine chooses."""
+        """Add up ``terms`` in an order that the engine chooses.
+
+        Args:
+            terms: Scalars, or elements of shape [n].
+            dtype: Their element type.
+        """
         found = present(terms)
         if not found:
             return self.literal(0, dtype)
@@ -149,7 +219,14 @@ class Semantics(abc.ABC):
         dtype: ir.DataType,
         *initial: Scalar,
     ) -> Scalar:
-        """Sum products of pairs, and ``initial``, in an order that the engine chooses."""
+        """Sum products of pairs, and ``initial``, in an order that the engine chooses.
+
+        Args:
+            left: Scalars, or elements of shape [n].
+            right: As many scalars.
+            dtype: Their element type.
+            *initial: Further terms of the sum.
+        """
         pairs = zip(left, right, strict=True)
         products = [self.apply("mul", dtype, a, b) for a, b in pairs if a is not PADDING]
         return self.total([*products, *initial], dtype)
@@ -185,7 +262,12 @@ class Primitives:
         return self._semantics.function(name, self._dtype, *map(self.scalar, args))
 
     def fold(self, name: str, row: Elements) -> Scalar:
-        """Combine the scalars of a row by a primitive."""
+        """Combine the scalars of a row by a primitive.
+
+        Args:
+            name: The primitive.
+            row: Elements of shape [n], with n from 1.
+        """
         return self._semantics.fold(name, self._dtype, row)
 
     def total(self, row: Elements) -> Scalar:
@@ -193,7 +275,13 @@ class Primitives:
         return self._semantics.total(row, self._dtype)
 
     def dot(self, left: Elements, right: Elements, *initial: Scalar) -> Scalar:
-        """Sum products of the scalars of two rows, and ``initial``."""
+        """Sum products of the scalars of two rows, and ``initial``.
+
+        Args:
+            left: Elements of shape [n].
+            right: Elements of shape [n].
+            *initial: Further terms of the sum.
+        """
         return self._semantics.dot(left, right, self._dtype, *initial)
 
     def extremes(self) -> tuple[Scalar | None, Scalar | None]:
@@ -207,7 +295,7 @@ class Primitives:
 
 
 PADDING = object()
-"""Stands for an element that is not there, in rows that are to have one length."""
+"""Fills rows up to one length where an element is missing."""
 
 
 def present(row: Sequence[Scalar] | Elements) -> list[Scalar]:
@@ -221,7 +309,12 @@ def columns(rows: Elements) -> list[Scalar]:
 
 
 def scalars(values: Sequence[Scalar], shape: Sequence[int]) -> Elements:
-    """Return an array of scalars, one by one, so that numpy never looks into them."""
+    """Return an array of scalars, one by one, so that numpy never looks into them.
+
+    Args:
+        values: The scalars, in row-major order.
+        shape: Shape of the array.
+    """
     data = np.empty(len(values), dtype=np.object_)
     for i, value in enumerate(values):
         data[i] = value

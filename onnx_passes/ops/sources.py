@@ -11,6 +11,7 @@ from onnx_passes.ops.domains.intervals import Interval
 from onnx_passes.ops.hints import Hint, exactly
 from onnx_passes.ops.operands import Operands
 from onnx_passes.ops.semantics import Unsupported
+from onnx_passes.ops.suggestions import Choices, Known, Operand
 from onnx_passes.ops.use import Use
 
 FEW = 3
@@ -55,6 +56,9 @@ class ConstantOfShape(Operator):
     def admits(self, use: Use) -> Hint | None:
         output = use.output_shape()
         return exactly([FEW] * (use.length() or 1) if output is None else output)
+
+    def suggest(self, c: Choices, index: int, known: Known) -> Operand:
+        return c.integers(*c.pick(((2, 3), (3,))))
 
 
 class Shape(Operator):

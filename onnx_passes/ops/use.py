@@ -47,7 +47,12 @@ class Use:
         return static_shape(self.node.outputs[index])
 
     def dimension(self, index: int, axis: int) -> int | None:
-        """Return one size of an input, if it is known and static."""
+        """Return one size of an input, if it is known and static.
+
+        Args:
+            index: Number of the input.
+            axis: Number of the dimension; negative from the end.
+        """
         value = self.input(index)
         if value is None or value.shape is None:
             return None
@@ -65,7 +70,12 @@ class Use:
         return constant_of(self.input(index))
 
     def integer(self, name: str, default: int = 0) -> int:
-        """Return an integer attribute."""
+        """Return an integer attribute.
+
+        Args:
+            name: Name of the attribute.
+            default: Its value if it is left out.
+        """
         attribute = self.node.attributes.get(name)
         if attribute is None or attribute.is_ref():
             return default

@@ -20,6 +20,7 @@ from onnx_passes.ops.domains.intervals import (
     hull,
     resolution,
 )
+from onnx_passes.ops.norms import norm
 from onnx_passes.ops.operands import Operands
 from onnx_passes.ops.semantics import Elements, Misfit, Primitives, Unsupported, present
 
@@ -40,7 +41,13 @@ class Geometry:
         raise NotImplementedError
 
     def rows(self, call: Call, x: Tensor, padding: float) -> Elements:
-        """Return the elements that are read, by sample, channel, place and offset."""
+        """Return the elements that are read, by sample, channel, place and offset.
+
+        Args:
+            call: The call, for its arithmetic.
+            x: The tensor [samples, channels, ...].
+            padding: The number outside of the image.
+        """
         flat = x.data.reshape(*x.shape[:2], -1)
         wide = np.empty((*flat.shape[:2], flat.shape[2] + 1), flat.dtype)
         wide[..., :-1] = flat
@@ -87,6 +94,11 @@ class Window(Geometry):
     @staticmethod
     def of(call: Call, image: Sequence[int], kernel: Sequence[int]) -> Window:
         """Read strides, dilations and padding from a node's attributes.
+
+        Args:
+            call: The call, for attributes.
+            image: Spatial sizes of the input.
+            kernel: Spatial sizes of the window.
 
         Raises:
             Unsupported: The kernel does not fit.
@@ -153,6 +165,11 @@ class Spread(Geometry):
     def of(call: Call, image: Sequence[int], kernel: Sequence[int]) -> Spread:
         """Read strides, dilations and padding from a node's attributes.
 
+        Args:
+            call: The call, for attributes.
+            image: Spatial sizes of the input.
+            kernel: Spatial sizes of the window.
+
         Raises:
             Unsupported: Padding is to be worked out.
         """
@@ -215,7 +232,7 @@ class _Pool(Operator, abstract=True):
         return (low - error, high + error) if math.isfinite(error) else UNBOUNDED
 
     def pooled(self, call: Call, a: Primitives, rows: Elements, counts: Elements) -> Elements:
-        """Return what rows of elements become, of which ``counts`` lie in the image."""
+        """Return what rows of elements become if ``counts`` of them lie in the image."""
         raise NotImplementedError
 
     def evaluate(self, call: Call) -> Tensor:
@@ -263,12 +280,16 @@ class AveragePool(_Pool):
         return _averaged(call, a, rows, counts, "AveragePool[{}]")
 
 
-class LpPool(Operator):
+class LpPool(_Pool):
     """The norm of the elements under the kernel."""
 
-    def cost(self, operands: Operands) -> int | None:
-        size = operands.node.attributes.get_ints("kernel_shape", ())
-        return operands.made() * math.prod(size)
+    fill = 0.0
+
+    def bounds(self, operands: Operands) -> Interval | None:
+        return 0.0, math.inf
+
+    def pooled(self, call: Call, a: Primitives, rows: Elements, counts: Elements) -> Elements:
+        return _norms(call, a, rows)
 
 
 class Resize(Operator):
@@ -320,6 +341,23 @@ class GlobalAveragePool(_GlobalPool):
     def pooled(self, call: Call, a: Primitives, rows: Elements) -> Elements:
         counts = np.full(1, rows.shape[-1])
         return _averaged(call, a, rows, counts, "GlobalAveragePool")
+
+
+class GlobalLpPool(_GlobalPool):
+    """The norm of each channel."""
+
+    def bounds(self, operands: Operands) -> Interval | None:
+        return 0.0, math.inf
+
+    def pooled(self, call: Call, a: Primitives, rows: Elements) -> Elements:
+        return _norms(call, a, rows)
+
+
+def _norms(call: Call, a: Primitives, rows: Elements) -> Elements:
+    if call.semantics.expands:
+        return call.semantics.along(lambda row: norm(call, a, row, 2), rows)
+    label = f"Norm[{call.integer('p', 2)}]"
+    return call.semantics.along(lambda row: a.function(label, *present(row)), rows)
 
 
 def _largest(call: Call, a: Primitives, rows: Elements, exact: bool, label: str) -> Elements:

@@ -18,7 +18,12 @@ _ROUNDS = 3
 
 
 def compute_alike(before: ir.Model, after: ir.Model) -> bool:
-    """Whether two models compute their outputs alike from inputs in the same places."""
+    """Whether two models compute their outputs alike from inputs in the same places.
+
+    Args:
+        before: A model.
+        after: The other model.
+    """
     if len(before.graph.inputs) != len(after.graph.inputs):
         return False
     table, found = Numbering(), []

@@ -29,7 +29,8 @@ def find_wrong_annotations(
     Args:
         before: The model before the pass.
         after: The model after it, with the same nodes.
-        samples: Values of the main graph by name, one mapping for each sample.
+        samples: Values of the main graph by name, one mapping for each sample, of any shape
+            and type.
         evaluate: What is asked where values contradict; without it these are believed.
     """
     old = {str(v.name): (v.type, v.shape) for v in _values(before)}

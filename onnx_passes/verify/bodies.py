@@ -55,7 +55,7 @@ def changed_bodies(
         removed: Its nodes without a counterpart.
         after: The model after.
         new: Its new nodes.
-        samples: Values of the main graph.
+        samples: Values of the main graph by name, of any shape and type.
         engine: What runs the bodies of loops, for the values of later iterations.
     """
     holders = {_outputs(node): node for node in removed if _holds(node)}
@@ -73,7 +73,7 @@ def changed_bodies(
             try:
                 yield from _body(before, old, one, after, other, samples, engine)
             except (EngineError, KeyError, IndexError):
-                continue  # what it reads is no tensor, or it does not run by itself
+                continue  # what it reads is not a tensor, or it does not run by itself
 
 
 def _holds(node: ir.Node) -> bool:
@@ -121,7 +121,7 @@ def body_model(model: ir.Model, body: ir.Graph, values: Mapping[str, Array]) -> 
     Args:
         model: The model that it is in.
         body: The body.
-        values: Values of the graph around it, for types and ranks.
+        values: Values of the graph around it by name, of any shape, for types and ranks.
     """
     nodes, copies = copy_nodes(list(body))
     made = {out for node in body for out in node.outputs}

@@ -58,9 +58,9 @@ class Bundle:
         inputs: One sample for both, by input name.
         limits: Relative and absolute tolerance by output, with the path into sequences;
             outputs that are not named must be equal.
-        ignored: Outputs that are no evidence.
+        ignored: Outputs that do not count as evidence.
         scaled: Whether relative tolerances refer to the largest element of a tensor.
-        signed_zeros: Whether equality tells -0 from 0.
+        signed_zeros: Whether equality distinguishes -0 from 0.
         engine: What runs both.
         files: What else the folder holds, by name: engines, timing caches, logs.
         kind: The check that failed; "structure" and "interface" are looked at by the checker.

@@ -128,7 +128,7 @@ def capability(model: ir.Model, engine: Engine) -> Capability:
         EngineUnavailableError: The engine is not on this machine.
     """
     typed = copy_model(model)
-    infer_types(typed)  # what it makes of a broken model is told by the types then unknown
+    infer_types(typed)  # the types that are unknown then show what it makes of a broken model
     compiler = compiler_of(engine)
     if compiler is None:
         found = _by_loading(typed, _strict(engine))
@@ -206,7 +206,7 @@ def _by_loading(model: ir.Model, engine: Engine) -> _Found:
 
 
 def _cut(model: ir.Model, apart: Collection[ir.Node]) -> list[Part]:
-    # Where types are missing the nodes are told all the same; asking for parts then raises.
+    # If types are missing the nodes are returned all the same; asking for parts then raises.
     with suppress(ModelError):
         return parts_of(model, apart)
     return []

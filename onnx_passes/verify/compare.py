@@ -45,9 +45,9 @@ def compare(
             contract's under a tolerance; an equality is not loosened by them. One that names
             an integer output allows that output's integers to differ.
         scale_by_max: Measure against ``max |expected|`` of the tensor instead of the element,
-            for tensors inside a model, whose small elements carry the large ones' error; or
-            the names of the outputs that are measured so.
-        negative_zero: Tell -0 from 0 where floats must be equal.
+            or the names of the outputs that are measured so. It is for tensors inside a model,
+            whose small elements carry the large ones' error.
+        negative_zero: Distinguish -0 from 0 where floats must be equal.
 
     Returns:
         One check for each tensor: for each output, for each element of a sequence or map, and
@@ -145,7 +145,12 @@ class _Walk:
 
 
 def identical(expected: object, actual: object) -> bool:
-    """Whether two values are the same: type, shape and every bit, NaN being NaN."""
+    """Whether two values are the same: type, shape and every bit, NaN being NaN.
+
+    Args:
+        expected: A tensor, a sequence or an optional of any type.
+        actual: The value that it is compared with.
+    """
     walk = _Walk("", Equality(), {}, scale_by_max=False, negative_zero=True)
     return all(check.passed for check in walk.values("", expected, actual))
 

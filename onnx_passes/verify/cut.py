@@ -27,9 +27,9 @@ def cut(before: ir.Model, after: ir.Model, feeds: Feeds, engine: Engine) -> Part
         engine: What ``before`` is run on for the boundary values.
 
     Returns:
-        The nodes that were replaced, those in their place, and inputs for both; None where the
-        change cannot be told by names, nothing that is read on changed, or a value at the
-        boundary is no tensor.
+        The nodes that were replaced, those in their place, and inputs for both. None if names
+        do not show the change, nothing that is read on changed, or a value at the boundary is
+        not a tensor.
 
     Raises:
         EngineError: ``before`` does not run.

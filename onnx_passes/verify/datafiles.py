@@ -25,6 +25,10 @@ SUFFIXES = (".npy", ".npz", ".pb")
 def find(path: str | os.PathLike[str], base_dir: Path) -> Path:
     """Return the path of a file or folder that exists.
 
+    Args:
+        path: The path, absolute or from ``base_dir``.
+        base_dir: The folder of the pipeline file.
+
     Raises:
         ReferenceDataError: There is none; the message suggests one beside it.
     """
@@ -45,7 +49,7 @@ def read_value(path: Path, value: ir.Value) -> Data:
     """Read what one file holds for one input or output.
 
     Args:
-        path: A .npy file, a .npz file with one array or one of the value's name, or a .pb
+        path: A .npy file, or a .npz file with one array or one of the value's name. Or a .pb
             file with a TensorProto, SequenceProto or OptionalProto, as the value's type says.
         value: The input or output. Bytes that numpy saved without their type, as it does with
             those of ``ml_dtypes``, are taken to be of the value's.
@@ -71,7 +75,13 @@ def read_value(path: Path, value: ir.Value) -> Data:
 
 
 def adopt(array: Array, path: Path, value: ir.Value) -> Data:
-    """Bring an array of a .npz file into the form that engines take."""
+    """Bring an array of a .npz file into the form that engines take.
+
+    Args:
+        array: The array, of any shape and type.
+        path: Its file, for messages.
+        value: The input that it is for.
+    """
     return _normal(array, path, value)
 
 

@@ -42,8 +42,16 @@ def first_divergence(
 ) -> Divergence | None:
     """Find the first value of the main graph that breaks a contract.
 
-    Compared are values that both models have under one name; where what changed can be told,
-    only those computed there.
+    Compared are values that both models have under one name; if what changed is known, only
+    those computed there.
+
+    Args:
+        before: The model before.
+        after: The model after.
+        feeds: Inputs by name.
+        engine: Runs both models.
+        contract: Equality, or the limits.
+        overrides: Limits of single values by name; None for none.
 
     Returns:
         The value; None where all agree, or one of the models does not run.

@@ -23,7 +23,7 @@ _DEFAULTS = {
     "bcomplex32": (1.6e-2, 1e-5),
     "complex64": (1.3e-6, 1e-5),
     "complex128": (1e-7, 1e-7),
-    # An exponent alone: its neighbours differ by a factor of two, which is no rounding.
+    # An exponent alone: its neighbours differ by a factor of two, which is not rounding.
     "float8_e8m0fnu": (0.0, 0.0),
 }
 
@@ -75,7 +75,14 @@ class Limit:
 
 
 def compare_elements(name: str, expected: Array, actual: Array, limit: Limit) -> OutputCheck:
-    """Compare two tensors whose dtype and shape agree already."""
+    """Compare two tensors whose dtype and shape agree already.
+
+    Args:
+        name: Name of the value.
+        expected: A tensor of any shape and type.
+        actual: A tensor of the same shape and type.
+        limit: The limits of the comparison.
+    """
     kind = kind_of(expected.dtype)
     close = limit.of(expected.dtype)
     tally = _Tally(close, negative_zero=limit.negative_zero)
@@ -146,7 +153,7 @@ class _Tally:
             difference = np.abs(a - e)
             finite = None
             bad = difference != 0
-            # The common case, told by one number: nothing is NaN or infinite.
+            # The common case, seen from one number: nothing is NaN or infinite.
             if not np.isfinite(difference.max()):
                 finite = np.isfinite(e) & np.isfinite(a)
                 difference = np.where(finite, difference, 0.0)
@@ -173,7 +180,7 @@ class _Tally:
                 reach = magnitude if self.scale is None else self.scale
                 allowed = atol + rtol * reach
                 score = difference - allowed
-                # Nothing is no share of nothing, and anything is too much of it.
+                # Of nothing, no share exceeds the limit, and anything is too much.
                 share = np.where(difference == 0, 0.0, difference / allowed)
                 self.share = max(self.share, float(np.nanmax(share, initial=0.0)))
                 bad = bad & ~(score <= 0) if finite is None else bad & ~(finite & (score <= 0))
@@ -225,7 +232,7 @@ class _Tally:
         rtol, atol = self.close
         reach = self.scale
         if reach is None:
-            # Where nothing differs no element is the worst: what holds for any is told.
+            # Where nothing differs no element is the worst: what holds for any is reported.
             worst = np.asarray(0.0 if where is None else expected[where])
             element = float(np.abs(widen(worst)))
             reach = element if np.isfinite(element) else 0.0

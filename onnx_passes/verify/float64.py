@@ -1,9 +1,9 @@
 """A model evaluated in double precision, node by node: what float32 results are held against.
 
 Every number of 16 or 32 bits becomes one of 64. ONNX Runtime computes each node that it has a
-double kernel for, which is asked of it; convolutions and global maxima are computed here;
-what is told of an operator serves for the others; onnx's reference evaluator takes what is
-left; and what that cannot do either is computed in single precision, and counted.
+double kernel for; it is asked. Convolutions and global maxima are computed here, and the
+others by the descriptions of operators in ``ops``. onnx's reference evaluator takes what is
+left. What that cannot do either is computed in single precision, and counted.
 """
 
 from __future__ import annotations
@@ -40,8 +40,11 @@ IR_VERSION = 10
 _NOT_DOUBLE = frozenset(
     ("Attention", "Gelu", "GroupNormalization", "LayerNormalization", "Shrink")
 )
-"""Operators that ONNX Runtime computes with fewer digits than doubles have: by a body of
-floats, or, if a scale is broadcast, as the mean of squares less the square of the mean."""
+"""Operators that ONNX Runtime computes with fewer digits than doubles have.
+
+It uses a body of floats, or, if a scale is broadcast, the mean of squares less the square of
+the mean.
+"""
 
 _WIDE = (ir.DataType.FLOAT, ir.DataType.DOUBLE)
 _TRIALS = 8
@@ -325,7 +328,7 @@ class _Step:
         return single
 
     def _own(self, fed: Mapping[str, Data]) -> list[Data] | None:
-        """Compute by what is told of the operator; None where that is not enough."""
+        """Compute by the description of the operator; None if that is not enough."""
         if self.wide.domain or not all(isinstance(d, np.ndarray) for d in fed.values()):
             return None
         graph = ir.from_proto(self._model(self.wide, fed)).graph

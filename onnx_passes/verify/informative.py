@@ -1,4 +1,4 @@
-"""Whether comparing a value tells anything: it is not empty, not constant, and finite."""
+"""Whether comparing a value shows anything: it is not empty, not constant, and finite."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def is_informative(arrays: Sequence[Array], varies: Callable[[], bool]) -> bool:
     element that is finite, and two that differ.
 
     Args:
-        arrays: The value on each sample.
+        arrays: The value on each sample, of any shape and type.
         varies: Whether it depends on data; asked for only where that matters.
     """
     return any(_varies(array) for array in arrays) or _differ(arrays) or not varies()
@@ -49,7 +49,7 @@ def _varies(array: Array) -> bool:
 
 
 def _differ(arrays: Sequence[Array]) -> bool:
-    """Whether the value is another one on another sample, and finite on both."""
+    """Whether the value differs on another sample, and is finite on both."""
     firsts = set()
     for array in arrays:
         if array.size and kind_of(array.dtype) in ("float", "complex"):
@@ -99,7 +99,7 @@ def draw_like(array: Array, seed: str, draw: Draw = DRAWS[0]) -> Array:
     """Return drawn values of the type and shape of others.
 
     Args:
-        array: The values.
+        array: The values, of any shape and type.
         seed: Text that decides the draw.
         draw: What they are drawn from.
     """

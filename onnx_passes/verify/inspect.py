@@ -1,4 +1,4 @@
-"""A model told part by part, in text that is stable enough for ``diff``, or as JSON."""
+"""A model described part by part, in text that is stable enough for ``diff``, or as JSON."""
 
 from __future__ import annotations
 

@@ -1,11 +1,12 @@
 """How a model is called, and whether a pass kept it: names, order, types and dimensions.
 
 These belong to the model's user; a pass may change the parts that it declares. A pass may
-also *say more* where the model said nothing, as shape inference does, which is no change:
+also *say more* where the model said nothing, as shape inference does, which does not count as
+a change:
 
 - of an output, a shape, dimension or type that was not annotated may become anything;
 - of an input, which engines hold callers to, an unnamed dynamic dimension may become a named
-  one, if no other input dimension has that name; it may not become a number.
+  one, if no other input dimension has that name. It may not become a number.
 
 A named dimension is a promise to the user: it stays, under its name.
 """

@@ -24,8 +24,8 @@ class Promise:
         overrides: Limits of single values, by name.
         inside: Whether the values lie inside a model, where the small elements of a tensor
             carry the error of its large ones.
-        low: Names of outputs of which the same holds, because they come by way of values below
-            float32.
+        low: Names of other outputs for which the same holds, because they depend on values
+            below float32.
         negative_zero: Whether -0 and 0 differ where floats must be equal.
         derived: Whether double precision decides where the limit is that of the type alone.
         kind: What reports call it; by default the name of the contract.
@@ -56,7 +56,12 @@ class Promise:
         return replace(self, limit=Tolerance(atol=0.0))
 
     def check(self, expected: Outputs, actual: Outputs) -> tuple[OutputCheck, ...]:
-        """Return a comparison of each value of one sample; see :func:`compare`."""
+        """Return a comparison of each value of one sample; see :func:`compare`.
+
+        Args:
+            expected: Values by name.
+            actual: Values by name.
+        """
         return compare(
             expected,
             actual,
@@ -67,7 +72,12 @@ class Promise:
         )
 
     def broken(self, expected: Outputs, actual: Outputs) -> list[OutputCheck]:
-        """Return the comparisons of one sample that do not keep the promise."""
+        """Return the comparisons of one sample that do not keep the promise.
+
+        Args:
+            expected: Values by name.
+            actual: Values by name.
+        """
         return [found for found in self.check(expected, actual) if not found.passed]
 
 
@@ -85,7 +95,8 @@ def judge(
         expected: The values of the reference, by sample.
         actual: Those of the candidate.
         promise: What they are held to.
-        ignored: Values that are no evidence, because the reference does not repeat them.
+        ignored: Values that do not count as evidence, because the reference does not repeat
+            them.
         names: What is special about each sample, for the reason.
 
     Returns:
@@ -117,7 +128,12 @@ class Worst:
     samples: dict[str, int] = field(default_factory=dict)
 
     def add(self, sample: int, results: Sequence[OutputCheck]) -> None:
-        """Add the comparisons of one sample."""
+        """Add the comparisons of one sample.
+
+        Args:
+            sample: Number of the sample.
+            results: The comparison of each value.
+        """
         for result in results:
             worst, old = result, self.found.get(result.output)
             if old is None or _worse(result, old):
@@ -159,7 +175,7 @@ def _share(old: OutputCheck, new: OutputCheck) -> float | None:
 
 
 def _worse(new: OutputCheck, old: OutputCheck) -> bool:
-    """Whether ``new`` tells more of a failure than ``old``, or is farther off."""
+    """Whether ``new`` says more of a failure than ``old``, or is farther off."""
     if old.passed != new.passed:
         return old.passed
     return (new.max_abs or 0.0) > (old.max_abs or 0.0)
@@ -176,7 +192,14 @@ def _most(one: float | None, other: float | None) -> float | None:
 def describe_mismatch(
     kind: str, outputs: Sequence[OutputCheck], sample: int, name: str | None = None
 ) -> str:
-    """Say which value is wrong, where and by how much."""
+    """Say which value is wrong, where and by how much.
+
+    Args:
+        kind: The kind of the check.
+        outputs: Comparisons, some of them failed.
+        sample: Number of the sample.
+        name: Name of a special sample; None for others.
+    """
     failed = [output for output in outputs if not output.passed]
     worst = _farthest(failed)
     says = _SAYS.get(kind, "too far from the original")
@@ -192,11 +215,17 @@ def describe(output: OutputCheck) -> str:
         return output.reason or "it differs"
     count = f"{output.mismatched} of {output.size} elements differ"
     place = f"[{', '.join(map(str, output.worst))}]"
-    # An element that is NaN on one side is off by nothing that a number could tell.
+    # An element that is NaN on one side is off by nothing that a number could express.
     error = f" by {output.max_abs:.3g}" if output.max_abs else ""
     return f"{count}, at {place}{error}: expected {output.expected}, got {output.actual}"
 
 
 def on_engine(check: Check, engine: str, scope: str = "model") -> Check:
-    """Return a check with the engine that the values are from."""
+    """Return a check with the engine that the values are from.
+
+    Args:
+        check: The check.
+        engine: Name of the engine.
+        scope: What was run: a region, or the whole model.
+    """
     return replace(check, engine=engine, scope=scope)

@@ -64,7 +64,12 @@ def lint(model: ir.Model, engine: Engine | None = None) -> list[Finding]:
 
 
 def sarif(findings: list[Finding], path: str) -> dict[str, Any]:
-    """Return findings as SARIF 2.1.0, one run, each with the node as logical location."""
+    """Return findings as SARIF 2.1.0, one run, each with the node as logical location.
+
+    Args:
+        findings: The findings.
+        path: The file of the model.
+    """
     rules = sorted({finding.rule for finding in findings})
     results = []
     for finding in findings:

@@ -1,10 +1,10 @@
 """How far off each application of a rule is by itself: its nodes, before and after.
 
-Both pieces of an application get the values that were recorded in the model before the pass,
-so that a fault in one does not show in another, and what they compute is compared. Where an
-application reads what an earlier one has put there, it reads the earlier one's new value on
-both sides. Values in a branch of an If are recorded as outputs of that If; what is in loops
-and functions has no score.
+Both pieces of an application get the values that were recorded in the model before the pass.
+So a fault in one does not show in another. What they compute is compared. Where an application
+reads what an earlier one has put there, it reads the earlier one's new value on both sides.
+Values in a branch of an If are recorded as outputs of that If; what is in loops and functions
+has no score.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class LocalScore:
 
     @property
     def worst(self) -> OutputCheck:
-        """The comparison that tells most."""
+        """The comparison that shows most."""
         return max(self.checks, key=lambda c: (not c.passed, c.max_abs or 0.0))
 
 

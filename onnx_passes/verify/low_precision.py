@@ -1,8 +1,8 @@
 """Tolerances of outputs that are computed by way of values below float32.
 
 The type of an output says how its last value is rounded. An output of float32 behind a Cast
-from float16 has the errors of float16, and a rewrite that rounds one value less moves it by
-more than a tolerance of float32 allows.
+from float16 has the errors of float16. A rewrite that rounds one value less moves it by more
+than a tolerance of float32 allows.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ _READS_NO_ELEMENT = ("Shape", "Size", "ConstantOfShape", "EyeLike")
 def low_tolerances(model: ir.Model) -> dict[str, Tolerance]:
     """Return a tolerance for each output that depends on a rounding below float32.
 
-    It is that of the coarsest type of which a node computes a value that the output depends
-    on. Such errors are relative to the largest element of an output: the small ones
-    carry the error of the large ones. Inputs and constants are as they are, without error.
+    It is that of the coarsest type among the computed values that the output depends on. Such
+    errors are relative to the largest element of an output: the small ones carry the error of
+    the large ones. Inputs and constants are as they are, without error.
 
     Args:
         model: The original; not changed.

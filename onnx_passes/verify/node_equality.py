@@ -45,7 +45,11 @@ def constant_tensor(value: ir.Value) -> ir.TensorProtocol | None:
 def same_tensor(old: ir.TensorProtocol, new: ir.TensorProtocol) -> bool:
     """Whether two tensors have one type, shape and content, however they are stored.
 
-    Contents are compared, and not their digests, which passes that share tensors go by.
+    Contents are compared, and not their digests, which passes that share tensors use.
+
+    Args:
+        old: A tensor.
+        new: The other tensor.
     """
     if old is new:
         return True
@@ -70,7 +74,12 @@ class Folded:
     refused: set[str] = field(default_factory=set)
 
     def take(self, name: str, tensor: ir.TensorProtocol) -> bool:
-        """Take a value for what a constant is, if it is not known to be another."""
+        """Assume that a value is a constant, if it is not known to be another.
+
+        Args:
+            name: Name of the value.
+            tensor: What it is to hold.
+        """
         if name in self.refused:
             return False
         return same_tensor(self.tensors.setdefault(name, tensor), tensor)
@@ -114,7 +123,12 @@ class NodeEquality:
             self._spread()
 
     def same(self, old: ir.Node, new: ir.Node) -> bool:
-        """Whether two nodes of main graphs compute the same from values of the same names."""
+        """Whether two nodes of main graphs compute the same from values of the same names.
+
+        Args:
+            old: A node of the model before.
+            new: A node of the model after.
+        """
         return (
             old.op_type == new.op_type
             and old.domain == new.domain
@@ -186,8 +200,8 @@ class NodeEquality:
     def _same_read(self, old: ir.Value | None, new: ir.Value | None) -> bool:
         if old is None or new is None:
             return old is new
-        # Nearly all values are told by their names, and nearly all the time of a region goes
-        # here.
+        # Nearly all values are identified by their names, and nearly all the time of a region
+        # goes here.
         one, other = old.producer(), new.producer()
         if one is not None and other is not None:
             if one.op_type not in _LOOKED_THROUGH and other.op_type not in _LOOKED_THROUGH:
@@ -217,7 +231,7 @@ class NodeEquality:
 
 
 def is_identity(node: ir.Node | None) -> bool:
-    """Whether a node hands on its input as it is, bit for bit."""
+    """Whether a node returns its input as it is, bit for bit."""
     return (
         node is not None
         and node.op_type == "Identity"
@@ -228,7 +242,7 @@ def is_identity(node: ir.Node | None) -> bool:
 
 
 def _source(value: ir.Value) -> ir.Value:
-    """Return the value that a chain of Identity nodes hands on."""
+    """Return the value that a chain of Identity nodes returns."""
     while (node := value.producer()) is not None and is_identity(node):
         (read,) = node.inputs
         assert read is not None

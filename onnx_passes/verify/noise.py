@@ -1,4 +1,4 @@
-"""How far runs of the same model are apart: below that, nothing can be told from nothing."""
+"""How far runs of the same model are apart: smaller differences mean nothing."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Runs:
         """Return the spread of each numeric output, over all samples.
 
         Args:
-            ignored: Outputs that are no evidence.
+            ignored: Outputs that do not count as evidence.
         """
         return [
             Spread(found.output, self.between, found.max_abs, found.max_rel or 0.0)
@@ -59,7 +59,7 @@ class Runs:
         Args:
             limit: The limit.
             overrides: Limits of single outputs.
-            ignored: Outputs that are no evidence.
+            ignored: Outputs that do not count as evidence.
             scaled: Outputs that are measured against their largest element.
         """
         promise = Promise(limit, overrides=overrides, low=frozenset(scaled))

@@ -57,13 +57,15 @@ class Numbering:
 class Numbers:
     """The numbers of values of one model.
 
-    A value that is not constant, and that no numbered node computes, is told by its name.
+    A value that is not constant, and that no numbered node computes, is identified by its
+    name.
 
     Args:
         table: The numbers, shared with the model that this one is compared with.
         model: The model, for its functions and opsets.
         given: Numbers of values that have one already.
-        inlined: Whether an If with a constant condition is told by the branch that it takes.
+        inlined: Whether an If with a constant condition is identified by the branch that it
+            takes.
         taken_as: Numbers that who reads a value takes it to have.
 
     Attributes:
@@ -165,7 +167,7 @@ class Numbers:
         return tuple(map(self.of, graph.outputs))
 
     def _if(self, node: ir.Node, depth: int) -> list[int]:
-        """Return the numbers of an If, each result of which is by itself."""
+        """Return the numbers of an If; each result is numbered by itself."""
         branches = {
             name: self._body(attribute.as_graph(), depth)
             for name, attribute in node.attributes.items()
@@ -207,7 +209,7 @@ class Numbers:
     def _iteration(
         self, body: ir.Graph, state: tuple[int, ...], depth: int
     ) -> tuple[int, ...]:
-        """Return the numbers of the results of a body of which some state is kept."""
+        """Return the numbers of the results of a body that keeps some state."""
         inner = self._inside(self._known)
         places = {0: 0, 1: 1} | {one + 2: place + 2 for place, one in enumerate(state)}
         for index, value in enumerate(body.inputs):

@@ -102,7 +102,7 @@ class Part:
 
     Attributes:
         new: Its new nodes.
-        old: The nodes that they stand for.
+        old: The nodes that they replace.
         obligations: The values that vouch for it.
         numbers: Numbers of the rewrites that made it.
         rules: Names of their rules.
@@ -144,7 +144,7 @@ def split_parts(
         applied: The rewrites that the pass recorded.
 
     Returns:
-        The parts, and the rewrites of which nothing is left.
+        The parts, and the rewrites that left nothing.
     """
     sets = _Sets()
     makers: dict[tuple[bool, str], ir.Node] = {}
@@ -193,7 +193,7 @@ def _join_applications(
     """Put each rewrite where the nodes are that it removed or made.
 
     Returns:
-        The numbers of those of which neither is left.
+        The numbers of those with neither side left.
     """
     names: dict[str, int] = {}
     for application in applied:

@@ -190,6 +190,10 @@ class ReadBack:
 def same_content(ours: ir.TensorProtocol, theirs: ir.TensorProtocol) -> bool:
     """Whether two tensors of one type and shape hold the same bytes, read in pieces.
 
+    Args:
+        ours: The tensor in memory.
+        theirs: The tensor in the file.
+
     Raises:
         ModelError: The data cannot be read.
     """

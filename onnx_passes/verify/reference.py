@@ -49,8 +49,8 @@ def load_reference(
 
     - a mapping of input names to .npy, .npz or .pb files; a list of files under a name holds
       one for each sample;
-    - a list of files in the order of the model's inputs, of which those with an initializer
-      may all be left out;
+    - a list of files in the order of the model's inputs, where those with an initializer may
+      all be left out;
     - one .npz file that holds every input by name, or one file for the only input;
     - a folder of ONNX test data (``input_0.pb``, ``output_0.pb``), or one that holds such
       folders (``test_data_set_0``), each of them a sample. Its outputs are expected.

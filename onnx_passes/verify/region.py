@@ -1,12 +1,12 @@
 """The part of a model that a pass changed, as a model of its own.
 
 Values are matched by name. A node is *kept* if the model before had one of the same operator,
-attributes, input names and output names (constants are matched by content, so that it does
-not matter where they are stored); the others are *new*. If every value on the frontier
-(computed by a new node, read by a kept one or an output) is equal, bit for bit, to the value
-of that name before, then by induction over the graph every kept node computes what it did,
-and so do the outputs. Reading the result of an Identity is reading what it hands on, in both
-models: taking one out makes no reader new.
+attributes, input names and output names; the others are *new*. Constants are matched by
+content, so that it does not matter where they are stored. A value on the *frontier* is
+computed by a new node, and read by a kept one or an output. If every such value is equal, bit
+for bit, to the value of that name before, every kept node computes what it did, by induction
+over the graph. So do the outputs. Reading the result of an Identity is reading its input, in
+both models: removing one makes no reader new.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def changed_region(
 
     Returns:
         The region; None where values cannot be matched by name, so that only the whole model
-        tells: other defaults of inputs, an output of no node.
+        shows: other defaults of inputs, an output of no node.
     """
     if not _defaults_agree(before, after):
         return None
@@ -168,7 +168,7 @@ def region_model(
         rows: Values that it will be run on, for the type and rank of each name of the
             boundary. The length of a vector is declared where all agree: operators that take
             sizes ask for it.
-        hidden: Names of what it computes that are no outputs.
+        hidden: Names of what it computes that are not outputs.
     """
     nodes, copies = copy_nodes(region.nodes)
     inside = {value for node in region.nodes for value in node.outputs}
@@ -211,6 +211,11 @@ def part_leading_to(
     name: str, side: Side, recordings: Sequence[Mapping[str, Any]]
 ) -> ir.Model | None:
     """Return the nodes of a part that lead to a value, as a model with this output alone.
+
+    Args:
+        name: Name of the value.
+        side: The model, and the nodes of the part.
+        recordings: Recorded values by name, one mapping a sample.
 
     Returns:
         None where nothing of the part does, or what they read is not recorded.

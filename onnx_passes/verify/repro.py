@@ -74,7 +74,12 @@ def say(*lines: str) -> None:
 
 
 def assemble(form: Any, inputs: Any) -> Any:
-    """Return a sequence or an empty optional from the arrays that it was taken apart into."""
+    """Return a sequence or an empty optional from the arrays that it was taken apart into.
+
+    Args:
+        form: Names of arrays in the structure of the value; None for an empty optional.
+        inputs: The arrays by name.
+    """
     if isinstance(form, list):
         return [assemble(item, inputs) for item in form]
     return None if form is None else inputs[form]
@@ -118,7 +123,13 @@ def describe(values: Any) -> str:
 
 
 def run(file: str, feeds: Feeds, engine: dict[str, Any]) -> Feeds:
-    """Return the outputs of a model by name."""
+    """Return the outputs of a model by name.
+
+    Args:
+        file: Name of the model, beside this script.
+        feeds: Inputs by name.
+        engine: Name and options of the engine.
+    """
     model = onnx.load(HERE / file)
     types = {v.name: v.type.tensor_type.elem_type for v in model.graph.input}
     if engine["engine"] == "reference":
@@ -135,7 +146,12 @@ def run(file: str, feeds: Feeds, engine: dict[str, Any]) -> Feeds:
 
 
 def start(model: Any, engine: dict[str, Any]) -> Any:
-    """Return a session of onnxruntime, set up as the check had it."""
+    """Return a session of onnxruntime, set up as the check had it.
+
+    Args:
+        model: The model.
+        engine: Options of the engine.
+    """
     options = ort.SessionOptions()
     level = "ENABLE_" + engine["optimization"].upper()
     level = level if engine["optimization"] != "none" else "DISABLE_ALL"
@@ -157,7 +173,13 @@ def start(model: Any, engine: dict[str, Any]) -> Any:
 
 
 def infer(file: Path, feeds: Feeds, engine: dict[str, Any]) -> Feeds:
-    """Return the outputs of a model by OpenVINO, set up as the check had it."""
+    """Return the outputs of a model by OpenVINO, set up as the check had it.
+
+    Args:
+        file: The model.
+        feeds: Inputs by name.
+        engine: Options of the engine.
+    """
     ov: Any = importlib.import_module("openvino")
     prefix = "property."
     settings = {
@@ -181,7 +203,13 @@ def infer(file: Path, feeds: Feeds, engine: dict[str, Any]) -> Feeds:
 
 
 def evaluate(model: Any, feeds: Feeds, types: dict[str, int]) -> Feeds:
-    """Return the outputs of a model by the reference evaluator of onnx."""
+    """Return the outputs of a model by the reference evaluator of onnx.
+
+    Args:
+        model: The model.
+        feeds: Inputs by name.
+        types: Element types of the inputs, as ONNX numbers them.
+    """
     from onnx.reference import ReferenceEvaluator
 
     numpy_type = onnx.helper.tensor_dtype_to_np_dtype
@@ -202,7 +230,12 @@ def evaluate(model: Any, feeds: Feeds, types: dict[str, int]) -> Feeds:
 
 
 def feed(array: Any, element_type: int) -> Any:
-    """Return an input as onnxruntime takes it; types that numpy lacks come as raw bytes."""
+    """Return an input as onnxruntime takes it; types that numpy lacks come as raw bytes.
+
+    Args:
+        array: An array, or a list of arrays for a sequence.
+        element_type: Its element type, as ONNX numbers it.
+    """
     if isinstance(array, list):
         return [feed(item, 0) for item in array]
     if array is None or array.dtype.kind == "U":
@@ -217,7 +250,12 @@ def feed(array: Any, element_type: int) -> Any:
 
 
 def pack(array: Any, bits: int) -> Any:
-    """Pack elements into bytes, the first lowest, in an array that claims a byte for each."""
+    """Pack elements into bytes, the first lowest, in an array that claims a byte for each.
+
+    Args:
+        array: Elements of any shape, uint8.
+        bits: Bits of an element.
+    """
     codes = array.reshape(-1) & np.uint8((1 << bits) - 1)
     codes = np.pad(codes, (0, -codes.size % (8 // bits))).reshape(-1, 8 // bits)
     shifts = np.arange(8 // bits, dtype=np.uint8) * np.uint8(bits)
@@ -227,7 +265,12 @@ def pack(array: Any, bits: int) -> Any:
 
 
 def widen(model: Any, types: dict[str, str]) -> bool:
-    """Cast outputs of types that numpy lacks to float or int32, which hold them exactly."""
+    """Cast outputs of types that numpy lacks to float or int32, which hold them exactly.
+
+    Args:
+        model: The model; it is changed.
+        types: Types of the outputs by name, as onnxruntime words them.
+    """
     changed = False
     for value in model.graph.output:
         name = types[value.name].removeprefix("tensor(").removesuffix(")").upper()
@@ -246,7 +289,13 @@ def widen(model: Any, types: dict[str, str]) -> bool:
 
 
 def rename(node: Any, old: str, new: str) -> None:
-    """Rename a value where a node, or a graph inside of it, reads it."""
+    """Rename a value where a node, or a graph inside of it, reads it.
+
+    Args:
+        node: The node.
+        old: Name of the value.
+        new: Its new name.
+    """
     node.input[:] = [new if n == old else n for n in node.input]
     for attribute in node.attribute:
         for graph in (attribute.g, *attribute.graphs):
@@ -255,7 +304,15 @@ def rename(node: Any, old: str, new: str) -> None:
 
 
 def compare(path: str, name: str, old: Any, new: Any, check: dict[str, Any]) -> list[str]:
-    """Say in what two values differ, a sentence each."""
+    """Say in what two values differ, a sentence each.
+
+    Args:
+        path: Where the values are, for the sentences.
+        name: Name of the output, for its limits.
+        old: The expected value.
+        new: The value to compare.
+        check: Kind and limits of the check.
+    """
     if isinstance(old, list) and isinstance(new, list):
         if len(old) != len(new):
             return [f"{path} has {len(new)} elements, expected {len(old)}"]
@@ -288,7 +345,15 @@ def compare(path: str, name: str, old: Any, new: Any, check: dict[str, Any]) -> 
 
 
 def differing(old: Any, new: Any, rtol: float, atol: float, check: dict[str, Any]) -> Any:
-    """Return which elements differ by more than ``atol + rtol * |old|``."""
+    """Return which elements differ by more than ``atol + rtol * |old|``.
+
+    Args:
+        old: The expected array.
+        new: The array to compare, of the same shape and type.
+        rtol: The relative limit.
+        atol: The absolute limit.
+        check: Kind of the check.
+    """
     if old.dtype.kind not in "fc":
         if rtol == atol == 0 or old.dtype.kind not in "iu":
             return old != new

@@ -90,7 +90,8 @@ def write_samples(
 
     Args:
         path: A .npz, .npy or .json file, or a folder that gets ``test_data_set_N`` folders.
-        samples: Values by name; .npz and .npy hold one sample, .npy one value.
+        samples: Values by name, of any shape and type; .npz and .npy hold one sample, .npy one
+            value.
         kind: What .json and a folder say they are: feeds, or results of a runner.
         runner: The name of that runner.
 
@@ -129,6 +130,9 @@ def _write(
 def merge_samples(many: Sequence[Sequence[Mapping[str, Array]]]) -> list[Sample]:
     """Join the values of several files, sample by sample.
 
+    Args:
+        many: For each file its samples, values of any shape and type by name.
+
     Raises:
         ReferenceDataError: Numbers of samples differ, or two files hold different values of
             one name.
@@ -154,6 +158,10 @@ def merge_samples(many: Sequence[Sequence[Mapping[str, Array]]]) -> list[Sample]
 
 def select(samples: Sequence[Sample], names: Sequence[str]) -> list[Sample]:
     """Keep some values of each sample, in the order given.
+
+    Args:
+        samples: Values by name, one mapping a sample.
+        names: Names of the values to keep.
 
     Raises:
         ReferenceDataError: A sample lacks one; the message suggests another.
@@ -243,7 +251,7 @@ def _decoded(item: Any, name: str, path: Path) -> Array:
         array = np.load(raw, allow_pickle=False)
     except (KeyError, TypeError, ValueError, EOFError, OSError, binascii.Error) as error:
         if "pickle" in str(error):
-            # numpy's message tells how to load it all the same.
+            # numpy's message says how to load it all the same.
             what = f"holds Python objects as {name!r}, or no array; pickles are never loaded"
             raise _fault(path, what, "save arrays of numbers or of text") from error
         raise _fault(path, f"cannot be read at {name!r}: {error}", "save it again") from error

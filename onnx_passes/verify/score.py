@@ -12,7 +12,7 @@ from onnx_passes.runtime.base import Array, Data, Outputs
 from onnx_passes.verify.compare import compare
 
 GAP = 10.0
-"""How far a fault must stand above the noise to be told from it."""
+"""How far a fault must exceed the noise to be distinguished from it."""
 
 
 def score(
@@ -27,7 +27,7 @@ def score(
     Args:
         expected: Outputs of the reference, by sample.
         produced: Outputs of the candidate, by sample.
-        ignored: Outputs that are no evidence.
+        ignored: Outputs that do not count as evidence.
     """
     worst = 0.0
     for old, new in zip(expected, produced, strict=True):
@@ -40,7 +40,12 @@ def score(
 
 
 def resolution(outputs: Sequence[Outputs], ignored: frozenset[str]) -> float:
-    """Return the coarsest rounding error of the floats among outputs; 0 without any."""
+    """Return the coarsest rounding error of the floats among outputs; 0 without any.
+
+    Args:
+        outputs: Outputs by name, one mapping a sample.
+        ignored: Outputs that do not count as evidence.
+    """
     kinds = {
         value.dtype
         for sample in outputs
@@ -54,6 +59,10 @@ def first_true(count: int, holds: Callable[[int], bool]) -> int:
     """Return the least n of 1 to ``count`` for which a monotone predicate holds.
 
     That it holds for ``count`` is known, and not asked.
+
+    Args:
+        count: The greatest n.
+        holds: The predicate.
     """
     low, high = 0, count
     while high - low > 1:
@@ -87,13 +96,24 @@ def first_above(
 
 
 def middle_of(noise: float, final: float) -> float:
-    """Return the score that lies midway, in size, between noise and the score of a fault."""
+    """Return the score that lies midway, in size, between noise and the score of a fault.
+
+    Args:
+        noise: The score of noise.
+        final: The score of the fault.
+    """
     # A fault beyond all bounds says nothing of the middle.
     return math.sqrt(max(noise, 1e-12) * min(max(final, noise), 1.0))
 
 
 def stands_out(good: float, bad: float, noise: float) -> bool:
-    """Whether a step from one score to another can be told from noise."""
+    """Whether a step from one score to another exceeds the noise.
+
+    Args:
+        good: The score before the step.
+        bad: The score after it.
+        noise: The score of noise.
+    """
     return bad >= GAP * max(good, noise)
 
 

@@ -108,7 +108,7 @@ class Shrinker:
                 case = self._declared(case)
             checks = self.judge(case)
         except Exception:
-            # A case that cannot even be judged is none.
+            # A case that cannot even be judged is dropped.
             return False
         if checks is None:
             return False
@@ -186,7 +186,7 @@ class Shrinker:
             self._fewest_nonzero(name)
 
     def _fewest_nonzero(self, name: str) -> None:
-        """Put zeros in the place of elements, halves of them first (ddmin)."""
+        """Replace elements by zeros, halves of them first (ddmin)."""
         array = _arrays(self.case)[name]
         if array.dtype.kind in "OSU":
             return

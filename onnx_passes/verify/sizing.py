@@ -1,4 +1,4 @@
-"""How large values will be, told before a run from the shapes that are noted."""
+"""How large values will be, found before a run from the shapes that are noted."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The model before a pass, and what the pass really changed.
 
 A snapshot shares weights with the model. So that a pass cannot change them behind its back,
-tensors that can be written to are replaced by ones that cannot: an edit in place raises inside
+tensors that can be written to are replaced by ones that cannot. An edit in place raises inside
 the pass, and arrays that the pass has kept for itself are no longer the model's.
 """
 
@@ -52,8 +52,8 @@ class Change(StrEnum):
 class Snapshot:
     """A copy of a model that nothing can change.
 
-    The copy is made at once, or when it is asked for: until :meth:`let_go` the model itself
-    stands for it.
+    The copy is made at once, or when it is asked for: until :meth:`let_go` the model itself is
+    used.
     """
 
     def __init__(
@@ -145,7 +145,7 @@ class Snapshot:
         return copy_model(self.model)
 
     def differs(self, model: ir.Model) -> bool:
-        """Say whether ``model`` is another one than was copied, and not in what.
+        """Say whether ``model`` differs from what was copied, and not in what.
 
         Its weights cannot be written to from now on, so that its key stays what it is.
 
@@ -163,7 +163,7 @@ class Snapshot:
         return True
 
     def is_still(self, model: ir.Model) -> None:
-        """Let a model that is known to be the same stand for the copy again."""
+        """Use a model that is known to be the same instead of the copy again."""
         if self._copy is None:
             self._live = model
 
@@ -223,7 +223,7 @@ def _same_but_notes(old: Any, new: Any) -> bool:
 
 
 class _Same:
-    """Stands for an object by identity, and keeps it alive: ids are given out again."""
+    """Identifies an object, and keeps it alive: ids are given out again."""
 
     __slots__ = ("held",)
 

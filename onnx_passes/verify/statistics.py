@@ -96,7 +96,12 @@ def _keys(array: Array) -> Iterator[Array]:
 
 
 def histogram(array: Array, bins: int = _BINS) -> list[tuple[float, float, int]]:
-    """Count the finite elements in bins of equal width: low end, high end, count."""
+    """Count the finite elements in bins of equal width: low end, high end, count.
+
+    Args:
+        array: Numbers of any shape and type.
+        bins: How many bins there are.
+    """
     known = statistics(array)
     if known["min"] is None:
         return []

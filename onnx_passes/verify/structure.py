@@ -20,10 +20,10 @@ _FIRST_FREE_INITIALIZERS = 4  # IR version; before it, every initializer was an 
 def check_structure(model: ir.Model, *, full: bool = False) -> list[str]:
     """Check a model without running it, changing it, or serialising its weights.
 
-    First, on the IR itself: no value without a definition, no cycle, nodes in order, no name
-    twice in nested scopes, an opset import for every domain, outputs that exist,
-    initializers that hold what they declare. Where nothing is found, onnx's own checker is
-    asked, which knows operators, their attributes and their number of inputs.
+    First, on the IR itself: every value has a definition, there is no cycle, nodes are in
+    order, and no name occurs twice in nested scopes. Every domain has an opset import, outputs
+    exist, and initializers hold what they declare. Where nothing is found, onnx's own checker
+    is asked, which knows operators, their attributes and their number of inputs.
 
     Args:
         model: The model, with functions and subgraphs.

@@ -38,7 +38,7 @@ def check_validity(
 
     Args:
         model: The original.
-        engines: The engines of the run. The first that can tell decides.
+        engines: The engines of the run. The first that can decide does.
         allow_invalid: Whether a broken model is accepted all the same.
         where: What a message calls the model.
 
@@ -90,7 +90,7 @@ def _opset_faults(model: ir.Model) -> Iterator[str]:
 
 
 def _loads(model: ir.Model, engines: Sequence[Engine]) -> bool | None:
-    """Whether an engine loads a model; None if none of them can tell."""
+    """Whether an engine loads a model; None if none of them can decide."""
     for engine in engines:
         if isinstance(getattr(engine, "engine", engine), ReferenceEngine):
             continue  # it looks at nothing before it runs

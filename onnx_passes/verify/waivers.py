@@ -72,7 +72,15 @@ def find_waivers(
     model_name: str,
     today: date,
 ) -> tuple[Waiver, ...]:
-    """Return all waivers that :func:`find_waiver` needs: that of a pass, or of each rule."""
+    """Return all waivers that :func:`find_waiver` needs: that of a pass, or of each rule.
+
+    Args:
+        waivers: All waivers.
+        pass_name: Name of the pass, with or without options.
+        rules: Names of its rules that made the change.
+        model_name: Name of the model's file.
+        today: The day, for waivers that expire.
+    """
     valid = [w for w in waivers if w.covers_model(model_name) and not w.has_expired(today)]
     own = _plain(pass_name.partition("{")[0])
     of_pass = next((w for w in valid if not w.is_rule and _plain(w.what) == own), None)

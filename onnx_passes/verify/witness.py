@@ -35,7 +35,13 @@ class Side:
 
     @classmethod
     def of(cls, nodes: Sequence[ir.Node], outputs: Sequence[ir.Value], scope: Scope) -> Side:
-        """Copy nodes of a graph, and say which values count."""
+        """Copy nodes of a graph, and say which values count.
+
+        Args:
+            nodes: The nodes.
+            outputs: The values that count.
+            scope: The graph that the nodes are in.
+        """
         copies, values = copy_nodes(nodes)
         for value in outputs:
             if value not in values:
@@ -82,7 +88,7 @@ class Pieces:
     Attributes:
         application: Its record.
         old: The nodes matched, and the values that were replaced.
-        new: The nodes put in their place, and what stands for those values.
+        new: The nodes put in their place, and what replaces those values.
     """
 
     application: Application
@@ -105,7 +111,15 @@ class Witnesses:
         nodes: Sequence[ir.Node],
         new: Sequence[ir.Value],
     ) -> None:
-        """Copy both sides."""
+        """Copy both sides.
+
+        Args:
+            outermost: Whether the graph is the main one.
+            matched: The nodes that were matched.
+            old: The values that are replaced.
+            nodes: The nodes put in their place.
+            new: The values that replace ``old``.
+        """
         scope = matched[0].graph
         self._seen = [Side.of(matched, old, scope), Side.of(nodes, new, scope)]
 

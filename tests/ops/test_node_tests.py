@@ -1,4 +1,4 @@
-"""What is told of an operator, on the tests that onnx has for each of its nodes."""
+"""The description of an operator, on the tests that onnx has for each of its nodes."""
 
 from collections import Counter
 
@@ -37,11 +37,11 @@ def judge(name, found, expected, rtol, atol):
 
 
 def tried(case):
-    """Return "not told", "not supported", "agrees", or what is wrong."""
+    """Return "not described", "not supported", "agrees", or what is wrong."""
     model = ir.from_proto(case.model)
     inputs = {str(value.name): value for value in model.graph.inputs}
     if not is_told(model):
-        return "not told"
+        return "not described"
     for feeds, expected in case.samples:
         if not all(isinstance(x, np.ndarray) for x in (*feeds.values(), *expected.values())):
             return "not supported"
@@ -62,6 +62,6 @@ def tried(case):
 @pytest.mark.parametrize("part", range(PARTS))
 def test_what_is_told_of_operators_is_what_the_node_tests_of_onnx_expect(part):
     found = {name: tried(load(name)) for name in ids("node")[part::PARTS]}
-    outcomes = ("not told", "not supported", "agrees")
+    outcomes = ("not described", "not supported", "agrees")
     assert {k: v for k, v in found.items() if v not in outcomes} == {}
     assert Counter(found.values())["agrees"] > 250

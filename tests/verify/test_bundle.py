@@ -1,4 +1,4 @@
-"""Bundles: what is written runs with the script beside it, and tells the truth."""
+"""Bundles: what is written runs with the script beside it, and reports what is true."""
 
 import subprocess
 import sys

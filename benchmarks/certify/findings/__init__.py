@@ -48,7 +48,7 @@ def _sentence(text: str) -> str:
 
 
 def _text(fault: Fault) -> str:
-    # Where an engine was built and how it words the rest is no part of the fault.
+    # Where an engine was built and how it words the rest does not belong to the fault.
     first, *rest = fault.text().splitlines()
     first = first.replace(" (as found)", "").partition(" Status Message:")[0]
     return "\n".join([first, *rest])

@@ -41,7 +41,7 @@ ALGEBRA: tuple[Finding, ...] = (
     ),
     Finding(
         _C + "matmul_add_to_gemm_rule",
-        "a bias that the product is broadcast to is no bias that Gemm takes",
+        "Gemm does not take a bias that the product is broadcast to",
         (
             "float[1,1] x, float[1,1] w, float[1,2] b",
             "float[1,2] y",
@@ -91,7 +91,7 @@ ALGEBRA: tuple[Finding, ...] = (
     ),
     Finding(
         _C + "mul_by_1_rule",
-        "a factor within 1e-5 of 1 is taken for 1, which double and float tell apart",
+        "a factor within 1e-5 of 1 is read as 1, which differs in double and float",
         (
             "double[1] x",
             "double[1] y",

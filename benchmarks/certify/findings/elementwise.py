@@ -102,7 +102,7 @@ ELEMENTWISE: tuple[Finding, ...] = (
     ),
     Finding(
         _C + "flatten_to_reshape_rule",
-        "a 0 in the new shape stands for the input's axis, so that empty tensors change shape",
+        "a 0 in the new shape means the input's axis, so that empty tensors change shape",
         ("float[2,0,3] x", "float[0,3] y", "y = Flatten<axis = 2>(x)"),
     ),
     Finding(

@@ -9,7 +9,7 @@ _O = "onnxruntime:ORT_PATTERN_REWRITE_RULES"
 FUSIONS: tuple[Finding, ...] = (
     Finding(
         "rules.fusion._layer_norm:_layer_norm_with_bias_rule",
-        "a bias of higher rank than the normalized axes is no bias that the operator takes",
+        "the operator does not take a bias of higher rank than the normalized axes",
         (
             "float[1,2] x, float[2] w, float[2,2] b",
             "float[2,2] y",
@@ -18,7 +18,7 @@ FUSIONS: tuple[Finding, ...] = (
     ),
     Finding(
         "rules.fusion._layer_norm:_layer_norm_rule",
-        "a scale of higher rank than the normalized axis is no scale that the operator takes",
+        "the operator does not take a scale of higher rank than the normalized axis",
         (
             "float[1,2] x, float[2,2] w",
             "float[2,2] y",
@@ -145,8 +145,7 @@ FUSIONS: tuple[Finding, ...] = (
     ),
     Finding(
         "ort_fusions.shape_optimization:rules[0]",
-        "a -1 among the dimensions is passed on, where Shape yields the size that it "
-        "stands for",
+        "a -1 among the dimensions is passed on, where Shape yields the size that it means",
         (
             "float[4] x, int64[1] a, int64[1] b, int64[1] c, int64[1] d",
             "int64[1] y",

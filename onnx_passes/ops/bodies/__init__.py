@@ -1,7 +1,7 @@
 """Operators outside of the standard, as functions of standard operators.
 
 An engine has no kernel for the operators of QONNX, nor for those of ``onnx_passes.ops``. Each
-is told here once, as the body of a function. :func:`attach_bodies` adds the bodies that a
+is described here once, as the body of a function. :func:`attach_bodies` adds the bodies that a
 model needs to the protobuf that an engine or inference is given; the model stays as it is.
 """
 

@@ -64,7 +64,7 @@ def registered_functions() -> list[onnx.FunctionProto]:
 
 
 def has_body(domain: str, op_type: str) -> bool:
-    """Whether an operator is told here; it then computes the same result every time.
+    """Whether an operator is described here; it then computes the same result every time.
 
     Args:
         domain: Domain of the operator.
@@ -80,8 +80,8 @@ def body_of(call: Call) -> onnx.FunctionProto | None:
         call: The node.
 
     Returns:
-        The function; None if the operator is not told here, or what its body depends on is
-        not known.
+        The function; None if the operator is not described here, or what its body depends on
+        is not known.
     """
     key = call.domain, call.op_type
     if key in _FUNCTIONS:

@@ -62,7 +62,7 @@ def log2(to: Writer) -> str:
 def ulp(to: Writer) -> str:
     """The distance between neighbouring float32 values at a value; 0 for infinities.
 
-    The exponent is read from the logarithm in double precision; where the logarithm of a value
+    The exponent is read from the logarithm in double precision. Where the logarithm of a value
     below a power of two rounds up to it, the distance is that of the power.
     """
     (x,) = to.inputs

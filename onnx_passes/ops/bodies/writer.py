@@ -37,20 +37,40 @@ class Call:
     shapes: tuple[tuple[int | None, ...] | None, ...] = ()
 
     def text(self, name: str, default: str) -> str:
-        """Return an attribute that is text."""
+        """Return an attribute that is text.
+
+        Args:
+            name: Name of the attribute.
+            default: Its value if it is left out.
+        """
         value = self.attributes.get(name, default)
         return value.decode() if isinstance(value, bytes) else str(value)
 
     def integer(self, name: str, default: int) -> int:
-        """Return an attribute that is an integer."""
+        """Return an attribute that is an integer.
+
+        Args:
+            name: Name of the attribute.
+            default: Its value if it is left out.
+        """
         return int(self.attributes.get(name, default))
 
     def number(self, name: str, default: float) -> float:
-        """Return an attribute that is a float."""
+        """Return an attribute that is a float.
+
+        Args:
+            name: Name of the attribute.
+            default: Its value if it is left out.
+        """
         return float(self.attributes.get(name, default))
 
     def integers(self, name: str, default: Sequence[int]) -> list[int]:
-        """Return an attribute that is a list of integers."""
+        """Return an attribute that is a list of integers.
+
+        Args:
+            name: Name of the attribute.
+            default: Its value if it is left out.
+        """
         return [int(item) for item in self.attributes.get(name, default)]
 
     def shape(self, index: int) -> tuple[int | None, ...] | None:
@@ -89,11 +109,20 @@ class Writer:
         return add
 
     def tensor(self, value: np.ndarray[Any, Any] | np.generic) -> str:
-        """Add a constant."""
+        """Add a constant.
+
+        Args:
+            value: Its numbers, of any shape and type.
+        """
         return self.Constant(value=numpy_helper.from_array(np.asarray(value)))
 
     def number(self, value: float, like: str | None = None) -> str:
-        """Add a float32 scalar, in the type of another value where the opset can say so."""
+        """Add a float32 scalar, in the type of another value where the opset can say so.
+
+        Args:
+            value: The number, rounded to float32.
+            like: Name of the value whose type it gets from opset 15; None for float32.
+        """
         constant = self.tensor(np.float32(value))
         return self.CastLike(constant, like) if like and self.opset >= 15 else constant
 
@@ -106,7 +135,12 @@ class Writer:
         return self.tensor(np.array(dims, dtype=np.int64))
 
     def unsqueeze(self, x: str, axes: Sequence[int]) -> str:
-        """Add dimensions of size 1."""
+        """Add dimensions of size 1.
+
+        Args:
+            x: Name of the value.
+            axes: Axes of the result.
+        """
         if self.opset < 13:
             return self.Unsqueeze(x, axes=list(axes))
         return self.Unsqueeze(x, self.shape(*axes))
@@ -125,7 +159,12 @@ class Writer:
         return self.ReduceSum(x, self.shape(axis), keepdims=0)
 
     def at_least(self, x: str, bound: str) -> str:
-        """Add ``x >= bound``, false for NaN."""
+        """Add ``x >= bound``, false for NaN.
+
+        Args:
+            x: Name of the value.
+            bound: Name of the value that it is compared with.
+        """
         if self.opset >= 12:
             return self.GreaterOrEqual(x, bound)
         # A bound that is NaN is not looked for: no quantiser has one.

@@ -88,7 +88,13 @@ class Z3Semantics(Semantics):
         raise Unsupported(f"{name} on booleans")
 
     def on_integers(self, name: str, signed: bool, *args: Scalar) -> Scalar:
-        """Apply a primitive to bit-vectors; arithmetic is modulo 2^n."""
+        """Apply a primitive to bit-vectors; arithmetic is modulo 2^n.
+
+        Args:
+            name: The primitive.
+            signed: Whether the integers are signed.
+            *args: The operands, bit-vectors of one width.
+        """
         result = _integer_arithmetic(name, signed, args)
         if result is None:
             result = _integer_order(name, signed, args)
@@ -126,11 +132,16 @@ class Z3Semantics(Semantics):
 
     @abc.abstractmethod
     def float_literal(self, value: float, dtype: ir.DataType) -> Scalar:
-        """Return the scalar of a float."""
+        """Return the scalar of a float.
+
+        Args:
+            value: The number.
+            dtype: Its float type.
+        """
 
     @abc.abstractmethod
     def float_sort(self, dtype: ir.DataType) -> Any:
-        """Return the z3 sort that stands for a float type."""
+        """Return the z3 sort that represents a float type."""
 
     @abc.abstractmethod
     def float_number(self, scalar: Scalar) -> float | None:
@@ -138,11 +149,23 @@ class Z3Semantics(Semantics):
 
     @abc.abstractmethod
     def on_floats(self, name: str, dtype: ir.DataType, *args: Scalar) -> Scalar:
-        """Apply a primitive to floats."""
+        """Apply a primitive to floats.
+
+        Args:
+            name: The primitive.
+            dtype: Float type of the operands.
+            *args: The operands.
+        """
 
     @abc.abstractmethod
     def float_cast(self, scalar: Scalar, source: ir.DataType, target: ir.DataType) -> Scalar:
-        """Convert from or to a float type."""
+        """Convert from or to a float type.
+
+        Args:
+            scalar: The number to convert.
+            source: Its element type.
+            target: Element type of the result.
+        """
 
 
 def _integer_arithmetic(name: str, signed: bool, args: Sequence[Scalar]) -> Scalar | None:

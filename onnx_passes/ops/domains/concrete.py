@@ -66,7 +66,12 @@ class ArraySemantics(Semantics):
         return result
 
     def sum_along(self, terms: Elements, dtype: ir.DataType) -> Elements:
-        """Return sums along the last axis."""
+        """Return sums along the last axis.
+
+        Args:
+            terms: Elements [..., n].
+            dtype: Their element type.
+        """
         raise NotImplementedError
 
     def fold(self, name: str, dtype: ir.DataType, row: Elements) -> Scalar:

@@ -21,9 +21,9 @@ PRIME = (1 << 31) - 1
 class FieldSemantics(Semantics):
     """Floats modulo a prime, at a random point; integers and booleans as Python numbers.
 
-    Whatever is not polynomial (comparisons, transcendental functions) is a random function:
-    a hash of its name and arguments, so that equal arguments give equal results and nothing
-    else is taken for granted.
+    Whatever is not polynomial (comparisons, transcendental functions) is a random function: a
+    hash of its name and arguments. Equal arguments give equal results, and nothing else is
+    assumed.
     """
 
     def __init__(self, seed: int) -> None:

@@ -42,11 +42,10 @@ class IeeeSemantics(Z3Semantics):
     """z3 floats, rounded to nearest even after every primitive.
 
     Facts of ONNX Runtime's CPU kernels that the standard leaves open: Max and Min return NaN
-    where either side is NaN; of zeros that differ in sign they return either; Clip ignores a
-    bound that is NaN, keeps an input that is, and takes the greatest finite number for a
-    bound that is missing; Relu keeps NaN and -0. Sums of more than two
-    terms, and dot products, are functions of their ordered operands, because the order of
-    summation is the kernel's own.
+    if either side is NaN, and either of two zeros that differ in sign. Clip ignores a bound
+    that is NaN, keeps an input that is, and takes the greatest finite number for a bound that
+    is missing. Relu keeps NaN and -0. Sums of more than two terms, and dot products, are
+    functions of their ordered operands, because the order of summation is the kernel's own.
     """
 
     expands = False
@@ -57,7 +56,7 @@ class IeeeSemantics(Z3Semantics):
         self._narrow = narrow
 
     def format(self, dtype: ir.DataType) -> FloatFormat:
-        """Return the format that stands for a float type."""
+        """Return the format that represents a float type."""
         return self._narrow or FORMATS[dtype]
 
     def float_sort(self, dtype: ir.DataType) -> Any:

@@ -27,7 +27,7 @@ ULPS = 8
 
 _GREATEST_EXACT = 2.0**53
 _PAIR = np.dtype([("low", np.float64), ("high", np.float64)])
-_SIZES = {"tanh": 1.0, "erf": 1.0, "atan": 2.0, "sin": 1.0, "cos": 1.0}
+_SIZES = {"tanh": 1.0, "erf": 1.0, "atan": 2.0, "sin": 1.0, "cos": 1.0, "acos": 4.0}
 """What errors of bounded curves are relative to where their values are smaller."""
 
 _RISING = frozenset(
@@ -44,6 +44,8 @@ _FUNCTIONS: dict[str, Callable[[Array], Any]] = {
     "sign": np.sign,
     "relu": lambda x: np.maximum(x, 0),
 }
+_NEAR_POLE = 0.499
+"""Multiples of pi from a zero of the tangent within which it is far from its poles."""
 _ORDERS: dict[str, Callable[[Any, Any], Any]] = {
     "less": np.less,
     "less_equal": np.less_equal,
@@ -80,7 +82,12 @@ def hull(*intervals: Interval) -> Interval:
 
 
 def pair(low: Any, high: Any) -> Elements:
-    """Return an array of intervals."""
+    """Return an array of intervals.
+
+    Args:
+        low: Lower ends, an array of any shape or a number.
+        high: Upper ends, of a shape that broadcasts with ``low``.
+    """
     found = np.empty(np.broadcast_shapes(np.shape(low), np.shape(high)), _PAIR)
     found["low"], found["high"] = low, high
     return found
@@ -165,12 +172,36 @@ class IntervalSemantics(ArraySemantics):
                     (low <= 0) & (high >= 0), 0.0, np.minimum(abs(low), abs(high))
                 )
                 return pair(least, _largest(x))
+            case "mod", y:
+                return self._fit(np.minimum(y["low"], 0), np.maximum(y["high"], 0), dtype)
+            case "fmod", y:
+                most = np.minimum(_largest(x), _largest(y))
+                least = np.where(low < 0, -most, 0.0)
+                return self._fit(least, np.where(high > 0, most, 0.0), dtype)
+        return self._curve(name, low, high, dtype)
+
+    def _curve(self, name: str, low: Array, high: Array, dtype: ir.DataType) -> Elements:
         if name in _WHOLE:
             return pair(_FUNCTIONS[name](low), _FUNCTIONS[name](high))
         if name in _RISING:
             return self._risen(name, low, high, dtype)
+        if name == "acos":
+            return self._risen(name, high, low, dtype)
         if name in ("sin", "cos"):
             return self._fit(-np.ones_like(low), np.ones_like(high), dtype)
+        if name == "cosh":
+            least = np.where((low <= 0) & (high >= 0), 0.0, np.minimum(abs(low), abs(high)))
+            return self._risen(name, least, np.maximum(abs(low), abs(high)), dtype)
+        if name == "tan":
+            # It rises between two poles; where a pole may lie, it may be any number.
+            first, last = low / np.pi, high / np.pi
+            reach = np.maximum(abs(first - np.rint(first)), abs(last - np.rint(last)))
+            any_ = (np.rint(first) != np.rint(last)) | ~(reach < _NEAR_POLE)
+            least, most = (
+                np.where(any_, -np.inf, np.tan(low)),
+                np.where(any_, np.inf, np.tan(high)),
+            )
+            return self._fit(least, most, dtype)
         raise Unsupported(f"{name} of intervals")
 
     def _risen(self, name: str, low: Array, high: Array, dtype: ir.DataType) -> Elements:
@@ -281,7 +312,7 @@ def fitted(low: Any, high: Any, dtype: ir.DataType, *, computed: bool = True) ->
         low: The lower ends.
         high: The upper ends.
         dtype: The type.
-        computed: Whether ends were computed, in doubles: great integers are none.
+        computed: Whether ends were computed, in doubles, which great integers are not.
     """
     limits = of_type(dtype)
     if limits != UNBOUNDED:

@@ -61,7 +61,12 @@ class Known:
 
 
 def dimension(value: ir.Value, axis: int) -> Element:
-    """Return one dimension of a value whose rank is known."""
+    """Return one dimension of a value whose rank is known.
+
+    Args:
+        value: The value.
+        axis: Number of the dimension.
+    """
     assert value.shape is not None, "the rank is known"
     dim = value.shape[axis]
     if isinstance(dim, int):

@@ -1,8 +1,8 @@
 """Laws of exponentials, logarithms and curves over the reals, for the terms of a claim.
 
-z3 takes such functions for unknown ones. What is told here holds for all reals:
-``exp(a + b) = exp(a) exp(b)``, ``log(a exp(t)) = log(a) + t``, and that Erf and Tanh hardly
-change where their argument hardly does.
+To z3, such functions are unknown. What is stated here holds for all reals: ``exp(a + b) =
+exp(a) exp(b)``, ``log(a exp(t)) = log(a) + t``, and that Erf and Tanh hardly change where
+their argument hardly does.
 """
 
 from __future__ import annotations
@@ -25,7 +25,13 @@ CURVES = {"Erf": Fraction(1, 2), "Tanh": Fraction(1, 2)}
 
 
 def power(x: Scalar, atom: Callable[[Scalar], Scalar], known: dict[Scalar, Scalar]) -> Scalar:
-    """Return the exponential of a term as products and quotients of ``atom`` of its parts."""
+    """Return the exponential of a term as products and quotients of ``atom`` of its parts.
+
+    Args:
+        x: The exponent, a real term.
+        atom: Returns the exponential of a part that is not a sum.
+        known: Exponentials by part, which are added to.
+    """
     solver = z3()
     if x not in known:
         parts = [power(child, atom, known) for child in _parts(x)]
@@ -119,6 +125,10 @@ def alike(x: Scalar, y: Scalar) -> bool:
 
     For odd polynomials of one unknown with positive coefficients alone: their terms have one
     sign, so that none cancels another.
+
+    Args:
+        x: A real term.
+        y: The term that it is compared with.
     """
     left, right = polynomial(x), polynomial(y)
     if left is None or right is None or left[0] != right[0]:

@@ -1,4 +1,4 @@
-"""Sums and products of sizes, some of which are dynamic dimensions.
+"""Sums and products of sizes; some may be dynamic dimensions.
 
 What is computed of dimensions is kept as a polynomial over them, in one form, so that two ways
 to compute one size are seen to be equal. Integers wrap around as in a ring, so that equal
@@ -49,7 +49,12 @@ def element_of(terms: Terms) -> Element:
 
 
 def add(a: Element, b: Element) -> Element:
-    """Return ``a + b``."""
+    """Return ``a + b``.
+
+    Args:
+        a: A size, a polynomial, or None if it is not known.
+        b: Likewise.
+    """
     left, right = terms_of(a), terms_of(b)
     if left is None or right is None:
         return None
@@ -59,12 +64,22 @@ def add(a: Element, b: Element) -> Element:
 
 
 def subtract(a: Element, b: Element) -> Element:
-    """Return ``a - b``."""
+    """Return ``a - b``.
+
+    Args:
+        a: A size, a polynomial, or None if it is not known.
+        b: Likewise.
+    """
     return add(a, multiply(b, -1))
 
 
 def multiply(a: Element, b: Element) -> Element:
-    """Return ``a * b``; nothing times 0 is anything but 0."""
+    """Return ``a * b``; nothing times 0 is anything but 0.
+
+    Args:
+        a: A size, a polynomial, or None if it is not known.
+        b: Likewise.
+    """
     if a == 0 or b == 0:
         return 0
     left, right = terms_of(a), terms_of(b)
@@ -85,6 +100,10 @@ def divide(a: Element, b: Element) -> Element:
     """Return ``a / b`` where nothing is left over, or both are numbers that round alike.
 
     By 0 nothing can be divided: a dynamic ``b`` is taken for another number.
+
+    Args:
+        a: A size, a polynomial, or None if it is not known.
+        b: Likewise.
     """
     if b == 1:
         return a

@@ -8,7 +8,7 @@ from onnx_passes.ops.domains.z3_module import z3
 from onnx_passes.ops.semantics import Scalar
 
 Quotient: TypeAlias = "tuple[Scalar, Scalar]"
-"""Numerator and denominator, neither of which divides."""
+"""Numerator and denominator; neither holds a division."""
 
 _STEPS = 20_000
 
@@ -16,9 +16,13 @@ _STEPS = 20_000
 def same_quotient(left: Scalar, right: Scalar) -> bool:
     """Whether two terms are one rational function of the same parts.
 
-    They are then equal wherever no divisor is zero. Parts that are no sums, products or
+    They are then equal wherever no divisor is zero. Other parts than sums, products and
     quotients (roots, maxima, exponentials) count as unknowns, equal where they are the same
     term. False where that is not known.
+
+    Args:
+        left: A real term.
+        right: The term that it is compared with.
     """
     solver = z3()
     known: dict[int, Quotient] = {}
@@ -36,7 +40,12 @@ def same_quotient(left: Scalar, right: Scalar) -> bool:
 
 
 def quotient(term: Scalar, known: dict[int, Quotient]) -> Quotient:
-    """Return the one quotient that a term comes to; ``known`` holds those of its parts."""
+    """Return the one quotient that a term comes to; ``known`` holds those of its parts.
+
+    Args:
+        term: A real term.
+        known: Quotients by the id of a part, which are added to.
+    """
     solver, key = z3(), term.get_id()
     if key in known:
         return known[key]

@@ -29,7 +29,7 @@ class RealSemantics(Z3Semantics):
 
         Args:
             near: Whether roots of numbers are taken to 40 digits, which makes formulas linear
-                in which a root of a constant divides, and curves of arguments that are alike
+                that divide by a root of a constant. Curves of arguments that are alike then
                 differ by a bounded unknown. For claims of being close alone.
             laws: Whether exponentials of sums become products.
         """
@@ -57,7 +57,13 @@ class RealSemantics(Z3Semantics):
         return float(scalar.as_fraction())
 
     def function(self, name: str, dtype: ir.DataType, *args: Scalar) -> Scalar:
-        """Apply an uninterpreted function; none is told of infinities."""
+        """Apply an uninterpreted function; infinities are not known to any.
+
+        Args:
+            name: Name of the function.
+            *args: Its arguments.
+            dtype: Element type of the result.
+        """
         if any(map(_is_infinite, args)):
             raise Unsupported(f"{name} of an infinity over the reals")
         value = super().function(name, dtype, *args)
@@ -164,21 +170,21 @@ class RealSemantics(Z3Semantics):
         known = self.number(scalar, source)
         if known is not None:
             return self.literal(math.trunc(known) if floats[0] else known, target)
-        # Mixing z3's integers and bit-vectors is hopeless in practice, so that conversions
-        # of unknowns are functions of which only congruence is known.
+        # Mixing z3's integers and bit-vectors is hopeless in practice, so that conversions of
+        # unknowns are functions, and only their congruence is known.
         return self.function(f"Cast_{source.name}_{target.name}", target, scalar)
 
 
 _UNKNOWN = frozenset(
     f"{arc}{name}{h}" for arc in ("", "a") for name in ("sin", "cos", "tan") for h in ("", "h")
 ) | {"erf"}
-"""Primitives of which no more is known than that they are functions."""
+"""Primitives that are known to be functions, and nothing more."""
 
 _INFINITIES = {1: "infinity of the reals", -1: "minus infinity of the reals"}
 
 
 def _infinity(value: float) -> Scalar:
-    """Return what stands for an infinity: above or below all that it is compared with."""
+    """Return what represents an infinity: above or below all that it is compared with."""
     return z3().Real(_INFINITIES[1 if value > 0 else -1])
 
 

@@ -1,7 +1,7 @@
 """Numbers with a bound on what rounding can do to them, to first order.
 
-A scalar holds the result in double precision and the distance within which results of an
-engine lie that rounds to the type after every primitive, whatever the order of its sums. An
+A scalar holds the result in double precision, and a distance. The results of an engine that
+rounds to the type after every primitive lie within it, whatever the order of its sums. An
 element is undecided where the bound is infinite.
 
 The worst that a sum of n terms can do is n roundings of it (Higham, Accuracy and Stability of
@@ -211,7 +211,12 @@ class RoundingSemantics(ArraySemantics):
 
 
 def bounded(value: Array, error: Array) -> Elements:
-    """Return an array of values with errors."""
+    """Return an array of values with errors.
+
+    Args:
+        value: Numbers of any shape, in the type that is computed in.
+        error: Bounds of their errors, float64, of a shape that broadcasts.
+    """
     value = np.asarray(value)
     shape = np.broadcast_shapes(value.shape, np.shape(error))
     found = np.empty(shape, [("value", value.dtype), ("error", np.float64)])

@@ -1,7 +1,7 @@
 """Scaled integers: numbers that are a scale times an integer of a range, plus an offset.
 
 After quantizers, values lie on such grids; sums, products and what moves elements keep them.
-A number of which no grid is known has the scale NaN, and its integers say nothing. The
+A number without a known grid has the scale NaN, and its integers say nothing. The
 arithmetic is exact: roundings of floats are not in it. (Scaled-integer range analysis, as
 published for streaming dataflow accelerators.)
 """
@@ -26,7 +26,14 @@ _GRID = np.dtype([(name, np.float64) for name in _PARTS])
 
 
 def grid(low: Any, high: Any, scale: Any = 1.0, offset: Any = 0.0) -> Elements:
-    """Return ``scale * n + offset`` with an integer ``n`` from ``low`` to ``high``."""
+    """Return ``scale * n + offset`` with an integer ``n`` from ``low`` to ``high``.
+
+    Args:
+        low: Least integers, an array of any shape or a number.
+        high: Greatest integers, likewise.
+        scale: Distance of two numbers of the grid.
+        offset: The number of the integer 0.
+    """
     parts = np.broadcast_arrays(low, high, scale, offset)
     found = np.empty(parts[0].shape, _GRID)
     for name, part in zip(_PARTS, parts, strict=True):

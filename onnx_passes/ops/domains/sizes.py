@@ -1,4 +1,4 @@
-"""Integers of which some are dynamic dimensions, or computed of such, or not known."""
+"""Integers; some are dynamic dimensions, or computed from such, or not known."""
 
 from __future__ import annotations
 
@@ -98,4 +98,4 @@ def _equal(a: Element, b: Element) -> Element:
 
 
 EMPTY = np.zeros((), np.object_)
-"""Stands for an operand of which the sizes alone are read."""
+"""Replaces an operand whose sizes alone are read."""

@@ -17,14 +17,25 @@ _BODY = (*elementwise.STEPS, *shaping.STEPS, *reducing.STEPS, *planted.STEPS)
 
 
 def make_body(scope: Scope, word: str) -> Scope:
-    """Return the scope of a body, which sees the values around it."""
+    """Return the scope of a body, which sees the values around it.
+
+    Args:
+        scope: The scope of the node that has the body.
+        word: Which body it is; its first letter is part of names.
+    """
     prefix = f"{scope.prefix}{word[0]}{scope.step}_"
     seed = scope.seed + len(prefix) * 7919 + ord(word[0])
     return Scope(seed, scope.opset, scope, scope.step, prefix, scope.precision)
 
 
 def compute_like(body: Scope, rng: np.random.Generator, value: Known) -> Known:
-    """Compute something of the type of a value, by a few steps inside a body."""
+    """Compute something of the type of a value, by a few steps inside a body.
+
+    Args:
+        body: The scope of the body.
+        rng: Draws the steps.
+        value: The value whose type and shape the result has.
+    """
     first = 1000 * (body.step + 1)
     for turn in range(int(rng.integers(1, 4))):
         inner = body.begin(first + turn)
@@ -61,7 +72,14 @@ def _parts(body: Scope) -> list[list[Any]]:
 def make_graph(
     body: Scope, name: str, inputs: Sequence[Known], outputs: Sequence[Known]
 ) -> onnx.GraphProto:
-    """Return a body as a graph."""
+    """Return a body as a graph.
+
+    Args:
+        body: The scope of the body.
+        name: Name of the graph.
+        inputs: Its inputs.
+        outputs: Its outputs.
+    """
 
     def infos(values: Sequence[Known]) -> list[onnx.ValueInfoProto]:
         return [onnx.helper.make_value_info(v.name, body.type_of(v)) for v in values]

@@ -45,6 +45,10 @@ def other_opinion(model: ir.Model, feeds: Feeds) -> Sequence[Data]:
     """Return the outputs of a model by onnx's reference evaluator.
 
     Where that fails, by :func:`evaluate`; none where that fails, too.
+
+    Args:
+        model: The model.
+        feeds: Inputs by name.
     """
     copy = inlined(model)  # the evaluator knows no defaults of functions' attributes
     try:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from onnx import TensorProto
 
+from onnx_passes.verify.models.known_operators import numbers_of, of_elements
 from onnx_passes.verify.models.scope import Scope, UnfitError
 from onnx_passes.verify.models.values import (
     ALL,
@@ -20,41 +21,20 @@ from onnx_passes.verify.models.values import (
     random_dtype,
 )
 
-_FLOAT_UNARY = [
-    "Abs", "Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "Ceil", "Cos", "Cosh", "Erf",
-    "Exp", "Floor", "Log", "Neg", "Reciprocal", "Round", "Sigmoid", "Sign", "Sin", "Sinh",
-    "Softplus", "Softsign", "Sqrt", "Tan", "Tanh", "Relu", "HardSwish", "Mish",
-]  # fmt: skip
-_INT_UNARY = ["Abs", "Neg", "Sign", "Relu", "Identity"]
-_PARAMETRIC = {
-    "Elu": ("alpha",),
-    "Celu": ("alpha",),
-    "LeakyRelu": ("alpha",),
-    "ThresholdedRelu": ("alpha",),
-    "Selu": ("alpha", "gamma"),
-    "HardSigmoid": ("alpha", "beta"),
-    "Shrink": ("lambd", "bias"),
-}
-_COMPARE = ["Equal", "Less", "Greater", "LessOrEqual", "GreaterOrEqual"]
-
 
 def unary(scope: Scope, rng: np.random.Generator) -> None:
     """One operator on one tensor."""
     value = scope.pick_type(*ALL)
-    if value.dtype == BOOL:
-        scope.emit(str(rng.choice(["Not", "Identity"])), [value])
-    elif value.dtype in FLOATS:
-        scope.emit(str(rng.choice(_FLOAT_UNARY)), [value])
-    else:
-        scope.emit(str(rng.choice(_INT_UNARY)), [value])
+    kind = "bool" if value.dtype == BOOL else "float" if value.dtype in FLOATS else "int64"
+    scope.emit(str(rng.choice(of_elements(1, kind))), [value])
 
 
 def parametric(scope: Scope, rng: np.random.Generator) -> None:
     """An activation with attributes, some of them left to their defaults."""
-    operator = str(rng.choice(list(_PARAMETRIC)))
+    operator = str(rng.choice(of_elements(1, "float", given=True)))
     given: dict[str, Any] = {
         name: float(rng.choice([0.0, 0.5, 1.0, 0.2, -0.5]))
-        for name in _PARAMETRIC[operator]
+        for name in numbers_of(operator)
         if rng.random() < 0.6
     }
     if operator == "Celu" and given.get("alpha") == 0:
@@ -122,13 +102,15 @@ def extremes(scope: Scope, rng: np.random.Generator) -> None:
 def comparison(scope: Scope, rng: np.random.Generator) -> None:
     """A comparison of two tensors."""
     a = scope.pick_type(*NUMBERS)
-    scope.emit(str(rng.choice(_COMPARE)), [a, partner(scope, rng, a)])
+    scope.emit(
+        str(rng.choice(of_elements(2, "float", compares=True))), [a, partner(scope, rng, a)]
+    )
 
 
 def logic(scope: Scope, rng: np.random.Generator) -> None:
     """And, Or or Xor."""
     a = scope.pick_type(BOOL)
-    scope.emit(str(rng.choice(["And", "Or", "Xor"])), [a, partner(scope, rng, a)])
+    scope.emit(str(rng.choice(of_elements(2, "bool"))), [a, partner(scope, rng, a)])
 
 
 def bits(scope: Scope, rng: np.random.Generator) -> None:
@@ -170,7 +152,14 @@ def classify(scope: Scope, rng: np.random.Generator) -> None:
 def partner(
     scope: Scope, rng: np.random.Generator, value: Known, *, dtype: int | None = None
 ) -> Known:
-    """Return a value that broadcasts with another one: an old one, or a new constant."""
+    """Return a value that broadcasts with another one: an old one, or a new constant.
+
+    Args:
+        scope: The model so far.
+        rng: Draws whether it is old or new, and what it holds.
+        value: The value that it broadcasts with.
+        dtype: Its element type; None for that of ``value``.
+    """
     wanted = value.dtype if dtype is None else dtype
     if rng.random() < 0.55:
         try:

@@ -1,4 +1,4 @@
-"""The property test of a pass that is no rewrite rule: random models, both sides run."""
+"""The property test of a pass that is not a rewrite rule: random models, both sides run."""
 
 from __future__ import annotations
 
@@ -99,7 +99,12 @@ def fuzz_pass(
 
 
 def examine(cls: type[Pass], recipe: Recipe) -> Trial:
-    """Run a pass, after what it requires, on the model of a recipe, and compare."""
+    """Run a pass, after what it requires, on the model of a recipe, and compare.
+
+    Args:
+        cls: The pass.
+        recipe: Makes the model.
+    """
     contracts = contracts_of(cls)
     contract = next((c for c in contracts if isinstance(c, Equality | Tolerance)), None)
     trial = attempt(

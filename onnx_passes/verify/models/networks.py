@@ -72,7 +72,14 @@ class Net:
         return bool(self.draw.random() < share)
 
     def add(self, kind: str, *inputs: str, domain: str = "", **attributes: Any) -> str:
-        """Add a node and return the name of its output."""
+        """Add a node and return the name of its output.
+
+        Args:
+            kind: The operator.
+            *inputs: Names of its inputs.
+            domain: Its domain.
+            **attributes: Its attributes.
+        """
         self._count += 1
         name = f"{kind}_{self._count}"
         self.nodes.append(
@@ -143,7 +150,12 @@ class Net:
         return [self.Quant(v, *parameters, domain=QONNX, **flags) for v in values]
 
     def weights(self, shape: Sequence[int], axis: int) -> str:
-        """Make quantised weights, with a scale for all or for each place along an axis."""
+        """Make quantised weights, with a scale for all or for each place along an axis.
+
+        Args:
+            shape: Shape of the weights.
+            axis: The axis along which scales may differ.
+        """
         array = self.constant(self.draw.normal(0, 0.7, shape))
         scale: Array = np.asarray(self.scale())
         if self.chance(0.4):

@@ -25,7 +25,7 @@ class Precision:
     Attributes:
         swapped: Pairs of the type that steps choose and the one that the model has.
         low: Types in the model that low precision steps cast to.
-        opsets: Of which one is drawn; empty for those of all models.
+        opsets: One of them is drawn; empty for those of all models.
         emulated: Whether an operator without kernel for bfloat16 has Casts around it.
         quantized: Whether the low precision steps quantize.
     """
@@ -52,7 +52,11 @@ class Precision:
         return self._chosen.get(real, real)
 
     def array(self, array: NDArray[np.generic]) -> NDArray[np.generic]:
-        """Return a constant of a step as the model has it; finite numbers stay finite."""
+        """Return a constant of a step as the model has it; finite numbers stay finite.
+
+        Args:
+            array: Numbers of any shape, in the type that the step chose.
+        """
         dtype = helper.np_dtype_to_tensor_dtype(array.dtype)
         real = self.real(dtype)
         if real == dtype:
@@ -65,7 +69,11 @@ class Precision:
             return np.asarray(np.asarray(array).astype(kind))
 
     def seen(self, array: NDArray[np.generic]) -> NDArray[np.generic]:
-        """Return a constant as a step sees it: in the type that it chose, rounded."""
+        """Return a constant as a step sees it: in the type that it chose, rounded.
+
+        Args:
+            array: Numbers of any shape and type.
+        """
         with np.errstate(over="ignore"):
             return np.asarray(self.array(array).astype(array.dtype))
 

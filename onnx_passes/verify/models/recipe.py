@@ -1,4 +1,4 @@
-"""Models from recipes: a seed and a list of steps, of which any may be left out."""
+"""Models from recipes: a seed and a list of steps; any step may be left out."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LOWERED = 0.35
 NETWORK = "qonnx"
 """Kind of the recipes whose models are quantised networks with operators of QONNX."""
 ANNOTATED = 0.3
-"""Share of the models that tell the types of inner values, and of those with descriptions."""
+"""Share of the models that state the types of inner values, and of those with descriptions."""
 
 _STEPS: tuple[structure.Step, ...] = (
     *elementwise.STEPS,
@@ -41,7 +41,7 @@ class Recipe:
 
     Attributes:
         seed: Of all choices.
-        steps: Numbers of the steps taken, each of which adds a few nodes.
+        steps: Numbers of the steps taken; each adds a few nodes.
         precision: Kind of its parts below float32, a name in ``PRECISIONS``; None for a model
             without steps of low precision; ``NETWORK`` for a quantised network, whose steps
             are layers.
@@ -155,7 +155,7 @@ def mixed_recipes(count: int, *, seed: int = 0, steps: int = 12) -> Iterator[Rec
 
 
 def _annotate(graph: onnx.GraphProto, scope: Scope) -> None:
-    """Tell the types of inner values in some models, and describe the nodes of some."""
+    """Note the types of inner values in some models, and describe the nodes of some."""
     rng = np.random.default_rng([scope.seed, 2**22])
     if rng.random() < ANNOTATED:
         named = {value.name for value in [*graph.input, *graph.output]}

@@ -7,22 +7,19 @@ from typing import Any
 import numpy as np
 from onnx import TensorProto
 
+from onnx_passes.verify.models.known_operators import reductions
 from onnx_passes.verify.models.scope import Scope, UnfitError
 from onnx_passes.verify.models.shaping import axis_of, ranked, static
 from onnx_passes.verify.models.values import FLOATS, NUMBERS, Known, random_array
 
 FLOAT = TensorProto.FLOAT
-_REDUCTIONS = [
-    "ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL1", "ReduceL2",
-    "ReduceLogSum", "ReduceLogSumExp", "ReduceSumSquare",
-]  # fmt: skip
 
 
 def reduce_(scope: Scope, rng: np.random.Generator) -> None:
     """A reduction over some axes, all, or none."""
     # What overflows is not the same on engines: ends of a Slice are not reduced.
     value = scope.pick(lambda v: v.dtype in NUMBERS and v.rank >= 0 and not _is_huge(v))
-    operator = str(rng.choice(_REDUCTIONS))
+    operator = str(rng.choice(reductions()))
     count = int(rng.integers(0, value.rank + 1))
     axes = [int(a) for a in rng.choice(max(value.rank, 1), count, replace=False)]
     axes = [a - value.rank if rng.random() < 0.3 else a for a in axes]

@@ -108,7 +108,12 @@ class Scope:
         return self.pick(lambda v: v.dtype in dtypes and v.shape is not None)
 
     def constant(self, array: NDArray[np.generic], rng: np.random.Generator) -> Known:
-        """Add a constant: an initializer, or a node."""
+        """Add a constant: an initializer, or a node.
+
+        Args:
+            array: The numbers, of any shape and type.
+            rng: Draws whether it is an initializer or a node.
+        """
         name = self.name()
         tensor = self.tensor(array, name)
         array = self.precision.seen(array)
@@ -122,7 +127,12 @@ class Scope:
         return known
 
     def tensor(self, array: NDArray[np.generic], name: str) -> onnx.TensorProto:
-        """Return a constant as the model has it."""
+        """Return a constant as the model has it.
+
+        Args:
+            array: The numbers, of any shape and type.
+            name: Name of the tensor.
+        """
         real = self.precision.array(array)
         # Of a scalar, numpy would make a vector.
         real = np.ascontiguousarray(real) if real.ndim else np.asarray(real)
@@ -133,7 +143,12 @@ class Scope:
         return type_proto(replace(value, dtype=self.precision.real(value.dtype)))
 
     def ints(self, numbers: Sequence[int], rng: np.random.Generator) -> Known:
-        """Add a constant vector of int64."""
+        """Add a constant vector of int64.
+
+        Args:
+            numbers: The elements.
+            rng: Draws whether it is an initializer or a node.
+        """
         return self.constant(np.asarray(numbers, np.int64), rng)
 
     def fresh(
@@ -142,7 +157,13 @@ class Scope:
         dtypes: Sequence[int] = ALL,
         shape: Shape | None = None,
     ) -> Known:
-        """Add a value out of nowhere: an input, or a constant."""
+        """Add a value out of nowhere: an input, or a constant.
+
+        Args:
+            rng: Draws type, shape and numbers.
+            dtypes: Element types that it may have.
+            shape: Its shape; None to draw one.
+        """
         dtype = random_dtype(rng, tuple(dtypes))
         if shape is None:
             shape = random_shape(rng)
@@ -156,7 +177,12 @@ class Scope:
         return known
 
     def input(self, dtype: int, shape: Shape) -> Known:
-        """Add an input of the model."""
+        """Add an input of the model.
+
+        Args:
+            dtype: Element type, as ONNX numbers it.
+            shape: Its shape; text is a dynamic dimension.
+        """
         main = self.main
         known = Known(f"x{self.prefix}{self.step}_{len(main.inputs)}", dtype, shape)
         main.inputs.append(known)
@@ -185,6 +211,12 @@ class Scope:
         **attributes: Any,
     ) -> list[Known]:
         """Add a node, whose outputs follow from onnx's own inference.
+
+        Args:
+            operator: The operator.
+            inputs: Its inputs; None for one that is left out.
+            outputs: How many outputs it has.
+            **attributes: Its attributes; None for one that is left out.
 
         Raises:
             UnfitError: onnx or ONNX Runtime does not take it.
@@ -246,7 +278,12 @@ class Scope:
         return self.add(node, [replace(v, dtype=chosen(v.dtype)) for v in known])
 
     def add(self, node: onnx.NodeProto, outputs: Sequence[Known]) -> list[Known]:
-        """Add a node whose outputs are known."""
+        """Add a node whose outputs are known.
+
+        Args:
+            node: The node.
+            outputs: Its outputs.
+        """
         self.nodes.append(node)
         self.values.extend(outputs)
         return list(outputs)
@@ -279,6 +316,10 @@ class Scope:
 
     def has_attribute(self, operator: str, name: str) -> bool:
         """Whether an operator of this opset has an attribute.
+
+        Args:
+            operator: The operator.
+            name: Name of the attribute.
 
         Raises:
             UnfitError: There is no such operator.

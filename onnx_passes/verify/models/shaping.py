@@ -15,7 +15,13 @@ INT64 = TensorProto.INT64
 
 
 def static(scope: Scope, *dtypes: int, least: int = 0) -> tuple[Known, tuple[int, ...]]:
-    """Choose a value of known sizes, of at least some rank."""
+    """Choose a value of known sizes, of at least some rank.
+
+    Args:
+        scope: The model so far.
+        *dtypes: Element types that it may have.
+        least: The least rank.
+    """
     value = scope.pick(
         lambda v: v.dtype in dtypes and v.static is not None and v.rank >= least
     )
@@ -24,12 +30,23 @@ def static(scope: Scope, *dtypes: int, least: int = 0) -> tuple[Known, tuple[int
 
 
 def ranked(scope: Scope, *dtypes: int, least: int = 1) -> Known:
-    """Choose a value of known rank, of at least so much."""
+    """Choose a value of known rank, of at least so much.
+
+    Args:
+        scope: The model so far.
+        *dtypes: Element types that it may have.
+        least: The least rank.
+    """
     return scope.pick(lambda v: v.dtype in dtypes and v.rank >= least)
 
 
 def axis_of(rng: np.random.Generator, rank: int) -> int:
-    """Draw an axis, counted from either end."""
+    """Draw an axis, counted from either end.
+
+    Args:
+        rng: Draws the axis.
+        rank: Rank of the tensor.
+    """
     return int(rng.integers(-rank, rank))
 
 

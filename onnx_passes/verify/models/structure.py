@@ -43,7 +43,7 @@ def if_(scope: Scope, rng: np.random.Generator) -> None:
 
 
 def unread_result(scope: Scope, rng: np.random.Generator) -> None:
-    """An If or a Loop of which one result is read, and one is not."""
+    """An If or a Loop with one result that is read, and one that is not."""
     if rng.random() < 0.4:
         loop(scope, rng)
         scope.values.pop(-1 if rng.random() < 0.7 else -2)

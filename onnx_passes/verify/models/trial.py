@@ -28,6 +28,7 @@ from onnx_passes.verify.structure import check_structure
 Transform = Callable[[ir.Model], ir.Model]
 SAMPLES = 2
 INVALID = "the model is not valid"
+NOT_PREPARED = "what has to run first fails on the model"
 NOT_RUN = "ONNX Runtime does not run the model"
 
 
@@ -81,12 +82,19 @@ def attempt(
         allowed: Parts of the interface that it declares to change.
         negative_zero: Whether -0 and 0 are different under equality.
         disorder: Whether one model in eight is given with its nodes out of order.
-        prepare: What runs before it, and does not count as its change.
+        prepare: What runs before it, and counts neither as its change nor as its fault.
         mapped: Says of a model how its inputs and outputs become those of the result.
     """
     model = recipe.model()
     if check_structure(model):
         return Trial(judged=False, unjudged=INVALID)
+    if prepare is not None:
+        try:
+            model = prepare(model)
+        except PassError:
+            return Trial(judged=True, refused=True)
+        except Exception:  # of another pass: a verdict on it is not given here
+            return Trial(judged=False, unjudged=NOT_PREPARED)
     try:
         samples = generate(model, seed=recipe.seed % 1000, samples=SAMPLES)
         expected = _run(model, samples)
@@ -102,9 +110,6 @@ def attempt(
         given = kept.restore()
         if disorder and recipe.seed % 8 == 0:
             _disordered(given, recipe.seed)
-        if prepare is not None:
-            given = prepare(given)
-            kept = Snapshot(given)
         ports = None if mapped is None else mapped(given)
         result = transform(given)
     except PassError:

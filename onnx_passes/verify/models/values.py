@@ -77,7 +77,12 @@ class Known:
 
 
 def random_dtype(rng: np.random.Generator, among: tuple[int, ...] = ALL) -> int:
-    """Draw an element type, the common ones more often."""
+    """Draw an element type, the common ones more often.
+
+    Args:
+        rng: Draws the type.
+        among: Types to draw from, as ONNX numbers them.
+    """
     weights = np.asarray([_WEIGHTS[d] for d in among], np.float64)
     return int(rng.choice(among, p=weights / weights.sum()))
 
@@ -85,7 +90,13 @@ def random_dtype(rng: np.random.Generator, among: tuple[int, ...] = ALL) -> int:
 def random_array(
     rng: np.random.Generator, dtype: int, shape: tuple[int, ...]
 ) -> NDArray[np.generic]:
-    """Draw a constant: often all zeros or ones, as rules look for; else small numbers."""
+    """Draw a constant: often all zeros or ones, as rules look for; else small numbers.
+
+    Args:
+        rng: Draws the numbers.
+        dtype: Element type, as ONNX numbers it.
+        shape: Shape of the array.
+    """
     kind = onnx.helper.tensor_dtype_to_np_dtype(dtype)
     if dtype == BOOL:
         return np.asarray(rng.integers(0, 2, shape), bool)
@@ -127,7 +138,12 @@ def random_shape(rng: np.random.Generator) -> Shape:
 
 
 def known_of(name: str, found: onnx.TypeProto) -> Known:
-    """Return what onnx has inferred of a value."""
+    """Return what onnx has inferred of a value.
+
+    Args:
+        name: Name of the value.
+        found: Its type, as onnx has it.
+    """
     tensor = found.tensor_type
     if not tensor.HasField("shape"):
         return Known(name, tensor.elem_type, None)

@@ -1,4 +1,4 @@
-"""The verdict of the property test of a pass that is no rewrite rule, as plain data."""
+"""The verdict of the property test of a pass that is not a rewrite rule, as plain data."""
 
 from __future__ import annotations
 

@@ -67,7 +67,11 @@ class Boundary:
         return {**made, **given}
 
     def use(self, values: Mapping[str, Array]) -> None:
-        """Take other inputs from now on; what was recorded of those before is dropped."""
+        """Take other inputs from now on; what was recorded of those before is dropped.
+
+        Args:
+            values: Values by input, of any shape and type.
+        """
         with self._lock:
             self.golden, self._recorded, self._found = values, None, None
 

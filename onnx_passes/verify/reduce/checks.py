@@ -228,7 +228,7 @@ class AskCheck:
     """A person who looks at each candidate.
 
     Attributes:
-        ask: Told the path and the number of a candidate, returns whether it fails.
+        ask: Gets the path and the number of a candidate, and returns whether it fails.
         store: Writes candidates.
         artifact: Where.
     """

@@ -45,7 +45,7 @@ class Rules:
     Attributes:
         codes: Exit codes that do; by default all but 0.
         ignored: Exit codes that do not.
-        patterns: Regular expressions one of which the output has to match. Without ``codes``,
+        patterns: Regular expressions; the output has to match one. Without ``codes``,
             the exit code does not count then.
     """
 
@@ -54,7 +54,12 @@ class Rules:
     patterns: tuple[re.Pattern[str], ...] = ()
 
     def bad(self, code: int, output: str) -> bool:
-        """Whether a command that ended so has failed."""
+        """Whether a command that ended so has failed.
+
+        Args:
+            code: The exit code of the command.
+            output: What it printed.
+        """
         if code in self.ignored:
             return False
         if self.codes and code not in self.codes:
@@ -69,8 +74,8 @@ class CommandCheck:
     """Writes candidates to files and runs a command on them.
 
     Attributes:
-        command: The command; ``{model}`` stands for the candidate's path, ``{inputs}`` for a
-            .npz file with the values of its inputs.
+        command: The command; ``{model}`` becomes the candidate's path, ``{inputs}`` a .npz
+            file with the values of its inputs.
         store: Writes candidates.
         rules: What counts as a failure.
         artifact: Where candidates go if the command does not say ``{model}``.

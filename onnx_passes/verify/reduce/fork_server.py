@@ -32,7 +32,7 @@ def main() -> None:
     UNSHARED.update(left_out)
     sys.path[0] = os.path.dirname(os.path.realpath(script))
     answers = os.dup(1)
-    _point(1, os.devnull)  # what modules print as they are imported is no answer
+    _point(1, os.devnull)  # what modules print as they are imported is not an answer
     _import(_imported(script), answers)
     request = _serve(answers)
     if request is None:
@@ -115,7 +115,7 @@ def _import(names: Iterable[str], answers: int) -> None:
         package = name.partition(".")[0]
         if package in UNSHARED:
             continue
-        # What goes wrong here goes wrong in the script, where it is told.
+        # What goes wrong here goes wrong in the script, where it is reported.
         with suppress(Exception):
             importlib.import_module(name)
         if not UNSHARED.isdisjoint(sys.modules):

@@ -13,7 +13,12 @@ from onnx_passes.runtime.weightless import split_weights
 
 
 def hash_of(model: ir.Model, feeds: Feeds) -> str:
-    """Hash a model and the values of its inputs, names included."""
+    """Hash a model and the values of its inputs, names included.
+
+    Args:
+        model: The model.
+        feeds: Inputs by name.
+    """
     split = split_weights(model)
     content = hashlib.blake2b(
         split.proto.SerializeToString(deterministic=True), digest_size=16

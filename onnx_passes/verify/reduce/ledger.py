@@ -77,7 +77,7 @@ class Ledger:
         """Read the answers that are there.
 
         Raises:
-            UsageError: They are no answers to this question.
+            UsageError: They do not answer this question.
         """
         if self.replay is not None and self.replay.exists():
             self._known = self._read(self.replay)

@@ -51,7 +51,12 @@ def _by_values(parts: Parts, check: Check) -> list[int]:
 
 
 def named(parts: Parts, outcome: Outcome) -> list[int]:
-    """Return the nodes that a failure calls by name, if these are few."""
+    """Return the nodes that a failure calls by name, if these are few.
+
+    Args:
+        parts: The nodes of the model.
+        outcome: The failure, with its log.
+    """
     said = f"{outcome.told}\n{outcome.log[-_SAID:].decode(errors='replace')}"
     names = {node.name: i for i, node in enumerate(parts.nodes) if node.name}
     words = (word.rstrip(".:") for word in re.findall(r"[^\s'\"()\[\],;]+", said))
@@ -68,7 +73,7 @@ def divergent(
         parts: The model; its boundary knows the right values.
         engine: What is in doubt.
         contract: How close values have to be; None where that is not known, so that only the
-            node that adds most is told.
+            node that adds most is reported.
 
     Returns:
         Positions of nodes; none where the right values are not known, or the model does not
@@ -93,7 +98,12 @@ def divergent(
 
 
 def not_finite(parts: Parts, engine: Engine) -> list[int]:
-    """Return the first node that makes NaN or Inf when the model runs."""
+    """Return the first node that makes NaN or Inf when the model runs.
+
+    Args:
+        parts: The nodes of the model.
+        engine: Runs the model.
+    """
     seen = _values(parts, engine, _made(parts))
     if seen is None:
         return []
@@ -126,7 +136,12 @@ def _values(
 
 @contextmanager
 def exposing(parts: Parts, wanted: Mapping[str, object]) -> Iterator[None]:
-    """Make inner values outputs of the model for a while; a copy would take longer to make."""
+    """Make inner values outputs of the model for a while; a copy would take longer to make.
+
+    Args:
+        parts: The nodes of the model.
+        wanted: Names of the values; what they map to does not matter.
+    """
     graph = parts.model.graph
     count, known = len(graph.outputs), set(graph.outputs)
     try:

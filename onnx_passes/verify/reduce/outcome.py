@@ -56,7 +56,7 @@ class Candidate:
         Args:
             model: The model, or what makes it.
             feeds: Returns the values of its inputs; None where one is not known.
-            render: Makes the protobuf without the model, told what to write for tensors.
+            render: Makes the protobuf without the model; gets what to write for tensors.
         """
         self._model, self.feeds, self.render = model, feeds, render
 
@@ -69,11 +69,11 @@ class Candidate:
 
 
 class Check(Protocol):
-    """Tells whether a candidate fails in the way that matters."""
+    """Decides whether a candidate fails in the way that matters."""
 
     @property
     def text(self) -> str:
-        """What is asked, so that answers are told from those to other questions."""
+        """What is asked, so that answers are not mixed up with those to other questions."""
         ...
 
     @property
@@ -88,6 +88,10 @@ class Check(Protocol):
 
     def judge(self, candidate: Candidate, number: int) -> Outcome:
         """Judge a candidate.
+
+        Args:
+            candidate: The model to judge.
+            number: Its number in the search.
 
         Raises:
             OnnxPassesError: The check itself cannot be done.

@@ -15,7 +15,7 @@ from onnx_passes.verify.node_equality import constant_tensor
 from onnx_passes.verify.reduce.boundary import Boundary
 
 Nodes = frozenset[int]
-"""Nodes of the main graph by their position among those that are no constants."""
+"""Nodes of the main graph by their position among those that are not constants."""
 
 
 @dataclass(frozen=True)
@@ -178,7 +178,12 @@ class Parts:
 
 
 def reach(start: Iterable[int], edges: list[set[int]]) -> Nodes:
-    """Return the nodes that some lead to, and these."""
+    """Return the nodes that some lead to, and these.
+
+    Args:
+        start: Numbers of the nodes.
+        edges: For each node the nodes that it leads to.
+    """
     found: set[int] = set()
     pending = list(start)
     while pending:

@@ -1,8 +1,8 @@
 """Small parts of a model that hold one of each kind of what occurs in it.
 
-Networks repeat themselves. Where a kind of node works in a hundred places, a fault is rather
-in one that occurs once; and where a fault is in all places of a kind, one of them will do.
-Only operators, attributes and wiring are looked at: a fault in weights or values is not found.
+Networks repeat themselves. If a kind of node works in a hundred places, a fault is rather in
+one that occurs once. If a fault is in all places of a kind, one of them will do. Only
+operators, attributes and wiring are looked at: a fault in weights or values is not found.
 """
 
 from __future__ import annotations

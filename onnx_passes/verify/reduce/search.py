@@ -13,7 +13,7 @@ MODES: tuple[Mode, ...] = ("auto", "bisect", "linear", "ddmin")
 
 
 class Judge(Protocol):
-    """Tells which parts fail; what cannot be judged does not."""
+    """Returns the parts that fail; what cannot be judged does not."""
 
     @property
     def width(self) -> int:
@@ -29,11 +29,11 @@ def search(parts: Parts, judge: Judge, mode: Mode, bad: Nodes) -> Nodes:
     """Return a set of nodes that fails, as small as the mode finds.
 
     ``bisect`` finds the earliest end of a failing part and then its latest start, in a
-    logarithmic number of checks. ``linear`` takes out one node at a time until none can go,
+    logarithmic number of checks. ``linear`` removes one node at a time until none can go,
     ``ddmin`` halves of what is left first (Zeller and Hildebrandt, 2002). ``auto`` bisects for
-    one node after the other without which nothing fails, looking near those it knows first
-    (as QuickXplain does for constraints; Junker, 2004), and ends with ``ddmin``, so that no
-    single node can be taken out of the result.
+    one node after the other without which nothing fails, looking near those it knows first (as
+    QuickXplain does for constraints; Junker, 2004). It ends with ``ddmin``, so that no single
+    node can be removed from the result.
 
     Args:
         parts: The model.

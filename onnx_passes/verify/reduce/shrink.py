@@ -83,12 +83,12 @@ class Simplifier:
         if self.tried >= self.limit:
             return False
         if self.runs and not _runs(model, feeds, self.engine):
-            return False  # dimensions that do not fit each other are no smaller case
+            return False  # dimensions that do not fit each other do not make a smaller case
         self.tried += 1
         return self.fails(model, feeds)
 
     def _simpler_weights(self) -> None:
-        """Put ones or rounded numbers in the place of weights: of all, then of each."""
+        """Replace weights by ones or rounded numbers: all, then each."""
         names = [name for name, _ in _weights(self.model)]
         for chosen in (names, *([name] for name in names if len(names) > 1)):
             for simpler in (np.ones_like, _rounded):

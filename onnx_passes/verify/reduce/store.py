@@ -73,6 +73,10 @@ class Store:
     def write(self, model: ir.Model | Candidate, path: Path) -> None:
         """Write a candidate.
 
+        Args:
+            model: The model, or the candidate.
+            path: The file.
+
         Raises:
             ModelError: It cannot be written.
         """
@@ -137,6 +141,10 @@ def _by_reference(tensor: ir.TensorProtocol, initializer: bool) -> ir.TensorProt
 @contextmanager
 def writing(path: Path, what: str = "a candidate") -> Iterator[None]:
     """Say what cannot be written, and where.
+
+    Args:
+        path: The file.
+        what: What is written, for the message.
 
     Raises:
         ModelError: It cannot be written.

@@ -28,7 +28,7 @@ _Answers = dict[int, "queue.SimpleQueue[tuple[str, int]]"]
 class Warm:
     """Runs a script in processes forked from one that has imported what the script imports.
 
-    The first run tells which modules it came to need, and later ones find them there too.
+    The first run shows which modules it needs, and later ones find them there too.
 
     Attributes:
         interpreter: The script's interpreter.
@@ -146,7 +146,7 @@ def script_of(words: Sequence[str]) -> tuple[str, str, int] | None:
 
 
 def _listen(process: subprocess.Popen[bytes], answers: _Answers) -> None:
-    """Hand answers on until the server has gone, which those who wait are told."""
+    """Pass answers on until the server has gone; those who wait get a message then."""
     assert process.stdout is not None
     with process.stdout:
         for line in process.stdout:

@@ -24,7 +24,7 @@ def rules_of(subject: RuleLike) -> list[RewriteRule]:
             this project, any object with ``pattern`` and ``rewrite``, or a class of these.
 
     Raises:
-        UsageError: It is none of these, or a class that cannot be made without arguments.
+        UsageError: It is something else, or a class that cannot be made without arguments.
     """
     if isinstance(subject, type):
         try:
@@ -63,7 +63,7 @@ def rules_of(subject: RuleLike) -> list[RewriteRule]:
 
 
 def for_certificate(cls: type[Any]) -> Any:
-    """Return a pass as it is certified: with what it may be told to assume.
+    """Return a pass as it is certified: with what its options let it assume.
 
     A guard that asks for an assumption admits little without it. What is assumed is not
     tested against: see ``assumes_finite``.
@@ -73,7 +73,7 @@ def for_certificate(cls: type[Any]) -> Any:
 
 
 def assumes_finite(cls: type[Any]) -> bool:
-    """Whether a pass speaks of finite numbers alone: it says so, or may be told to."""
+    """Whether a pass claims something for finite numbers alone: always, or by an option."""
     return bool(getattr(cls, "finite_only", False)) or "assume_no_nan" in _fields(cls)
 
 
@@ -84,8 +84,13 @@ def _fields(cls: type[Any]) -> list[str]:
 def apply_rule(rule: RewriteRule, model: ir.Model) -> ir.Model | None:
     """Return a copy of ``model`` with the rule applied once, or None where it does not fire.
 
-    By the project's own driver, so that what is judged is the rule: onnxscript's sweep renames
-    an input that becomes an output, and lets initializers of one name overwrite one another.
+    The project's own driver applies it, so that what is judged is the rule. onnxscript's sweep
+    renames an input that becomes an output, and lets initializers of one name overwrite one
+    another.
+
+    Args:
+        rule: The rule.
+        model: The model; it stays as it is.
 
     Raises:
         PassError: The rule raised; the message says what.

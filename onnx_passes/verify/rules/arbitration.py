@@ -1,6 +1,6 @@
 """Differences that rounding explains: both sides are held against double precision.
 
-A difference is none of the rule's if each side lies within the running error of its own
+A difference is not the rule's if each side lies within the running error of its own
 operators around the result of the original in double precision. Then no limit on the
 difference says anything, however large it is: the inputs are ill-conditioned.
 """
@@ -39,8 +39,8 @@ def is_rounding(
         before: The model before the rewrite; its outputs have names.
         after: The model after it; outputs correspond by position.
         feeds: The inputs.
-        expected: What the engine gives before.
-        actual: What it gives after.
+        expected: What the engine gives before, a float array of any shape.
+        actual: What it gives after, of the same shape.
         name: The output.
 
     Returns:
@@ -61,8 +61,8 @@ def weigh_rounding(
         before: As for :func:`is_rounding`, like the others.
         after: The model after.
         feeds: The inputs.
-        expected: What the engine gives before.
-        actual: What it gives after.
+        expected: What the engine gives before, a float array of any shape.
+        actual: What it gives after, of the same shape.
         name: The output.
 
     Returns:
@@ -96,7 +96,8 @@ def agree_in_double(before: ir.Model, after: ir.Model, feeds: Feeds, name: str) 
     """Whether both sides give the same in double precision where rounding has no bound.
 
     Then a rule is right in its values there, however many digits an engine loses. Whether
-    it keeps a tolerance is another question, and asked of ordinary inputs.
+    it keeps a tolerance is another question, and asked of ordinary inputs. NaN has no bound
+    either: a maximum that passes over it depends on the order in which an engine reads.
 
     Args:
         before: The model before the rewrite; its outputs have names.
@@ -110,10 +111,14 @@ def agree_in_double(before: ir.Model, after: ir.Model, feeds: Feeds, name: str) 
         return False
     left, right = old.data["value"], new.data["value"]
     unbounded = ~np.isfinite(old.data["error"]) | ~np.isfinite(new.data["error"])
-    size = float(np.max(np.abs(left), initial=0.0, where=np.isfinite(left)))
-    with np.errstate(invalid="ignore"):
-        same = (np.abs(left - right) <= _SAME * size) | (np.isnan(left) & np.isnan(right))
-    return bool(np.any(unbounded)) and bool(np.all(same | (left == right)))
+    same = left == right
+    if left.dtype.kind == "f":
+        unbounded |= np.isnan(left)
+        size = float(np.max(np.abs(left), initial=0.0, where=np.isfinite(left)))
+        with np.errstate(invalid="ignore"):
+            same |= np.abs(left - right) <= _SAME * size
+            same |= np.isnan(left) & np.isnan(right)
+    return bool(np.any(unbounded)) and bool(np.all(same))
 
 
 def error_bounds(

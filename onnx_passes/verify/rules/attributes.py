@@ -9,7 +9,8 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 
-from onnx_passes.verify.rules.operands import Chooser, Shape
+from onnx_passes.ops.suggestions import Shape
+from onnx_passes.verify.rules.operands import Chooser
 
 TARGETS = (
     *(ir.DataType.FLOAT, ir.DataType.FLOAT16, ir.DataType.INT32, ir.DataType.INT64) * 3,

@@ -68,7 +68,7 @@ def _combination(node: Node, operator: Elementwise, dtype: ir.DataType) -> Calla
                 return reciprocal
     commutes = operator.algebra.commutative or isinstance(operator, Variadic)
     given = "".join("x" if v is not None else "-" for v in node.inputs)
-    # The mark tells block_terms that the arguments are a multiset.
+    # The mark says to block_terms that the arguments are a multiset.
     label = f"{'~' if commutes else ''}{node.label()}{given}:{dtype.name}"
     return lambda *forms: terms.function(label, *forms, commutes=commutes)
 
@@ -109,7 +109,13 @@ def _(node: Node) -> Blocks:
 
 
 def known_constant(node: Node, array: npt.NDArray[Any], dtype: ir.DataType) -> Blocks:
-    """Return a constant: a number, a symbol that stands for its content, or plain integers."""
+    """Return a constant: a number, a symbol for its content, or plain integers.
+
+    Args:
+        node: The node, for the kind of numbers.
+        array: The numbers, of any shape.
+        dtype: Their element type.
+    """
     if array.size == 1:
         return literal(array, dtype, node.ring)
     if dtype.is_integer() and array.ndim <= 1:

@@ -35,6 +35,11 @@ def _(node: Node) -> Blocks:
 def matmul(node: Node, x: Blocks, y: Blocks) -> Blocks:
     """Multiply matrices, with batch dimensions that broadcast.
 
+    Args:
+        node: The node, for its sizes.
+        x: The left operand.
+        y: The right operand.
+
     Raises:
         Unsupported: An operand has rank below 2.
     """
@@ -75,7 +80,15 @@ def contracted(
     left_index: Index,
     right_index: Index,
 ) -> Form:
-    """Sum products over an axis, block by block."""
+    """Sum products over an axis, block by block.
+
+    Args:
+        node: The node, for its sizes.
+        inner: The word of the axis.
+        pairs: The forms of both operands for each block of the axis.
+        left_index: Index of the axis in the left operand.
+        right_index: Index of the axis in the right operand.
+    """
     total = terms.ZERO
     ordered: list[Form] = []
     for atom, (left, right) in zip(inner, pairs, strict=True):
@@ -91,7 +104,15 @@ def contracted(
 
 
 def summed(left: Form, right: Form, i: Index, j: Index, atom: int) -> Form:
-    """Multiply two forms and sum over an index that is ``i`` in one and ``j`` in the other."""
+    """Multiply two forms and sum over an index that is ``i`` in one and ``j`` in the other.
+
+    Args:
+        left: A form.
+        right: The other form.
+        i: The index in ``left``.
+        j: The index in ``right``.
+        atom: The block that the index runs over.
+    """
     if atom == ONE:
         return terms.multiply(left, right)
     # A free index that no operand uses carries the bound one through the product.
@@ -103,7 +124,13 @@ def summed(left: Form, right: Form, i: Index, j: Index, atom: int) -> Form:
 
 
 def contract(form: Form, index: Index, atom: int) -> Form:
-    """Sum a form over an index that runs over a block."""
+    """Sum a form over an index that runs over a block.
+
+    Args:
+        form: The form.
+        index: The index.
+        atom: The block that it runs over.
+    """
     if atom == ONE:
         return form
     pieces = []

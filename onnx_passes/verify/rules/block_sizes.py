@@ -2,7 +2,7 @@
 
 An axis is a word: a sequence of atoms, each an unknown positive size. ``Concat`` joins
 words; an operator that needs two axes of one size makes their words equal, by cutting atoms
-into smaller ones (Levi's lemma on words). Where neither word tells which of two atoms is the
+into smaller ones (Levi's lemma on words). If neither word shows which of two atoms is the
 longer, every order is tried, so that what holds in all of them holds for all sizes.
 """
 
@@ -55,7 +55,12 @@ class Sizes:
     _named: dict[Hashable, Word] = field(default_factory=dict)
 
     def named(self, key: Hashable, template: int) -> Word:
-        """Return the word of an axis that ``key`` names, of one fresh atom at first."""
+        """Return the word of an axis that ``key`` names, of one fresh atom at first.
+
+        Args:
+            key: What names the axis.
+            template: Its size in the graphs at hand.
+        """
         if key not in self._named:
             self._named[key] = (ONE,) if template == 1 else (self.fresh(template),)
         return self.resolve(self._named[key])
@@ -65,7 +70,12 @@ class Sizes:
         return self.resolve(self._named[key]) if key in self._named else None
 
     def remember(self, key: Hashable, word: Word) -> None:
-        """Keep a word under ``key``."""
+        """Keep a word under ``key``.
+
+        Args:
+            key: What names the word.
+            word: The word.
+        """
         self._named[key] = word
 
     def fresh(self, template: int | None) -> Atom:
@@ -90,6 +100,10 @@ class Sizes:
     def cut(self, atom: Atom, parts: Word) -> None:
         """Replace an atom by a word, everywhere.
 
+        Args:
+            atom: The atom.
+            parts: The word that replaces it.
+
         Raises:
             Refined: Always, because earlier results are out of date.
             Contradiction: The word contains the atom and more.
@@ -104,6 +118,10 @@ class Sizes:
 
     def unify(self, left: Word, right: Word) -> Word:
         """Make two words equal.
+
+        Args:
+            left: A word.
+            right: The other word.
 
         Raises:
             Refined: An atom had to be cut.
@@ -128,6 +146,10 @@ class Sizes:
         """Return copies of the sizes with each possible order of two atoms.
 
         The order of the graphs at hand comes first.
+
+        Args:
+            left: An atom.
+            right: The other atom.
         """
         options = []
         sizes = self._template[left], self._template[right]
@@ -150,6 +172,10 @@ class Sizes:
 
     def cut_at(self, word: Word, place: int) -> int:
         """Return how many atoms lie before a place given in the sizes of the graphs at hand.
+
+        Args:
+            word: The word of an axis.
+            place: The place, from 0.
 
         Raises:
             Refined: The place lies inside an atom, which was cut there.

@@ -137,7 +137,7 @@ def _(node: Node) -> Blocks:
 
 
 def _check_sizes_left_open(node: Node, x: Blocks) -> None:
-    """Refuse a target that names sizes: only 1, 0 (as it was) and -1 stand for all sizes."""
+    """Refuse a target that names sizes: only 1, 0 (as it was) and -1 fit all sizes."""
     for axis, size in enumerate(node.ints(1, "shape") or []):
         copied = size == 0 and not node.attribute("allowzero", 0) and axis < x.rank
         if not (size in (1, -1) or copied):

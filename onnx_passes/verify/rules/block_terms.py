@@ -2,9 +2,9 @@
 
 ``MatMul(A, B)`` is the sum over k of ``A[i,k] B[k,j]``: a monomial with two factors, two
 free indices and a bound one. Elementwise products, transposes, contractions and convolutions
-are all of this form, and it is unique up to the order of factors and the names of bound
-indices, which are made canonical. Equal forms are equal over every commutative ring,
-whatever the sizes.
+are all of this form. It is unique up to the order of factors and the names of bound indices,
+which are made canonical. Equal forms are equal over every commutative ring, whatever the
+sizes.
 
 Everything is a nested tuple, so that it can be hashed and ordered:
 
@@ -51,12 +51,21 @@ def add(*forms: Form) -> Form:
 
 
 def scale(form: Form, by: Fraction) -> Form:
-    """Multiply by a number."""
+    """Multiply by a number.
+
+    Args:
+        form: The form.
+        by: The number.
+    """
     return tuple((m, c * by) for m, c in form) if by else ZERO
 
 
 def multiply(left: Form, right: Form) -> Form:
     """Multiply, element by element.
+
+    Args:
+        left: A form.
+        right: The other form.
 
     Raises:
         Unsupported: The product has too many terms.
@@ -72,7 +81,12 @@ def multiply(left: Form, right: Form) -> Form:
 
 
 def substitute(form: Form, renaming: Mapping[Index, Index]) -> Form:
-    """Rename indices; bound ones that are brought in get names of their own."""
+    """Rename indices; bound ones that are brought in get names of their own.
+
+    Args:
+        form: The form.
+        renaming: New indices by old ones.
+    """
     terms = []
     for monomial, coefficient in form:
         # New bound indices must not be mixed up with those that are there.
@@ -83,19 +97,37 @@ def substitute(form: Form, renaming: Mapping[Index, Index]) -> Form:
 
 
 def has_index(monomial: Monomial, index: Index) -> bool:
-    """Whether a monomial depends on an index."""
+    """Whether a monomial depends on an index.
+
+    Args:
+        monomial: The monomial.
+        index: The index.
+    """
     return any(i == index for i in _indices(monomial))
 
 
 def function(label: str, *arguments: Form, commutes: bool = False) -> Form:
-    """Apply a function that nothing is known about, element by element."""
+    """Apply a function that nothing is known about, element by element.
+
+    Args:
+        label: Name of the function.
+        *arguments: Its arguments.
+        commutes: Whether the order of the arguments does not matter.
+    """
     height = 1 + max((_height(a) for a in arguments), default=0)
     closed = [_close(a, height) for a in arguments]
     return factor(("fun", label, tuple(sorted(closed) if commutes else closed)))
 
 
 def binder(label: str, index: Index, atom: int, *arguments: Form) -> tuple[Form, ...]:
-    """Bind an index of arguments that a function sees whole (a row, not an element)."""
+    """Bind an index of arguments that a function sees whole (a row, not an element).
+
+    Args:
+        label: Name of the function.
+        index: The index that is bound.
+        atom: The block that it runs over.
+        *arguments: The arguments.
+    """
     height = 1 + max((_height(a) for a in arguments), default=0)
     local = ("c", height, label, atom)
     return tuple(substitute(a, {index: local}) for a in arguments)
@@ -175,7 +207,7 @@ def _rename_index(index: Index, renaming: Mapping[Index, Index]) -> Index:
 def _canonical(monomial: Monomial) -> Monomial:
     """Name the bound indices and order the factors in one way.
 
-    Indices are told apart by how they occur; among those that occur alike every order is
+    Indices are distinguished by how they occur; among those that occur alike every order is
     tried, and the least result taken.
     """
     bound = _bound(monomial)

@@ -47,7 +47,12 @@ def grid(words: Sequence[Word]) -> Iterator[Place]:
 
 
 def axis_index(rank: int, axis: int) -> tuple[str, int]:
-    """Return the index of an axis; axes are counted from the last, as broadcasting does."""
+    """Return the index of an axis; axes are counted from the last, as broadcasting does.
+
+    Args:
+        rank: Rank of the tensor.
+        axis: The axis, from the front.
+    """
     return ("o", rank - 1 - axis)
 
 
@@ -90,6 +95,10 @@ class Node:
     def ints(self, index: int, name: str) -> list[int] | None:
         """Return integers that are an input in newer opsets and an attribute in older ones.
 
+        Args:
+            index: Number of the input.
+            name: Name of the attribute.
+
         Raises:
             Unsupported: The input is not a constant.
         """
@@ -104,7 +113,12 @@ class Node:
         return [int(v) for v in value.known.reshape(-1)]
 
     def attribute(self, name: str, default: Any) -> Any:
-        """Return the value of an attribute."""
+        """Return the value of an attribute.
+
+        Args:
+            name: Name of the attribute.
+            default: Its value if it is left out.
+        """
         attr = self.node.attributes.get(name)
         if attr is not None and attr.is_ref():
             raise Unsupported(f"{self.node.op_type} with a reference for attribute {name}")
@@ -117,7 +131,14 @@ class Node:
 
 
 def symbol(name: str, shape: Sequence[int], dtype: ir.DataType, sizes: Sizes) -> Blocks:
-    """Return an input as unknown blocks."""
+    """Return an input as unknown blocks.
+
+    Args:
+        name: Name of the input.
+        shape: Its shape in the graphs at hand.
+        dtype: Its element type.
+        sizes: The words of all axes.
+    """
     words = tuple(sizes.named(("axis", name, i), d) for i, d in enumerate(shape))
     forms = {}
     for place in grid(words):
@@ -129,6 +150,11 @@ def symbol(name: str, shape: Sequence[int], dtype: ir.DataType, sizes: Sizes) ->
 
 def literal(array: npt.NDArray[Any], dtype: ir.DataType, ring: bool) -> Blocks:
     """Return a constant of one element.
+
+    Args:
+        array: The number, an array with one element, of any rank.
+        dtype: Its element type.
+        ring: Whether numbers are those of a ring.
 
     Raises:
         Unsupported: A number that has no place in a ring.
@@ -146,6 +172,12 @@ def map_blocks(
     node: Node, dtype: ir.DataType, combine: Callable[..., Form], *operands: Blocks
 ) -> Blocks:
     """Apply a function of forms, element by element, to operands that broadcast together.
+
+    Args:
+        node: The node, for its sizes.
+        dtype: Element type of the result.
+        combine: Gets a form of each operand.
+        *operands: The operands.
 
     Raises:
         Refined: Axes had to be cut alike first.
@@ -166,13 +198,24 @@ def map_blocks(
 
 
 def broadcast_place(place: Place, operand: Blocks, rank: int) -> Place:
-    """Return the place of an operand's block that broadcasts to a place of the result."""
+    """Return the place of an operand's block that broadcasts to a place of the result.
+
+    Args:
+        place: A place of the result.
+        operand: The operand.
+        rank: Rank of the result.
+    """
     own = place[rank - operand.rank :]
     return tuple(0 if w == (ONE,) else p for p, w in zip(own, operand.words, strict=True))
 
 
 def moved(value: Blocks, order: Sequence[int | None]) -> Blocks:
-    """Return axes in a new order; None puts a new axis of size 1."""
+    """Return axes in a new order; None puts a new axis of size 1.
+
+    Args:
+        value: The value.
+        order: The old axis of each new one.
+    """
     rank, new_rank = value.rank, len(order)
     words = tuple((ONE,) if axis is None else value.words[axis] for axis in order)
     renaming = {
@@ -191,7 +234,12 @@ def moved(value: Blocks, order: Sequence[int | None]) -> Blocks:
 
 
 def dropped(x: Blocks, kept: list[int]) -> Blocks:
-    """Remove axes of size 1; nothing depends on their index."""
+    """Remove axes of size 1; nothing depends on their index.
+
+    Args:
+        x: The value.
+        kept: The axes that stay.
+    """
     whole = moved(x, [*(i for i in range(x.rank) if i not in kept), *kept])
     skip = x.rank - len(kept)
     forms = {place[skip:]: form for place, form in whole.forms.items()}

@@ -10,18 +10,19 @@ import numpy.typing as npt
 import onnx_ir as ir
 from onnxscript.rewriter import RewriteRule
 
-from onnx_passes.ops.base import operator_of
+from onnx_passes.ops.base import find, operator_of
 from onnx_passes.ops.call import Tensor
 from onnx_passes.ops.domains.blank import ShapeSemantics
 from onnx_passes.ops.evaluation import evaluate_node
 from onnx_passes.ops.semantics import Misfit, Unsupported, scalars
+from onnx_passes.ops.suggestions import Operand, Shape
 from onnx_passes.passes.hints import Spec
 from onnx_passes.verify.rules.attributes import attribute_value
 from onnx_passes.verify.rules.enumeration import Plan
 from onnx_passes.verify.rules.hints import Guide, hint_of
 from onnx_passes.verify.rules.literals import guarded
 from onnx_passes.verify.rules.measuring import measured
-from onnx_passes.verify.rules.operands import Chooser, Operand, Shape
+from onnx_passes.verify.rules.operands import Chooser
 from onnx_passes.verify.rules.schemas import (
     MAIN,
     OPSETS,
@@ -38,7 +39,7 @@ _REDRAWS = 6
 
 
 class CannotInstantiate(Exception):  # noqa: N818 (an outcome of one attempt)
-    """A choice led to a model that is none."""
+    """A choice led to a model that is not valid."""
 
 
 class Builder:
@@ -59,7 +60,7 @@ class Builder:
             chooser: The choices.
             plan: Ranks and the opset, where they are enumerated.
             measures: Whether the engine says what nodes yield that no semantics covers; if
-                not, such a template is none.
+                not, such a template is left out.
         """
         self._measures = measures
         self._plan = plan or Plan()
@@ -179,6 +180,8 @@ class Builder:
         operands: list[ir.Value | None] = [None] * len(inputs)
         known: list[Shape | None] = [None] * len(inputs)
         computed = [i for i, v in enumerate(inputs) if v is not None and v.producer()]
+        for index in computed:
+            self._join(inputs[index], op_type, index, known)
         for index in [*computed, *(i for i in range(len(inputs)) if i not in computed)]:
             operand = self._operand(inputs[index], op_type, index, known)
             operands[index] = operand
@@ -200,6 +203,28 @@ class Builder:
                 operands.append(operand)
                 known.append(self._tensors[operand].shape)
         return operands, known
+
+    def _join(
+        self, pattern: Any, op_type: str, index: int, known: Sequence[Shape | None]
+    ) -> None:
+        """Choose the variables that a pattern joins to a shape, or to other known integers."""
+        operator, producer = find("", op_type), pattern.producer()
+        if operator is None or index not in operator.steers:
+            return
+        joins, parts = find(*(operator_in(producer) or ("", ""))), [*producer.inputs]
+        free = all(p is not None and not p.producer() and p.name for p in parts)
+        if joins is None or not joins.joins or not free:
+            return
+        keys = [self._key(part) for part in parts]
+        hinted = any(self._guide.names(part.name) for part in parts)
+        if hinted or any(key in self._values for key in keys) or len({*keys}) < len(keys):
+            return
+        self._choose.parts = len(parts)
+        operand = self._choose.operand(op_type, index, known)
+        self._choose.parts = None
+        if operand.ints is not None and len(operand.ints) == len(parts):
+            for key, part, number in zip(keys, parts, operand.ints, strict=True):
+                self._constant(key, np.array([number], np.int64), part.name)
 
     def _further(self, op_type: str, count: int, names: Sequence[str]) -> range:
         """Return the inputs beyond those that the pattern names; hinted ones are there."""

@@ -23,7 +23,7 @@ def source_hash(cls: type[Any]) -> str:
     and the helper modules of its project that it imports (``sources_of``).
 
     Raises:
-        UsageError: The class has no source file, or a helper is no Python.
+        UsageError: The class has no source file, or a helper is not Python.
     """
     try:
         return hash_of(sources_of(cls))
@@ -34,7 +34,7 @@ def source_hash(cls: type[Any]) -> str:
 def verifier_hash(results: Sequence[Mapping[str, Any]]) -> str:
     """Return the SHA-256 of the code that verdicts were found with (``code_of``).
 
-    The verifier's modules, and what is told of the operators that the models had.
+    The verifier's modules, and the descriptions of the operators that the models had.
 
     Args:
         results: The verdicts, each with the operators that its test has seen.
@@ -86,6 +86,10 @@ def versions() -> dict[str, str]:
 def write_certificate(content: Mapping[str, Any], folder: Path) -> Path:
     """Write a certificate as ``NAME.json``, and return the path.
 
+    Args:
+        content: The certificate.
+        folder: The folder of all certificates.
+
     Raises:
         UsageError: The folder cannot be written.
     """
@@ -98,11 +102,31 @@ def write_certificate(content: Mapping[str, Any], folder: Path) -> Path:
     return path
 
 
+def models_of(name: str, folder: Path) -> int:
+    """Return how many models the certificate of a pass was drawn with; 0 if there is none.
+
+    Args:
+        name: Name of the pass.
+        folder: The folder of all certificates.
+    """
+    try:
+        return int(
+            json.loads((folder / f"{name}.json").read_text("utf-8"))["bounds"]["models"]
+        )
+    except (OSError, ValueError, KeyError, TypeError):
+        return 0
+
+
 def check_certificate(cls: type[Any], name: str, folder: Path) -> tuple[str, ...]:
     """Return why the certificate of a pass is stale, one reason each; none if it is fresh.
 
-    A pass that is no rule and changed no random model is stale too: it has no hints, and what
-    random models hold is not its own to say.
+    A pass that is not a rule and changed no random model is stale too: it has no hints, and
+    what random models hold is not its own to say.
+
+    Args:
+        cls: The class of the pass.
+        name: Its name.
+        folder: The folder of all certificates.
 
     Raises:
         VerificationError: It is missing, unreadable, was edited, or says that a rule is

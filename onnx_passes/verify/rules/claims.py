@@ -27,6 +27,8 @@ CLOSE_TO_INPUTS = "up to 1e-4 of the largest input, or of 1, because constants a
 _RELATIVE, _OF_INPUTS = "1/1000000", "1/10000"
 _PRIME = 7
 """How many numbers the elements of a point are of; sizes are seldom multiples of it."""
+_TOGETHER = 16
+"""Share of the steps that all elements of a claim get at once, before each alone."""
 _EASY = 64
 """Bound on the reals that are tried first for a counterexample: an engine shows it clearly."""
 
@@ -56,7 +58,12 @@ class Claim:
     argument: ScalarArgument | None = None
 
     def check(self, milliseconds: int, mode: FloatMode | None = None) -> Answer:
-        """Ask z3 whether the claim is valid."""
+        """Ask z3 whether the claim is valid.
+
+        Args:
+            milliseconds: The limit of the query.
+            mode: Which floats count; None outside of IEEE arithmetic.
+        """
         solver = z3()
         negation = self._differences(mode)
         known = {c.get_id() for c in self.defined}
@@ -64,27 +71,37 @@ class Claim:
         assumptions = [*self.defined, *self.semantics.facts]
         if mode == FloatMode.FINITE:
             assumptions += self._finite()
-        answer = refute(
-            negation,
-            [*assumptions, *self._laws(self._terms())],
-            milliseconds=milliseconds,
-            prefer=self._easy(mode),
-        )
-        if answer.holds is None and len(negation) > 1 and mode is None:
-            answer = self._apart(negation, assumptions, milliseconds) or answer
+        answer = self._refute(negation, assumptions, milliseconds, self._easy(mode))
         if answer.holds and assumptions and self._is_vacuous(assumptions, milliseconds):
             return Answer(None, reason="the graph before is defined for no input")
         return answer
 
-    def _apart(
-        self, negation: Sequence[Scalar], assumptions: Sequence[Scalar], milliseconds: int
-    ) -> Answer | None:
-        """Return that none of some formulas has a model if each alone has none, else None."""
+    def _refute(
+        self,
+        negation: Sequence[Scalar],
+        assumptions: Sequence[Scalar],
+        milliseconds: int,
+        prefer: Sequence[Scalar] = (),
+    ) -> Answer:
+        """Look for a model of any of some formulas: of all at once, then of each.
+
+        z3 counts few steps where many nonlinear terms meet, so that all at once take minutes
+        where each alone takes milliseconds.
+        """
+        known = [*assumptions, *self._laws(self._terms())]
+        parts = len(negation) > 1 and not isinstance(self.semantics, IeeeSemantics)
+        first = milliseconds // _TOGETHER if parts else milliseconds
+        answer = refute(negation, known, milliseconds=first, prefer=prefer)
+        if answer.holds is not None or not parts:
+            return answer
         for formula in negation:
-            known = [*assumptions, *self._laws([formula])]
-            if not refute([formula], known, milliseconds=milliseconds).holds:
-                return None
-        return Answer(True)
+            alone = [*assumptions, *self._laws([formula])]
+            answer = refute([formula], alone, milliseconds=milliseconds, prefer=prefer)
+            if not answer.holds:
+                break
+        if answer.holds is None:
+            answer = refute(negation, known, milliseconds=milliseconds, prefer=prefer)
+        return answer
 
     def _laws(self, terms: Sequence[Scalar]) -> list[Scalar]:
         return of_logarithms(terms) if isinstance(self.semantics, RealSemantics) else []
@@ -143,9 +160,7 @@ class Claim:
         known = {c.get_id() for c in self.defined}
         negation += [solver.Not(c) for c in self.obligations if c.get_id() not in known]
         assumptions = [*self.defined, *self.semantics.facts, *bounds]
-        answer = refute(negation, assumptions, milliseconds=milliseconds)
-        if answer.holds is None and len(negation) > 1:
-            answer = self._apart(negation, assumptions, milliseconds) or answer
+        answer = self._refute(negation, assumptions, milliseconds)
         return answer.holds is True
 
     def inputs(self, model: Any) -> dict[str, npt.NDArray[Any]]:
@@ -183,7 +198,7 @@ class Claim:
         return found
 
     def _divides(self, tensor: Tensor) -> bool:
-        """Whether equality may be taken for granted where a divisor is zero."""
+        """Whether equality may be assumed where a divisor is zero."""
         real = isinstance(self.semantics, RealSemantics) and is_float(tensor.dtype)
         return real and not _chooses(self.pair)
 
@@ -214,6 +229,11 @@ class Claim:
 
 def claim(pair: Pair, semantics: Semantics, argument: ScalarArgument | None = None) -> Claim:
     """Evaluate both graphs, on scalars where an argument allows it, else on their shapes.
+
+    Args:
+        pair: Both graphs.
+        semantics: The arithmetic.
+        argument: Why scalars are enough; None if they are not.
 
     Raises:
         Unsupported: A graph has something without semantics.

@@ -1,4 +1,4 @@
-"""What is told of operators, held against an engine on random calls."""
+"""Compare the descriptions of operators with an engine on random calls."""
 
 from __future__ import annotations
 
@@ -31,6 +31,7 @@ NUMBERS = (0.5, 1.0, 2.0, 0.1, 0.25, 3.0)
 OPSETS = (13, 18, 21, 23, 24, 26)
 ENGINE_ERRS = {
     "Max": "of 64-bit integers beyond 32 bits: the greater of -3997179867 and -6 is the first",
+    "Relu": "of 64-bit integers beyond 32 bits: that of 4025837841 is 0",
 }
 """Where ONNX Runtime 1.31 does not compute what the standard says; such is not drawn."""
 _TRIES = 12
@@ -59,7 +60,7 @@ class Conformance:
 
     Attributes:
         calls: How many ran on both sides.
-        refused: How many the engine does not run, or the description does not tell of.
+        refused: How many the engine does not run, or the description does not cover.
         undecided: Elements whose bound is infinite.
         faults: What differs, a line each.
     """
@@ -71,7 +72,12 @@ class Conformance:
 
 
 def random_call(operator: Operator, rng: np.random.Generator) -> RandomCall | None:
-    """Return a random call that the standard admits; None where a draw fits nothing."""
+    """Return a random call that the standard admits; None where a draw fits nothing.
+
+    Args:
+        operator: The operator.
+        rng: Draws types, shapes, attributes and numbers.
+    """
     opset = int(rng.choice(OPSETS))
     schema = schema_of(operator.op_type, opset)
     if schema is None or not schema.inputs:
@@ -105,7 +111,7 @@ def random_call(operator: Operator, rng: np.random.Generator) -> RandomCall | No
             arrays[made] = array
     while inputs and inputs[-1] is None:
         inputs.pop()
-    outputs = 2 if operator.op_type == "Split" else 1
+    outputs = 2 if _is_variadic(schema.outputs[-1]) else max(1, schema.min_output)
     given = _attributes(choose, operator.op_type, schema, shapes, rng)
     node = ir.node(operator.op_type, inputs, attributes=given, num_outputs=outputs)
     dtypes = [None if v is None else v.dtype for v in inputs]
@@ -119,10 +125,13 @@ def random_call(operator: Operator, rng: np.random.Generator) -> RandomCall | No
 
 
 def _arity(schema: Any, rng: np.random.Generator) -> int:
-    last = schema.inputs[-1]
-    if "Variadic" in str(last.option):
+    if _is_variadic(schema.inputs[-1]):
         return len(schema.inputs) + int(rng.integers(0, 3))
     return len(schema.inputs)
+
+
+def _is_variadic(formal: Any) -> bool:
+    return "Variadic" in str(formal.option)
 
 
 def _typed(schema: Any, index: int, wanted: ir.DataType) -> ir.DataType:
@@ -259,7 +268,7 @@ def _drawn(
 
 
 def _ours(call: RandomCall, operator: Operator, found: Conformance) -> Any:
-    """Return our results and those with bounds; None where the call is not told of."""
+    """Return our results and those with bounds; None if the call is not described."""
     made = []
     try:
         for semantics in (ConcreteSemantics(), RoundingSemantics(operator.computed_in)):

@@ -11,7 +11,7 @@ import onnx_ir as ir
 from onnx_passes.verify.rules.schemas import attribute_names
 
 _VALUES = (ir.AttributeType.INT, ir.AttributeType.STRING)
-"""Attributes of these types are told apart by value, others by whether they are given."""
+"""Attributes of these types differ by value, others by whether they are given."""
 
 _NOTHING: tuple[set[int], set[str], set[bool]] = (set(), set(), set())
 LEFT_OUT, GIVEN = "left out", "given"
@@ -19,10 +19,10 @@ LEFT_OUT, GIVEN = "left out", "given"
 
 @dataclass(frozen=True)
 class Template:
-    """One model that a verdict rests on, as far as a claim tells models apart.
+    """One model that a verdict rests on, as far as a claim distinguishes models.
 
     Attributes:
-        operands: Rank, element type, and whether it is a constant, by name in the pattern; an
+        operands: Rank, element type, and whether it is a constant, by name in the pattern. An
             operand that the pattern does not name has the operator and the index of the input.
         opset: Version of the main domain.
         attributes: Values by operator, a dot, and name.

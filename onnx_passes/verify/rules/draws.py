@@ -25,7 +25,7 @@ class Draws:
     """Draws from a generator, or from what was drawn before, with some of it drawn anew.
 
     A pattern of many nodes fires on one random model in hundreds. Most of the choices behind
-    such a model are what makes it fire; with one or two of them changed it often still does,
+    such a model are what makes it fire. With one or two of them changed it often still does,
     and where it does not, it is a near miss.
 
     Attributes:
@@ -86,13 +86,23 @@ class Hits:
 
     @staticmethod
     def kind(dtype: str, model: ir.Model) -> Kind:
-        """Return the kind of a model."""
+        """Return the kind of a model.
+
+        Args:
+            dtype: Name of the element type.
+            model: The model.
+        """
         graph = model.graph
         operators = " ".join(sorted(node.op_type for node in graph))
         return dtype, graph.opset_imports[""], operators
 
     def add(self, kind: Kind, trace: tuple[Draw, ...]) -> None:
-        """Keep what was drawn for a model that fired; the latest of many are kept."""
+        """Keep what was drawn for a model that fired; the latest of many are kept.
+
+        Args:
+            kind: The kind of the model.
+            trace: What was drawn.
+        """
         self.count += 1
         traces = self._traces.setdefault(kind, [])
         traces.append(trace)

@@ -12,7 +12,7 @@ import onnx_ir as ir
 from onnxscript.rewriter import RewriteRule
 
 from onnx_passes.ops.base import find
-from onnx_passes.verify.rules.operands import Shape
+from onnx_passes.ops.suggestions import Shape
 from onnx_passes.verify.rules.schemas import OPSETS, fits, operator_in, schema_of
 
 RANKS = range(5)
@@ -50,6 +50,7 @@ class Plan:
         edge: A shape that all data have, with axes of size 0 or 1; None for any.
         full: Operators that have all the optional inputs that the pattern leaves open, and
             others none; empty for any number of them.
+        near: Whether numbers of the pattern are replaced by such as its tolerance admits.
         draws: How many models are drawn for it.
         enough: Models on which the rule fires that are enough.
     """
@@ -59,6 +60,7 @@ class Plan:
     opset: int | None = None
     edge: Shape | None = None
     full: tuple[str, ...] = ()
+    near: bool = False
     draws: int = _DRAWS
     enough: int = 1
 
@@ -80,20 +82,62 @@ def plans_of(rule: RewriteRule, types: Sequence[ir.DataType], since: int = 1) ->
     edges = EDGES if operand_names(rule) else ()
     nodes: list[Any] = list(rule._target_pattern)
     more = [Plan(full=f, draws=_MORE, enough=_ENOUGH) for f in choices_of_inputs(rule)]
+    # An empty axis and the axis that an attribute names are each one of few.
+    times = _DRAWS if any(map(_takes_axis, nodes)) else 1
     if sum(map(_is_steered, nodes)) > 1:
         # Shapes and places that must fit one another do so for few draws of many.
         more.append(Plan(edge=_SQUARE, draws=3 * _MORE, enough=2 * _ENOUGH))
+    if any(map(_is_tolerant, operands_of(rule))):
+        floats = [t for t in dict.fromkeys(types) if t.is_floating_point()]
+        more += [Plan(dtype=t, near=True, draws=_MORE, enough=_DRAWS) for t in floats]
     return [
         *ranks,
-        *(Plan(edge=edge, enough=_DRAWS) for edge in edges),
+        *(Plan(edge=edge, draws=times * _DRAWS, enough=times * _DRAWS) for edge in edges),
         *(Plan(dtype=dtype) for dtype in dict.fromkeys(types)),
-        *(Plan(opset=opset) for opset in opsets),
+        *_opset_plans(rule, opsets),
+        *_one_rank(operand_names(rule)),
         *more,
     ]
 
 
+def _opset_plans(rule: RewriteRule, opsets: Sequence[int]) -> Iterator[Plan]:
+    """Yield a plan for each opset; more draws where the operators have another form."""
+    seen = set()
+    for opset in opsets:
+        form = tuple(_form(node, opset) for node in rule._target_pattern)
+        yield Plan(opset=opset, draws=_DRAWS if form in seen else _MORE)
+        seen.add(form)
+
+
+def _form(node: Any, opset: int) -> tuple[Any, ...]:
+    """Return the inputs and attributes that an operator of a pattern has in an opset."""
+    identifier = operator_in(node)
+    schema = None if identifier is None else schema_of(identifier[1], opset)
+    if schema is None:
+        return ()
+    return schema.min_input, schema.max_input, frozenset(schema.attributes)
+
+
+def _one_rank(names: Sequence[str]) -> list[Plan]:
+    """Return plans that give one operand a rank, and draw those of all others.
+
+    Where not all combinations are tried: of operators such as Conv, which want ranks that
+    differ, few combinations fit.
+    """
+    if len(RANKS) ** len(names) <= _PRODUCT:
+        return []
+    return [
+        Plan(ranks={name: rank}, draws=_DRAWS * _DRAWS) for name in names for rank in RANKS
+    ]
+
+
 def few_types(rule: RewriteRule, types: Sequence[ir.DataType]) -> tuple[ir.DataType, ...]:
-    """Return the element types that an operator of a pattern takes, if they are but a few."""
+    """Return the element types that an operator of a pattern takes, if they are but a few.
+
+    Args:
+        rule: The rule, for its pattern.
+        types: Element types to choose from.
+    """
     found = list(dict.fromkeys(types))
     for node in rule._target_pattern:
         identifier = operator_in(node)
@@ -134,6 +178,14 @@ def _is_steered(node: Any) -> bool:
     return operator is not None and bool(operator.steers)
 
 
+def _takes_axis(node: Any) -> bool:
+    """Whether a node of a pattern may have any axis."""
+    identifier = operator_in(node)
+    schema = None if identifier is None else schema_of(identifier[1], max(OPSETS))
+    fixed = getattr(node.attributes.get("axis"), "value", None) is not None
+    return schema is not None and "axis" in schema.attributes and not fixed
+
+
 def rank_profiles(names: Sequence[str]) -> list[Ranks]:
     """Return combinations of ranks: equal ones, then one that differs, then all others."""
     if not names:
@@ -160,14 +212,21 @@ def rank_profiles(names: Sequence[str]) -> list[Ranks]:
 @functools.lru_cache(256)
 def operand_names(rule: RewriteRule) -> tuple[str, ...]:
     """Return the names of the operands that a pattern leaves open, in its order."""
+    open_ = (v for v in operands_of(rule) if getattr(v, "value", None) is None)
+    return tuple(dict.fromkeys(v.name for v in open_ if v.name))
+
+
+def operands_of(rule: RewriteRule) -> list[Any]:
+    """Return the operands of a pattern that no node of it computes, numbers among them."""
     pattern: Any = rule._target_pattern
-    names: dict[str, None] = {}
     seen: set[int] = set()
-    for output in pattern.outputs:
-        for value in _leaves(output, seen):
-            if value.name and getattr(value, "value", None) is None:
-                names[value.name] = None
-    return tuple(names)
+    return [value for output in pattern.outputs for value in _leaves(output, seen)]
+
+
+def _is_tolerant(operand: Any) -> bool:
+    """Whether an operand is a number, which others beside it are taken for."""
+    found = getattr(operand, "value", None) is not None
+    return found and bool(getattr(operand, "_rel_tol", 0) or getattr(operand, "_abs_tol", 0))
 
 
 def _leaves(value: Any, seen: set[int]) -> Iterator[Any]:

@@ -52,7 +52,7 @@ class Effort:
 
 
 _ROUNDED = frozenset({"Sqrt", "Pow", "BatchNormalization", "Gelu", "Erf", "Tanh"})
-"""Operators of which rounded constants may be roots, or lie in the argument of a curve."""
+"""Operators whose rounded constants may be roots, or lie in the argument of a curve."""
 _EXPONENTIAL = frozenset(
     {"Exp", "Log", "Sigmoid", "Softmax", "LogSoftmax", "Softplus", "Mish"}
 )
@@ -64,6 +64,11 @@ def judge_exact(pair: Pair, replayer: Replayer, effort: Effort) -> Judgement:
 
     An engine is asked first, because a run takes a millisecond; then come, in this order,
     the arguments that cover most: scalars, blocks, the given shapes, random points.
+
+    Args:
+        pair: Both graphs.
+        replayer: Runs both on an engine.
+        effort: How long it may take.
     """
     start = time.perf_counter()
     if pair.has_floats:
@@ -80,7 +85,13 @@ def judge_exact(pair: Pair, replayer: Replayer, effort: Effort) -> Judgement:
 
 
 def refuted(base: Judgement, method: str, found: Counterexample) -> Judgement:
-    """Return ``base`` refuted by a counterexample that an engine showed."""
+    """Return ``base`` refuted by a counterexample that an engine showed.
+
+    Args:
+        base: The verdict so far.
+        method: How the counterexample was found.
+        found: The counterexample.
+    """
     return replace(
         base,
         outcome=Outcome.REFUTED,
@@ -105,7 +116,7 @@ def _prove(base: Judgement, pair: Pair, replayer: Replayer, effort: Effort) -> J
     if result is None:
         result = _by_blocks(base, pair, reasons)
     if result is None:
-        # One element may stand for too many: what the engine does not show is no answer.
+        # One element may represent too many: what the engine does not show is not an answer.
         coverage = Coverage(False, pair.shapes, tuple(pair.constants()))
         asked = replace(base, method="bounded z3", coverage=coverage)
         result = _ask(asked, pair, None, replayer, effort, reasons)
@@ -177,7 +188,12 @@ def _has(pair: Pair, operators: frozenset[str]) -> bool:
 
 
 def not_replayed(feeds: Feeds, replayer: Replayer) -> str:
-    """Say what z3 found and why it does not count."""
+    """Say what z3 found and why it does not count.
+
+    Args:
+        feeds: The counterexample, arrays by name, of the shapes of the graphs.
+        replayer: Runs both graphs on an engine.
+    """
     shown = ", ".join(f"{k} = {v.reshape(-1)[:4].tolist()}" for k, v in feeds.items())
     failure = replayer.runs(feeds)
     why = (

@@ -30,7 +30,7 @@ class Tested:
 
     Attributes:
         models: Models on which the rule fired and that the engine ran.
-        firings: Applications of the rule, of which one model may see several.
+        firings: Applications of the rule; one model may see several.
         runs: Inputs that both sides were run on.
         attempts: Models tried.
         dtypes: Models by element type.
@@ -41,13 +41,13 @@ class Tested:
         errors: Largest differences by element type of the outputs, on ordinary inputs.
         loose: The first difference that the declared tolerance does not allow, shrunk.
         arguable: The first fault on constants that are only within the tolerance with which
-            pattern or guard takes them for the number that they spell out, shrunk. The rule's
-            author may have meant it: it is a fault only where there is no other.
+            pattern or guard identifies them with the number that they spell out, shrunk. The
+            rule's author may have meant it: it is a fault only where there is no other.
         out_of_time: Whether the time ended before the models did; only then does a second
             run with the same seed not repeat the first.
         seed: Of all choices.
         finite: Whether no input was NaN or infinite.
-        planned: Models of which ranks, type or opset were enumerated; they come on top.
+        planned: Models whose ranks, type or opset were enumerated; they come on top.
         covered: What the models cover.
         operators: Those of the models, before and after.
         unrepeated: Differences that their own script did not show; they are not faults.
@@ -214,6 +214,10 @@ def feeds_of(candidate: Candidate, seed: int) -> list[Feeds]:
     """Return inputs: exact ones first, then some with special values among them.
 
     Zeros come before them for constants that are near to those of the pattern.
+
+    Args:
+        candidate: The model, with its inputs.
+        seed: Seed of the numbers.
     """
     half = SAMPLES // 2
     zeros = [

@@ -38,9 +38,9 @@ class Fault:
         before: The model that the rule was applied to.
         after: What the rule made of it; None where it made nothing.
         found: Inputs and outputs, where the values differ.
-        breaks: "values" for any contract, "bits" for equality alone, "model" where the result
-            is no valid model, "engine" where the engine runs the original and not the result,
-            "rule" where the rule itself fails.
+        breaks: "values" for any contract, "bits" for equality alone, "model" if the result is
+            not a valid model, "rule" if the rule itself fails. "engine" if the engine runs the
+            original and not the result.
         sort: What it has in common with faults of the same cause, as far as a text can say.
     """
 
@@ -53,7 +53,7 @@ class Fault:
     sort: str = ""
 
     def text(self) -> str:
-        """Return both models as text, with the tensors that tell them apart."""
+        """Return both models as text, with the tensors that show the difference."""
         lines = [f"{self.reason} ({self.kind})", "before:", *_indented(self.before)]
         if self.after is not None:
             lines += ["after:", *_indented(self.after)]
@@ -125,7 +125,13 @@ class Examiner:
             return True  # judged by ``examine``, which says what was raised
 
     def examine(self, model: ir.Model, kind: str, feeds: Sequence[Feeds]) -> Trial:
-        """Apply the rule until it rests; check structure, interface and values."""
+        """Apply the rule until it rests; check structure, interface and values.
+
+        Args:
+            model: The model; it stays as it is.
+            kind: What was varied in it, for reports.
+            feeds: Inputs by name, one mapping a sample.
+        """
         trial = Trial()
         if check_structure(model, full=True):
             trial.sound = False
@@ -208,7 +214,7 @@ class Examiner:
         words = _NAMES.sub("", fault.reason.partition(": element")[0].partition("Name:")[0])
         if fault.breaks in ("rule", "engine", "model"):
             return replace(fault, sort=f"{fault.breaks}; {words}")
-        # The attributes tell one wrong value from another; the surroundings do not.
+        # The attributes distinguish one wrong value from another; the surroundings do not.
         target: Any = self.rule._target_pattern
         matched = {node.op_type for node in target}
         graphs = fault.before.graph.all_nodes()

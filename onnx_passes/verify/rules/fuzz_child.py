@@ -25,7 +25,7 @@ class Job:
 
     Attributes:
         subject: ``module:object``, where the rule or set of rules is found.
-        index: Which rule of the subject; None for a pass that is no rewrite rule.
+        index: Which rule of the subject; None for a pass that is not a rewrite rule.
         level: "test", "prove" or "all".
         seconds: For the property test.
         seed: Of all choices.

@@ -64,7 +64,7 @@ def exceeds(
 
     Args:
         found: What differs.
-        declared: The tolerance; parts of it that are None are the defaults.
+        declared: The tolerance; None in it means the default.
         low: Tolerances of outputs that depend on values below float32, as the gate has them.
     """
     promise = Promise(declared, overrides=low if declared == Tolerance() else {}, inside=True)

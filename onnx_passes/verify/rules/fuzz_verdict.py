@@ -43,6 +43,11 @@ LEAST_MODELS = 20
 def verdict_of(subject: Any, rule: RewriteRule, job: Job) -> dict[str, Any]:
     """Test and prove one rule as ``job`` asks, and say what follows.
 
+    Args:
+        subject: The class or rule that is certified.
+        rule: The rule.
+        job: What is asked, with limits and seed.
+
     Returns:
         Names, the verdict ("proved", "tested", "refuted", "never fired", "undecided"), its
         reason, contracts derived and declared, whether they disagree, and the evidence.

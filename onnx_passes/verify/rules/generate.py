@@ -11,6 +11,7 @@ from onnx.shape_inference import InferenceError
 from onnxscript.rewriter import RewriteRule
 
 from onnx_passes.ops.semantics import Unsupported
+from onnx_passes.ops.suggestions import Shape
 from onnx_passes.verify.rules.building import Builder, CannotInstantiate
 from onnx_passes.verify.rules.covered import Template, describe
 from onnx_passes.verify.rules.draws import Draw, Draws, Hits
@@ -24,7 +25,7 @@ from onnx_passes.verify.rules.enumeration import (
 from onnx_passes.verify.rules.generate_variants import AMPLIFIED, VARIANTS, followed
 from onnx_passes.verify.rules.hints import hint_of
 from onnx_passes.verify.rules.literals import literals
-from onnx_passes.verify.rules.operands import Chooser, Shape
+from onnx_passes.verify.rules.operands import Chooser
 
 _T = ir.DataType
 TYPES = (
@@ -109,7 +110,7 @@ def candidates(
 ) -> Iterator[list[Candidate]]:
     """Yield groups of candidates: the pattern alone, then in each of the surroundings.
 
-    A caller that sees none of the first two of a group fire need not look at the others; of a
+    A caller that sees none of the first two of a group fire need not look at the others. Of a
     group of two, one that fires is enough: breadth comes before surroundings.
 
     Args:
@@ -170,7 +171,7 @@ def _group(
     rule: RewriteRule, chooser: Chooser, plan: Plan, surroundings: Sequence[int]
 ) -> list[Candidate]:
     """Return a model and itself in surroundings; nothing if the choices make none."""
-    chooser.edge = plan.edge
+    chooser.edge, chooser.keen = plan.edge, plan.near
     try:
         model = Builder(rule, chooser, plan, measures=True).build()
         behind = followed(model)

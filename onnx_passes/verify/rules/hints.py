@@ -13,9 +13,10 @@ import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
+from onnx_passes.ops.suggestions import Operand
 from onnx_passes.passes.hints import Hint, Spec, hints_in
 from onnx_passes.passes.registry import is_known, lookup
-from onnx_passes.verify.rules.operands import Chooser, Operand
+from onnx_passes.verify.rules.operands import Chooser
 
 _KEPT = 0.97
 """How often what a hint says of one operand is followed."""
@@ -52,7 +53,12 @@ class Guide:
         return self._hint is not None and any(name in self._hint.operands for name in names)
 
     def offers(self, op_type: str, name: str) -> bool:
-        """Whether the hint says what an attribute is."""
+        """Whether the hint says what an attribute is.
+
+        Args:
+            op_type: The operator.
+            name: Name of the attribute.
+        """
         return self._hint is not None and f"{op_type}.{name}" in self._hint.attributes
 
     def spec(self, *names: str | None) -> Spec | None:
@@ -66,7 +72,12 @@ class Guide:
         return found
 
     def attribute(self, op_type: str, name: str) -> tuple[Any, ...]:
-        """Return the value that an attribute may have, alone in a tuple; else nothing."""
+        """Return the value that an attribute may have, alone in a tuple; else nothing.
+
+        Args:
+            op_type: The operator.
+            name: Name of the attribute.
+        """
         values = self._hint.attributes.get(f"{op_type}.{name}") if self._hint else None
         if values is None or self._choose.rng.random() > _KEPT:
             return ()
@@ -80,7 +91,12 @@ class Guide:
         return Operand(numbers, spec.dtype or self._choose.dtype)
 
     def content(self, spec: Spec, operand: Operand) -> npt.NDArray[Any] | None:
-        """Return the numbers of a constant; None where the hint leaves them open."""
+        """Return the numbers of a constant; None where the hint leaves them open.
+
+        Args:
+            spec: What the hint says of the operand.
+            operand: The operand, with shape and type.
+        """
         choose, shape = self._choose, operand.shape
         if spec.along is not None:
             index = np.arange(shape[spec.along]).reshape(

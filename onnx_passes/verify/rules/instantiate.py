@@ -61,7 +61,7 @@ def instances(
     since = 1 if hint is None else hint.since
     plans = plans_of(rule, _TYPES, since) if planned else []
     # Nothing is proved of empty tensors: the property test runs them.
-    for plan in (p for p in plans if p.edge is None or 0 not in p.edge):
+    for plan in (p for p in plans if not p.near and (p.edge is None or 0 not in p.edge)):
         before = hits.count
         for draw in range(plan.draws):
             dtype, draws = plan.dtype or usual[draw % len(usual)], Draws(rng)

@@ -17,7 +17,7 @@ from onnx_passes.verify.rules.running import Failure, run_once
 
 EMPTY = "an empty operand of a kernel that divides by its sizes, or never ends"
 _DIVIDES = ("Attention", "MultiHeadAttention", "GroupNormalization", "Conv")
-"""Operators of which ONNX Runtime 1.31.1 ends the process or hangs (Conv of no channel)."""
+"""Operators that make ONNX Runtime 1.31.1 end the process or hang (Conv of no channel)."""
 
 
 def measured(

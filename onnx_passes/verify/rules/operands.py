@@ -6,17 +6,18 @@ the template is evaluated.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
+from onnx_passes.ops import families  # noqa: F401 (makes operators known)
+from onnx_passes.ops.base import find
+from onnx_passes.ops.suggestions import Operand, Shape
 from onnx_passes.verify.rules.draws import Draws
-
-Shape: TypeAlias = tuple[int, ...]
 
 # Sizes of 3 and more, so that a rule which forgets to fold an axis shows itself.
 SHAPES: tuple[Shape, ...] = ((2, 3), (3,), (2, 3, 4), (3, 4), (), (1, 3), (3, 1))
@@ -28,25 +29,6 @@ SIZES = (1, 2, 2, 3, 3, 4, 5)
 """What the sizes that a hint names are drawn from; one in a hundred is 0."""
 
 
-@dataclass(frozen=True, slots=True)
-class Operand:
-    """What to put at an input of a node.
-
-    Attributes:
-        shape: Its shape.
-        dtype: Its type.
-        ints: Its values where they must be known: axes, a shape, indices.
-        constant: Whether it must be a constant; None where it may be either.
-        positive: Whether its numbers must be positive, as a variance is.
-    """
-
-    shape: Shape
-    dtype: ir.DataType
-    ints: tuple[int, ...] | None = None
-    constant: bool | None = None
-    positive: bool = False
-
-
 class Chooser:
     """Random choices for one template, of one element type."""
 
@@ -54,19 +36,22 @@ class Chooser:
         """Choose by ``rng``; ``numbers`` are what attributes and constants may be.
 
         ``near`` says afterwards whether a constant is only almost the number asked for, which
-        happens only with ``slack``. ``rank`` is that of the next operand, and ``edge`` the
-        shape of all, if they are enumerated. ``target`` is what was last reshaped to.
+        happens only with ``slack``, and wherever it can with ``keen``. ``rank`` is that of the
+        next operand, and ``edge`` the shape of all, if they are enumerated. ``target`` is what
+        was last reshaped to, and ``parts`` the number of integers that the next operand has.
         """
         self.rng, self.dtype, self.numbers = rng, dtype, numbers
         self._shapes = SHAPES
         self.square: int | None = None
         self.near = False
         self.slack = True
+        self.keen = False
         self.finite = False
         self.sizes: Sequence[int] = SIZES
         self.rank: int | None = None
         self.edge: Shape | None = None
         self.target: Shape | None = None
+        self.parts: int | None = None
 
     def prefer(self, op_types: Collection[str]) -> None:
         """Keep to shapes that the most demanding of some operators takes.
@@ -99,9 +84,15 @@ class Chooser:
         return "nodes" if draw < 0.15 else "computed" if draw < 0.3 else "initializers"
 
     def literal(self, pattern: Any, dtype: ir.DataType) -> npt.NDArray[Any]:
-        """Return a constant that a pattern spells out, or one that it still takes for it."""
+        """Return a constant that a pattern spells out, or one that it still takes for it.
+
+        Args:
+            pattern: The constant of the pattern.
+            dtype: Its element type.
+        """
         value = np.asarray(pattern.value, np.float64)
-        if self.slack and dtype.is_floating_point() and self.rng.random() < 0.35:
+        likely = 1.0 if self.keen else 0.35
+        if self.slack and dtype.is_floating_point() and self.rng.random() < likely:
             slack = np.abs(value) * getattr(pattern, "_rel_tol", 0.0)
             slack = np.maximum(slack, getattr(pattern, "_abs_tol", 0.0))
             value = value + slack * self.pick((0.9, -0.9))
@@ -124,7 +115,12 @@ class Chooser:
             return np.asarray(numbers).astype(operand.dtype.numpy())
 
     def wanted(self, operand: Operand, numbers: Sequence[float]) -> npt.NDArray[Any]:
-        """Return a constant of one element that a guard asks for, or one just beside it."""
+        """Return a constant of one element that a guard asks for, or one just beside it.
+
+        Args:
+            operand: The operand.
+            numbers: Numbers that the guard compares with.
+        """
         number = self.pick(numbers)
         if operand.ints is not None:
             shape: Shape = (1,) if operand.shape else ()
@@ -149,9 +145,11 @@ class Chooser:
             index: Which of its inputs.
             known: Shapes of all its inputs, None for those not chosen yet.
         """
-        rule = _OPERANDS.get(op_type)
-        if rule is not None:
-            return self._planned(rule(self, index, known), index)
+        # Operators of ONNX Runtime's own take what those take that they fuse.
+        operator = find("", op_type.removeprefix("Fused"))
+        found = None if operator is None else operator.suggest(self, index, known)
+        if found is not None:
+            return self._planned(found, index)
         others = [shape for shape in known if shape is not None]
         return self.data(self.broadcastable(others[0]) if others else self.shape())
 
@@ -173,7 +171,12 @@ class Chooser:
         return tuple(self.pick(fitting))
 
     def data(self, shape: Shape, *, constant: bool | None = None) -> Operand:
-        """Return data of the template's element type."""
+        """Return data of the template's element type.
+
+        Args:
+            shape: Its shape.
+            constant: Whether it is a constant; None if that is open.
+        """
         return Operand(shape, self.dtype, constant=constant)
 
     def integers(self, *values: int) -> Operand:
@@ -190,297 +193,3 @@ class Chooser:
         if shape:
             options += [shape[-1:], (1,) * len(shape), (*shape[:-1], 1), (2, *shape)]
         return tuple(self.pick(options))
-
-
-def _first(known: Sequence[Shape | None], default: Shape) -> Shape:
-    shape = known[0] if known else None
-    return default if shape is None else shape
-
-
-def _matmul(c: Chooser, index: int, known: Sequence[Shape | None]) -> Operand:
-    other = known[1 - index] if len(known) > 1 else None
-    if c.square is not None and c.rank in (None, 2):
-        return c.data((c.square, c.square))
-    if other is None:
-        return c.data(c.shape() if c.rank else c.pick(((2, 3), (3, 3), (2, 3, 4), (3,))))
-    if not other:
-        return c.data((3,))  # no product takes a scalar: the engine refuses this one
-    inner = other[-1] if index or len(other) == 1 else other[-2]
-    draw, rank = c.rng.random(), c.rank
-    if rank == 1 or (rank is None and draw < 0.15):
-        return c.data((inner,))
-    batch: Shape = ()
-    if (rank or 0) > 2 or (rank is None and len(other) > 2 and draw > 0.5):
-        count = len(other) - 2 if rank is None else rank - 2
-        batch = ((2,) * count + tuple(other[:-2]))[-count:]
-    return c.data((*batch, 5, inner) if index == 0 else (*batch, inner, 5))
-
-
-def _gemm(c: Chooser, index: int, known: Sequence[Shape | None]) -> Operand:
-    if index < 2:
-        operand = _matmul(c, index, known[:2])
-        return c.data(operand.shape[-2:] if len(operand.shape) > 1 else (3, 4))
-    columns = known[1][-1] if len(known) > 1 and known[1] else 4
-    rows = _first(known, (2, 3))[0] if _first(known, (2, 3)) else 1
-    return c.data(c.pick(((columns,), (1, columns), (), (rows, columns), (rows, 1))))
-
-
-def _conv(c: Chooser, index: int, known: Sequence[Shape | None]) -> Operand:
-    x = _first(known, (1, 2, 5, 5))
-    channels, spatial = (x[1] if len(x) > 1 else 2), max(len(x) - 2, 1)
-    if channels % 2 == 0 and c.rng.random() < 0.4:
-        channels //= 2  # two groups
-    features = known[1][0] if len(known) > 1 and known[1] else 4
-    kernel = tuple(min(c.pick((1, 3)), d) for d in x[2:]) or (1,) * spatial
-    shapes = (c.shape(), (4, channels, *kernel), (features,))
-    return c.data(shapes[min(index, 2)], constant=None if index == 0 else True)
-
-
-def _conv_integer(c: Chooser, index: int, known: Sequence[Shape | None]) -> Operand:
-    bytes_ = (ir.DataType.INT8, ir.DataType.UINT8)
-    dtype = c.dtype if c.dtype in bytes_ and index in (0, 2) else ir.DataType.UINT8
-    if index < 2:
-        operand = _conv(c, index, known)
-        return Operand(operand.shape, dtype, constant=operand.constant)
-    return Operand((), dtype, constant=True)
-
-
-def _qlinear_conv(c: Chooser, index: int, known: Sequence[Shape | None]) -> Operand:
-    if index in (1, 4, 6):
-        return Operand((), ir.DataType.FLOAT, constant=True, positive=True)
-    if index in (2, 5, 7):
-        return Operand((), ir.DataType.UINT8, constant=True)
-    x = _first(known, (1, 2, 5, 5))
-    if index == 8:
-        w = known[3] if len(known) > 3 else None
-        return Operand((w[0] if w else 4,), ir.DataType.INT32, constant=True)
-    operand = _conv(c, 1 if index == 3 else 0, [x])
-    return Operand(operand.shape, ir.DataType.UINT8, constant=index == 3)
-
-
-def _batch_norm(c: Chooser, index: int, known: Sequence[Shape | None]) -> Operand:
-    x = _first(known, (2, 3, 4, 4))
-    if index == 0:
-        return c.data(c.pick(((2, 3), (2, 3, 4, 4))))
-    shape = (x[1] if len(x) > 1 else 1,)
-    # From opset 15 on, statistics may be wider than the data.
-    wide = c.dtype in (ir.DataType.FLOAT16, ir.DataType.BFLOAT16) and c.rng.random() < 0.5
-    dtype = ir.DataType.FLOAT if wide else c.dtype
-    return Operand(shape, dtype, constant=True, positive=index == 4)
-
-
-def _clip(c: Chooser, index: int, known: Sequence[Shape | None]) -> Operand:
-    return c.data(c.shape()) if index == 0 else c.data((), constant=True)
-
-
-def _logical(c: Chooser, index: int, known: Sequence[Shape | None]) -> Operand:
-    others = [s for s in known if s is not None]
-    shape = c.broadcastable(others[0]) if others else c.shape()
-    return Operand(shape, ir.DataType.BOOL)
-
-
-def _where(c: Chooser, index: int, known: Sequence[Shape | None]) -> Operand:
-    others = [s for s in known if s is not None]
-    shape = c.broadcastable(others[0]) if others else c.shape()
-    return Operand(shape, ir.DataType.BOOL) if index == 0 else c.data(shape)
-
-
-def _reshape(c: Chooser, index: int, known: Sequence[Shape | None]) -> Operand:
-    if index == 0:
-        return c.data(c.shape() if c.square else c.pick(((2, 3), (2, 3, 4), (4, 6), (0, 3))))
-    shape = _first(known, (2, 3))
-    size = int(np.prod(shape, dtype=np.int64))
-    options: list[Shape] = [(size,), (-1,), (1, -1), shape, (-1, shape[-1] if shape else 1)]
-    if len(shape) == 2:
-        options += [shape[::-1], (1, *shape), (0, -1)]
-    if size % 16 == 0:
-        options += [(size // 4, 2, 2), (size // 4, 2, 2), (size // 4, 4), (4, 4)]
-    if c.target is not None and c.rng.random() < 0.5:
-        # What two operands are reshaped to is often the same.
-        return c.integers(*c.target)
-    c.target = c.pick(options)
-    return c.integers(*c.target)
-
-
-def _axes(c: Chooser, index: int, known: Sequence[Shape | None]) -> Operand:
-    if index == 0:
-        return c.data(c.pick(((2, 3), (2, 3, 4), (1, 3), (1, 1, 3), (3,), (1,))))
-    return c.integers(*c.pick(((0,), (1,), (-1,), (0, 1), (1, 2))))
-
-
-def _expand(c: Chooser, index: int, known: Sequence[Shape | None]) -> Operand:
-    if index == 0:
-        return c.data(c.pick(((3,), (1, 3), (2, 1), (2, 3))))
-    shape = _first(known, (3,))
-    higher = (1, *shape)
-    return c.integers(*c.pick((shape or (1,), (2, *shape), higher, higher, (2, 3), (1, 1))))
-
-
-def _tile(c: Chooser, index: int, known: Sequence[Shape | None]) -> Operand:
-    if index == 0:
-        return c.data(c.shape())
-    rank = len(_first(known, (2, 3)))
-    return c.integers(*(c.pick((1, 1, 1, 2)) for _ in range(rank)))
-
-
-def _slice(c: Chooser, index: int, known: Sequence[Shape | None]) -> Operand:
-    if index == 0:
-        return c.data(c.pick(((4, 4), (4, 4, 4), (3, 5), (4, 5), (2, 3, 2, 4))))
-    shape = _first(known, (4, 4))
-    last = shape[-1] if shape else 4
-    starts = (0, 0, 1, last // 2, -1, -last)
-    ends = (last // 2, last, last, 2**63 - 1, 2**63 - 1, -1)
-    options: tuple[tuple[int, ...], ...] = (starts, ends, (0, 1, -1, -1, 3), (1, 1, -1, 2))
-    if index == 4 and c.rng.random() < 0.1:
-        return c.integers(-1)
-    return c.integers(c.pick(options[min(index - 1, 3)]))
-
-
-def _gather(c: Chooser, index: int, known: Sequence[Shape | None]) -> Operand:
-    if index == 0:
-        return c.data(c.pick(((4, 3), (3, 2, 3))))
-    if c.rng.random() < 0.3:
-        return Operand((), ir.DataType.INT64, (c.pick((0, 1, -1)),), True)
-    shape = _first(known, (4, 3))
-    whole = (tuple(range(shape[0])), tuple(range(shape[-1]))) if shape else ()
-    return c.integers(*c.pick(((0,), (0, 2), (1, 0, 2), *whole)))
-
-
-def _pad(c: Chooser, index: int, known: Sequence[Shape | None]) -> Operand:
-    if index == 0:
-        return c.data(c.pick(((2, 3), (1, 2, 5, 5))))
-    if index == 1:
-        rank = len(_first(known, (2, 3)))
-        spatial = [0 if axis < rank - 2 else 1 for axis in range(rank)]
-        return c.integers(*c.pick(([0] * 2 * rank, [*spatial, *spatial])))
-    if index == 3:
-        return c.integers(*range(len(_first(known, (2, 3)))))
-    return c.data((), constant=True)
-
-
-def _concat(c: Chooser, index: int, known: Sequence[Shape | None]) -> Operand:
-    others = [s for s in known if s is not None]
-    return c.data(others[0] if others else c.pick(((2, 3), (3,), (2, 3, 4))))
-
-
-def _split(c: Chooser, index: int, known: Sequence[Shape | None]) -> Operand:
-    return c.data((4, 6)) if index == 0 else c.integers(*c.pick(((2, 4), (3, 3), (2, 2))))
-
-
-def _norm(c: Chooser, index: int, known: Sequence[Shape | None]) -> Operand:
-    shape = _first(known, (2, 3))
-    return c.data(c.pick(((2, 3), (2, 3, 4))) if index == 0 else shape[-1:])
-
-
-def _conv_transpose(c: Chooser, index: int, known: Sequence[Shape | None]) -> Operand:
-    x = _first(known, (1, 2, 5, 5))
-    spatial = max(len(x) - 2, 1)
-    w = known[1] if len(known) > 1 and known[1] and len(known[1]) > 1 else (2, 3)
-    shapes = (
-        c.shape(),
-        (x[1] if len(x) > 1 else 2, 3, *(3,) * spatial),
-        (c.pick((w[1], 2 * w[1])),),
-    )
-    return c.data(shapes[min(index, 2)], constant=None if index == 0 else True)
-
-
-def _constant_of_shape(c: Chooser, index: int, known: Sequence[Shape | None]) -> Operand:
-    return c.integers(*c.pick(((2, 3), (3,))))
-
-
-def _scatter_nd(c: Chooser, index: int, known: Sequence[Shape | None]) -> Operand:
-    if index == 0:
-        return c.data((4, 3))
-    data = _first(known, (4, 3))
-    rows = data[0] if data else 4
-    if index == 1:
-        # In order, in another one, none at all; and of depth 0, which names the whole tensor.
-        every = tuple(range(rows))
-        shape, places = c.pick(
-            (((rows, 1), every), ((rows, 1), every[::-1]), ((0, 1), ()), ((1, 0), ()))
-        )
-        return Operand(shape, ir.DataType.INT64, places, True)
-    indices = known[1] if len(known) > 1 and known[1] else (rows, 1)
-    return c.data((*indices[:-1], *data[indices[-1] :]))
-
-
-def _dropout(c: Chooser, index: int, known: Sequence[Shape | None]) -> Operand:
-    if index == 2:
-        return Operand((), ir.DataType.BOOL, constant=True)
-    return c.data(c.shape()) if index == 0 else c.data((), constant=True)
-
-
-def _channelwise(c: Chooser, index: int, known: Sequence[Shape | None]) -> Operand:
-    x = _first(known, (2, 4, 3))
-    shapes = ((1, 2, 3, 3), (2, 4, 5), (1, 4, 2, 2), (2, 6, 3))
-    return c.data(c.pick(shapes) if index == 0 else x[1:2])
-
-
-def _heads(c: Chooser, index: int, known: Sequence[Shape | None]) -> Operand:
-    q = _first(known, (1, 2, 3, 4))
-    shapes = ((1, 2, 3, 4), (2, 2, 3, 4), (1, 3, 4, 4))
-    return c.data(c.pick(shapes) if index == 0 else q)
-
-
-def _blocks(c: Chooser, index: int, known: Sequence[Shape | None]) -> Operand:
-    return c.data(c.pick(((1, 4, 2, 2), (2, 8, 4, 2), (1, 4, 4, 6))))
-
-
-def _sequences(c: Chooser, index: int, known: Sequence[Shape | None]) -> Operand:
-    return c.data((3, 3, 2)) if index == 0 else c.integers(*(c.pick((1, 2, 3)) for _ in "123"))
-
-
-def _one_hot(c: Chooser, index: int, known: Sequence[Shape | None]) -> Operand:
-    if index == 0:
-        return Operand((3,), ir.DataType.INT64, tuple(c.pick((0, 1, 2, -1)) for _ in "123"))
-    return Operand((), ir.DataType.INT64, (4,)) if index == 1 else c.data((2,))
-
-
-def _contracted(c: Chooser, index: int, known: Sequence[Shape | None]) -> Operand:
-    return c.data((2, 3, 4) if index == 0 else (2, 4, 5))
-
-
-def _rotary(c: Chooser, index: int, known: Sequence[Shape | None]) -> Operand:
-    return c.data((2, 3, 4, 6) if index == 0 else (2, 4, 3))
-
-
-_REDUCTIONS = ("Sum", "Mean", "Max", "Min", "Prod", "L1", "L2", "SumSquare", "LogSum")
-_Rule: TypeAlias = Callable[[Chooser, int, Sequence[Shape | None]], Operand]
-_OPERANDS: dict[str, _Rule] = {
-    "MatMul": _matmul,
-    "Gemm": _gemm,
-    "Conv": _conv,
-    "ConvInteger": _conv_integer,
-    "QLinearConv": _qlinear_conv,
-    "FusedMatMul": _matmul,
-    "ConvTranspose": _conv_transpose,
-    "ConstantOfShape": _constant_of_shape,
-    "ScatterND": _scatter_nd,
-    "Dropout": _dropout,
-    "BatchNormalization": _batch_norm,
-    "Clip": _clip,
-    "Where": _where,
-    **dict.fromkeys(("Not", "And", "Or", "Xor"), _logical),
-    "Reshape": _reshape,
-    "Squeeze": _axes,
-    "Unsqueeze": _axes,
-    **{f"Reduce{name}": _axes for name in _REDUCTIONS},
-    "Expand": _expand,
-    "Tile": _tile,
-    "Slice": _slice,
-    "Gather": _gather,
-    "Pad": _pad,
-    "Concat": _concat,
-    "Split": _split,
-    "InstanceNormalization": _channelwise,
-    "GroupNormalization": _channelwise,
-    "Attention": _heads,
-    "LayerNormalization": _norm,
-    "RMSNormalization": _norm,
-    "DepthToSpace": _blocks,
-    "SpaceToDepth": _blocks,
-    "ReverseSequence": _sequences,
-    "OneHot": _one_hot,
-    "Einsum": _contracted,
-    "RotaryEmbedding": _rotary,
-}

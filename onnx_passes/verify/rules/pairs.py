@@ -31,6 +31,10 @@ class Pair:
     def of(before: ir.Model, after: ir.Model) -> Pair:
         """Copy two models and infer the types of their values.
 
+        Args:
+            before: The original graph.
+            after: The rewritten graph.
+
         Raises:
             ModelError: They have different inputs or numbers of outputs.
         """

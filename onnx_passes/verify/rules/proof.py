@@ -230,9 +230,9 @@ class Proof:
     def contract(self) -> Contract | None:
         """The strongest contract the evidence supports; None where there is none.
 
-        Equality needs a proof in every arithmetic that applies, IEEE included, infinities
-        and NaN included; a rule that is proved over the reals or for finite values alone
-        earns a tolerance.
+        Equality needs a proof in every arithmetic that applies, IEEE included, infinities and
+        NaN included. A rule that is proved over the reals or for finite values alone earns a
+        tolerance.
         """
         if self.outcome != Outcome.PROVED:
             return None
@@ -247,6 +247,11 @@ def merge(proofs: list[Proof], seconds: float, notes: tuple[str, ...] = ()) -> P
     """Return the verdicts that hold for every one of ``proofs``.
 
     A refutation of one refutes all; of several proofs the one that covers least is kept.
+
+    Args:
+        proofs: The proofs of several graphs.
+        seconds: How long all of them took.
+        notes: What else is to be said.
     """
     judgements = []
     for arithmetic in Arithmetic:

@@ -80,14 +80,14 @@ def prove_rule(
         templates: Models with concrete shapes in which the pattern occurs; None to build
             them from the pattern.
         effort: Limits, per template.
-        confirm: Says of a refutation whether it shows again; one that does not is none.
+        confirm: Says of a refutation whether it shows again; one that does not is dropped.
 
     Returns:
         The verdicts that hold for every template on which the rule fired; undecided where
         the clock stopped z3.
 
     Raises:
-        UsageError: z3 is not installed, or the object is no rule.
+        UsageError: z3 is not installed, or the object is not a rule.
     """
     z3()  # its absence is said before anything is built
     try:

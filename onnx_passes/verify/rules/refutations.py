@@ -62,6 +62,10 @@ def repeats(fault: Fault, declared: Equality | Tolerance | None) -> bool:
 
     A rule that raises, or makes an invalid model, has no script of this kind: that is seen
     again by applying it again.
+
+    Args:
+        fault: The refutation.
+        declared: The contract of the pass; None for none.
     """
     if fault.after is None or fault.found is None:
         return True

@@ -95,6 +95,13 @@ def write_regression(
 
     A ``repro.py`` is added where the folder has none.
 
+    Args:
+        fault: The refutation.
+        subject: The pass or rule as text, with its module.
+        index: Number of the rule.
+        folder: Where model and test are written.
+        declared: The contract of the pass; None for none.
+
     Raises:
         UsageError: The folder cannot be written.
     """

@@ -41,20 +41,32 @@ class Replayer:
         Args:
             feeds: A value for every input.
             real: Whether a difference must be clear of rounding, by its size and by the
-                running error of both sides, and both sides finite; else floats are compared
+                running error of both sides, and both sides finite. Else floats are compared
                 bit for bit, NaN equal to NaN and -0 to 0.
         """
         return self._first([feeds], real)
 
     def search(self, count: int, *, real: bool, seed: int = 0) -> Counterexample | None:
-        """Try ``count`` random inputs and return the first counterexample."""
+        """Try ``count`` random inputs and return the first counterexample.
+
+        Args:
+            count: How many inputs are tried.
+            real: Whether a difference must be clear of rounding.
+            seed: Seed of the inputs.
+        """
         feeds = list(samples(self.inputs, count, special=not real, seed=seed))
         return self._first(feeds, real)
 
     def is_rounding(
         self, feeds: Feeds, expected: Mapping[str, Array], actual: Mapping[str, Array]
     ) -> bool:
-        """Whether rounding explains all that differs; what is exact must be equal."""
+        """Whether rounding explains all that differs; what is exact must be equal.
+
+        Args:
+            feeds: Inputs by name.
+            expected: Outputs of the original by name, of any shape and type.
+            actual: Outputs of the rewritten graph, arrays of the same shapes by name.
+        """
         return all(
             is_rounding(*self._models, feeds, array, actual[name], name)
             for name, array in expected.items()
@@ -156,6 +168,11 @@ def difference(expected: Array, actual: Array, *, real: bool) -> str | None:
     Shapes and types count first, so that broadcasting never hides a difference. With ``real``,
     floats may differ by a share of the largest that depends on their type, and elements that
     are not finite in ``expected`` do not count.
+
+    Args:
+        expected: An array of any shape and type.
+        actual: The array that it is compared with, of any shape and type.
+        real: Whether a difference must be clear of rounding.
     """
     promise = _EQUAL
     if real and expected.dtype.kind not in "biuOSU" and expected.shape == actual.shape:

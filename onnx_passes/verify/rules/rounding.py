@@ -35,7 +35,13 @@ Decision: TypeAlias = "bool | Counterexample | str"
 
 
 def judge_ieee(pair: Pair, replayer: Replayer, effort: Effort) -> Judgement:
-    """Return the verdict in IEEE arithmetic, in the strongest mode that holds."""
+    """Return the verdict in IEEE arithmetic, in the strongest mode that holds.
+
+    Args:
+        pair: Both graphs.
+        replayer: Runs both on an engine.
+        effort: How long it may take.
+    """
     start = time.perf_counter()
     base = Judgement(Arithmetic.IEEE, Outcome.UNDECIDED)
     found = replayer.search(2 * effort.samples, real=False, seed=effort.seed)
@@ -108,7 +114,7 @@ def _by_z3(
         elif isinstance(decision, str):
             reason = decision
             if decision.startswith(GAVE_UP):
-                # A weaker mode is no easier for z3.
+                # A weaker mode is not easier for z3.
                 break
     if broken is not None:
         return refuted(asked, "replay" if broken is found else asked.method, broken)
@@ -122,7 +128,7 @@ def _decide(
     replayer: Replayer,
     effort: Effort,
 ) -> tuple[Decision, tuple[str, ...]]:
-    """Put one mode to z3, in half precision first, where that stands for the real one."""
+    """Put one mode to z3, in half precision first, if that represents the real one."""
     decision: Decision = "no format applies"
     if argument is None and _sums(pair):
         # Floats under uninterpreted sums: z3 sees at once that it is so, or hardly ever.

@@ -106,7 +106,13 @@ class Runner:
 
 
 def run_once(model: ir.Model, feeds: Feeds, *, apart: bool = False) -> Result:
-    """Run a model, in this process unless ``apart``: an integer division by 0 ends it."""
+    """Run a model, in this process unless ``apart``: an integer division by 0 ends it.
+
+    Args:
+        model: The model.
+        feeds: Inputs by name.
+        apart: Whether it runs in a child process.
+    """
     try:
         with _engine(apart=apart).prepare(model) as session:
             return _results(session, model, feeds)

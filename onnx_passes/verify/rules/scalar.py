@@ -1,10 +1,10 @@
 """The scalar argument: a proof on single elements that covers every rank and size.
 
 If every node is pointwise, each commutes with every map of indices, broadcasting included.
-Element ``i`` of an output is then one scalar function of the operands' elements at ``i``, and
-the output's shape is what the shapes of the operands it is reached from broadcast to. So two
-such graphs are equal for every rank and size if the scalar functions are equal and the sets of
-operands are, because broadcasting is determined by the set.
+Element ``i`` of an output is then one scalar function of the operands' elements at ``i``. The
+shapes of the operands that the output depends on broadcast to its shape. So two such graphs
+are equal for every rank and size if the scalar functions are equal and the sets of operands
+are, because broadcasting is determined by the set.
 """
 
 from __future__ import annotations

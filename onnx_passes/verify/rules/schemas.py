@@ -33,7 +33,12 @@ _REQUIRED = {"num_heads", "groups", "activation", "assumes", "perm"}
 
 
 def schema_of(op_type: str, opset: int) -> Any:
-    """Return onnx's schema of an operator of the main domain, or None where there is none."""
+    """Return onnx's schema of an operator of the main domain, or None where there is none.
+
+    Args:
+        op_type: The operator.
+        opset: Version of the main domain.
+    """
     try:
         schema = onnx.defs.get_schema(op_type, opset)
     except onnx.defs.SchemaError:
@@ -42,7 +47,13 @@ def schema_of(op_type: str, opset: int) -> Any:
 
 
 def attribute_names(domain: str, op_type: str, opset: int) -> dict[str, bool]:
-    """Return the attributes of an operator, and whether each is required."""
+    """Return the attributes of an operator, and whether each is required.
+
+    Args:
+        domain: Domain of the operator.
+        op_type: The operator.
+        opset: Version of the main domain.
+    """
     if domain not in MAIN:
         return {name: name in _REQUIRED for name in _CONTRIB.get(op_type, ())}
     schema = schema_of(op_type, opset)
@@ -51,7 +62,12 @@ def attribute_names(domain: str, op_type: str, opset: int) -> dict[str, bool]:
 
 
 def may_be_absent(schema: Any, index: int) -> bool:
-    """Whether an operator takes an empty name at an input."""
+    """Whether an operator takes an empty name at an input.
+
+    Args:
+        schema: The schema of the operator; None if it is not known.
+        index: Number of the input.
+    """
     if schema is None or index >= len(schema.inputs):
         return False
     return bool(
@@ -98,12 +114,22 @@ def operator_in(node: Any) -> tuple[str, str] | None:
 
 
 def fits(pattern: Any, opset: int) -> bool:
-    """Whether an opset has the operators, inputs and attributes that a pattern names."""
+    """Whether an opset has the operators, inputs and attributes that a pattern names.
+
+    Args:
+        pattern: The pattern.
+        opset: Version of the main domain.
+    """
     return not lacking(pattern, opset)
 
 
 def lacking(pattern: Any, opset: int) -> list[str]:
-    """Return the operators of a pattern that an opset lacks, in the form that it wants."""
+    """Return the operators of a pattern that an opset lacks, in the form that it wants.
+
+    Args:
+        pattern: The pattern.
+        opset: Version of the main domain.
+    """
     missing = []
     for node in pattern:
         identifier = operator_in(node)

@@ -46,6 +46,10 @@ def differs(left: Any, right: Any) -> Any | None:
     """Return a formula that says two terms differ, or None where they are the same term.
 
     z3 shares equal terms, so that a rewrite which only moves values around needs no solver.
+
+    Args:
+        left: A term of z3.
+        right: The other term.
     """
     solver = z3()
     if left.eq(right):
@@ -64,10 +68,10 @@ def refute(
     """Look for a model in which any of ``negation`` holds under ``assumptions``.
 
     Args:
-        negation: Formulas, each of which would break the claim.
-        assumptions: What may be taken for granted.
-        milliseconds: Limit of each query, in the solver's own steps, of which it makes
-            about ``STEPS`` in a millisecond: a verdict must not depend on the machine.
+        negation: Formulas; each would break the claim.
+        assumptions: What may be assumed.
+        milliseconds: Limit of each query, in the solver's own steps, about ``STEPS`` in a
+            millisecond: a verdict must not depend on the machine.
         prefer: Further constraints tried first, for a model that is easier to replay; they
             cannot make a broken claim look valid, because the query is put again without.
 
@@ -78,23 +82,28 @@ def refute(
     formulas = list(negation)
     if not formulas:
         return Answer(True)
-    solver = solver_module.Solver()
     milliseconds = max(1, milliseconds)  # z3 takes 0 for no limit at all
-    solver.set("random_seed", 0)
-    solver.add(*assumptions)
-    solver.add(solver_module.Or(*formulas) if len(formulas) > 1 else formulas[0])
+    broken = solver_module.Or(*formulas) if len(formulas) > 1 else formulas[0]
+    known = [*assumptions, broken]
     if prefer:
-        solver.push()
-        solver.add(*prefer)
+        solver = _solver([*known, *prefer])
         if _checked(solver, max(50, milliseconds // 4)) == solver_module.sat:
             return Answer(False, solver.model())
-        solver.pop()
+    solver = _solver(known)
     result = _checked(solver, milliseconds)
     if result == solver_module.unsat:
         return Answer(True)
     if result == solver_module.sat:
         return Answer(False, solver.model())
     return Answer(None, reason=GAVE_UP)
+
+
+def _solver(formulas: Sequence[Any]) -> Any:
+    """Return a solver of its own: one that is asked twice gives up z3's tactics for reals."""
+    solver = z3().Solver()
+    solver.set("random_seed", 0)
+    solver.add(*formulas)
+    return solver
 
 
 def _checked(solver: Any, milliseconds: int) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import importlib.util
 import inspect
 from collections.abc import Collection, Iterator
@@ -15,6 +16,7 @@ from onnx_passes.ops import families
 from onnx_passes.ops.base import find
 from onnx_passes.passes import hints as hints_module
 from onnx_passes.passes.hints import module_of_hints
+from onnx_passes.verify.rules.code import Names, imports_of
 
 FRAMEWORK = frozenset(
     f"onnx_passes.{name}"
@@ -37,17 +39,18 @@ FRAMEWORK = frozenset(
 )
 """What runs and judges every pass alike: a change of it leaves certificates as they are.
 
-A pass that reads what is told of some operators imports their modules, which then count.
+A pass that reads the descriptions of operators imports their modules, which then count.
 """
 
 
 _RECORDS = frozenset(
-    {"certificate.py", "certified.py", "code.py", "conformance.py", "told.py"}
+    {"certificate.py", "certified.py", "code.py", "conformance.py", "sources.py", "told.py"}
 )
 """Modules of the verifier that only record, show or serve other ends."""
 
-_OF_INPUTS = frozenset(("breakpoints.py", "decisions.py"))
-"""Modules on operators that decide what models are run on, and nothing about rules."""
+_OF_NO_RULE = frozenset(("breakpoints.py", "decisions.py", "families.py"))
+"""Modules on operators that no verdict on a rule depends on: they decide on inputs, or list
+the families."""
 
 
 @dataclass(frozen=True)
@@ -60,8 +63,8 @@ class _Module:
 def sources_of(cls: type[Any]) -> tuple[Path, ...]:
     """Return the file that defines a class, then its helpers, ordered by module.
 
-    Helpers are the modules that it imports, anywhere in its text and at any distance, that
-    belong to the same package, or, for a module that is in none, lie in the same folder.
+    Helpers are the modules that it imports, anywhere in its text and at any distance, and that
+    belong to the same package. For a module without a package, they are in the same folder.
     The framework that runs every pass is not among them. The hints for its certificate are,
     since they are the pass's own.
 
@@ -89,8 +92,11 @@ def sources_of(cls: type[Any]) -> tuple[Path, ...]:
     return own, *(found[name] for name in sorted(found))
 
 
-def verifier_of(operators: Collection[str], *, rules: bool) -> tuple[Path, ...]:
-    """Return the files that verdicts were found with, in an order that repeats.
+def verifier_of(operators: Collection[str], *, rules: bool) -> dict[Path, Names]:
+    """Return the files that verdicts were found with, and what was read of each.
+
+    Of the families of operators those descriptions count that the models needed: one that is
+    added leaves certificates as they are.
 
     Args:
         operators: Names of the operators that the models had, the domain in front of them if
@@ -99,22 +105,34 @@ def verifier_of(operators: Collection[str], *, rules: bool) -> tuple[Path, ...]:
     """
     verify, ops = (Path(__file__).parents[1], Path(families.__file__).parent)
     if not rules:
-        return tuple(sorted((verify / "models").rglob("*.py")))
-    told = {
-        Path(module.__file__ or "").name
-        for module in vars(families).values()
-        if inspect.ismodule(module)
-    }
-    core = [path for path in ops.glob("*.py") if path.name not in told | _OF_INPUTS]
-    used = []
-    for name in operators:
-        domain, _, op_type = name.rpartition(":")
-        operator = find(domain, op_type)
-        if operator is not None:
-            used.append(Path(inspect.getfile(type(operator))))
-    form = Path(hints_module.__file__)
+        return dict.fromkeys(sorted((verify / "models").rglob("*.py")))
+    known = [module for module in vars(families).values() if inspect.ismodule(module)]
+    paths = {module.__name__: Path(module.__file__ or "") for module in known}
+    passed_over = {path.name for path in paths.values()} | _OF_NO_RULE
+    core = [path for path in ops.glob("*.py") if path.name not in passed_over]
     judges = [p for p in (verify / "rules").glob("*.py") if p.name not in _RECORDS]
-    return tuple(sorted({*core, *used, *judges, form, *(ops / "domains").glob("*.py")}))
+    form = Path(hints_module.__file__)
+    found: dict[Path, Names] = dict.fromkeys([*core, *judges, form])
+    found |= dict.fromkeys((ops / "domains").glob("*.py"))
+    described = (find(*_parted(name)) for name in operators)
+    waiting = [(type(each).__module__, type(each).__name__) for each in described if each]
+    read: dict[str, set[str]] = {}
+    while waiting:
+        module, name = waiting.pop()
+        if name in read.setdefault(module, set()):
+            continue
+        read[module].add(name)
+        path = paths.get(module) or Path(inspect.getfile(importlib.import_module(module)))
+        imported = imports_of(path.read_text("utf-8"), frozenset((name,)))
+        waiting += [(other, what) for other, what in imported if other in paths]
+        if path not in found or found[path] is not None:
+            found[path] = frozenset(read[module])
+    return dict(sorted(found.items()))
+
+
+def _parted(name: str) -> tuple[str, str]:
+    domain, _, op_type = name.rpartition(":")
+    return domain, op_type
 
 
 def _root(name: str, own: Path) -> Path | None:

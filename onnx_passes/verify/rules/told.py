@@ -67,7 +67,7 @@ def _evaluated(call: RandomCall, semantics: Semantics) -> bool:
 
 
 def data_of(operator: Operator) -> dict[str, bool]:
-    """Return what is told of an operator besides what it computes."""
+    """Return what describes an operator besides what it computes."""
     cls = type(operator)
     return {
         "laws": operator.algebra != Algebra(),

@@ -132,7 +132,12 @@ def makers(model: ir.Model) -> dict[str, str]:
 
 
 def nearest(name: str, names: Sequence[str]) -> str:
-    """Return a help line that stays short where the names are many."""
+    """Return a help line that stays short where the names are many.
+
+    Args:
+        name: What was asked for.
+        names: What there is.
+    """
     if len(names) <= _FEW:
         return did_you_mean(name, names)
     near = difflib.get_close_matches(name, names, n=3)

@@ -49,7 +49,12 @@ def expose(model: ir.Model, wanted: Collection[str] | None = None) -> ir.Model:
 
 
 def place_of(node: ir.Node, attribute: str) -> str:
-    """Return what comes before the names of a body's values outside of the node."""
+    """Return what comes before the names of a body's values outside of the node.
+
+    Args:
+        node: The node that has the body.
+        attribute: The attribute that holds it.
+    """
     return f"{_name(node)}/{attribute}/"
 
 
@@ -163,7 +168,13 @@ def in_bodies(model: ir.Model) -> Iterator[tuple[ir.Node, ir.Node]]:
 
 
 def inside(name: str, model: ir.Model, known: Sequence[str]) -> UsageError | None:
-    """Return what to tell who asks for a value of a body by its inner name."""
+    """Return the message for a value of a body that is asked for by its inner name.
+
+    Args:
+        name: The inner name.
+        model: The model.
+        known: Names that may be asked for.
+    """
     for holder, inner in in_bodies(model):
         if name in (value.name for value in inner.outputs):
             outside = [each for each in known if each.endswith(f"/{name}")]
@@ -178,7 +189,12 @@ def inside(name: str, model: ir.Model, known: Sequence[str]) -> UsageError | Non
 
 
 def not_shown(model: ir.Model, known: Collection[str]) -> str:
-    """Say how many values of bodies are left out where all are asked for; empty for none."""
+    """Say how many values of bodies are left out where all are asked for; empty for none.
+
+    Args:
+        model: The model.
+        known: Names of the values that are shown.
+    """
     ends = {n[i + 1 :] for n in known for i, letter in enumerate(n) if letter == "/"}
     counts: dict[str, int] = {}
     for holder, inner in in_bodies(model):

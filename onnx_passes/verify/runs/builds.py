@@ -1,7 +1,7 @@
 """Builds of one model on one engine, several times: which are good, and in which layers.
 
 An engine that measures kernels may choose others each time. What was built is kept in two
-folders, ``good`` and ``bad``, and the layers that only bad builds have are told.
+folders, ``good`` and ``bad``, and the layers that only bad builds have are reported.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Build:
         name: What it is called.
         good: What the check said; None where nothing was checked.
         reason: Why it is bad, or was not checked.
-        layers: Its layers, where the engine tells them.
+        layers: Its layers, if the engine reports them.
         path: Where it is kept; None for nowhere.
     """
 

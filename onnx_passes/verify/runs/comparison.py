@@ -223,10 +223,10 @@ class _Comparison:
                 self.tallies.remove(tally)
 
     def _plan(self, engine: Engine, model: ir.Model) -> Plan:
-        """Divide what is wanted into batches; with debug tensors one, of what TensorRT tells.
+        """Divide what is wanted into batches; with debug tensors one, as TensorRT reports.
 
         Raises:
-            EngineError: TensorRT does not run the model, and so tells nothing.
+            EngineError: TensorRT does not run the model, and so reports nothing.
         """
         wanted = self.settings.outputs
         inner = compiler_of(engine)
@@ -330,7 +330,7 @@ class _Comparison:
         return None
 
     def _compiled(self, runner: Runner, model: ir.Model, run: Run) -> bool:
-        """Tell how far an engine gets that executes nothing; else say that this one may."""
+        """Say how far an engine gets that executes nothing; else say that this one may."""
         engine = runner.engine
         inner = compiler_of(engine)
         if inner is None:

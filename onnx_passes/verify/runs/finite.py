@@ -10,7 +10,14 @@ from onnx_passes.verify.runs.found import Invalid
 
 
 def not_finite(run: str, name: str, sample: int, array: Array) -> Invalid | None:
-    """Return what is not finite in a value; None where all of it is."""
+    """Return what is not finite in a value; None where all of it is.
+
+    Args:
+        run: Name of the run.
+        name: Name of the value.
+        sample: Number of the sample.
+        array: The value, of any shape and type.
+    """
     if kind_of(array.dtype) not in ("float", "complex"):
         return None
     bad = ~np.isfinite(array)

@@ -54,6 +54,10 @@ def named_function(text: str, option: str) -> Callable[..., Any]:
 def existing(path: str | os.PathLike[str], what: str) -> Path:
     """Return the path of a file or folder that is there.
 
+    Args:
+        path: The path.
+        what: What it holds, for the message.
+
     Raises:
         ReferenceDataError: There is none; the message suggests one beside it.
     """

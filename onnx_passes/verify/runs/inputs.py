@@ -173,6 +173,10 @@ def _add(content: hashlib._Hash, value: Data) -> None:
 def from_file(path: str, model: ir.Model) -> list[Feeds]:
     """Read inputs: .json of several samples, or what ``reference.inputs`` of a pipeline takes.
 
+    Args:
+        path: The file or folder.
+        model: The model, for its inputs.
+
     Raises:
         ReferenceDataError: They cannot be read, or do not fit the model.
     """
@@ -185,6 +189,10 @@ def from_file(path: str, model: ir.Model) -> list[Feeds]:
 
 def save_inputs(path: Path, samples: Sequence[Feeds]) -> None:
     """Write inputs in the form that the extension says; see ``write_samples``.
+
+    Args:
+        path: The file or folder.
+        samples: Inputs by name, one mapping a sample.
 
     Raises:
         ReferenceDataError: The form cannot hold them, or the file cannot be written.

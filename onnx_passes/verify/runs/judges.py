@@ -20,9 +20,9 @@ def judge(text: str = "simple", simple: Simple | None = None) -> Judge:
 
     Args:
         text: ``simple``; ``l2=1e-5`` (relative: the norm of the difference over that of the
-            reference), ``cosine=0.997``, ``snr=20``, ``psnr=30`` (in dB) with these defaults;
-            ``quantile=0.99`` of elements within the limits; ``indices=0`` places; growth of
-            the error against float64, ``error-growth=2``; or ``module:function``.
+            reference), ``cosine=0.997``, ``snr=20``, ``psnr=30`` (in dB) with these defaults.
+            Also ``quantile=0.99`` of elements within the limits, ``indices=0`` places, growth
+            of the error against float64, ``error-growth=2``, or ``module:function``.
         simple: The limits of ``simple`` and ``quantile``.
 
     Raises:

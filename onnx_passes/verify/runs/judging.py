@@ -1,4 +1,4 @@
-"""What is compared at once, and what compares it: element by element, unless told."""
+"""What is compared at once, and what compares it: element by element by default."""
 
 from __future__ import annotations
 

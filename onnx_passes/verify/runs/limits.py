@@ -22,7 +22,7 @@ def read_limits(tolerance: str | None, rtol: Iterable[str], atol: Iterable[str])
         atol: The same.
 
     Raises:
-        UsageError: A text is no limit, or an exact comparison is given limits.
+        UsageError: A text is not a limit, or an exact comparison is given limits.
     """
     base = {} if tolerance in (None, "exact") else _tolerance(str(tolerance))
     named: dict[str, dict[str, float]] = {}

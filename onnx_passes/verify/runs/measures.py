@@ -243,7 +243,7 @@ class Custom:
 
 def _plain(check: OutputCheck) -> dict[str, Any]:
     known = {name: getattr(check, name) for name in OutputCheck.__dataclass_fields__}
-    # The limits were those of a comparison that only looked for what no score can tell.
+    # The limits were those of a comparison that only looked for what no score can show.
     return known | {"rtol": 0.0, "atol": 0.0, "limit": None, "share": None}
 
 

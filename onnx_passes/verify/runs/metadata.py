@@ -18,6 +18,10 @@ SCHEMA = 1
 def described(meta: Any, path: Path) -> list[Run]:
     """Return the runs that a file says it has, without their values.
 
+    Args:
+        meta: The content of the file, as JSON has it.
+        path: The file, for messages.
+
     Raises:
         ReferenceDataError: It is damaged, or of another version.
     """
@@ -50,7 +54,12 @@ def _run(told: Mapping[str, Any], inputs: list[str]) -> Run:
 
 
 def metadata(runs: list[Run], found: Found) -> dict[str, Any]:
-    """Return what a file remembers, as plain data."""
+    """Return what a file remembers, as plain data.
+
+    Args:
+        runs: The runs that are saved.
+        found: The comparison, for digests of the inputs.
+    """
     return {
         "schema": SCHEMA,
         "inputs": found.inputs,
@@ -59,7 +68,12 @@ def metadata(runs: list[Run], found: Found) -> dict[str, Any]:
 
 
 def fault(path: Path, what: str) -> ReferenceDataError:
-    """Return an error about a file of results."""
+    """Return an error about a file of results.
+
+    Args:
+        path: The file.
+        what: What is wrong with it, as the end of a sentence.
+    """
     return ReferenceDataError(
         f"{path.name!r} {what}", where=str(path), help="save it again with --save-outputs"
     )

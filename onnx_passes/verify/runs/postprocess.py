@@ -32,7 +32,7 @@ class TopK:
         """Refuse names of no output.
 
         Raises:
-            UsageError: A name is none of the outputs.
+            UsageError: A name is not that of an output.
         """
         known = list(outputs)
         for name in self.by_name or {}:
@@ -64,7 +64,7 @@ def top_k(array: Array, k: int) -> Array:
     Of equal elements the first ranks first, as in TopK; NaN ranks last.
 
     Args:
-        array: Numbers, of rank 1 or more.
+        array: Numbers of any type, of shape [..., n].
         k: How many; all, where the axis is shorter.
 
     Returns:

@@ -16,6 +16,11 @@ from onnx_passes.verify.runs.settings import Settings
 def parts(run: Run, sample: int, settings: Settings) -> Iterator[Outputs]:
     """Yield saved values of a sample, as many at once as memory has room for.
 
+    Args:
+        run: The saved run.
+        sample: Number of the sample.
+        settings: Which values are wanted, and the share of memory.
+
     Raises:
         UsageError: A value that was asked for is not among them.
     """

@@ -95,7 +95,7 @@ class Runner:
     Attributes:
         engine: The engine.
         name: What a report calls it.
-        tell_layers: Whether a comparison keeps the layers that the engine tells.
+        tell_layers: Whether a comparison keeps the layers that the engine reports.
     """
 
     def __init__(
@@ -112,7 +112,7 @@ class Runner:
             model: A path, a model, or a loader.
             engine: ONNX Runtime on the CPU by default.
             name: By default the model's on the engine's.
-            tell_layers: Whether a comparison keeps the layers that the engine tells.
+            tell_layers: Whether a comparison keeps the layers that the engine reports.
         """
         self.tell_layers = tell_layers
         self.loader = model if isinstance(model, Loader) else Loader(model)
@@ -151,6 +151,10 @@ class Runner:
 
     def infer(self, feeds: Feeds, outputs: Sequence[str] | None = None) -> Outputs:
         """Run once; see ``Session.run``.
+
+        Args:
+            feeds: Inputs by name.
+            outputs: Names of the outputs that are wanted; None for all.
 
         Raises:
             EngineError: The engine failed, or the runner is not entered.

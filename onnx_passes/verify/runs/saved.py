@@ -33,6 +33,10 @@ from onnx_passes.verify.saved import read_samples, write_samples
 def check_form(path: Path, runs: int) -> None:
     """Refuse a form that cannot hold results of so many runs, before there are any.
 
+    Args:
+        path: The file; its extension is the form.
+        runs: How many runs are to be saved.
+
     Raises:
         UsageError: The extension is unknown, or the form holds one run.
     """
@@ -50,6 +54,10 @@ def check_form(path: Path, runs: int) -> None:
 
 def save_results(found: Found, path: Path) -> None:
     """Save the values of every run that has any; the file appears whole or not at all.
+
+    Args:
+        found: The comparison.
+        path: The file; its extension is the form.
 
     Raises:
         UsageError: The form cannot hold them, or the file cannot be written.

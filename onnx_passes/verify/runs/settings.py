@@ -31,7 +31,7 @@ class Settings:
         warm_up: Runs of each sample before those.
         memory_limit: Bytes that values may have in memory.
         keep: Whether the values of every run are kept, to be saved or drawn.
-        hashes: Whether models and inputs are hashed, as saved results are told apart by.
+        hashes: Whether models and inputs are hashed, which identifies saved results.
         progress: Called with the samples that were run and those that there are, over all
             models on all engines.
     """

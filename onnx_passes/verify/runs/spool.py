@@ -41,7 +41,12 @@ class Values(Protocol):
         ...
 
     def get(self, sample: int, name: str) -> Data:
-        """Return a value."""
+        """Return a value.
+
+        Args:
+            sample: Number of the sample.
+            name: Name of the value.
+        """
         ...
 
     def sample(self, sample: int) -> dict[str, Data]:
@@ -79,6 +84,10 @@ class Spool:
     def put(self, sample: int, values: Mapping[str, Data]) -> None:
         """Add values to a sample.
 
+        Args:
+            sample: Number of the sample.
+            values: Values by name.
+
         Raises:
             UsageError: They do not fit in memory, nor in the temporary folder.
         """
@@ -89,6 +98,10 @@ class Spool:
 
     def get(self, sample: int, name: str) -> Data:
         """Return a value; one on disk is read anew each time.
+
+        Args:
+            sample: Number of the sample.
+            name: Name of the value.
 
         Raises:
             KeyError: There is none.

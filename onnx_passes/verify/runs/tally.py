@@ -33,6 +33,10 @@ class Truth:
     def of(self, sample: int, names: Sequence[str]) -> Outputs:
         """Return values of a sample.
 
+        Args:
+            sample: Number of the sample.
+            names: Names of the values.
+
         Raises:
             EngineError: A node cannot be computed.
         """
@@ -88,7 +92,13 @@ class Tally:
     def begin(
         self, theirs: Sequence[str], names: Sequence[str], makers: Mapping[str, str]
     ) -> None:
-        """Say which values both have, in topological order, and the nodes that make them."""
+        """Say which values both have, in topological order, and the nodes that make them.
+
+        Args:
+            theirs: Names of the reference's values, in topological order.
+            names: Names of the candidate's values, in topological order.
+            makers: The node that computes each value, by name.
+        """
         ours = set(names)
         self._order = {n: i for i, n in enumerate(dict.fromkeys((*theirs, *names)))}
         self._makers = makers
@@ -193,5 +203,5 @@ def _rank(check: OutputCheck) -> tuple[bool, float]:
     if isinstance(check, Measured):
         return not check.passed, check.badness
     if check.rmse_new is not None and check.share is not None:
-        return not check.passed, check.share  # the two errors told are those of one sample
+        return not check.passed, check.share  # the two errors reported are those of one sample
     return not check.passed, check.max_abs or 0.0

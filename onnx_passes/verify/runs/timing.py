@@ -33,7 +33,7 @@ class Timing:
         latency: Of single runs, timed where the session is; None where it does not run.
         warm_up: Number of runs before those.
         layers: Layers with their mean times, measured in a session of their own, in the order
-            in which the engine tells them.
+            in which the engine reports them.
         before: What GPUs said of themselves before the timed runs; empty without one.
         after: The same after them.
         notes: What is not known, and why, a sentence each.

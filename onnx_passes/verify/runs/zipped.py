@@ -23,6 +23,11 @@ _INDEX = "index.json"
 def write_zip(runs: list[Run], found: Found, file: Pending) -> None:
     """Write runs with their values.
 
+    Args:
+        runs: The runs.
+        found: The comparison, for digests of the inputs.
+        file: The file, which appears when it is complete.
+
     Raises:
         OSError: There is no room.
     """
@@ -85,6 +90,10 @@ class ZipValues:
 
     def get(self, sample: int, name: str) -> Data:
         """Read a value.
+
+        Args:
+            sample: Number of the sample.
+            name: Name of the value.
 
         Raises:
             ReferenceDataError: The file is damaged.

@@ -1,4 +1,4 @@
-"""What is told z3 of functions is held against numbers."""
+"""What z3 gets to know of functions is compared with numbers."""
 
 import math
 from fractions import Fraction

@@ -1,4 +1,4 @@
-"""Every number that a quantized formula yields lies on the grid that is told of it."""
+"""Every number that a quantized formula yields lies on the grid that is stated for it."""
 
 import numpy as np
 import onnx_ir as ir

@@ -163,7 +163,7 @@ def test_recipes_without_low_precision_make_the_models_they_always_made():
         digest.update(recipe.proto().SerializeToString(deterministic=True))
     assert (
         digest.hexdigest()
-        == "7a9d022b7df2bd3cd3f6e6f52ffe1ac8523a7d4bf98c72dfcd481fb3eda05ef2"
+        == "ac5ef04a348030fc74a333b009dd53ba4447b6f17fac73122e67c39a065c9319"
     )
 
 

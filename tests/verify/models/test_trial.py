@@ -14,7 +14,7 @@ from onnx_passes.passes.lowering.lower_max_pool import LowerMaxPool
 from onnx_passes.verify.models import recipes
 from onnx_passes.verify.models.dispute import DISPUTED, is_disputed, other_opinion
 from onnx_passes.verify.models.fuzz_pass import fuzz_pass
-from onnx_passes.verify.models.trial import attempt
+from onnx_passes.verify.models.trial import NOT_PREPARED, attempt
 
 
 def right(model):
@@ -54,7 +54,7 @@ def test_a_right_pass_is_not_accused():
 
 
 class Half:
-    """Stands for a recipe: a product of half precision, from which something is taken."""
+    """Acts as a recipe: a product of half precision, from which something is subtracted."""
 
     seed = 1
     text = """<ir_version: 10, opset_import: ["" : 18]>
@@ -88,8 +88,23 @@ def test_a_tolerance_that_the_contract_gives_in_numbers_is_not_widened():
     assert attempt(Half(), one_rounding, contract=Tolerance(rtol=0.5, atol=0.5)).fault is None
 
 
+def test_what_the_preparation_computes_otherwise_is_no_fault_of_the_pass():
+    # The gain of a network was rounded by what runs before a pass, and the pass was accused.
+    def rounded(model):
+        return ir.from_onnx_text(Half.text.replace("0.75", "0.77"))
+
+    def broken(model):
+        raise KeyError("lost")
+
+    trial = attempt(Half(), right, prepare=rounded)
+    assert trial.judged
+    assert trial.fault is None
+    assert attempt(Half(), product_is_sum, prepare=rounded).fault is not None
+    assert attempt(Half(), right, prepare=broken).unjudged == NOT_PREPARED
+
+
 class Chain:
-    """Stands for a recipe: a chain of half precision, which a node that does nothing ends."""
+    """Acts as a recipe: a chain of half precision, which a node that does nothing ends."""
 
     seed = 2
     text = """<ir_version: 10, opset_import: ["" : 18]>
@@ -118,7 +133,7 @@ def test_the_roundings_that_onnx_runtime_leaves_out_are_no_fault_of_equality():
 
 
 class Lowest:
-    """Stands for a recipe: of -inf, ONNX Runtime's MaxPool makes the lowest finite number."""
+    """Acts as a recipe: of -inf, ONNX Runtime's MaxPool makes the lowest finite number."""
 
     seed = 1
     text = """<ir_version: 8, opset_import: ["" : 18]>

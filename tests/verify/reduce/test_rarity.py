@@ -46,7 +46,8 @@ def test_a_fault_that_is_not_rare_is_found_all_the_same(boundary_of, chain):
     model = chain(*BLOCK * 4, "Sin", *BLOCK * 4)
 
     class Third:
-        """Fails for the Neg of the third block, which only its name tells from others."""
+        """Fails for the Neg of the third block, which only its name distinguishes from
+        others."""
 
         width, text, reads_values = 2, "third", False
 

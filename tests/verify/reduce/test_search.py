@@ -22,7 +22,7 @@ class Sets:
 
 
 class Flat:
-    """The parts of a model of which nothing but the number of nodes and edges is known."""
+    """The parts of a model if only the number of nodes and edges is known."""
 
     def __init__(self, count, edges=()):
         self.nodes = list(range(count))

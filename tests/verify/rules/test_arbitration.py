@@ -1,4 +1,4 @@
-"""What rounding explains is no fault of a rule; what it does not explain is."""
+"""What rounding explains is not a fault of a rule; what it does not explain is."""
 
 import ml_dtypes
 import numpy as np
@@ -6,7 +6,7 @@ import onnx_ir as ir
 import pytest
 
 from onnx_passes import testing
-from onnx_passes.verify.rules.arbitration import is_rounding
+from onnx_passes.verify.rules.arbitration import agree_in_double, is_rounding
 from onnx_passes.verify.rules.replay import Replayer
 
 SUM = "(float[3] x) => (float[1] y) <int64[1] a = {{0}}> {{ {} }}"
@@ -88,3 +88,23 @@ def test_digits_that_an_engine_loses_are_not_a_wrong_value():
     assert Replayer(plain, fused).compare(feeds, real=False) is not None
     assert Replayer(plain, fused).compare(feeds, real=True) is None
     assert Replayer(plain, wrong).compare(feeds, real=True) is not None
+
+
+def test_a_boolean_that_no_bound_decides_is_compared_as_such():
+    text = "(float[1] x, float[1] e) => (bool[1] y) {{ t = Mul(x, e) y = {}(t, x) }}"
+    less, greater = (
+        testing.parse(text.format(op)) for op in ("LessOrEqual", "GreaterOrEqual")
+    )
+    feeds = {"x": np.float32([3]), "e": np.float32([1])}
+    assert agree_in_double(less, greater, feeds, "y")
+    feeds = {"x": np.float32([3]), "e": np.float32([2])}
+    assert not agree_in_double(less, greater, feeds, "y")
+
+
+def test_a_maximum_of_nan_that_depends_on_the_order_is_not_a_wrong_value():
+    text = "(float[2, 2] x) => (float y) {{ {} y = ReduceMax <keepdims = 0> ({}) }}"
+    before = testing.parse(text.format("t = Transpose <perm = [1, 0]> (x)", "t"))
+    after = testing.parse(text.format("", "x"))
+    x = np.float32([[0, 0], [np.nan, 1]])
+    assert agree_in_double(before, after, {"x": x}, "y")
+    assert not agree_in_double(before, after, {"x": np.float32([[0, 0], [2, 1]])}, "y")

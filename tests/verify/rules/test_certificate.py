@@ -14,6 +14,7 @@ from onnx_passes.verify.rules.certificate import (
     source_hash,
     write_certificate,
 )
+from onnx_passes.verify.rules.code import hash_of
 from onnx_passes.verify.rules.sources import sources_of, verifier_of
 
 GOOD = {"rule": "r", "verdict": "proved", "reason": "", "disagrees": False, "folder": "/x"}
@@ -77,6 +78,26 @@ def test_one_of_an_older_form_is_stale(issue, tmp_path):
     path.write_text(json.dumps({**content, "digest": module._digest(content)}))
     (reason,) = check_certificate(EliminateIdentity, "p", tmp_path)
     assert "format 1" in reason
+
+
+def test_an_operator_that_is_added_leaves_certificates_of_its_family_as_they_are(tmp_path):
+    file = tmp_path / "family.py"
+    one = "class One(Operator):\n    size = SIZE\n"
+    file.write_text(f"from a import Operator, Other\nSIZE = 1\n{one}")
+    before = hash_of({file: frozenset({"One"})})
+    file.write_text(f"from a import Operator\nSIZE = 1\n{one}class Two(One):\n    size = 2\n")
+    assert hash_of({file: frozenset({"One"})}) == before
+    file.write_text(f"from a import Operator\nSIZE = 3\n{one}")
+    assert hash_of({file: frozenset({"One"})}) != before
+
+
+def test_an_operator_depends_on_what_its_description_reads_of_other_families():
+    read = {
+        path.name: names for path, names in verifier_of({"QLinearConv"}, rules=True).items()
+    }
+    assert {"Conv", "conv_cost"} <= read["linear.py"]
+    assert read["quantization.py"] == {"QLinearConv"}
+    assert read["claims.py"] is None
 
 
 def test_the_verifier_depends_on_what_is_told_of_the_operators_that_were_seen():

@@ -119,3 +119,42 @@ def test_each_operator_of_a_pattern_has_all_its_inputs_in_turn():
     assert set(choices_of_inputs(rule)) == {("Pad",), ("ConvInteger",), ("Pad", "ConvInteger")}
     plain = RewriteRule(lambda op, x: op.Relu(x), lambda op, x: op.Identity(x))
     assert choices_of_inputs(plain) == []
+
+
+def test_an_opset_on_which_few_draws_fire_is_drawn_until_one_does():
+    # With seed 0 none of four biases was zero in opset 9, where Gemm must have one.
+    def is_zero(context, bias, **_):
+        return bias.const_value is not None and not bias.const_value.numpy().any()
+
+    rule = RewriteRule(
+        lambda op, a, b, bias: op.Gemm(
+            a, b, bias, _allow_other_attributes=True, _outputs=["y"]
+        ),
+        lambda op, a, b, y, **_: op.Gemm(a, b, **y.producer().attributes),
+        is_zero,
+        name="without bias",
+    )
+    tested = fuzz_rule(rule, seconds=600, models=20, seed=0)
+    assert tested.verdict == "refuted"
+    assert tested.fault.before.graph.opset_imports[""] < 11
+
+
+def test_a_number_that_is_taken_for_another_is_tried_in_each_type_of_floats():
+    # With seed 5 no factor beside 1 was drawn in double precision, where it shows.
+    rule = RewriteRule(lambda op, x: x * 1, lambda op, x, **_: op.Identity(x), name="by one")
+    near = [plan.dtype.name for plan in plans_of(rule, TYPES) if plan.near]
+    assert {"FLOAT", "DOUBLE"} <= {*near}
+    assert fuzz_rule(rule, seconds=600, models=20, seed=5).verdict == "refuted"
+
+
+def test_variables_that_are_joined_to_a_shape_make_one_that_fits():
+    # The shape was of variables, which no data fit: the rule fired on none of 8,744 models.
+    def joined(op, x, a, b, c):
+        return op.Shape(op.Reshape(x, op.Concat(a, b, c, axis=0)))
+
+    rule = RewriteRule(
+        joined, lambda op, a, b, c, **_: op.Concat(a, b, c, axis=0), name="joined"
+    )
+    tested = fuzz_rule(rule, seconds=600, models=20, seed=0)
+    assert tested.verdict == "refuted"
+    assert "expected" in tested.fault.reason

@@ -1,4 +1,4 @@
-"""What an engine says of a node that no rule of ours tells of."""
+"""What an engine says of a node that no rule of ours describes."""
 
 import onnx_ir as ir
 import pytest

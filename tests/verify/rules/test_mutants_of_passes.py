@@ -8,7 +8,7 @@ from onnx_passes.verify.rules.fuzz import fuzz_rule
 
 
 class _Meddling:
-    """An ``op`` that builds one operator otherwise than it is told."""
+    """An ``op`` that builds one operator otherwise than it should."""
 
     def __init__(self, op, operator, change):
         self._op, self._operator, self._change = op, operator, change

@@ -185,6 +185,18 @@ def test_what_is_wrong_is_refuted_with_a_replay(graph, name):
     assert proof.contract is None
 
 
+def test_many_elements_with_quotients_are_asked_one_by_one_where_all_at_once_take_minutes(
+    graph,
+):
+    # z3 counts few steps for them, so that no limit of steps ended the query of all 48.
+    signature = ("float[2,3,2,4] x", "float[2,3,2,4] o")
+    before = "o = Softmax<axis = -1>(x)"
+    after = """a = Constant<value_ints = [-1]>() m = ReduceMax(x, a) s = Sub(x, m) e = Exp(s)
+        t = ReduceSum(e, a) o = Div(e, t)"""
+    real = prove_pair(graph(*signature, before), graph(*signature, after))[Arithmetic.REAL]
+    assert real.outcome == Outcome.PROVED, real.reason
+
+
 def test_a_model_that_the_engine_does_not_show_leaves_the_rule_undecided(graph):
     before, after = "a = Neg(x) b = Cos(a) o = Neg(b)", "a = Cos(x) o = Neg(a)"
     signature = ("float[3] x", "float[3] o")

@@ -1,4 +1,4 @@
-"""Operators that ONNX defines by others: what `lower` takes apart."""
+"""Operators that ONNX defines by simpler ones: what ``lower`` takes apart."""
 
 from __future__ import annotations
 

@@ -24,8 +24,8 @@ T = TypeVar("T")
 class Plant:
     """Makes the nodes of a form, and deviates from it now and then.
 
-    What means the same is varied in every form: the order of operands, from which end an axis
-    counts, whether a number is a scalar or a vector of one, nodes between that do nothing.
+    What means the same is varied in every form: the order of operands, and the end that an
+    axis counts from. So are scalars and vectors of one, and nodes between that do nothing.
     What a guard has to notice is varied in some forms only: other numbers, axes and types,
     numbers that are wider, computed or overridable, inner values that something else reads.
 
@@ -59,7 +59,12 @@ class Plant:
         return self.choose(*others) if self.miss() else wanted
 
     def dtype(self, wanted: int = FLOAT, *, among: Sequence[int] = FLOATS) -> int:
-        """Return an element type, another one where the form deviates."""
+        """Return an element type, another one where the form deviates.
+
+        Args:
+            wanted: The type that the form has.
+            among: Types that it may deviate to.
+        """
         return self.choose(*among) if self.miss(0.15) else wanted
 
     def batch(self) -> int | str:
@@ -67,7 +72,7 @@ class Plant:
         return "N" if self.chance(0.4) else int(self.rng.integers(1, 4))
 
     def x(self, dtype: int | None = None, shape: Shape | None = None, rank: int = 0) -> Known:
-        """Return a value that is no constant: one that is there, or an input.
+        """Return a value that is not a constant: one that is there, or an input.
 
         Args:
             dtype: Its type; float, or another one where the form deviates.
@@ -92,14 +97,23 @@ class Plant:
         return self.scope.input(dtype, shape)
 
     def constant(self, array: NDArray[Any]) -> Known:
-        """Return a constant; one that callers may override where the form deviates."""
+        """Return a constant; one that callers may override where the form deviates.
+
+        Args:
+            array: Its numbers, of any shape and type.
+        """
         found = self.scope.constant(np.asarray(array), self.rng)
         if self.miss(0.06):
             return self.scope.overridable(found)
         return found
 
     def number(self, wanted: float, like: Known) -> Known:
-        """Return a constant of the type of a value, of one element that widens nothing."""
+        """Return a constant of the type of a value, of one element that widens nothing.
+
+        Args:
+            wanted: The number that the form has.
+            like: The value whose type and rank the constant fits.
+        """
         if self.miss(0.25):
             wanted = self.choose(wanted + 1, wanted * 1.01, -wanted, 0.0, wanted * 2)
         ones = int(self.rng.integers(0, max(like.rank, 0) + 1)) if self.chance(0.4) else 0
@@ -112,7 +126,12 @@ class Plant:
         return self.constant(cast_to(array, like.dtype))
 
     def scalar(self, wanted: float, like: Known) -> Known:
-        """Return a constant of the type of a value, of no dimensions."""
+        """Return a constant of the type of a value, of no dimensions.
+
+        Args:
+            wanted: The number that the form has.
+            like: The value whose type the constant has.
+        """
         if self.miss():
             wanted = self.choose(wanted + 1, -wanted, 0.0)
         return self.constant(cast_to(np.asarray(wanted), like.dtype))
@@ -133,7 +152,12 @@ class Plant:
         return self.constant(np.asarray(numbers, np.int64))
 
     def axis(self, axis: int, rank: int) -> int:
-        """Return an axis counted from either end; another one where the form deviates."""
+        """Return an axis counted from either end; another one where the form deviates.
+
+        Args:
+            axis: The axis that the form has.
+            rank: Rank of the tensor.
+        """
         if self.miss(0.15):
             axis = int(self.rng.integers(rank))
         axis %= rank
@@ -154,19 +178,38 @@ class Plant:
         return self._disguised(made) if self.chance(0.03) else made
 
     def nodes(self, operator: str, *inputs: Known | None, outputs: int, **given: Any) -> Any:
-        """Add a node of several outputs."""
+        """Add a node of several outputs.
+
+        Args:
+            operator: The operator.
+            *inputs: Its inputs.
+            outputs: How many outputs it has.
+            **given: Its attributes.
+        """
         return self.scope.emit(operator, list(inputs), outputs=outputs, **given)
 
     def with_axes(
         self, operator: str, x: Known, axes: Sequence[int], **attributes: Any
     ) -> Known:
-        """Add a reduction, Squeeze or Unsqueeze: axes are an attribute or an input."""
+        """Add a reduction, Squeeze or Unsqueeze: axes are an attribute or an input.
+
+        Args:
+            operator: The operator.
+            x: Its first input.
+            axes: The axes.
+            **attributes: Its other attributes.
+        """
         if self.scope.has_attribute(operator, "axes"):
             return self.op(operator, x, axes=list(axes), **attributes)
         return self.op(operator, x, self.ints(*axes), **attributes)
 
     def cast(self, x: Known, to: int) -> Known:
-        """Add a Cast."""
+        """Add a Cast.
+
+        Args:
+            x: The value.
+            to: Element type of the result, as ONNX numbers it.
+        """
         return self.op("Cast", x, to=to)
 
     def square(self, x: Known) -> Known:
@@ -227,7 +270,12 @@ def kind_of(dtype: int) -> np.dtype[Any]:
 
 
 def cast_to(array: NDArray[Any], dtype: int) -> NDArray[Any]:
-    """Return numbers in an element type: of integers the nearest, of floats infinity."""
+    """Return numbers in an element type: of integers the nearest, of floats infinity.
+
+    Args:
+        array: Numbers of any shape, in a type that holds them.
+        dtype: Element type of the result, as ONNX numbers it.
+    """
     kind = kind_of(dtype)
     if dtype in INTS:
         limits = np.iinfo(kind)

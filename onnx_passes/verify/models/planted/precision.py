@@ -37,7 +37,7 @@ def rounded(p: Plant) -> Known:
 
 
 def chain(p: Plant) -> Known:
-    """Casts one behind another, of which some lose digits."""
+    """Casts one behind another; some lose digits."""
     x = p.x(p.choose(FLOAT, FLOAT, TensorProto.DOUBLE, TensorProto.INT32), rank=1)
     types = [_low(p), p.choose(FLOAT, TensorProto.DOUBLE), _low(p), FLOAT]
     for dtype in types[p.choose(0, 1, 2) :]:

@@ -34,7 +34,7 @@ _WITH_INT4 = 21
 
 @dataclass(frozen=True)
 class _Grid:
-    """The numbers that a quantized tensor stands for.
+    """The numbers that a quantized tensor represents.
 
     Attributes:
         scale: Between neighbors.

@@ -39,7 +39,7 @@ def _any(p: Plant) -> int:
 
 
 def unary_pair(p: Plant) -> Known:
-    """Two operators of one operand of which one is not needed."""
+    """Two operators of one operand; one of them is not needed."""
     inner, outer = p.choose(*UNARY) if not p.miss() else ("Abs", "Neg")
     dtype = p.dtype()
     if inner == "Not":
