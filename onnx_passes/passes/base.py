@@ -62,8 +62,8 @@ class Pass(ir.passes.PassBase, abc.ABC):
         interface_changes: What this pass may change of the model's interface: any of
             "inputs", "outputs", "types", "dims". Everything else belongs to the user.
         repeats_itself: Whether what it does depends on the model and its options alone, so
-            that a pipeline need not run it again on a model that it left alone. So it is with
-            the library's passes; one of yours may share state, unless it says so.
+            that a pipeline need not run it again on a model that it did not change. So it is
+            with the library's passes; one of yours may share state, unless it says so.
         example: Options for tests of the pass by itself; needed where one has no default.
         in_place_of: The library's pass whose name this one has in the pipelines that import
             it; empty for none. Set when it is registered.
@@ -71,7 +71,7 @@ class Pass(ir.passes.PassBase, abc.ABC):
             tests of the pass by itself then run on such networks, after these passes.
         config: The whole pipeline file as plain data, shared by all passes.
         state_dict: Free for passes to share things in, one per run.
-        context: What the pipeline tells the pass, and the pass the pipeline.
+        context: What the pipeline passes to the pass, and the pass to the pipeline.
     """
 
     name: ClassVar[str] = "pass"
@@ -159,7 +159,7 @@ class Pass(ir.passes.PassBase, abc.ABC):
     def interface_map(self, before: ir.Model) -> InterfaceMap | None:
         """Return how inputs and outputs of a model become those of the result.
 
-        Only needed where names, types or layouts change; verification then goes on with the
+        Only needed where names, types or layouts change; verification then continues with the
         user's samples.
 
         Args:

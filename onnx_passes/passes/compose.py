@@ -12,6 +12,7 @@ from onnx_passes.errors import FixpointError
 from onnx_passes.model.fingerprint import canonical_hash
 from onnx_passes.passes.base import Pass
 from onnx_passes.passes.registry import collect, scope_of
+from onnx_passes.passes.replace import reserve_names
 
 MAX_ROUNDS = 100
 
@@ -50,6 +51,10 @@ class ComposePass(Pass, abc.ABC):
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
         """Run the sequence, outside of a pipeline."""
+        with reserve_names(model):
+            return self._run(model)
+
+    def _run(self, model: ir.Model) -> ir.passes.PassResult:
         before = canonical_hash(model)
         seen = {before}
         for _ in range(MAX_ROUNDS):

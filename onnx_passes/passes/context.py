@@ -1,4 +1,4 @@
-"""What a pass and the pipeline that runs it tell each other."""
+"""What a pass and the pipeline that runs it pass to each other."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Witness(Protocol):
             matched: The nodes matched.
             old: The values that will be replaced.
             nodes: The new nodes; their values have no names yet.
-            new: What will stand for ``old``.
+            new: What will replace ``old``.
         """
         ...
 

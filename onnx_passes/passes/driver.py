@@ -3,7 +3,7 @@
 Rules are indexed by the operator at the root of their pattern. Every node is looked at once,
 and again only when a rewrite happened near enough for a pattern to reach it, so that the cost
 grows with nodes plus changes. Each application is numbered and recorded, may be refused (a
-limit, a key to skip), and keeps the graph valid: names stay unique, outputs of the graph keep
+limit, a key to skip), and keeps the graph valid. Names stay unique, outputs of the graph keep
 theirs, and nodes that became dead are removed.
 """
 
@@ -36,7 +36,7 @@ def rewrite(
     """Apply ``rules`` wherever they match, until none does.
 
     Looks into subgraphs and functions. In functions, nodes whose attributes refer to
-    attributes of the function are left alone: a rule cannot read them.
+    attributes of the function are skipped: a rule cannot read them.
 
     Args:
         model: Changed in place.
@@ -167,7 +167,7 @@ class _Driver:
         if all(a is b for a, b in zip(old, new, strict=True)) or not self.rewrites.admits(key):
             return False
         matched = list(delta.match.nodes)
-        # A pattern with two outputs may match one node twice; that is no pair to fuse.
+        # A pattern with two outputs may match one node twice; that is not a pair to fuse.
         if len({*old}) < len(old) or restores_itself(matched, old, new):
             return False
         if len(old) > 1 and creates_cycle(container, matched, old, delta.new_nodes):

@@ -64,7 +64,13 @@ def ints(*values: str) -> Specs:
 
 
 def filled(dims: str, *numbers: float, dtype: ir.DataType | None = None) -> Specs:
-    """Return a constant of one number."""
+    """Return a constant of one number.
+
+    Args:
+        dims: The shape, as names of dimensions.
+        *numbers: The numbers to choose from.
+        dtype: Element type; None to leave it open.
+    """
     return (Spec(dims, fill=numbers, dtype=dtype),)
 
 

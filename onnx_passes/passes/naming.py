@@ -15,6 +15,12 @@ def pipeline_name(class_name: str) -> str:
 
 
 def did_you_mean(name: str, known: Iterable[str], otherwise: str) -> str:
-    """Return a sentence that suggests the known name closest to ``name``."""
+    """Return a sentence that suggests the known name closest to ``name``.
+
+    Args:
+        name: What was asked for.
+        known: What there is.
+        otherwise: The sentence if none is close.
+    """
     close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.55)
     return f"did you mean {close[0]!r}?" if close else otherwise

@@ -75,6 +75,11 @@ def validate_options(
 ) -> dict[str, Any]:
     """Check and convert the options given to a pass; those not given get their default.
 
+    Args:
+        cls: The pass.
+        options: Values by name.
+        where: Where they are written, for messages; None if that is not known.
+
     Raises:
         OptionError: An option does not exist, is missing, or has a value of the wrong type.
     """

@@ -133,7 +133,12 @@ def rule_name(rule: RewriteRule) -> str:
 
 
 def shorten(text: str, width: int = 60) -> str:
-    """Return ``text``, its middle left out where it is wider than ``width``."""
+    """Return ``text``, its middle left out where it is wider than ``width``.
+
+    Args:
+        text: The text.
+        width: The most characters, from 5.
+    """
     half = (width - 3) // 2
     return text if len(text) <= width else f"{text[:half]}...{text[-half:]}"
 

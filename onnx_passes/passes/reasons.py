@@ -44,17 +44,33 @@ class WhyNot:
         return WhyNot(rule, node or None)
 
     def asks(self, rule: str, node: ir.Node) -> bool:
-        """Whether the question is about a rule at a node."""
+        """Whether the question is about a rule at a node.
+
+        Args:
+            rule: Name of the rule.
+            node: The node.
+        """
         names = {node.name, *(value.name for value in node.outputs)}
         about_node = self.node is None or self.node in names
         return about_node and self.rule in (rule, rule.partition("[")[0])
 
     def note(self, rule: str, node: ir.Node, reason: str) -> None:
-        """Keep why a rule did not match; the last look at a node counts."""
+        """Keep why a rule did not match; the last look at a node counts.
+
+        Args:
+            rule: Name of the rule.
+            node: The node.
+            reason: Why it did not match.
+        """
         self.found[(rule, describe(node))] = reason
 
     def matched(self, rule: str, node: ir.Node) -> None:
-        """Forget what was said of a node before the rule matched."""
+        """Forget what was said of a node before the rule matched.
+
+        Args:
+            rule: Name of the rule.
+            node: The node.
+        """
         self.found.pop((rule, describe(node)), None)
 
     def lines(self) -> Iterator[str]:
@@ -80,13 +96,23 @@ def asking(question: WhyNot | None) -> Iterator[None]:
 
 
 def question_of(rule: str, node: ir.Node) -> WhyNot | None:
-    """Return the question that is about a rule at a node, if there is one."""
+    """Return the question that is about a rule at a node, if there is one.
+
+    Args:
+        rule: Name of the rule.
+        node: The node.
+    """
     asked = _ASKED.get()
     return asked if asked is not None and asked.asks(rule, node) else None
 
 
 def reason_of(tracer: Any, rule: RewriteRule) -> str:
-    """Return the reason that a trace of one match attempt holds."""
+    """Return the reason that a trace of one match attempt holds.
+
+    Args:
+        tracer: The tracer of onnxscript.
+        rule: The rule that was tried.
+    """
     attempts = tracer.best_matches_map.get(rule, [])
     if not attempts:
         return _STAGES[MatchStatus.NO_MATCH]

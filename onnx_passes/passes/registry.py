@@ -1,8 +1,8 @@
 """Names to passes.
 
 A pass is known by its pipeline name (``merge-clips``), by its class name (``MergeClips``) and
-by every name or group that it was registered under. A group stands for its passes in the order
-of registration, except where one says that it ``precedes`` others.
+by every name or group that it was registered under. A group means its passes in the order of
+registration, except where one says that it ``precedes`` others.
 
 A module that a pipeline imports may give its passes names that passes here have. In that
 pipeline, and in no other, the names mean the passes of the module.
@@ -139,7 +139,12 @@ def lookup(
 
 
 def is_shadowed(name: str, scope: Scope) -> bool:
-    """Whether a name means passes of a pipeline's own, in place of the library's."""
+    """Whether a name means passes of a pipeline's own, in place of the library's.
+
+    Args:
+        name: The name.
+        scope: The passes of the pipeline's own modules.
+    """
     return bool(_own(name, scope))
 
 
@@ -156,7 +161,12 @@ def unique_name(cls: type[Pass]) -> str:
 
 
 def collect(names: Iterable[str | type[Pass]], scope: Scope = LIBRARY) -> list[type[Pass]]:
-    """Return the passes that ``names`` stand for, in order; classes stand for themselves."""
+    """Return the passes that ``names`` name, in order; classes name themselves.
+
+    Args:
+        names: Names of passes and groups, or classes.
+        scope: The passes of the pipeline's own modules.
+    """
     found = ([key] if isinstance(key, type) else lookup(key, scope=scope) for key in names)
     return [cls for classes in found for cls in classes]
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,15 +14,34 @@ from onnx_passes.model.walk import all_graphs, all_nodes, subgraphs_of
 
 Container = ir.Graph | ir.Function
 
+_RESERVED: ContextVar[frozenset[str]] = ContextVar("reserved", default=frozenset())
+
+
+@contextmanager
+def reserve_names(model: ir.Model) -> Iterator[None]:
+    """Give no new value a name that a value of this model has, even if it is removed.
+
+    Values of a model before and after are matched by name. Between the two, a sequence of
+    passes must not give the name of a value that one of them removed to another value.
+
+    Args:
+        model: The model before the sequence.
+    """
+    token = _RESERVED.set(_RESERVED.get() | Namer(model).values)
+    try:
+        yield
+    finally:
+        _RESERVED.reset(token)
+
 
 class Namer:
-    """Gives names that no value or node of the model has.
+    """Gives names that no value or node of the model has, and that are not reserved.
 
     Names are unique over the whole model, since a subgraph sees the values around it.
     """
 
     def __init__(self, model: ir.Model) -> None:
-        self.values: set[str] = set()
+        self.values: set[str] = set(_RESERVED.get())
         self.nodes: set[str] = set()
         self._last: dict[str, int] = {}
         for graph in all_graphs(model):
@@ -53,7 +74,7 @@ class Touched:
     """What a replacement touched.
 
     Attributes:
-        outputs: The values that stand for the replaced ones, in the pattern's order.
+        outputs: The values that replace the matched ones, in the pattern's order.
         nodes: The nodes put in.
         values: The values that lost or gained readers.
     """
@@ -69,6 +90,11 @@ def restores_itself(
     """Whether the replacement would put back the one Identity that was matched.
 
     A graph output that is an input, an initializer or another output must keep an Identity.
+
+    Args:
+        matched: The nodes that were matched.
+        old: The values that are replaced.
+        new: The values that replace them.
     """
     (first, *others) = matched
     return (
@@ -96,7 +122,14 @@ def creates_cycle(
     old: Sequence[ir.Value],
     new_nodes: Sequence[ir.Node],
 ) -> bool:
-    """Whether what reads the replaced values is also read by the replacement."""
+    """Whether what reads the replaced values is also read by the replacement.
+
+    Args:
+        container: The graph or function of the match.
+        matched: The nodes that were matched.
+        old: The values that are replaced.
+        new_nodes: The nodes of the replacement.
+    """
     inside = {*matched, *new_nodes}
     owners = _owners(container)
 
@@ -130,7 +163,14 @@ def _owners(container: Container) -> dict[ir.Graph | None, ir.Node]:
 
 
 def replace(container: Container, root: ir.Node, delta: Any, namer: Namer) -> Touched:
-    """Replace what was matched by ``delta`` (onnxscript's ReplacementSubgraph)."""
+    """Replace what was matched by ``delta`` (onnxscript's ReplacementSubgraph).
+
+    Args:
+        container: The graph or function of the match.
+        root: The node that the pattern begins at.
+        delta: What was matched, and its replacement.
+        namer: Gives names that are free.
+    """
     matched: list[ir.Node] = list(delta.match.nodes)
     old: list[ir.Value] = list(delta.match.outputs)
     new_nodes: list[ir.Node] = [

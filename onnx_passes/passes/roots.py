@@ -13,7 +13,7 @@ from onnx_passes.passes.base import Pass, RewriteRulePass, RewriteRuleSetPass
 from onnx_passes.passes.patterns import PatternInfo
 
 Operators: TypeAlias = frozenset[tuple[str, str] | None]
-"""Domains and operators; None stands for any."""
+"""Domains and operators; None means any."""
 
 _ROOTS: WeakKeyDictionary[type[Pass], dict[Hashable, Operators]] = WeakKeyDictionary()
 
@@ -29,6 +29,10 @@ def begins_nowhere(pass_: Pass, operators: Operators) -> bool:
     Only a pass that depends on the model and its options alone (``Pass.repeats_itself``) is
     known that well. Building its rules takes longer than running them on a small model, so
     what they begin at is worked out once in a process.
+
+    Args:
+        pass_: The pass.
+        operators: The operators of the model.
     """
     if not pass_.repeats_itself or not isinstance(pass_, RewriteRulePass | RewriteRuleSetPass):
         return False

@@ -14,7 +14,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Use:
-    """A pass or group in the place of a name.
+    """The pass or group that a name means.
 
     Attributes:
         name: Name of the pass or group.

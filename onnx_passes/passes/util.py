@@ -71,13 +71,23 @@ def get_const_or_none(v: Value | None) -> Array | None:
 
 
 def identical_constants(a: Value, b: Value) -> bool:
-    """Whether two values are constants with equal elements, after broadcasting."""
+    """Whether two values are constants with equal elements, after broadcasting.
+
+    Args:
+        a: A value.
+        b: The other value.
+    """
     first, second = get_const_or_none(a), get_const_or_none(b)
     return first is not None and second is not None and bool(np.all(first == second))
 
 
 def constant_match(a: Any, b: Any) -> bool:
-    """Whether two constants, given as values or as numbers, are equal everywhere."""
+    """Whether two constants, given as values or as numbers, are equal everywhere.
+
+    Args:
+        a: A value, a number or an array.
+        b: Likewise.
+    """
     first, second = (get_const_or_none(x) if isinstance(x, ir.Value) else x for x in (a, b))
     return (first is not None or second is not None) and bool(np.all(first == second))
 
@@ -110,7 +120,12 @@ def inject_pre_post_condition(
 
 
 def is_same_op(a: ir.Node | None, b: ir.Node | None) -> bool:
-    """Whether two nodes call one operator in one way; their inputs may differ."""
+    """Whether two nodes call one operator in one way; their inputs may differ.
+
+    Args:
+        a: A node; None for none.
+        b: The other node; None for none.
+    """
     if a is None or b is None or a is b:
         return a is b
 
@@ -121,7 +136,12 @@ def is_same_op(a: ir.Node | None, b: ir.Node | None) -> bool:
 
 
 def is_isomorphic(model: ir.Model, other: ir.Model) -> bool:
-    """Whether two models are the same but for names and the order of nodes."""
+    """Whether two models are the same but for names and the order of nodes.
+
+    Args:
+        model: A model.
+        other: The other model.
+    """
     return canonical_hash(model) == canonical_hash(other)
 
 
@@ -151,7 +171,7 @@ def evaluate_model(
 
     Args:
         model: Stays as it is.
-        inputs: Data in the order of the inputs.
+        inputs: Data in the order of the inputs, of their shapes and types.
         full_context_dump: Whether to return inner values too.
         **_: What the seed system hands to a session; not used.
 
@@ -196,12 +216,22 @@ def _like(op: Op, x: Value, number: int) -> Value:
 
 
 def ones_like(op: Op, x: Value) -> Value:
-    """Make a tensor of ones with the type and shape of another."""
+    """Make a tensor of ones with the type and shape of another.
+
+    Args:
+        op: Builds nodes.
+        x: The value.
+    """
     return _like(op, x, 1)
 
 
 def zeros_like(op: Op, x: Value) -> Value:
-    """Make a tensor of zeros with the type and shape of another."""
+    """Make a tensor of zeros with the type and shape of another.
+
+    Args:
+        op: Builds nodes.
+        x: The value.
+    """
     return _like(op, x, 0)
 
 
@@ -212,12 +242,22 @@ def _truth(op: Op, x: Value, number: int) -> Value:
 
 
 def true_like(op: Op, x: Value) -> Value:
-    """Make a tensor that is true everywhere, with the shape of another."""
+    """Make a tensor that is true everywhere, with the shape of another.
+
+    Args:
+        op: Builds nodes.
+        x: The value.
+    """
     return _truth(op, x, 1)
 
 
 def false_like(op: Op, x: Value) -> Value:
-    """Make a tensor that is false everywhere, with the shape of another."""
+    """Make a tensor that is false everywhere, with the shape of another.
+
+    Args:
+        op: Builds nodes.
+        x: The value.
+    """
     return _truth(op, x, 0)
 
 
@@ -231,7 +271,7 @@ def unbroadcast(
     """Leave out what broadcasting repeats.
 
     Args:
-        x: The array.
+        x: The array, of any shape and type.
         squeeze: Whether leading axes of size 1 go.
         approximate: Whether elements that are close count as equal.
         rtol: Relative tolerance of that.

@@ -1,4 +1,4 @@
-"""What an engine does to a model, told apart from what the model computes.
+"""Separate what an engine does to a model from what the model computes.
 
 An engine that rewrites graphs may treat a result otherwise than the original: it refuses to
 load it, compiles it wrongly, or only rounds at other places. Where engines that run each node
@@ -71,7 +71,7 @@ class Arbiter:
         contracts: Sequence[Contract],
         override: OutputTolerance | None,
     ) -> list[Check]:
-        """Tell the failures of a pass from those of an engine.
+        """Separate the failures of a pass from those of an engine.
 
         Args:
             checks: The checks of the pass.
@@ -83,7 +83,7 @@ class Arbiter:
         return checks if plain is None else self._judged(checks, plain)
 
     def at_end(self, checks: list[Check]) -> list[Check]:
-        """Tell a result that is wrong from one that an engine treats otherwise."""
+        """Separate a result that is wrong from one that an engine treats otherwise."""
         checks = [self._without_steps(check) for check in checks]
         plain = self._plain(checks, None, None)
         return checks if plain is None else self._judged(checks, plain)
@@ -225,8 +225,8 @@ class Arbiter:
     def _context_noise(self, check: Check, plain: Bench) -> Check | None:
         """Return what a check is if roundings below float32 are all that differs.
 
-        The original and the result, each on the engine, must be as near to the original in
-        double precision as they are where each node rounds, or as random roundings are.
+        The original and the result run on the engine. Each must be as near to the original in
+        double precision as it is where each node rounds, or as random roundings are.
         """
         baseline, truth = self.state.baseline, self.comparing.truth
         bench = next(b for b in self.asked if b.engine.name == check.engine)
@@ -300,7 +300,7 @@ def _compares(contracts: Sequence[Contract]) -> bool:
 
 
 def is_foreign(engine: Engine) -> bool:
-    """Whether an engine is not ONNX Runtime, which can be told to run node by node."""
+    """Whether an engine is not ONNX Runtime, which can be made to run node by node."""
     return not isinstance(engine, OnnxRuntimeEngine)
 
 

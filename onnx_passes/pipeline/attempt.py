@@ -138,7 +138,14 @@ class Attempts:
     def known(
         self, model: ir.Model, applied: list[Application], change: Change, checked: Checked
     ) -> Attempt:
-        """Return a run of the pass that was checked before."""
+        """Return a run of the pass that was checked before.
+
+        Args:
+            model: The model that the pass made.
+            applied: The applications that it made.
+            change: What changed.
+            checked: What the checks found.
+        """
         made = Attempt(self, model, applied)
         made.change, made.checked = change, checked
         return made

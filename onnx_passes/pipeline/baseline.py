@@ -20,6 +20,7 @@ from onnx_passes.errors import (
 from onnx_passes.model.digest import Key
 from onnx_passes.model.walk import captured_values, subgraphs_of
 from onnx_passes.ops.randomness import may_draw, may_vary
+from onnx_passes.pipeline.narrow import gentler_engine
 from onnx_passes.runtime.base import Engine, Feeds, Outputs, Session
 from onnx_passes.runtime.inputs import DRAWN, AdversarialFeeds, Substitutes, name_of
 from onnx_passes.runtime.parallel import concurrent, run_each
@@ -47,6 +48,7 @@ class Bench:
         original: Outputs of the original model, by sample; empty until it ran.
         ran: Whether the original was run.
         doubted: Whether the original was run again, to see whether it repeats itself.
+        note: What a user should know of the runs, as a sentence.
     """
 
     engine: Engine
@@ -55,6 +57,7 @@ class Bench:
     original: list[Outputs] = field(default_factory=list)
     ran: bool = False
     doubted: bool = False
+    note: str | None = None
     _known: list[tuple[Sequence[Feeds], Key, list[Outputs]]] = field(default_factory=list)
     _ahead: tuple[Sequence[Feeds], Key, Future[list[Outputs]]] | None = None
 
@@ -63,6 +66,10 @@ class Bench:
 
         A model that was run on the same samples just before is not run again: what it gave is
         the same, weights by identity included.
+
+        Args:
+            model: The model.
+            samples: Inputs by name, one mapping a sample.
         """
         key = exact_key(model)
         for others, other, outputs in self._known:
@@ -83,7 +90,11 @@ class Bench:
         """Run ``model`` on a thread of its own, for a :meth:`run` that is going to ask.
 
         Passes are Python, and leave the other cores idle. An engine that would compete for
-        them is left alone, as is one that is at it already.
+        them is skipped, as is one that is at it already.
+
+        Args:
+            model: The model.
+            samples: Inputs by name, one mapping a sample.
         """
         if self._ahead is None and samples and concurrent(self.engine):
             pool = ThreadPoolExecutor(1, "onnx-passes-ahead")
@@ -102,9 +113,30 @@ class Bench:
             return [session.run(feeds) for feeds in samples]
 
     def run_anew(self, model: ir.Model, samples: Sequence[Feeds]) -> list[Outputs]:
-        """Return the outputs of ``model`` for every sample, by running it."""
-        with self.engine.prepare(model) as session:
-            return run_each(self.engine, session, samples)
+        """Return the outputs of ``model`` for every sample, by running it.
+
+        Args:
+            model: The model.
+            samples: Inputs by name, one mapping a sample.
+        """
+        try:
+            with self.engine.prepare(model) as session:
+                return run_each(self.engine, session, samples)
+        except EngineError as refused:
+            gentler = gentler_engine(self.engine, model)
+            if gentler is None:
+                raise
+            try:
+                with gentler.prepare(model) as session:
+                    found = run_each(gentler, session, samples)
+            except EngineError:
+                raise refused from None
+            self.note = (
+                f"{self.engine.name} breaks models with integers below 8 bits "
+                f"({refused.message}); they ran on {gentler.name}, and whoever runs "
+                "them has to set session.disable_quant_qdq of ONNX Runtime"
+            )
+            return found
 
     @property
     def node_by_node(self) -> bool:
@@ -113,13 +145,19 @@ class Bench:
 
     @property
     def key(self) -> str:
-        """Tells it from the other engines of a pipeline, from run to run."""
+        """Identifies it among the other engines of a pipeline, from run to run."""
         return f"{self.engine.name} {self.when}"
 
     def learn(
         self, model: ir.Model, samples: Sequence[Feeds], outputs: Sequence[Outputs]
     ) -> None:
-        """Remember what a model gave, where it was run together with its inner values."""
+        """Remember what a model gave, where it was run together with its inner values.
+
+        Args:
+            model: The model.
+            samples: The samples that it ran on.
+            outputs: Its outputs, one mapping a sample.
+        """
         known = (samples, exact_key(model), list(outputs))
         self._known = [*self._known[1 - KEPT :], known]
 
@@ -191,7 +229,7 @@ class Baseline:
                 self._start(bench)
 
     def begin(self, *moments: str) -> None:
-        """Start to run the original on the engines of some moments, beside what goes on here.
+        """Start to run the original on the engines of some moments, beside what runs here.
 
         Whoever asks for the results waits for them.
         """
@@ -287,7 +325,7 @@ class Baseline:
         bench.take(list(found.values()))
 
     def _substitute(self, bench: Bench, session: Session, error: EngineError) -> None:
-        """Replace generated samples, none of which the original runs on."""
+        """Replace generated samples if the original runs on none of them."""
         others = self.substitutes
         # What another engine gave is for the samples that it ran on.
         if others is None or any(other.ran for other in self.benches):
@@ -308,7 +346,12 @@ class Baseline:
     def note_left_out(
         self, bench: Bench, special: Sequence[tuple[AdversarialFeeds, EngineError]]
     ) -> None:
-        """Say which of the special samples that were asked for the original does not take."""
+        """Say which of the special samples that were asked for the original does not take.
+
+        Args:
+            bench: The engine.
+            special: Special samples that the original fails on, with the error of each.
+        """
         if asked := [pair for pair in special if pair[0].asked]:
             self.notes.append(_left_out(bench, asked))
 

@@ -58,7 +58,7 @@ class Finding:
         passes: Number of passes that changed the model.
         runs: Number of models that were judged.
         done: The first bad pass.
-        rewrite: Its first bad rewrite; None where it made none that can be told apart.
+        rewrite: Its first bad rewrite; None if it made none that can be separated.
         good: Score before it.
         bad: Score after it.
         also: What was found once the rewrites found before it were left out, in that order.
@@ -129,6 +129,10 @@ class ByCheck:
 def judge_by_score(model: ir.Model, config: PipelineConfig) -> ByScore:
     """Run the original on the pipeline's reference data and first engine that executes.
 
+    Args:
+        model: The original.
+        config: The pipeline file.
+
     Raises:
         ConfigError: The pipeline names something that does not exist, or no such engine.
         ReferenceDataError: The reference data does not fit the model.
@@ -162,7 +166,7 @@ def bisect(model: ir.Model, config: PipelineConfig, judge: Judge) -> Finding:
     The pipeline runs unchecked, and models are judged in a logarithmic number: those after
     passes, then those of the pipeline limited to so many rewrites.
 
-    A rewrite found is left out, and the search goes on until the result is right.
+    A rewrite found is left out, and the search continues until the result is right.
 
     Args:
         model: The original; it is not changed.

@@ -62,7 +62,7 @@ class Budget:
         if unmeasured:
             return drift
         if not over:
-            # Too far off it may be, but another pass was told so already.
+            # It may be too far off, but another pass was blamed already.
             outputs = tuple(replace(o, passed=True, reason=None) for o in drift.outputs)
             return replace(
                 drift, verdict=Verdict.PASSED, reason=None, sample=None, outputs=outputs

@@ -56,7 +56,12 @@ class Comparing:
         return low_tolerances(self.original.model)
 
     def inside(self, contract: Contract, override: OutputTolerance | None) -> Promise:
-        """Return what values inside a model are held to by a contract."""
+        """Return what values inside a model are held to by a contract.
+
+        Args:
+            contract: Equality or a tolerance.
+            override: Limits of this use of the pass; None for none.
+        """
         assert not isinstance(contract, Metric)
         if isinstance(contract, Equality):
             return Promise(contract, inside=True, negative_zero=self.settings.negative_zero)
@@ -151,7 +156,8 @@ class Comparing:
             model: The model in question.
         """
         wrong = {o.output for o in check.outputs if not o.passed}
-        if check.verdict is not Verdict.FAILED or self.thresholds.given or not wrong:
+        holds = self.thresholds.holds(check.kind)
+        if check.verdict is not Verdict.FAILED or holds or not wrong:
             return check
         if {name.partition("[")[0] for name in wrong} <= self.low.keys():
             if not self.truth.usable:
@@ -207,7 +213,13 @@ class Comparing:
     def metrics(
         self, bench: Bench, produced: list[Outputs], names: Sequence[str]
     ) -> list[Check]:
-        """Measure those of the pipeline's metrics that have these names, all for none."""
+        """Measure those of the pipeline's metrics that have these names, all for none.
+
+        Args:
+            bench: The engine.
+            produced: Outputs of the result, one mapping a sample.
+            names: Names of the metrics; empty for all.
+        """
         ranges = self.settings.metrics
         wanted = {n: r for n, r in ranges.items() if not names or n in names}
         if not wanted:
@@ -226,7 +238,16 @@ class Comparing:
         contract: Equality | Tolerance,
         overrides: dict[str, Tolerance] | None = None,
     ) -> Check:
-        """Compare the outputs of all samples; those that are no evidence are left out."""
+        """Compare the outputs of all samples but those that do not count as evidence.
+
+        Args:
+            kind: The kind of the check.
+            bench: The engine.
+            expected: Outputs of the original, one mapping a sample.
+            produced: Outputs of the result, one mapping a sample.
+            contract: Equality, or the limits.
+            overrides: Limits of single outputs by name; None for none.
+        """
         low = frozenset(self.low) - self.settings.tolerance.outputs.keys()
         promise = Promise(
             contract,
@@ -260,5 +281,13 @@ class Comparing:
     def moved_to(
         self, baseline: Baseline, original: Snapshot, labels: Sequence[Outputs] | None
     ) -> Comparing:
-        """Return the same for another interface; notes go to the same list."""
-        return replace(self, baseline=baseline, original=original, labels=labels)
+        """Return the same for another interface; notes go to the same list.
+
+        Args:
+            baseline: The original with its results, called through the new interface.
+            original: The original.
+            labels: Labels by name, one mapping a sample; None for none.
+        """
+        moved = replace(self, baseline=baseline, original=original, labels=labels)
+        moved.thresholds.lifted |= self.thresholds.lifted
+        return moved

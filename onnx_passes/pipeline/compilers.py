@@ -20,7 +20,7 @@ from onnx_passes.verify.noise import Runs
 from onnx_passes.verify.snapshot import exact_key
 
 KEPT = 4
-"""Models of which it is remembered how far they got."""
+"""Models whose progress is remembered."""
 
 
 @dataclass
@@ -100,7 +100,12 @@ class Compiler:
 
 
 def finding_of(compiler: Compiler, model: ir.Model) -> Finding:
-    """Return how far a model gets, or the original where that says it all."""
+    """Return how far a model gets, or the original where that says it all.
+
+    Args:
+        compiler: The engine that compiles.
+        model: The model.
+    """
     if compiler.original.level is Level.ABSENT:
         return compiler.original  # nothing will appear in the course of a run
     try:

@@ -91,7 +91,7 @@ def find_culprits(
         except OnnxPassesError as error:
             # Localising explains a failure that is already certain: it must not replace it.
             search.notes.append(f"localising ended early: {error.message}")
-    # Each run numbers anew; the numbers told are those of the failure.
+    # Each run numbers anew; the numbers reported are those of the failure.
     numbers = {a.key: a.number for a in failed.applied}
     search.culprits = [
         replace(c, application=replace(c.application, number=numbers[c.application.key]))
@@ -206,7 +206,7 @@ class _Hunt:
     def _as_far_off(
         self, suspects: Sequence[Culprit], count: int, best: Attempt
     ) -> tuple[list[Culprit], Attempt]:
-        """Accuse as well who is no better than those: they may only show together."""
+        """Accuse as well those with no better score: they may only show together."""
         more = count
         while more < len(suspects) and _score(suspects[more]) * GAP >= _score(
             suspects[count - 1]

@@ -1,7 +1,7 @@
 """Which differences are rounding, which another function, and which lost digits.
 
 A default limit knows the type of a value only. Sums of a million terms, and a mean far from
-zero, are farther apart than it allows however right the rewrite is; and its absolute part
+zero, are farther apart than it allows however right the rewrite is. Its absolute part
 hides any fault in a value whose elements are small. Both sides of a change are evaluated in
 double precision instead, from the same recorded values.
 """
@@ -126,7 +126,7 @@ def find_cause(
 
     Args:
         one: The value.
-        before: The model before, and those of its nodes that a pass took out.
+        before: The model before, and those of its nodes that a pass removed.
         after: The model after, and its new nodes.
         recordings: What is known of the model before, by sample: its inputs at least.
         pairs: What the engine gave before and after, by sample, run in one form.
@@ -275,7 +275,7 @@ class _Side:
         return [row[self.name] for row in found]
 
     def within_bounds(self, pairs: Sequence[tuple[Data | None, Data | None]]) -> bool:
-        """Whether the second of each pair is no worse than these nodes may be themselves.
+        """Whether the second of each pair is within what these nodes may be off.
 
         The first may be nearly exact by luck, so that a growth of its error says nothing.
         """

@@ -34,7 +34,13 @@ _DRAWS = 3
 def nodes_behind(
     model: ir.Model, names: Collection[str], limit: int = GROWTH
 ) -> list[ir.Node]:
-    """Return the nodes that follow some values, the nearest first, up to a number of them."""
+    """Return the nodes that follow some values, the nearest first, up to a number of them.
+
+    Args:
+        model: The model.
+        names: Names of the values.
+        limit: How many nodes are returned at most.
+    """
     pending = [v for node in model.graph for v in node.outputs if v.name in names]
     pending += [v for v in model.graph.inputs if v.name in names]
     found: dict[ir.Node, None] = {}
@@ -196,7 +202,7 @@ class Downstream:
         response: Mapping[str, float],
         differs: Callable[[str, str], bool],
     ) -> str | None:
-        """Return a value that agrees only by the samples: other values around it tell.
+        """Return a value that agrees only by the samples: other values around it show that.
 
         A difference inside is excused for what follows it. That must not hang on the data: a
         Relu before a MaxPool does nothing as long as each window has a positive element.
@@ -273,7 +279,7 @@ def disturb(old: Array, new: Array, seed: int, sign: int) -> Array:
     """Return a value changed by as much as another one differs from it, in another direction.
 
     Args:
-        old: The value.
+        old: The value, of any shape and type.
         new: The one that differs; of another type or shape, all elements are changed a little.
         seed: Of the signs.
         sign: 1, or -1 for the opposite direction.

@@ -1,4 +1,4 @@
-"""Compare a part of a change on drawn values, where the recorded ones tell nothing."""
+"""Compare a part of a change on drawn values, if the recorded ones show nothing."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from onnx_passes.verify.judge import Promise, judge
 from onnx_passes.verify.obligations import Obligation, Part
 from onnx_passes.verify.region import boundary_of
 
-_STEPS = 3
+_STEPS = 8
 """How many nodes back the values are drawn, where those at the boundary show a difference."""
 
 _SMALL = 1 << 16
@@ -46,7 +46,7 @@ _MOST = 64
 
 @dataclass(frozen=True)
 class Drawn:
-    """What drawn values tell of a part.
+    """What drawn values show of a part.
 
     Attributes:
         agrees: Whether both sides agree on them.
@@ -75,8 +75,8 @@ class Drawing:
         promises: What the pass promises.
         renamed: For values of the model after, the names of those that they must equal.
         varying: Names of the values of the model before that depend on data.
-        fuses: Whether the engine rewrites graphs, so that what rounding explains is no
-            difference.
+        fuses: Whether the engine rewrites graphs, so that what rounding explains does not
+            count.
     """
 
     before: ir.Model
@@ -115,7 +115,7 @@ class Drawing:
         others = {self.renamed.get(name, name) for name in theirs} - mine
         if others & self.varying:
             return None  # it relies on values that are equal for another reason
-        sources = self._sources(part, part.old, part.new)
+        sources = self._sources(part)
         if not self.recorded.holds(sources.values()):
             return None
         arrays = [self.recorded.samples[0][name] for name in sources.values()]
@@ -127,12 +127,12 @@ class Drawing:
         return self._ask(part, (DRAWS_OF_OTHERS,))
 
     def _ask(self, part: Part, rounds: Sequence[Sequence[Draw]]) -> Drawn | None:
-        sides = (list(part.old), list(part.new))
-        found = self._compare(part, *sides, rounds)
+        ahead: list[ir.Node] = []
+        found = self._compare(part, ahead, rounds)
         for _ in range(_STEPS):
-            if found is None or found.agrees or not self._grow(part, *sides):
+            if found is None or found.agrees or not self._grow(part, ahead):
                 return found
-            further = self._compare(part, *sides, rounds, found.values)
+            further = self._compare(part, ahead, rounds, found.values)
             if further is None:
                 return found
             found = further
@@ -141,54 +141,84 @@ class Drawing:
     def _compare(
         self,
         part: Part,
-        old: Sequence[ir.Node],
-        new: Sequence[ir.Node],
+        ahead: Sequence[ir.Node],
         rounds: Sequence[Sequence[Draw]],
         wanted: Feeds | None = None,
     ) -> Drawn | None:
-        sources = self._sources(part, old, new)
+        """Compare a part behind nodes of the model before.
+
+        Both sides read what these compute. Behind nodes of the model after, a part would
+        answer for what the pass changed ahead of it, which is a part of its own.
+        """
+        sources = self._sources(part, ahead)
         if not self.recorded.holds(sources.values()):
             return None
         recorded = self.recorded.samples[0]
         inputs = {value.name for value in self.before.graph.inputs}
         given = self.varying & sources.keys() <= inputs
+        nodes = [*ahead, *part.old]
         for kinds in rounds:
             draws = [self._draw(sources, kind, k) for k, kind in enumerate(kinds)]
             if kinds is DRAWS_OF_OTHERS:
-                draws.append(draws[0] | self._at_breakpoints(sources, (*old, *new)))
+                draws.append(draws[0] | self._at_breakpoints(sources, (*nodes, *part.new)))
                 feeds = {name: recorded[source] for name, source in sources.items()}
                 varying = {n for n, source in sources.items() if source in self.varying}
-                draws += reaching(self.engine, self.before, old, feeds, varying, wanted or {})
-            ran = [
-                run_nodes(self.engine, model, nodes, draws)
-                for model, nodes in ((self.before, old), (self.after, new))
-            ]
-            both = [
-                (draw, before, after)
-                for draw, before, after in zip(draws, *ran, strict=True)
-                if before is not None and after is not None
-            ]
-            rows = [
-                (_row(old, draw, recorded), _row(new, draw, recorded))
-                for draw, old, new in both
-            ]
-            told = self._judge(part, (old, new), rows) if rows else None
+                draws += reaching(
+                    self.engine, self.before, nodes, feeds, varying, wanted or {}
+                )
+            told = self._run(part, ahead, draws)
             if told is not None and not told.agrees:
-                drawn = both[told.row][0]
-                values = {name: drawn[name] for name in self.varying & drawn.keys()}
+                values = {
+                    name: draws[told.row][name] for name in self.varying & sources.keys()
+                }
                 return replace(told, values=values, given=given)
             if told is not None:
                 return told
         return None
 
-    def _sources(
-        self, part: Part, old: Sequence[ir.Node], new: Sequence[ir.Node]
-    ) -> dict[str, str]:
-        """Return what both sides read, with the names of the values that are drawn for it."""
-        mine, theirs = _reads(part, old, new)
-        sources = {name: name for name in mine}
+    def _run(
+        self, part: Part, ahead: Sequence[ir.Node], draws: Sequence[Mapping[str, Array]]
+    ) -> Drawn | None:
+        """Run both sides on drawn values; the row of the result is that of the draw."""
+        recorded = self.recorded.samples[0]
+        computed = run_nodes(self.engine, self.before, ahead, draws)
+        feeds = [
+            None if row is None else self._named_anew({**draw, **row})
+            for draw, row in zip(draws, computed, strict=True)
+        ]
+        known = [row for row in feeds if row is not None]
+        olds, news = (
+            iter(run_nodes(self.engine, model, nodes, known))
+            for model, nodes in ((self.before, part.old), (self.after, part.new))
+        )
+        places, rows = [], []
+        for place, feed in enumerate(feeds):
+            if feed is None:
+                continue
+            old, new = next(olds), next(news)
+            if old is not None and new is not None:
+                places.append(place)
+                rows.append((_row(old, feed, recorded), _row(new, feed, recorded)))
+        told = self._judge(part, ([*ahead, *part.old], part.new), rows) if rows else None
+        return None if told is None else replace(told, row=places[told.row])
+
+    def _named_anew(self, values: Mapping[str, Data]) -> dict[str, Array]:
+        """Return values under the names of the model after, too."""
+        found = dict(values)
+        for new, old in self.renamed.items():
+            if old in found:
+                found.setdefault(new, found[old])
+        return cast(dict[str, Array], found)
+
+    def _sources(self, part: Part, ahead: Sequence[ir.Node] = ()) -> dict[str, str]:
+        """Return what has to be drawn, with the names of the values that it is drawn like."""
+        mine, theirs = _reads(part, part.old, part.new)
+        made = {str(v.name) for node in ahead for v in node.outputs}
+        sources = {name: name for name in (*mine, *boundary_of(ahead)) if name not in made}
         for name in theirs:
             other = self.renamed.get(name, name)  # of two names of one value, that of before
+            if name in made or other in made:
+                continue
             unknown = not self.recorded.holds((name,))
             sources.setdefault(name, other if other in mine or unknown else name)
         return sources
@@ -255,32 +285,22 @@ class Drawing:
             return None
         return Drawn(agrees=True, elements=sum(a.size for column in arrays for a in column))
 
-    def _grow(self, part: Part, old: list[ir.Node], new: list[ir.Node]) -> bool:
-        """Add the nodes that compute what both sides read; whether there are any."""
-        ahead = [
-            {
-                makers[name]: None
-                for name in names
-                if name in makers and self.renamed.get(name, name) in self.varying
-            }
-            for names, (makers, _) in zip(_reads(part, old, new), self._makers, strict=True)
-        ]
-        if not any(ahead) or len(old) + len(ahead[0]) > _MOST:
+    def _grow(self, part: Part, ahead: list[ir.Node]) -> bool:
+        """Add the nodes before that compute what both sides read; whether there are any."""
+        makers, places = self._makers
+        names = {self.renamed.get(name, name) for name in self._sources(part, ahead)}
+        more = [makers[name] for name in names & self.varying if name in makers]
+        if not more or len(part.old) + len(ahead) + len(more) > _MOST:
             return False
-        for nodes, more, (_, places) in zip((old, new), ahead, self._makers, strict=True):
-            nodes[:] = sorted({**dict.fromkeys(nodes), **more}, key=places.__getitem__)
+        ahead[:] = sorted({*ahead, *more}, key=places.__getitem__)
         return True
 
     @cached_property
-    def _makers(self) -> list[tuple[dict[str, ir.Node], dict[ir.Node, int]]]:
-        """The nodes of each model by the names of their results, and their places."""
-        return [
-            (
-                {str(v.name): node for node in model.graph for v in node.outputs if v.name},
-                {node: place for place, node in enumerate(model.graph)},
-            )
-            for model in (self.before, self.after)
-        ]
+    def _makers(self) -> tuple[dict[str, ir.Node], dict[ir.Node, int]]:
+        """The nodes of the model before by the names of their results, and their places."""
+        nodes = list(self.before.graph)
+        makers = {str(v.name): node for node in nodes for v in node.outputs if v.name}
+        return makers, {node: place for place, node in enumerate(nodes)}
 
 
 def _is_plain(array: Array) -> bool:
@@ -306,7 +326,13 @@ def _reads(
 
 
 def new_value(one: Obligation, old: Mapping[str, Data], new: Mapping[str, Data]) -> Data:
-    """Return what a value is after the change; where it was not computed anew, as before."""
+    """Return what a value is after the change; where it was not computed anew, as before.
+
+    Args:
+        one: The pair of values.
+        old: Values before the change, arrays by name.
+        new: Values that the change computes, arrays by name.
+    """
     if one.tensor is not None:
         return one.tensor.numpy()
     return new[one.new] if one.new in new else old.get(one.new)

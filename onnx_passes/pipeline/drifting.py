@@ -1,8 +1,8 @@
 """Which pass, and which of its rewrites, took a result too far from the original.
 
-No single pass failed by itself, or it would have been told. So the passes that were kept are
-repeated, unchecked, and their states are bisected by the error of the outputs against those of
-the original; in the pass found, rewrites are scored by themselves, and bisected where no one
+No single pass failed by itself, or it would have been reported. So the passes that were kept
+are repeated, unchecked. Their states are bisected by the error of the outputs against those of
+the original. In the pass found, rewrites are scored by themselves, and bisected where no one
 stands out. Where no step stands out either, the first value that diverges is named.
 """
 

@@ -13,6 +13,11 @@ from onnx_passes.verify.snapshot import Change
 def execute(pass_: Pass, model: ir.Model, seconds: float | None) -> ir.passes.PassResult:
     """Run a pass under a time limit.
 
+    Args:
+        pass_: The pass.
+        model: The model; the pass may change it.
+        seconds: The time limit; None for none.
+
     Raises:
         PassError: It raised, did not end, or returned something else than a result.
         OnnxPassesError: What the pass itself raised of our own errors.
@@ -47,7 +52,12 @@ def execute(pass_: Pass, model: ir.Model, seconds: float | None) -> ir.passes.Pa
 
 
 def complaint(pass_: Pass, change: Change) -> str | None:
-    """Say what a pass of its kind must not have done."""
+    """Say what a pass of its kind must not have done.
+
+    Args:
+        pass_: The pass.
+        change: What it changed.
+    """
     if isinstance(pass_, Analysis) and change is not Change.NONE:
         return f"pass {pass_.name!r} is an analysis and changed the model ({change})"
     return None

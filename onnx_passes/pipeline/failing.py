@@ -1,4 +1,4 @@
-"""What follows a failed check: who is guilty, a reproducer, and what is left of the pass."""
+"""What follows a failed check: the culprit, a reproducer, and what is left of the pass."""
 
 from __future__ import annotations
 
@@ -179,7 +179,13 @@ class FailedCheck:
         return rest
 
     def tell(self, rest: Attempt, search: Search, message: str) -> None:
-        """Report the pass as what is left of it."""
+        """Report the pass as what is left of it.
+
+        Args:
+            rest: The pass without its culprits, with its checks.
+            search: The culprits that were found.
+            message: What the report notes.
+        """
         report = self.report
         report.rewrites = [rewrite_summary(a) for a in self.applied]
         report.checks, report.culprits, report.error = rest.checks, [], None
@@ -211,7 +217,7 @@ class FailedCheck:
 
     @property
     def _lost_support(self) -> bool:
-        """Whether a compiler gets less far, which one build by attempt tells."""
+        """Whether a compiler gets less far, which one build by attempt shows."""
         check = self.judgement.check
         return check.kind == LEVEL and check.level != EXECUTED
 

@@ -31,17 +31,17 @@ def explain(
 
     Args:
         one: The value.
-        before: The model before, and those of its nodes that a pass took out.
+        before: The model before, and those of its nodes that a pass removed.
         after: The model after, and its new nodes.
         recordings: What both sides read, by sample, and maybe more: recorded or drawn.
         pairs: What the engine gave before and after, by sample, run in one form.
 
     Returns:
-        False where it differs by more, on some sample; None where that is not known: a part
-        has an operator without a bound, a body, or more elements than are evaluated.
+        False if it differs by more, on some sample. None if that is not known: a part has an
+        operator without a bound, a body, or more elements than are evaluated.
     """
     old = part_leading_to(one.old, before, recordings)
-    # A constant is held to the bounds of what it stands for.
+    # A constant is held to the bounds of what it replaces.
     new = old if one.tensor is not None else part_leading_to(one.new, after, recordings)
     found: list[bool | None] = []
     for recording, (expected, actual) in zip(recordings, pairs, strict=True):

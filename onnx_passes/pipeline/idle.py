@@ -14,9 +14,10 @@ from onnx_passes.verify.snapshot import Snapshot
 class Idle:
     """Which passes have nothing to do.
 
-    The rounds of a group run dozens of passes of which few find anything. One that depends on
-    the model and its options alone (see ``Pass.repeats_itself``) does nothing where it did
-    nothing to the very same model, or where no operator is there that its rules begin at.
+    The rounds of a group run dozens of passes, and few of them find anything. A pass that
+    depends on the model and its options alone (see ``Pass.repeats_itself``) does nothing if it
+    did nothing to the very same model. Nor does it if the model has no operator that its rules
+    begin at.
     """
 
     _model: Snapshot | None = None
@@ -24,7 +25,13 @@ class Idle:
     _operators: Operators = frozenset()
 
     def notes(self, pass_: Pass, step: PassStep, model: Snapshot) -> list[str] | None:
-        """Return what a pass would say that has nothing to do; None where it has to run."""
+        """Return what a pass would say that has nothing to do; None where it has to run.
+
+        Args:
+            pass_: The pass.
+            step: The pass with its options, as the pipeline has it.
+            model: The model.
+        """
         if not pass_.repeats_itself or isinstance(pass_, Analysis):
             return None
         self._look_at(model)
@@ -34,7 +41,13 @@ class Idle:
         return [] if begins_nowhere(pass_, self._operators) else None
 
     def note(self, step: PassStep, model: Snapshot, notes: list[str]) -> None:
-        """Note that a pass left a model alone, and what it said."""
+        """Note that a pass left a model alone, and what it said.
+
+        Args:
+            step: The pass with its options, as the pipeline has it.
+            model: The model.
+            notes: What the pass said.
+        """
         self._look_at(model)
         self._left[(step.cls, step.text)] = list(notes)
 

@@ -19,16 +19,38 @@ class Instrument:
     """
 
     def start(self, report: RunReport, model: ir.Model) -> None:
-        """Called once, before the first pass."""
+        """Called once, before the first pass.
+
+        Args:
+            report: The report of the run, still empty.
+            model: The model as it was loaded.
+        """
 
     def before_pass(self, pass_: Pass, model: ir.Model, report: PassReport) -> None:
-        """Called before a pass runs."""
+        """Called before a pass runs.
+
+        Args:
+            pass_: The pass.
+            model: The model that it gets.
+            report: Its report, still empty.
+        """
 
     def after_pass(self, pass_: Pass, model: ir.Model, report: PassReport) -> None:
-        """Called when a pass has run and was checked; ``model`` is what the next one gets."""
+        """Called when a pass has run and was checked; ``model`` is what the next one gets.
+
+        Args:
+            pass_: The pass.
+            model: The model that the next pass gets.
+            report: Its report.
+        """
 
     def finish(self, report: RunReport, model: ir.Model) -> None:
-        """Called once, when the run has ended, however it did."""
+        """Called once, when the run has ended, however it did.
+
+        Args:
+            report: The report of the run.
+            model: The result.
+        """
 
 
 class Dump(Instrument):

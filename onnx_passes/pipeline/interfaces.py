@@ -87,8 +87,13 @@ def translate(state: State, mapped: InterfaceMap, before: ir.Model) -> State:
     """Hold the next models against the original as it is called through a new interface.
 
     The original and the model before run once more, on what they see of the new inputs, which
-    may be rounded, and what they give is translated without any graph: a fault of the pass
+    may be rounded. Their results are translated without any graph, so that a fault of the pass
     cannot hide in it.
+
+    Args:
+        state: What is known before the pass.
+        mapped: How values of the old interface become those of the new one.
+        before: The model before the pass.
 
     Raises:
         EngineError: An engine cannot run the original.

@@ -38,6 +38,11 @@ def error_of(model: ir.Model, bench: Bench, baseline: Baseline) -> float:
     """Return how far the outputs of a model are from those of the original, on one engine.
 
     One that does not run is infinitely far off.
+
+    Args:
+        model: The model.
+        bench: The engine, with the outputs of the original.
+        baseline: The samples, and the outputs that do not repeat.
     """
     try:
         produced = bench.run(model, baseline.samples)
@@ -70,7 +75,14 @@ class Judgement:
         contracts: Sequence[Contract] = (),
         override: OutputTolerance | None = None,
     ) -> Judgement | None:
-        """Return the first check that failed, one of an engine if there is any."""
+        """Return the first check that failed, one of an engine if there is any.
+
+        Args:
+            gate: The gate that checked.
+            checks: The checks of a pass.
+            contracts: Its contracts.
+            override: Limits of this use of the pass; None for none.
+        """
         failed = [check for check in checks if check.verdict is Verdict.FAILED]
         failed.sort(key=lambda check: (check.engine is None, check.kind == ENGINE))
         return cls(gate, failed[0], contracts, override) if failed else None
@@ -159,7 +171,12 @@ class Judgement:
         return next(c for c in compilers if c.engine.name == self.check.engine)
 
     def regions(self, before: ir.Model, after: ir.Model) -> Regions:
-        """Return the regions between two models, for the compiler of the check."""
+        """Return the regions between two models, for the compiler of the check.
+
+        Args:
+            before: The model before the pass.
+            after: The model after it.
+        """
         executing = [bench.engine for bench in self.gate.baseline.benches]
         engine = executing[0] if executing else OnnxRuntimeEngine()
         said = self.check.reason or ""

@@ -1,6 +1,6 @@
 """Engines that compile: how far they get with a model, and its numbers where they execute.
 
-What was only built is no verification. What was executed is compared with the original on the
+What was only built is not verified. What was executed is compared with the original on the
 same engine, as that of any other engine is.
 """
 
@@ -53,6 +53,11 @@ class Levels:
         """Ask whether a model gets as far as the one before it, on the engines of moments.
 
         Numbers are held against those of the original.
+
+        Args:
+            before: The model before the pass.
+            model: The model after it.
+            *moments: Which engines are asked: those of "each", "checkpoint" or "end".
         """
         return [
             self._compared(compiler, before, model, "the model before")
@@ -119,7 +124,12 @@ class Levels:
         return checks, evidence
 
     def at_end(self, model: ir.Model, *, changed: bool) -> list[Check]:
-        """Ask whether the result gets as far as the original, and as the pipeline demands."""
+        """Ask whether the result gets as far as the original, and as the pipeline demands.
+
+        Args:
+            model: The result.
+            changed: Whether it differs from the original.
+        """
         checks: list[Check] = []
         for compiler in self.compilers:
             assert self.original is not None

@@ -18,6 +18,10 @@ def time_limit(seconds: float | None, what: str) -> Iterator[None]:
     Python can only interrupt its main thread, and only between two of its own instructions:
     in another thread, and where the platform has no alarm, there is no limit.
 
+    Args:
+        seconds: The limit; None for none.
+        what: What runs, for the message.
+
     Raises:
         TimeLimitError: The time is up.
     """

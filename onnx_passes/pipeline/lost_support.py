@@ -2,7 +2,7 @@
 
 The nodes that rewrites put in place become parts of one model, side by side, so that one build
 answers for all. A part that the compiler names, or that a search by halves finds, is built
-alone, and so is what it replaced: a rewrite has lost support where only the latter is built.
+alone, and so is what it replaced. A rewrite has lost support if only the latter is built.
 """
 
 from __future__ import annotations

@@ -25,6 +25,7 @@ from onnx_passes.passes.compose import MAX_ROUNDS, ComposePass
 from onnx_passes.passes.context import PassContext, Rewrites
 from onnx_passes.passes.options import validate_options
 from onnx_passes.passes.registry import collect
+from onnx_passes.passes.replace import reserve_names
 from onnx_passes.pipeline.budget import budget_spent
 from onnx_passes.pipeline.drifting import Drifted, Kept, Traced, trace_drift
 from onnx_passes.pipeline.execute import complaint, execute
@@ -58,7 +59,7 @@ class PassManager:
         model: The model; replaced as passes are kept or undone.
         snapshot: The model before the pass at work.
         config: The pipeline file.
-        report: Filled as the run goes on.
+        report: Filled during the run.
         gate: What checks; None where verification is off.
         instruments: Who looks on.
         rewrites: Budget and record of rewrites over the whole run.
@@ -147,7 +148,9 @@ class PassManager:
             for p in composed.passes()
         )
         repeat: Repeat = "fixpoint" if composed.__exhaustive__ else "once"
-        self._group(GroupStep(step.text, steps, repeat, MAX_ROUNDS, step.where), group)
+        inner = GroupStep(step.text, steps, repeat, MAX_ROUNDS, step.where)
+        with reserve_names(self.model):
+            self._group(inner, group)
         report = self._new_report(composed, step, group, before)
         self._judge(composed, step, report, before)
 
@@ -235,7 +238,7 @@ class PassManager:
         return report
 
     def _pass(self, step: PassStep, group: str) -> bool:
-        """Run one pass, and return whether the model is another one afterwards."""
+        """Run one pass, and return whether the model differs afterwards."""
         pass_ = step.make(self.plain, self.state)
         pass_.context = self.context
         self.context.notes = []
@@ -444,7 +447,7 @@ class PassManager:
             self._finish(pass_, report)
             raise Stopped(error)
         if policy == "rollback" or raised:
-            # What a pass that raised has left behind is no model to go on with.
+            # What a pass that raised has left behind is not a model to continue with.
             report.action = "rolled back"
             self.model = before.restore()
             self.snapshot = before

@@ -20,7 +20,15 @@ def metrics_check(
     produced: Sequence[Outputs],
     labels: Sequence[Outputs] | None,
 ) -> Check:
-    """Measure every metric over all samples given, and hold it to its range."""
+    """Measure every metric over all samples given, and hold it to its range.
+
+    Args:
+        bench: The engine.
+        ranges: The least and the greatest allowed value by metric.
+        original: Outputs of the original, one mapping a sample.
+        produced: Outputs of the result, one mapping a sample.
+        labels: Labels by name, one mapping a sample; None for none.
+    """
     found: list[MetricCheck] = []
     for name, (low, high) in ranges.items():
         metric = metrics.lookup(name)

@@ -36,7 +36,12 @@ class Moved:
     runs: tuple[tuple[Data, ...], ...] = ()
 
     def has(self, sample: int, value: Data) -> bool:
-        """Whether each element is what it was in some run."""
+        """Whether each element is what it was in some run.
+
+        Args:
+            sample: Number of the sample.
+            value: The value, of any shape and type.
+        """
         new, known = np.asarray(value), [np.asarray(run) for run in self.runs[sample]]
         same = [new == run for run in known if run.shape == new.shape]
         return bool(same) and bool(np.logical_or.reduce(same).all())
@@ -127,7 +132,7 @@ class Noise:
     def _repeat(self, bench: Bench) -> None:
         # Samples that were left out, or made anew, need runs of their own.
         if (known := self._again.get(id(bench))) is None or known[0] is not bench.original:
-            # One sample tells whether an engine repeats itself, and costs the least.
+            # One sample shows whether an engine repeats itself, and costs the least.
             again = bench.run_anew(self.baseline.model, self.baseline.samples[:1])
             self._again[id(bench)] = (bench.original, again)
 
@@ -140,7 +145,7 @@ class Noise:
         for other in benches:
             same = other.ran and len(other.original) == len(first)
             if other is not bench and same and _other_level(engine, other.engine):
-                # Both engines are told the same of the two.
+                # Both engines get the same report of the two.
                 one, two = sorted((bench, other), key=lambda b: b.key)
                 between = _between(one.engine, two.engine)
                 usual = [self._usual(bench.original) for bench in (one, two)]

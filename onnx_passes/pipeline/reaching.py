@@ -43,7 +43,7 @@ def reaching(
         engine: What runs the nodes.
         model: The model that they are from.
         nodes: The nodes, in order.
-        feeds: What they read, by name.
+        feeds: What they read, by name, of the shapes and types in the model.
         varying: Names of those among these that may be other values.
         wanted: Values that they should compute, by name, and maybe more.
     """
@@ -81,7 +81,7 @@ class _Through:
 
 
 def reach(run: Run, like: Array, wanted: Array) -> Array | None:
-    """Look for an input of which some nodes make wanted values, element by element.
+    """Look for an input from which some nodes make wanted values, element by element.
 
     It is found where an element depends on that element of the input alone, and moves
     continuously with it, as behind activations and arithmetic with constants. Elsewhere what

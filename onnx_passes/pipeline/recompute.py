@@ -29,7 +29,8 @@ def run_nodes(
         engine: What runs them.
         model: The model that they are from.
         nodes: The nodes, in order.
-        rows: What they read, by name, and maybe more; of the same types in each row.
+        rows: What they read, by name, and maybe more; of the same types and ranks in each row,
+            of any shape.
     """
     if not nodes:
         return [{} for _ in rows]
@@ -48,6 +49,12 @@ def running(
     rows: Sequence[Mapping[str, Array]],
 ) -> Iterator[Callable[[Mapping[str, Array]], Outputs | None]]:
     """Give what runs nodes by themselves, for :func:`run_nodes`, in one session.
+
+    Args:
+        engine: The engine.
+        model: The model that the nodes are of.
+        nodes: The nodes.
+        rows: Recorded values by name, arrays of the shapes in the model, one mapping a sample.
 
     Raises:
         EngineError: The engine does not take the nodes.

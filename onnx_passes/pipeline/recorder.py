@@ -39,7 +39,12 @@ class Recorded:
     def following(
         self, values: Sequence[Mapping[str, Data]], names: Collection[str]
     ) -> Recorded:
-        """Return what is known of the next model; see :meth:`Recording.following`."""
+        """Return what is known of the next model; see :meth:`Recording.following`.
+
+        Args:
+            values: Values that the change computes, by name, one mapping a sample.
+            names: Names of the values of the next model.
+        """
         rows = zip(self.samples, values, strict=True)
         return Recorded([old.following(new, names) for old, new in rows], self.filled)
 
@@ -132,6 +137,12 @@ class Recorder:
         Where all values are more than the memory limit, only those needed are kept: running
         the model again is cheaper than reading them from disk.
 
+        Args:
+            model: The model.
+            baseline: The original with its samples.
+            needed: Names of the values that are recorded in any case.
+            untouched: Whether no pass has changed the model yet.
+
         Raises:
             EngineError: No engine can run the original.
         """
@@ -180,7 +191,7 @@ class Recorder:
             model: The model that is run.
             samples: The inputs.
             needed: Names that are kept in any case.
-            shaped: The model whose values may be asked for, where it is another one.
+            shaped: The model whose values may be asked for, if it differs.
             drop: Where the model is the original, what leaves out the special samples that it
                 does not take.
 
@@ -241,7 +252,13 @@ class Recorder:
     def hidden(
         self, model: ir.Model, samples: Sequence[Feeds], needed: Collection[str]
     ) -> set[str]:
-        """Return the values of a model that are too large to be recorded."""
+        """Return the values of a model that are too large to be recorded.
+
+        Args:
+            model: The model.
+            samples: Inputs by name, one mapping a sample, whose shapes decide sizes.
+            needed: Names of the values that are recorded in any case.
+        """
         return self._hidden(model, model, samples, set(needed))
 
     def _hidden(

@@ -31,7 +31,7 @@ from onnx_passes.verify.evidence import Evidence, Kind, weakest
 from onnx_passes.verify.result import EXECUTED, LEVEL, Check, Verdict
 
 _SHOWN = 3
-"""Reasons that a check tells at most."""
+"""Reasons that a check gives at most."""
 
 _BATCH_BYTES = 256 << 20
 """Recorded values that the parts of one build are fed with at most, and results kept."""
@@ -133,7 +133,7 @@ class RegionBuilds:
 
         Args:
             parts: The parts.
-            reserve: Whether a build is left for the other sides, without which these tell
+            reserve: Whether a build is left for the other sides, without which these show
                 nothing.
         """
         missing: dict[bytes, Part] = {}
@@ -181,7 +181,7 @@ class RegionBuilds:
             groups = [keys[: len(keys) // 2], keys[len(keys) // 2 :]]
         found: dict[bytes, Ran] = {}
         for group in groups:
-            # One that is not taken stands for all like it, which would cost a build each.
+            # One that is refused represents all like it, which would cost a build each.
             like = {
                 k: self._refused[parts[k].kind]
                 for k in group

@@ -22,7 +22,7 @@ from onnx_passes.verify.result import Check, OutputCheck
 from onnx_passes.verify.rules.arbitration import weigh_rounding
 
 _NAMED = 4
-"""Names of values that evidence tells at most."""
+"""Names of values that evidence lists at most."""
 
 
 @dataclass(frozen=True)
@@ -160,7 +160,7 @@ def _is_rounding(
     """Return whether rounding explains how a value differs; None where that is not known."""
     assert pair.old is not None
     old = _leading_to(pair.old, one.old)
-    # A constant is held to the bounds of what it stands for.
+    # A constant is held to the bounds of what it replaces.
     new = old if one.tensor is not None or pair.new is None else _leading_to(pair.new, one.new)
     found: list[bool | None] = []
     for index, (left, right) in enumerate(zip(expected, actual, strict=True)):

@@ -85,7 +85,7 @@ class Batch:
 
 
 def unkept(name: str) -> Batch:
-    """Return what passes changed of which another process had the values."""
+    """Return the changes of passes whose values another process had."""
     return Batch(name, (), (_not_run(name, (), "the values at their borders are gone"),))
 
 
@@ -99,7 +99,7 @@ def pair_up(
 ) -> Batch:
     """Cut what a pass changed into pairs.
 
-    Parts end where a rewrite says that a value was replaced: each is fed with the values
+    Parts end where a rewrite says that a value was replaced. Each is fed with the values
     recorded before the pass, so that a fault in one does not show in another.
 
     Args:

@@ -82,7 +82,7 @@ def side_part(
         prefix: What the names of its values and nodes are to begin with.
         model: The model that the side is of.
         side: The side.
-        arrays: Values by name.
+        arrays: Values by name, of the shapes and types in the model.
         static: Whether inputs have the shapes of these values; else their dimensions are free.
 
     Returns:
@@ -107,7 +107,7 @@ def make_part(
     Args:
         model: The model that the nodes are of.
         cut: The nodes in order, the names of what they read, and of what they are to return.
-        rows: Values by name, by sample.
+        rows: Values by name, by sample, of the shapes and types in the model.
         static: Whether inputs have the shapes of these values, where all samples agree; else
             their dimensions are free.
 
@@ -143,7 +143,12 @@ def make_part(
 
 
 def with_prefix(part: Part, prefix: str) -> Part:
-    """Return a copy of a part whose nodes and values have a prefix, and a dot behind it."""
+    """Return a copy of a part whose nodes and values have a prefix, and a dot behind it.
+
+    Args:
+        part: The part.
+        prefix: The prefix, without the dot.
+    """
     model = part.model.clone()
     names: dict[str, str] = {}
     for node in model.graph:
@@ -156,7 +161,12 @@ def with_prefix(part: Part, prefix: str) -> Part:
 
 
 def is_left(piece: Pieces, made: set[str]) -> bool:
-    """Whether a model still has what a rewrite put there, by the names that it computes."""
+    """Whether a model still has what a rewrite put there, by the names that it computes.
+
+    Args:
+        piece: Both sides of the rewrite.
+        made: Names of the values that the model computes.
+    """
     return all(str(v.name) in made for node in piece.new.nodes for v in node.outputs if v.name)
 
 
@@ -206,6 +216,10 @@ def told(finding: Finding, part: Part) -> str:
     """Return what a compiler says of a part, its own layers beside the nodes of the model.
 
     TensorRT names the layers of a node after it, with endings of its own.
+
+    Args:
+        finding: What the compiler found.
+        part: The part that it got.
     """
     reason, layers = finding.reason, list[str]()
     for name, shown in part.nodes.items():
@@ -219,13 +233,23 @@ def told(finding: Finding, part: Part) -> str:
 
 
 def own_name(layer: str, part: Part) -> str:
-    """Return the name of a layer with the names that nodes have in the model."""
+    """Return the name of a layer with the names that nodes have in the model.
+
+    Args:
+        layer: The name that the compiler gives.
+        part: The part, with the names of its nodes in the model.
+    """
     for name in sorted(part.nodes, key=len, reverse=True):
         layer = layer.replace(name, part.nodes[name].partition(" ")[0])
     return layer
 
 
 def names_part(reason: str, part: Part) -> bool:
-    """Whether what a compiler says names a node of a part."""
+    """Whether what a compiler says names a node of a part.
+
+    Args:
+        reason: What the compiler says.
+        part: The part.
+    """
     # A number that follows belongs to another node's name.
     return any(re.search(rf"(?<![\w.]){re.escape(n)}(?!\d)", reason) for n in part.nodes)

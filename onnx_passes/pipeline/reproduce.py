@@ -34,7 +34,7 @@ from onnx_passes.verify.score import score
 from onnx_passes.verify.shrink import Case, Shrinker
 
 MOST_SAMPLES = 64
-"""Number of samples of which one is looked for that fails, where the check does not say."""
+"""Number of samples that are searched for one that fails, if the check does not say."""
 
 _LONGEST_NAME = 60
 
@@ -46,6 +46,11 @@ def leave_reproducer(
 
     Tried are, in this order, the regions in which the pairs of models differ, then the same
     as whole models; what fails is made smaller, for ``limits.reproducer_seconds``.
+
+    Args:
+        failure: What failed, with pairs of models.
+        config: The pipeline file.
+        run: The report of the run, for names.
 
     Returns:
         The folder, None where none could be written, and what a user should know of it.
@@ -83,7 +88,7 @@ class _Judge:
             return session.run(feeds)
 
     def settle(self, case: Case, results: Sequence[OutputCheck]) -> None:
-        """Take a case for the fault that smaller ones have to show as well."""
+        """Use a case as the fault that smaller ones have to show as well."""
         old, new = (self._run(m, case.feeds) for m in (case.before, case.after))
         self.finite = _all_finite(old)
         self.measured = all(c.max_abs is not None for c in results if not c.passed)
@@ -131,7 +136,7 @@ class _Judge:
         return promise.check(old, new)
 
     def signed_zeros(self, case: Case) -> bool:
-        """Whether equality tells -0 from 0."""
+        """Whether equality distinguishes -0 from 0."""
         return case.part or self.judgement.gate.settings.negative_zero
 
 

@@ -72,7 +72,7 @@ class Levels(Author):
         try:
             before, after = (examine(engine, model) for model in (case.before, case.after))
         except ConfigError:
-            return None  # a part has inputs that no sample tells the shapes of
+            return None  # no sample gives the shapes of these inputs of a part
         return (before, after) if after.level.rank < before.level.rank else None
 
     def bundles(self, case: Case, found: tuple[Finding, Finding] | None) -> Iterator[Bundle]:
@@ -102,7 +102,12 @@ class Levels(Author):
 
 
 def built_files(engine: Engine, case: Case) -> dict[str, bytes]:
-    """Build both models once more; return the engine, the timing cache and the log."""
+    """Build both models once more; return the engine, the timing cache and the log.
+
+    Args:
+        engine: The engine.
+        case: The models before and after.
+    """
     names = {"save": "before.engine", "timing_cache": "timing.cache"}
     with tempfile.TemporaryDirectory(prefix="onnx-passes-") as folder:
         paths = {option: str(Path(folder, name)) for option, name in names.items()}

@@ -77,7 +77,12 @@ class Author(ABC):
 
     @abstractmethod
     def bundles(self, case: Case, found: Any) -> Iterator[Bundle]:
-        """Yield what to write of a case, the smallest first."""
+        """Yield what to write of a case, the smallest first.
+
+        Args:
+            case: The case.
+            found: What running it showed.
+        """
 
     def every(self) -> Iterator[Bundle]:
         """Yield what to write, the smallest first; where none fails, the last case."""
@@ -91,7 +96,12 @@ class Author(ABC):
             yield from self.bundles(case, None)
 
     def cut(self, feeds: Feeds, engine: Engine) -> Iterator[Case]:
-        """Yield the regions in which the pairs of models differ."""
+        """Yield the regions in which the pairs of models differ.
+
+        Args:
+            feeds: Inputs by name.
+            engine: The engine that records the values at the boundary.
+        """
         for pair in self.failure.pairs:
             try:
                 part = cut(pair.before, pair.after, feeds, engine)
@@ -107,7 +117,13 @@ class Author(ABC):
             yield replace(pair, feeds=dict(feeds), what=pair.what + WHOLE)
 
     def pipeline(self, case: Case, engine: Mapping[str, Any], **more: object) -> str:
-        """Return a pipeline that runs the passes of a case alone."""
+        """Return a pipeline that runs the passes of a case alone.
+
+        Args:
+            case: The case.
+            engine: The options of the engine, by its name.
+            **more: Further sections of the pipeline.
+        """
         data = {
             "imports": list(self.config.imports),
             "passes": list(case.steps or self.failure.steps),

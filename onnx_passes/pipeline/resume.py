@@ -1,4 +1,4 @@
-"""``--resume``: a run that ended early goes on after its last accepted step at top level."""
+"""``--resume``: a run that ended early continues after its last accepted step at top level."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _EARLIER = Application(0, "of an earlier run", "", (), (), ())  # only their num
 
 @dataclass
 class Resume:
-    """Saves the state of a run that ends early, and goes on from one.
+    """Saves the state of a run that ends early, and continues from one.
 
     Attributes:
         folder: Where states are saved.
@@ -67,6 +67,10 @@ class Resume:
 
     def run(self, manager: PassManager, pipeline: ResolvedPipeline) -> None:
         """Run the steps of a pipeline, or those that a saved state leaves to do.
+
+        Args:
+            manager: Runs the steps.
+            pipeline: The steps.
 
         Raises:
             Stopped: A pass failed, and the policy is to stop.

@@ -35,7 +35,7 @@ _LARGEST = 4.0
 
 _FLOOR = 0.5
 """What one rounding may do, in units in the last place of the largest element. Of a few
-elements that happen to be exact, another order of roundings is no worse."""
+elements that happen to be exact, another order of roundings is as good."""
 
 _LOW = frozenset(dtype.numpy() for dtype in LOW)
 
@@ -89,7 +89,7 @@ def is_rounding(
 
     Args:
         model: The model before.
-        nodes: Those of its nodes that a pass took out.
+        nodes: Those of its nodes that a pass removed.
         name: The value that differs: of a type below float32, or computed by way of some.
         recordings: The values of the model before, by sample.
         produced: What the value is in the model after.

@@ -26,6 +26,7 @@ from onnx_passes.configs.sections import OutputTolerance
 from onnx_passes.errors import OnnxPassesError, VerificationError
 from onnx_passes.passes.context import Rewrites
 from onnx_passes.pipeline.baseline import prepared
+from onnx_passes.pipeline.both_ends import check_original, check_thresholds
 from onnx_passes.pipeline.collector import patient_collector
 from onnx_passes.pipeline.context_dump import dump_context
 from onnx_passes.pipeline.gate import Gate
@@ -107,7 +108,7 @@ def run_pipeline(
         reference: Reference data, in place of what the pipeline names or generates.
         instruments: Who looks on.
         notes: Sentences for the report.
-        resume: Saves the state if the run ends early, and goes on from one; None for
+        resume: Saves the state if the run ends early, and continues from one; None for
             neither. The caller removes what was saved once the result is written.
 
     Returns:
@@ -272,8 +273,8 @@ def _gate(
     labels = reference.expected
     levels = begin(model, baseline.samples, engines)
     gate = Gate.begin(config.verify, baseline, original, labels, faults, levels)
-    gate.check_original()
-    gate.check_thresholds(_own_tolerances(pipeline.steps))
+    check_original(gate.state, gate.settings)
+    check_thresholds(gate.state, _own_tolerances(pipeline.steps))
     _tell_baseline(report, gate)
     return gate
 
@@ -329,7 +330,8 @@ def _tell_baseline(report: RunReport, gate: Gate, result: ir.Model | None = None
         if b.when != "never"
     ]
     report.engines += gate.levels.reports(result)
-    told = [*baseline.notes, *filter(None, [gate.allowance.note])]
+    told = [*baseline.notes, *filter(None, [b.note for b in baseline.benches])]
+    told += filter(None, [gate.allowance.note])
     report.notes += [note for note in told if note not in report.notes]
     if report.reference is not None:
         report.reference.samples = len(baseline.samples)

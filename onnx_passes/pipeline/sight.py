@@ -36,7 +36,7 @@ def can_see(
         before: The model before.
         after: The model after.
         sample: Inputs.
-        ignored: Outputs that are no evidence.
+        ignored: Outputs that do not count as evidence.
 
     Returns:
         Whether they move; None where that cannot be asked.
@@ -67,7 +67,7 @@ def can_see(
 
 
 def _replaced(before: ir.Model, after: ir.Model) -> Iterator[ir.Node]:
-    """Yield the nodes that were replaced; inside a body, where only that is another one."""
+    """Yield the nodes that were replaced; inside a body, if only that differs."""
     new, removed = diff_nodes(before, after)
     yield from _inside(removed, new)
 

@@ -83,7 +83,12 @@ class State:
         return [(bench, self.of(i)) for i, bench in enumerate(self.baseline.benches)]
 
     def knowing(self, index: int, known: Known) -> State:
-        """Return the same with other knowledge on one engine."""
+        """Return the same with other knowledge on one engine.
+
+        Args:
+            index: Number of the engine.
+            known: What is known on it.
+        """
         rest = list(self.known)
         rest[index] = known
         return replace(self, known=tuple(rest))
@@ -91,6 +96,23 @@ class State:
     def without_recordings(self) -> State:
         """Return the same with no inner values."""
         return replace(self, known=tuple(replace(k, recorded=None) for k in self.known))
+
+    def distrusted(self, checks: Sequence[Check]) -> State:
+        """Return the state in which a model that failed is gone on with.
+
+        What it spent of error budgets stays spent; a failure of another kind is not charged
+        to the passes that follow.
+        """
+        charged = {check.engine: check.budget for check in checks if check.budget}
+        known = tuple(
+            Known(
+                budget=k.budget.charged(
+                    charged.get(b.engine.name, ()), moved=b.engine.name not in charged
+                )
+            )
+            for b, k in self.pairs()
+        )
+        return replace(self, known=known, moved=True)
 
 
 @dataclass(frozen=True)

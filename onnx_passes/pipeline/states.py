@@ -34,6 +34,11 @@ _TORN = ".tmp"
 def save_state(folder: Path, model: ir.Model, state: dict[str, Any]) -> Path:
     """Save a model with data that JSON can hold, and remove states that are too many.
 
+    Args:
+        folder: The folder of all states.
+        model: The model.
+        state: The data.
+
     Raises:
         ModelError: The model cannot be saved.
         OSError: The folder cannot be written.
@@ -51,7 +56,12 @@ def save_state(folder: Path, model: ir.Model, state: dict[str, Any]) -> Path:
 
 
 def list_states(folder: Path, suffix: str = "") -> list[Path]:
-    """Return the states in a folder, the newest first."""
+    """Return the states in a folder, the newest first.
+
+    Args:
+        folder: The folder of all states.
+        suffix: The ending of those that are listed; empty for complete ones.
+    """
     found: list[tuple[float, Path]] = []
     with suppress(OSError):
         for path in folder.iterdir():
@@ -73,6 +83,10 @@ def read_state(path: Path) -> dict[str, Any]:
 
 def read_model(path: Path, state: dict[str, Any]) -> ir.Model:
     """Read the model of a state, which counts as new from now on.
+
+    Args:
+        path: The folder of the state.
+        state: Its data.
 
     Raises:
         ModelError: A file is missing, or is not what was saved.

@@ -13,6 +13,8 @@ from onnx_passes.verify.noise import HEADROOM, Runs
 from onnx_passes.verify.result import ENGINE, OutputCheck
 
 _KINDS = ("tolerance", "drift")
+_TOLERANCE = "verify.tolerance"
+_SPREADS = f"{number(HEADROOM)} times the spread"
 
 Limits = tuple[Tolerance, dict[str, Tolerance]]
 
@@ -25,20 +27,27 @@ class Thresholds:
         settings: The section ``verify``.
         notes: What was raised and why, a sentence each.
         low: Returns the outputs computed by way of types below float32, each with its default.
+        lifted: Limits of outputs in place of a given tolerance that noise alone would break.
     """
 
     settings: Verify
     notes: list[str] = field(default_factory=list)
     low: Callable[[], Mapping[str, Tolerance]] = dict
+    lifted: dict[str, Tolerance] = field(default_factory=dict)
 
     def step(self, contract: Tolerance, override: OutputTolerance | None = None) -> Limits:
-        """Resolve a tolerance: this use of the pass, then its class, then the pipeline."""
+        """Resolve a tolerance: this use of the pass, then its class, then the pipeline.
+
+        Args:
+            contract: The tolerance that the class declares.
+            override: Limits of this use of the pass; None for none.
+        """
         levels = [override, contract, self.settings.tolerance]
         rtol = next((t.rtol for t in levels if t and t.rtol is not None), None)
         atol = next((t.atol for t in levels if t and t.atol is not None), None)
         outputs = self.settings.tolerance.outputs | (override.outputs if override else {})
         exact = {name: Tolerance(t.rtol, t.atol) for name, t in outputs.items()}
-        return Tolerance(rtol, atol), exact
+        return Tolerance(rtol, atol), exact | self.lifted
 
     def drift(self) -> Limits:
         """Return what the distance to the original is held to, noise left out."""
@@ -51,7 +60,13 @@ class Thresholds:
     def local(
         self, kind: str, contracts: Sequence[Contract], override: OutputTolerance | None
     ) -> tuple[Equality | Tolerance, dict[str, Tolerance]]:
-        """Return what inner values are held to where a check of some kind failed."""
+        """Return what inner values are held to where a check of some kind failed.
+
+        Args:
+            kind: The kind of the check.
+            contracts: The contracts of the pass.
+            override: Limits of this use of the pass; None for none.
+        """
         if kind == "equality":
             return Equality(), {}
         if kind == "drift" or (kind == ENGINE and not contracts):
@@ -67,6 +82,18 @@ class Thresholds:
         tolerance, drift = self.settings.tolerance, self.settings.drift
         return bool(tolerance.outputs) or _given(tolerance) or _given(drift)
 
+    def holds(self, kind: str) -> bool:
+        """Whether a limit that the user gave holds even where rounding alone breaks it.
+
+        The tolerance of a file for the seed system is that of each pass, and not of the drift.
+
+        Args:
+            kind: The kind of the check, such as "tolerance" or "drift".
+        """
+        if kind == "drift" and self.settings.for_seed:
+            return _given(self.settings.drift)
+        return self.given
+
     def above(
         self, limits: Limits, noise: Sequence[Runs], ignored: frozenset[str], what: str
     ) -> Limits:
@@ -75,9 +102,9 @@ class Thresholds:
         The default of an output is that of the coarsest type that it is computed by way of.
 
         Args:
-            limits: Limits, of which those that the user gave stay.
+            limits: Limits; those that the user gave stay.
             noise: Runs of the original.
-            ignored: Outputs that are no evidence.
+            ignored: Outputs that do not count as evidence.
             what: Names the limit in the note: "tolerance" or "drift".
         """
         limit, overrides = limits
@@ -121,9 +148,11 @@ class Thresholds:
     ) -> None:
         """Refuse limits that the user gave and that noise alone would break.
 
+        The tolerance of a file for the seed system is raised instead, and that is noted.
+
         Args:
             noise: Runs of the original.
-            ignored: Outputs that are no evidence.
+            ignored: Outputs that do not count as evidence.
             steps: The passes with a tolerance of their own: name, place in the pipeline file,
                 and tolerance.
 
@@ -138,6 +167,8 @@ class Thresholds:
                     if found.passed or not (all_given or named):
                         continue
                     told = f"verify.tolerance.outputs.{base}" if named else what
+                    if self._lift(what, found, runs):
+                        continue
                     raise ConfigError(
                         f"{told} ({_text(found.rtol, found.atol)}) lies under the noise: "
                         f"{_spread(found, runs)}",
@@ -145,12 +176,25 @@ class Thresholds:
                         help=_advice(found, told),
                     )
 
+    def _lift(self, what: str, found: OutputCheck, runs: Runs) -> bool:
+        """Raise a tolerance above the noise; False if it is refused."""
+        now = _enough(found)
+        if what != _TOLERANCE or not self.settings.for_seed or now is None:
+            return False
+        self.lifted[found.output] = now
+        self.notes.append(
+            f"{_TOLERANCE} ({_text(found.rtol, found.atol)}) lies under the noise, and is "
+            f"raised to {_text(now.rtol, now.atol)} for {found.output}, {_SPREADS}: "
+            f"{_spread(found, runs)}"
+        )
+        return True
+
     def _asked(
         self, steps: Sequence[tuple[str, str | None, OutputTolerance]]
     ) -> Iterator[tuple[str, str | None, Limits, bool]]:
         settings = self.settings
         step = self.step(Tolerance())
-        yield "verify.tolerance", None, step, _given(settings.tolerance)
+        yield _TOLERANCE, None, step, _given(settings.tolerance)
         if _given(settings.drift):
             yield "verify.drift", None, self.drift(), True
         for name, where, override in steps:
@@ -174,14 +218,19 @@ def _spread(found: OutputCheck, runs: Runs) -> str:
     )
 
 
-def _advice(found: OutputCheck, what: str) -> str:
+def _enough(found: OutputCheck) -> Tolerance | None:
+    """Return limits that a difference is well under, None where it is not finite."""
     share, error = found.share or 0.0, found.max_abs or 0.0
     if 0 < share < float("inf"):
         factor = HEADROOM * share
-        limits = f"rtol {number(found.rtol * factor)} and atol {number(found.atol * factor)}"
-    elif error:
-        limits = f"atol {number(HEADROOM * error)}"
-    else:
+        return Tolerance(found.rtol * factor, found.atol * factor)
+    return Tolerance(atol=HEADROOM * error) if 0 < error < float("inf") else None
+
+
+def _advice(found: OutputCheck, what: str) -> str:
+    enough = _enough(found)
+    if enough is None:
         return f"leave {what} out, or compare on another engine: values are not finite"
-    times = f"{number(HEADROOM)} times the spread"
-    return f"set {what} to {limits} or more ({times}), or leave it out"
+    limits = "" if enough.rtol is None else f"rtol {number(enough.rtol)} and "
+    limits += f"atol {number(enough.atol or 0.0)}"
+    return f"set {what} to {limits} or more ({_SPREADS}), or leave it out"

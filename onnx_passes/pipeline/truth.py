@@ -72,7 +72,12 @@ class Truth:
         return [Check(KIND, Verdict.NOT_VERIFIED, bench.engine.name, reason=reason)]
 
     def judge(self, bench: Bench, produced: Sequence[Outputs]) -> Check:
-        """Compare the errors of a model with those of the original on the same engine."""
+        """Compare the errors of a model with those of the original on the same engine.
+
+        Args:
+            bench: The engine, with the outputs of the original.
+            produced: Outputs of the result, one mapping a sample.
+        """
         start = time.perf_counter()
         worst = Worst()
         rows = zip(bench.original, produced, self._outputs, strict=True)

@@ -19,7 +19,12 @@ _WAIVED = "failed, and waived: "
 
 
 def list_waivers(config: PipelineConfig, today: date) -> list[WaiverReport]:
-    """Return what a report says of the waivers of a pipeline before they are used."""
+    """Return what a report says of the waivers of a pipeline before they are used.
+
+    Args:
+        config: The pipeline file.
+        today: The day, for waivers that expire.
+    """
     return [
         WaiverReport(
             str(waiver),
@@ -58,6 +63,10 @@ def waive_result(config: PipelineConfig, run: RunReport) -> bool:
     """Accept a result that is too far from the original if all that is to blame is waived.
 
     Its failed checks become checks that verify nothing, and name the waiver.
+
+    Args:
+        config: The pipeline file.
+        run: The report of the run; its checks are changed.
     """
     reasons = _accept(config, run, [(b.name, _rules(b, run)) for b in run.blame])
     if reasons is None:
@@ -67,7 +76,13 @@ def waive_result(config: PipelineConfig, run: RunReport) -> bool:
 
 
 def waive_gaps(config: PipelineConfig, run: RunReport, done: PassReport) -> str | None:
-    """Return why what is not verified of a pass is accepted; None if it is not."""
+    """Return why what is not verified of a pass is accepted; None if it is not.
+
+    Args:
+        config: The pipeline file.
+        run: The report of the run.
+        done: The report of the pass.
+    """
     if done.action == "waived":
         return next(n for n in done.notes if n.startswith("waived: ")).removeprefix("waived: ")
     return _accept(config, run, [(done.name, [r.rule for r in done.rewrites])])

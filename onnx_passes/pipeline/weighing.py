@@ -165,7 +165,7 @@ class Weighing:
         ]
 
     def _draw(self, part: Part, found: Evidence) -> Evidence:
-        """Compare a part on drawn values, where the recorded ones tell nothing.
+        """Compare a part on drawn values, if the recorded ones show nothing.
 
         A value that is constant or empty on all samples shows no fault. Agreement on others
         is evidence; what differs there may never occur, and fails nothing.
@@ -241,7 +241,12 @@ class Weighing:
 def describe_places(
     ones: Iterable[Obligation], settled: Mapping[Obligation, Agreement]
 ) -> str | None:
-    """Say where the models agree again behind values that differ."""
+    """Say where the models agree again behind values that differ.
+
+    Args:
+        ones: Pairs of values that differ.
+        settled: Where values behind a pair agree again.
+    """
     places = [
         f"{one.old} differs, and agrees again at {', '.join(found.values)}"
         for one in ones

@@ -14,6 +14,12 @@ from onnx_passes.verify.snapshot import Change, Snapshot
 
 ROOT = Path(__file__).parents[2]
 LIBRARY = [cls for cls in all_passes() if is_shipped(cls)]
+VERBS = {
+    *("Add", "Annotate", "Apply", "Check", "Choose", "Convert", "Count", "Find", "Fold"),
+    *("Fuse", "Infer", "Inline", "Lower", "Merge", "Move", "Quantize", "Raise", "Remove"),
+    *("Rename", "Replace", "Report", "Round", "Scale", "Simplify", "Sort"),
+}
+"""What a pass does to a model, each in the word that other compilers have for it."""
 
 
 @pytest.fixture(params=LIBRARY, ids=lambda cls: cls.name)
@@ -45,6 +51,11 @@ def test_docstring_has_the_headings(cls):
         wanted = ["Adds:"]
     missing = [heading for heading in wanted if heading not in rest]
     assert not missing
+
+
+def test_summary_begins_with_a_standard_verb(cls):
+    verb = (inspect.getdoc(cls) or "").split(maxsplit=1)[0]
+    assert verb in VERBS
 
 
 def test_has_a_test_beside_its_mirror(cls):

@@ -48,7 +48,7 @@ def test_a_rule_put_in_for_another_begins_where_it_says(monkeypatch):
 
 
 def test_what_a_fusion_brings_in_is_seen_by_the_next(monkeypatch):
-    """Its operators were none of the model's when the fusions began."""
+    """The model did not have its operators when the fusions began."""
 
     class First(Transformation, RewriteRulePass):
         repeats_itself = True

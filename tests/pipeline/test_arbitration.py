@@ -1,4 +1,4 @@
-"""What an engine does to a result is told apart from what the result computes."""
+"""What an engine does to a result is separated from what the result computes."""
 
 import json
 from contextlib import contextmanager
@@ -61,7 +61,7 @@ class Refusing(Spoiled):
 
 @passes.verify.equality
 class NegateTwice(Transformation):
-    """Put two Neg in the place of each Identity.
+    """Replace each Identity by two Neg.
 
     Before: ``Identity(x)``
     After:  ``Neg(Neg(x))``

@@ -1,4 +1,4 @@
-"""Where the limit of a type does not tell rounding from a fault, double precision decides."""
+"""If the limit of a type does not separate rounding from a fault, doubles decide."""
 
 from types import SimpleNamespace
 

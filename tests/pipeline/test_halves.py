@@ -1,6 +1,6 @@
 """A model in 16 bits is rounded at each node, whatever else is an output or was removed.
 
-ONNX Runtime's CPU computes such nodes in 32 bits and rounds in between only what is an output:
+ONNX Runtime's CPU computes such nodes in 32 bits and rounds in between only what is an output.
 ``Sqrt(Mul(x, x))`` of 1000 would be 1000, and infinite where the product is recorded.
 """
 

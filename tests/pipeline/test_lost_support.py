@@ -1,4 +1,4 @@
-"""Which rewrite loses the support of a compiler, told by the region of each."""
+"""Which rewrite loses the support of a compiler, found by the region of each."""
 
 import json
 import re

@@ -7,6 +7,7 @@ from onnx_passes.configs.load import config_from_data
 from onnx_passes.model.copy import copy_model
 from onnx_passes.passes import registry
 from onnx_passes.passes.base import Analysis, RewriteRulePass, Transformation
+from onnx_passes.passes.replace import Namer
 from onnx_passes.pipeline.instruments import Instrument
 from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.testing import parse
@@ -36,6 +37,8 @@ def _own_registry(monkeypatch):
         Raise,
         Tie,
         Meddle,
+        ReluOfMin,
+        Reuse,
     ):
         registry.register()(cls)
     runs.clear()
@@ -119,6 +122,33 @@ class Grow(Transformation):
 class Tidy(passes.ComposePass, Transformation):
     __passes__ = ("eliminate-identity", "remove-unused-nodes")
     __exhaustive__ = True
+
+
+@passes.verify.equality
+class ReluOfMin(Transformation):
+    """Compute Relu(x) as Neg(Min(Neg(x), 0)), by the names that are free."""
+
+    def call(self, model):
+        relu = next((n for n in model.graph if n.op_type == "Relu"), None)
+        if relu is None:
+            return ir.passes.PassResult(model, False)
+        namer, zero = Namer(model), ir.node("Constant", [], {"value_float": 0.0})
+        opposite = ir.node("Neg", [relu.inputs[0]])
+        least = ir.node("Min", [opposite.outputs[0], zero.outputs[0]])
+        back = ir.node("Neg", [least.outputs[0]])
+        for node, wish in ((zero, "z"), (opposite, "o"), (least, "inner"), (back, "constant")):
+            node.outputs[0].name = namer.value(wish)
+        model.graph.insert_before(relu, [zero, opposite, least, back])
+        relu.outputs[0].replace_all_uses_with(back.outputs[0])
+        model.graph.remove(relu, safe=True)
+        return ir.passes.PassResult(model, True)
+
+
+@passes.verify.equality
+class Reuse(passes.ComposePass, Transformation):
+    """The first pass removes names, and the second would like to have them."""
+
+    __passes__ = ("fold-constants", "remove-unused-nodes", ReluOfMin)
 
 
 @passes.verify.equality
@@ -352,3 +382,19 @@ def test_a_cycle_made_by_a_pass_that_is_not_ours_is_found_unverified_too():
 def test_an_analysis_that_changes_the_model_is_found_unverified_too():
     result = run("meddle", **UNVERIFIED)
     assert "is an analysis and changed the model" in str(result.error)
+
+
+@pytest.mark.parametrize("alone", [False, True])
+def test_no_pass_of_a_sequence_gives_a_removed_name_to_another_value(alone):
+    model = parse("""(float[3] x) => (float[3] y) <float[2] w = {-1, 2}>
+    { inner = Abs(w) constant = Neg(inner) least = ReduceMin(constant)
+      r = Relu(x) y = Add(r, least) }""")
+    if alone:
+        model = Reuse()(model).model
+    else:
+        done = run("Reuse", model=model)
+        assert done.report.exit_code == 0, done.report.error
+        model = done.model
+    names = {v.name for node in model.graph for v in node.outputs}
+    assert {"o", "inner_1", "constant_1"} <= names
+    assert not {"inner", "constant"} & names

@@ -54,6 +54,17 @@ class NoiseReassociate(Transformation):
         return ir.passes.PassResult(model, True)
 
 
+@passes.verify.tolerance()
+@passes.register()
+class NoiseWrong(Transformation):
+    """Multiply by one factor less."""
+
+    def call(self, model):
+        nodes = {str(node.outputs[0].name): node for node in model.graph}
+        nodes["b"].replace_input_with(0, nodes["n"].outputs[0])
+        return ir.passes.PassResult(model, True)
+
+
 @passes.verify.equality
 @passes.register()
 class NoiseSwap(Transformation):
@@ -96,6 +107,43 @@ def test_what_is_advised_is_accepted():
     atol = float(words[words.index("atol") + 1])
     report = run(["noise-reassociate"], f"verify.drift={{rtol: 0, atol: {atol}}}").report
     assert report.exit_code == 0, report.error
+
+
+SEED = "logging.verbose=false"
+"""A key that only files of the seed system have."""
+
+
+def test_a_tolerance_of_the_seed_system_under_the_noise_is_raised_and_that_is_said():
+    settings = [SEED, "verify.tolerance={rtol: 1.3e-6, atol: 1.0e-8}"]
+    report = run(["noise-reassociate"], *settings).report
+    (note,) = [n for n in report.notes if "lies under the noise" in n]
+    assert note.startswith("verify.tolerance (rtol 1.3e-6, atol 1e-8)")
+    assert "raised to rtol" in note
+    assert "10 times the spread" in note
+    assert report.exit_code == 0, report.error
+    assert run(["noise-wrong"], *settings).report.exit_code == 1
+
+
+def test_a_drift_limit_which_that_system_does_not_know_is_refused_there_too():
+    with pytest.raises(ConfigError, match="lies under the noise"):
+        run(["noise-reassociate"], SEED, "verify.drift={rtol: 0, atol: 1.0e-9}")
+
+
+@pytest.mark.parametrize(
+    ("settings", "tolerance", "drift"),
+    [
+        (["verify.tolerance.rtol=0.001"], True, True),
+        ([SEED, "verify.tolerance.rtol=0.001"], True, False),
+        ([SEED, "verify.drift.rtol=0.001"], True, True),
+        ([SEED], False, False),
+    ],
+)
+def test_rounding_excuses_a_drift_that_the_seed_system_does_not_limit(
+    settings, tolerance, drift
+):
+    thresholds = Thresholds(default_config(settings).verify)
+    assert thresholds.holds("tolerance") is tolerance
+    assert thresholds.holds("drift") is drift
 
 
 def test_a_default_under_the_noise_is_raised_and_that_is_said():

@@ -165,7 +165,7 @@ def test_only_readers_of_the_constant_that_differs_are_run(nodes_run):
 
 
 def test_sizes_that_the_first_sample_shows_spare_the_others_large_values(nodes_run):
-    # No shape is noted: the first run tells that one value is too large to be recorded.
+    # No shape is noted: the first run shows that one value is too large to be recorded.
     body = """{
         r = Constant<value_ints = [64, 64]>() a = Tile(x, r) s = ReduceSum(a)
         k = Constant<value_ints = [2000, 2000]>() w = ConstantOfShape(k) v = ReduceMax(w)

@@ -1,4 +1,4 @@
-"""What a failed check leaves behind: the guilty rewrite alone, wherever it can be cut out."""
+"""What a failed check leaves behind: the culprit alone, wherever it can be cut out."""
 
 import json
 import subprocess

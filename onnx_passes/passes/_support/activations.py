@@ -17,13 +17,23 @@ ROUNDING = 1e-6
 
 
 def operand(x: ir.Value, c: ir.Value) -> float | None:
-    """Return the number that each element of ``x`` meets in ``c``, None if it is not one."""
+    """Return the number that each element of ``x`` meets in ``c``, None if it is not one.
+
+    Args:
+        x: The tensor.
+        c: The other operand.
+    """
     number = scalar_of(c)
     return None if number is None or widens(x, c) else number
 
 
 def attribute_of(x: ir.Value, c: ir.Value) -> float | None:
-    """Return such a number if an attribute, which has 32 bits, can hold it."""
+    """Return such a number if an attribute, which has 32 bits, can hold it.
+
+    Args:
+        x: The tensor.
+        c: The other operand.
+    """
     number = operand(x, c)
     if number is None or not np.isfinite(number):
         return None
@@ -39,10 +49,20 @@ def single_or_half(*values: ir.Value) -> bool:
 
 
 def about(number: float | None, wanted: float) -> bool:
-    """Whether a number is the wanted one up to what exporters round it by."""
+    """Whether a number is the wanted one up to what exporters round it by.
+
+    Args:
+        number: The number; None if there is none.
+        wanted: The number of the formula.
+    """
     return number is not None and abs(number - wanted) <= ROUNDING * abs(wanted)
 
 
 def holds(c: ir.Value, wanted: float) -> bool:
-    """Whether a constant holds that one number, up to what exporters round it by."""
+    """Whether a constant holds that one number, up to what exporters round it by.
+
+    Args:
+        c: The constant.
+        wanted: The number of the formula.
+    """
     return about(scalar_of(c), wanted)

@@ -31,6 +31,10 @@ def counted(axes: Iterable[int] | None, rank: int | None) -> list[int] | None:
     """Return axes counted from the front, in order.
 
     None where that takes a rank that is not known, and where an axis is named twice.
+
+    Args:
+        axes: Axes from either end; None if they are not known.
+        rank: Rank of the tensor; None if it is not known.
     """
     if axes is None:
         return None
@@ -42,7 +46,12 @@ def counted(axes: Iterable[int] | None, rank: int | None) -> list[int] | None:
 
 
 def beyond(taken: Sequence[int], axes: Sequence[int]) -> list[int]:
-    """Return where axes of a tensor lie in one that has the axes ``taken`` besides them."""
+    """Return where axes of a tensor lie in one that has the axes ``taken`` besides them.
+
+    Args:
+        taken: Axes of the bigger tensor that the other one lacks.
+        axes: Axes of the smaller tensor, from the front.
+    """
     places = (k for k in range(len(taken) + max(axes, default=-1) + 1) if k not in taken)
     all_places = list(places)
     return [all_places[axis] for axis in axes]

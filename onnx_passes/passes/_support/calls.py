@@ -1,4 +1,4 @@
-"""Putting the body of a function in the place of a call."""
+"""Replace a call by the body of its function."""
 
 from __future__ import annotations
 
@@ -84,7 +84,12 @@ def inline_call(
 
 
 def free(wish: str, names: Counter[str]) -> str:
-    """Return a name that is not used yet, and count it."""
+    """Return a name that is not used yet, and count it.
+
+    Args:
+        wish: The name, if it is free.
+        names: How often each name is used; the result is added.
+    """
     name, count = wish, 0
     while names[name] > 0:
         count += 1

@@ -77,8 +77,12 @@ class Bounds:
 def bounds_of(node: ir.Node, dtype: ir.DataType | None) -> Bounds | None:
     """Return the bounds of a Clip or Relu on a tensor of type ``dtype``.
 
-    None where they are computed, may be overridden, or are no numbers; where the type is not
-    known and nothing tells it.
+    None if they are computed, may be overridden, or are not numbers, or if the type is not
+    known.
+
+    Args:
+        node: The Clip or Relu.
+        dtype: Element type of the tensor; None if it is not known.
     """
     tensors = [constant_of(value) for value in node.inputs[1:3]]
     if any(v is not None for v in node.inputs[1:]):
@@ -112,7 +116,7 @@ def bounds_of(node: ir.Node, dtype: ir.DataType | None) -> Bounds | None:
 
 
 def gives_attributes(*nodes: ir.Node) -> bool | None:
-    """Whether Clip has attributes for bounds here (before opset 11); None if none tells."""
+    """Whether Clip has attributes for bounds here (before opset 11); None if unknown."""
     if any(name in node.attributes for node in nodes for name in ("min", "max")):
         return True
     return False if any(len(node.inputs) > 1 for node in nodes) else None

@@ -27,7 +27,7 @@ def discard(node: ir.Node) -> None:
 
 
 def supersede(old: ir.Value, new: ir.Value, names: Counter[str]) -> None:
-    """Let ``new`` stand for ``old`` everywhere, as input of nodes and as output of the graph.
+    """Replace ``old`` by ``new`` everywhere, as input of nodes and as output of the graph.
 
     An output of the graph keeps its name, type and shape, which belong to the user: ``new``
     takes them over where it can, and otherwise an Identity carries them.

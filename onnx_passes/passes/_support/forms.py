@@ -20,7 +20,14 @@ PRECISE = (ir.DataType.FLOAT, ir.DataType.DOUBLE)
 
 
 def commuted(op: Op, operator: str, a: Var, b: Var) -> Var:
-    """Return the pattern of a binary operator with its operands in either order."""
+    """Return the pattern of a binary operator with its operands in either order.
+
+    Args:
+        op: Builds patterns.
+        operator: The operator.
+        a: One operand.
+        b: The other operand.
+    """
     make = getattr(op, operator)
     return pattern.OrValue([make(a, b), make(b, a)])
 
@@ -46,7 +53,7 @@ class _Number(_pattern_ir.BacktrackingOr, _pattern_ir.Var):
 
 
 def spells(context: Any, numbers: Sequence[float], x: ir.Value, *others: Any) -> bool:
-    """Whether the constants of a match are the numbers it stands for, and do not widen ``x``.
+    """Whether the constants of a match are the numbers of the formula, and do not widen ``x``.
 
     Args:
         context: Of the match.
@@ -73,6 +80,10 @@ def is_rounded(tensor: ir.TensorProtocol | None, number: float) -> bool:
 
     Types of less than single precision round numbers so much that a formula with them is
     another formula.
+
+    Args:
+        tensor: The constant; None if there is none.
+        number: The number of the formula.
     """
     if tensor is None or tensor.size != 1:
         return False
@@ -83,7 +94,12 @@ def is_rounded(tensor: ir.TensorProtocol | None, number: float) -> bool:
 
 
 def has_opset(context: Any, version: int) -> bool:
-    """Whether the operators of an opset may be used where a match is."""
+    """Whether the operators of an opset may be used where a match is.
+
+    Args:
+        context: The context of the match.
+        version: The least opset of the main domain.
+    """
     container, model = context.graph_or_function, context.model
     if isinstance(container, ir.Function) or container is model.graph:
         found = [container.opset_imports]

@@ -1,4 +1,4 @@
-"""Rules that take out an operator which returns its first input as it is."""
+"""Rules that remove an operator which returns its first input as it is."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from onnx_passes.passes.base import Op, RewriteRuleSetPass, Transformation, Var
 
 
 class IdlePass(Transformation, RewriteRuleSetPass):
-    """A pass that takes out nodes of some operators where they do nothing.
+    """A pass that removes nodes of some operators where they do nothing.
 
     Attributes:
         operators: The operators, of the main domain.
@@ -22,7 +22,12 @@ class IdlePass(Transformation, RewriteRuleSetPass):
 
     @abc.abstractmethod
     def is_idle(self, node: ir.Node, x: ir.Value) -> bool:
-        """Whether the first output of a node is its first input, shape and all."""
+        """Whether the first output of a node is its first input, shape and all.
+
+        Args:
+            node: The node.
+            x: Its first input.
+        """
 
     def pattern(self) -> list[Any]:
         return [_Call(name) for name in self.operators]

@@ -39,7 +39,7 @@ class Linear:
 
     @classmethod
     def of(cls, node: ir.Node) -> Linear | None:
-        """Read a layer; None if weights or bias are computed, or the bias is no row."""
+        """Read a layer; None if weights or bias are computed, or the bias is not a row."""
         inputs = [*node.inputs, None][:3]
         tensor, weights = constant_of(inputs[1]), wide(inputs[1])
         if tensor is None or weights is None or tensor.dtype not in FLOATS:
@@ -91,7 +91,11 @@ class Linear:
         return bool(self.node.attributes.get_int("transB") or 0)
 
     def scaled(self, row: Array) -> Linear | None:
-        """Return the layer with each output channel times a number."""
+        """Return the layer with each output channel times a number.
+
+        Args:
+            row: A number for each output channel, of shape [channels].
+        """
         spread = self._by_output(row)
         if spread is None:
             return None
@@ -105,14 +109,22 @@ class Linear:
         )
 
     def shifted(self, row: Array) -> Linear | None:
-        """Return the layer with a number added to each output channel."""
+        """Return the layer with a number added to each output channel.
+
+        Args:
+            row: A number for each output channel, of shape [channels].
+        """
         if (self.node.attributes.get_float("beta", 1.0) or 0.0) != 1.0:
             return None
         bias = row if self.bias is None else self.bias + row
         return replace(self, bias=bias, new_bias=True)
 
     def scaled_before(self, row: Array) -> Linear | None:
-        """Return the layer that multiplies each input channel by a number first."""
+        """Return the layer that multiplies each input channel by a number first.
+
+        Args:
+            row: A number for each input channel, of shape [channels].
+        """
         if self.node.attributes.get_int("transA") or 0:
             return None
         spread = self._by_input(row)
@@ -124,6 +136,9 @@ class Linear:
         """Return the layer that adds a number to each input channel first.
 
         None where padding, to which nothing is added, comes between.
+
+        Args:
+            row: A number for each input channel, of shape [channels].
         """
         get = self.node.attributes
         if self.node.op_type == "ConvTranspose" or (get.get_int("transA") or 0):
@@ -154,7 +169,7 @@ class Linear:
         return self._by_group(row)
 
     def _by_group(self, row: Array) -> Array | None:
-        """Spread numbers, of which each group has its own, along the second axis of weights.
+        """Spread numbers, one for each group, along the second axis of weights.
 
         Weights are [out, in / group, ...] or, transposed, [in, out / group, ...]; along the
         first axis, what is of one group lies together.
@@ -184,7 +199,12 @@ class Linear:
         return weights, bias
 
     def build(self, op: Any, x: ir.Value | None) -> ir.Value:
-        """Return the output of the layer, put on ``x``, with its new weights."""
+        """Return the output of the layer, put on ``x``, with its new weights.
+
+        Args:
+            op: Builds nodes.
+            x: The input of the layer.
+        """
         found = self.tensors()
         assert found is not None, "check has seen to it"
         inputs = [x, *self.node.inputs[1:3]]
@@ -199,7 +219,7 @@ def as_row(array: Array, rank: int, channels: int) -> Array | None:
     """Return an operand as a row of one number for each channel.
 
     Args:
-        array: The operand.
+        array: The operand, numbers of any shape.
         rank: Rank of the tensor that it is broadcast with; axis 1 is that of channels.
         channels: Size of that axis.
 

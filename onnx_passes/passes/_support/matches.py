@@ -22,7 +22,7 @@ FLOATS = (
 
 
 def node_of(value: ir.Value) -> ir.Node:
-    """Return the node that computes a value of which the pattern says that one does."""
+    """Return the node that computes a value, as the pattern says that one does."""
     node = value.producer()
     assert node is not None, "the pattern has matched a node"
     return node
@@ -36,8 +36,8 @@ def read_once(value: ir.Value) -> bool:
 def opset_at(context: Any) -> int:
     """Return the opset of the main domain at a match; 0 where functions leave it unclear.
 
-    A graph inside of a function has the opset of the function, which may be another one than
-    that of the model; the match does not say whose graph it is in.
+    A graph inside of a function has the opset of the function, which may differ from that of
+    the model; the match does not say whose graph it is in.
     """
     model, place = context.model, context.graph_or_function
     imports = place.opset_imports if isinstance(place, ir.Function) else model.opset_imports
@@ -61,6 +61,10 @@ def narrowed(array: Array, dtype: ir.DataType) -> Array | None:
 
     Range here means that nothing becomes infinite, and nothing but zero becomes so small
     that digits are lost.
+
+    Args:
+        array: Numbers of any shape, in a wider type.
+        dtype: The type of lower precision.
     """
     info = float_info(dtype)
     with np.errstate(all="ignore"):

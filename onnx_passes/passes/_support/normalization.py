@@ -185,7 +185,12 @@ def _first_axis(node: ir.Node, x: Value) -> int | None:
 
 
 def sizes_of_last(x: Value, axis: int | None) -> list[int] | None:
-    """Return the sizes from an axis on, if all are known and none is 0."""
+    """Return the sizes from an axis on, if all are known and none is 0.
+
+    Args:
+        x: The value.
+        axis: The first of the axes; None if it is not known.
+    """
     dims = dims_of(x)
     if dims is None or axis is None or not -len(dims) <= axis < len(dims):
         return None
@@ -194,7 +199,12 @@ def sizes_of_last(x: Value, axis: int | None) -> list[int] | None:
 
 
 def holds(value: Value | None, number: float) -> bool:
-    """Whether a value is a constant of nothing but a number."""
+    """Whether a value is a constant of nothing but a number.
+
+    Args:
+        value: The value; None for an input that is left out.
+        number: The number.
+    """
     tensor = constant_of(value)
     return tensor is not None and bool(np.all(tensor.numpy() == number))
 

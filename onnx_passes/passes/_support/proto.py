@@ -93,7 +93,12 @@ def is_big(tensor: ir.TensorProtocol | None) -> bool:
 
 
 def stub(tensor: ir.TensorProtocol, name: str | None) -> ir.ExternalTensor:
-    """Return what stands in the place of a tensor that is left out."""
+    """Return what replaces a tensor that is left out.
+
+    Args:
+        tensor: The tensor.
+        name: Its name; None for none.
+    """
     return ir.ExternalTensor(
         "not-serialised",
         0,

@@ -61,6 +61,10 @@ def is_inference_dropout(node: ir.Node, opset: int) -> bool:
 
     Before opset 7 an attribute ``is_test`` says so, from 12 on the third input
     ``training_mode``; in between Dropout is always for inference.
+
+    Args:
+        node: The Dropout.
+        opset: Version of the main domain.
     """
     if opset < 7:
         attribute = node.attributes.get("is_test")

@@ -20,7 +20,12 @@ def _annotations_of(value: ir.Value) -> Iterator[dict[str, str]]:
 
 
 def rename_value(value: ir.Value, new: str) -> None:
-    """Give a value another name; quantization annotations follow it."""
+    """Give a value another name; quantization annotations follow it.
+
+    Args:
+        value: The value.
+        new: Its new name.
+    """
     for annotation in list(_annotations_of(value)):
         for key in [k for k, name in annotation.items() if name == value.name]:
             annotation[key] = new

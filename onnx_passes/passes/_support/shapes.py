@@ -41,7 +41,12 @@ def ints_of(value: ir.Value | None) -> list[int] | None:
 
 
 def widens(value: ir.Value | None, other: ir.Value | None) -> bool:
-    """Whether broadcasting with ``other`` may give a value another shape than its own."""
+    """Whether broadcasting with ``other`` may give a value another shape than its own.
+
+    Args:
+        value: The value; None for an input that is left out.
+        other: The other operand.
+    """
     mine, theirs = dims_of(value), dims_of(other)
     if theirs is None:
         tensor = constant_of(other)
@@ -55,7 +60,12 @@ def widens(value: ir.Value | None, other: ir.Value | None) -> bool:
 
 
 def is_shape_of(shape: ir.Value | None, value: ir.Value | None) -> bool:
-    """Whether ``shape`` is computed as the whole shape of ``value``."""
+    """Whether ``shape`` is computed as the whole shape of ``value``.
+
+    Args:
+        shape: What may be a shape.
+        value: The value.
+    """
     node = shape.producer() if shape is not None else None
     return (
         node is not None

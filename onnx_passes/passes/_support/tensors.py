@@ -37,7 +37,7 @@ def constant_of(value: ir.Value | None) -> ir.TensorProtocol | None:
     """Return the tensor that a value always holds, None if there is none.
 
     An initializer that is also an input is only a default that the caller may override. A
-    tensor noted on a value that is no initializer is not believed: it may be stale.
+    tensor noted on a value that is not an initializer is not believed: it may be stale.
     """
     if value is None or value.is_graph_input():
         return None

@@ -49,7 +49,12 @@ class Overflow:
 
 
 def accumulators(graph: ir.Graph, bits: int) -> tuple[bool, str]:
-    """Return whether signed integers of some width hold all sums, and a sentence about it."""
+    """Return whether signed integers of some width hold all sums, and a sentence about it.
+
+    Args:
+        graph: The graph.
+        bits: The width of the integers.
+    """
     found = [overflow.text for overflow in overflows(graph, bits)]
     if not found:
         return True, f"sums of integers fit into INT{bits}"
@@ -64,7 +69,7 @@ def overflows(graph: ir.Graph, bits: int) -> Iterator[Overflow]:
         graph: The graph, in topological order.
         bits: Width of the integers.
     """
-    ranges = integer_ranges(graph)
+    ranges = integer_ranges(graph, declared=True)
     low, high = -(2.0 ** (bits - 1)), 2.0 ** (bits - 1) - 1
     for node in graph:
         found = ranges.get(node.outputs[0]) if node.op_type in PRODUCTS else None

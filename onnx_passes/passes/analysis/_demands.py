@@ -58,7 +58,12 @@ class Finding:
 
 
 def findings(asked: AssertModel, model: ir.Model) -> Iterator[Finding]:
-    """Yield whether each demand holds, in the order of the options."""
+    """Yield whether each demand holds, in the order of the options.
+
+    Args:
+        asked: The pass, whose options are the demands.
+        model: The model.
+    """
     demands = (_counts, _runs, _operators, _shapes, _opsets, _form, _ranges, _integers)
     for demand in demands:
         yield from demand(asked, model)
@@ -136,7 +141,7 @@ def _runs(asked: AssertModel, model: ir.Model) -> Iterator[Finding]:
 
 
 def _told(bound: Finding, missing: list[str], what: str) -> Finding:
-    """What is too much without what is missing is too much; the rest cannot be told."""
+    """What is too much without what is missing is too much; the rest is not known."""
     if not missing:
         return bound
     kind, _, told = bound.text.partition(": ")

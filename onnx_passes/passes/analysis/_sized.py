@@ -80,13 +80,23 @@ def label_of(node: ir.Node) -> str:
 
 
 def listed(labels: list[str], most: int = 3) -> str:
-    """Join labels, and say how many more there are."""
+    """Join labels, and say how many more there are.
+
+    Args:
+        labels: The labels.
+        most: How many are shown.
+    """
     more = f" and {len(labels) - most:,} more" if len(labels) > most else ""
     return ", ".join(labels[:most]) + more
 
 
 def scaled(number: int, unit: str) -> str:
-    """Write a count with a decimal prefix: ``1.82 GFLOP``, ``14.2 MB``."""
+    """Write a count with a decimal prefix: ``1.82 GFLOP``, ``14.2 MB``.
+
+    Args:
+        number: The count.
+        unit: Its unit.
+    """
     for power, prefix in ((12, "T"), (9, "G"), (6, "M"), (3, "k")):
         if number >= 10**power:
             return f"{number / 10**power:.3g} {prefix}{unit}"

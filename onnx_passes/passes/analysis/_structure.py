@@ -17,8 +17,8 @@ def _read(node: ir.Node) -> list[ir.Value]:
 def components(graph: ir.Graph) -> list[list[ir.Node]]:
     """Return the nodes that hang together, the largest part first.
 
-    Nodes hang together that share a value, be it an input; a shared constant is no tie, and
-    nodes that make constants belong to those that read them.
+    Nodes hang together that share a value, be it an input; a shared constant does not tie
+    nodes, and nodes that make constants belong to those that read them.
     """
     parent: dict[object, object] = {}
 
@@ -43,10 +43,10 @@ def components(graph: ir.Graph) -> list[list[ir.Node]]:
 def dominators(graph: ir.Graph) -> Mapping[ir.Node, ir.Node | None]:
     """Return for each node the nearest one that all its data comes through.
 
-    The graph's inputs count as one source. None where there is no such node: data comes from
-    the inputs by ways that share no node. Constants are no data. The algorithm is that of
-    Cooper, Harvey and Kennedy ("A Simple, Fast Dominance Algorithm", 2001), of which one round
-    is enough in a graph without cycles.
+    The graph's inputs count as one source. None if there is no such node: data comes from the
+    inputs by ways that share no node. Constants do not count as data. The algorithm is that of
+    Cooper, Harvey and Kennedy ("A Simple, Fast Dominance Algorithm", 2001); one round of it is
+    enough in a graph without cycles.
 
     Raises:
         ModelError: The graph has a cycle.
@@ -85,7 +85,7 @@ def dominators(graph: ir.Graph) -> Mapping[ir.Node, ir.Node | None]:
 
 
 def bottlenecks(graph: ir.Graph) -> list[ir.Node]:
-    """Return the nodes through which all data goes on its way to every output, in order.
+    """Return the nodes that all data passes on its way to every output, in order.
 
     Raises:
         ModelError: The graph has a cycle.

@@ -1,4 +1,4 @@
-"""Fail the run unless the model has the properties that are asked for."""
+"""Check that the model has the properties that are asked for, and fail the run if not."""
 
 from __future__ import annotations
 
@@ -53,12 +53,12 @@ Operator = Annotated[str, AfterValidator(known_operator)]
 @passes.register("assert")
 @passes.register()
 class AssertModel(Analysis):
-    """Fail the run unless the model has the properties that are asked for.
+    """Check that the model has the properties that are asked for, and fail the run if not.
 
     Finds: whether each property given as an option holds here, in the middle or at the end of
     a pipeline. Where one does not, the run ends with exit code 1, and one sentence for each
-    says by how much and at which nodes; with ``on_failure: warn`` it goes on. What cannot be
-    told, such as operations on dimensions without a size, does not hold. Subgraphs and
+    says by how much and at which nodes; with ``on_failure: warn`` it continues. What is not
+    known, such as operations on dimensions without a size, does not hold. Subgraphs and
     functions count.
 
     Attributes:
@@ -79,7 +79,7 @@ class AssertModel(Analysis):
         acyclic: Whether no node may need its own output.
         dominators: Nodes, or the values they make, through which all data must go on its way
             to every output, by name.
-        isomorphic_to: Path of a model of which it must be a copy, up to names, the order of
+        isomorphic_to: Path of a model that it must be a copy of, up to names, the order of
             independent nodes and where constants are kept.
         ranges: The least and the greatest number that a value may reach where it is not NaN,
             by name, as bounded by `value-ranges`: ``{probability: [0, 1]}``.

@@ -55,7 +55,7 @@ class ModelCost:
 
     Attributes:
         nodes: Every node, those of subgraphs included, in order.
-        flops: Scalar operations of the nodes of which they are known.
+        flops: Scalar operations of the nodes for which they are known.
         bytes: Bytes that these nodes read and write.
         missing_flops: Nodes whose operations are not known.
         missing_bytes: Nodes whose traffic is not known.
@@ -77,10 +77,10 @@ class Cost(Analysis):
 
     Finds: scalar operations by the operators' definitions, a multiplication with an addition
     being two and a function such as exp being one; and the bytes that each node reads and
-    writes if nothing stays in a cache: each input once, each output once, nothing for a
-    Reshape and its like, of a Gather or Slice what it takes. Functions are inlined, the body
+    writes if nothing stays in a cache. That is each input once, each output once, nothing for
+    a Reshape and its like, of a Gather or Slice what it takes. Functions are inlined, the body
     of a Loop or Scan counts as often as it runs; of an If both branches are listed, and the
-    dearer one counts. Nodes of which sizes or rules are missing are counted apart, by name.
+    dearer one counts. Nodes without known sizes or rules are counted apart, by name.
 
     Attributes:
         dims: Sizes of dynamic dimensions, by name; those that are not named are 1.

@@ -21,7 +21,7 @@ class ShapeReport:
     Attributes:
         values: Number of values of the model, constants among them.
         dynamic: Shape as text, by name of the values with a dimension that is not a number.
-        unranked: Names of the values of which not even the rank is known.
+        unranked: Names of the values whose rank is not known either.
         symbols: Number of values by name of a dimension of the inputs.
         sources: Nodes that make dimensions which none of their inputs has: these depend on
             data (NonZero), or inference does not see through.
@@ -39,9 +39,9 @@ class ShapeReport:
 class DynamicShapes(Analysis):
     """Report which values have no fixed shape, and where that begins.
 
-    Finds: the values with a dimension that is no number after shape inference, those without
-    a known rank, how many values each dynamic dimension of the inputs reaches, and the nodes
-    that make dimensions of their own: these depend on data, as of NonZero, or are what
+    Finds: the values with a dimension that is not a number after shape inference, and those
+    without a known rank; how many values each dynamic dimension of the inputs reaches; and the
+    nodes that make dimensions of their own. These depend on data, as of NonZero, or are what
     inference does not see through. Functions are inlined; subgraphs count.
 
     Attributes:

@@ -15,15 +15,23 @@ from onnx_passes.passes._support.shapes import sizes_of
 from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.analysis._sized import label_of, sized
 from onnx_passes.passes.base import Analysis
-from onnx_passes.passes.streamline._integers import integer_ranges
-from onnx_passes.passes.streamline._products import CONVOLUTIONS, SPREADS
+from onnx_passes.passes.quantised._attributes import Quantiser, quantiser_of
+from onnx_passes.passes.quantised._pairs import pair_of
+from onnx_passes.passes.streamline._integers import datatype_of, integer_ranges
+from onnx_passes.passes.streamline._movement import only_moves
+from onnx_passes.passes.streamline._products import CONVOLUTIONS, SPREADS, Range
 
-_KEY = "finn_datatype"
-_NOTED = "quant_parameter_tensor_names"
-_BITS = re.compile(r"(?:U?INT|SCALEDINT<)(\d+)>?")
+_BITS = re.compile(r"(?:U?INT|FLOAT|SCALEDINT<|FIXED<)(\d+)(?:,\d+)?>?")
+_SMALL = re.compile(r"FLOAT<(\d+),(\d+)(?:,\d+)?>")
 _NAMED = {"BINARY": 1, "BIPOLAR": 1, "TERNARY": 2}
+_KEPT = frozenset({"GlobalMaxPool", "MaxPool", "Relu"})
+"""Operators that keep the levels of a quantiser, beside those that only move."""
+
+_GRIDS = frozenset({"Clip", "QuantizeLinear"})
+"""What stands between a constant and the DequantizeLinear that ends its quantiser."""
+
 _WIDTH = 32
-"""Bits of a number of which no datatype is known."""
+"""Bits of a number whose datatype is not known."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +42,7 @@ class DatatypeCost:
         macs: Multiplications with an addition, by the datatypes of data and weights.
         weights: Elements of weights, by datatype.
         activations: Elements that products read and write, by datatype.
-        unknown: Products of which a size is missing.
+        unknown: Products with a size that is missing.
     """
 
     macs: Mapping[tuple[str, str], int] = field(default_factory=dict)
@@ -62,11 +70,12 @@ class DatatypeCost:
 class IntegerCost(Analysis):
     """Count multiplications by the datatypes of their factors, and the bits that are kept.
 
-    Finds: of each MatMul, Gemm, Conv and ConvTranspose of the main graph the multiplications
+    Finds: for each MatMul, Gemm, Conv and ConvTranspose of the main graph the multiplications
     of one run, by the datatypes of data and weights; bit operations (for each multiplication
     the product of both widths); the bits of weights and of what these operators read and
-    write. Datatypes are those that are noted in the model (``finn_datatype``), and those that
-    integers have by their bounds; a number of which none is known has 32 bits.
+    write. Datatypes are those that the model notes (``finn_datatype``), those that
+    integers have by their bounds, and those that a quantiser makes: ``SCALEDINT<4>`` are
+    multiples of a scale. A number whose datatype is not known has 32 bits.
 
     Attributes:
         dims: Sizes of dynamic dimensions, by name.
@@ -89,7 +98,10 @@ class IntegerCost(Analysis):
             f"{found.activation_bits:,} bits of activations"
         )
         if found.unknown:
-            self.context.notes.append(f"sizes are missing of: {', '.join(found.unknown)}")
+            self.context.notes.append(
+                f"sizes are missing of: {', '.join(found.unknown)}; "
+                "the option dims gives them, as in dims: {batch: 1}"
+            )
         return found
 
 
@@ -107,13 +119,13 @@ def datatype_cost(
         OptionError: No input has a dimension that ``dims`` names.
     """
     graph = sized(model, dims, name).graph
-    ranges = integer_ranges(graph)
+    ranges = integer_ranges(graph, declared=True)
 
     def datatype(value: ir.Value) -> str:
-        noted = (value.meta.get(_NOTED) or {}).get(_KEY)
+        noted = datatype_of(value)
         if noted is not None:
-            return str(noted)
-        return ranges[value].name if value in ranges else "FLOAT32"
+            return noted
+        return ranges[value].name if value in ranges else _quantised(value) or "FLOAT32"
 
     macs: Counter[tuple[str, str]] = Counter()
     weights: Counter[str] = Counter()
@@ -142,15 +154,47 @@ def datatype_cost(
             if tensor is not None:
                 weights[datatype(value)] += tensor.size
             elif shape is not None:
-                activations[datatype(value)] += int(np.prod(shape))
+                kept = weights if _is_weight(value) else activations
+                kept[datatype(value)] += int(np.prod(shape))
     return DatatypeCost(dict(macs), dict(weights), dict(activations), tuple(unknown))
+
+
+def _quantised(value: ir.Value) -> str | None:
+    """Return the datatype that a quantiser in front of a value makes."""
+    node = value.producer()
+    while node is not None and (only_moves(node) or node.op_type in _KEPT):
+        source = node.inputs[0]
+        node = None if source is None else source.producer()
+    found = _quantiser(node)
+    if found is None or not (float(found.low).is_integer() and float(found.high).is_integer()):
+        return None
+    name = Range(found.low, found.high, 2 if found.bipolar else 1).name
+    whole = (found.scale == 1).all() and not found.zero.any()
+    return name if whole else f"SCALEDINT<{bits_of(name)}>"
+
+
+def _quantiser(node: ir.Node | None) -> Quantiser | None:
+    pair = pair_of(node)
+    return quantiser_of(node) if pair is None else pair.quantiser
+
+
+def _is_weight(value: ir.Value | None) -> bool:
+    """Whether a value is a constant that is moved and quantised, callers may override it."""
+    while value is not None and not value.is_initializer() and constant_of(value) is None:
+        node = value.producer()
+        if node is None or not (
+            only_moves(node) or _quantiser(node) or node.op_type in _GRIDS
+        ):
+            return False
+        value = node.inputs[0]
+    return value is not None
 
 
 def _depth(node: ir.Node) -> int | None:
     """Return how many products an element of the result (ConvTranspose: the data) is in.
 
     Returns:
-        None for a node that is no product, -1 where it is not known.
+        None for a node that is not a product, -1 if it is not known.
     """
     depth = _DEPTHS.get(node.op_type) if node.domain == "" else None
     if depth is None:
@@ -179,5 +223,7 @@ def bits_of(datatype: str) -> int:
     """Return the width of a datatype of QONNX."""
     if datatype in _NAMED:
         return _NAMED[datatype]
-    found = _BITS.fullmatch(datatype)
+    small, found = _SMALL.fullmatch(datatype), _BITS.fullmatch(datatype)
+    if small is not None:
+        return 1 + int(small[1]) + int(small[2])
     return int(found[1]) if found else _WIDTH

@@ -52,9 +52,9 @@ class PeakMemory(Analysis):
     runs then, if nodes run one after the other as they are listed. A value is alive from the
     node that makes it until the last that reads it; inputs from the beginning, outputs until
     the end. A Reshape and its like share the memory of what they look at; nothing else is
-    computed in place. Weights are told apart. The body of a control-flow node comes on top of
-    what is alive around it, of the branches of an If the larger one. Engines that reuse
-    buffers need less, those that keep workspaces for their kernels need more.
+    computed in place. Weights are reported separately. The body of a control-flow node comes
+    on top of what is alive around it, of the branches of an If the larger one. Engines that
+    reuse buffers need less, those that keep workspaces for their kernels need more.
 
     Attributes:
         dims: Sizes of dynamic dimensions, by name.

@@ -27,7 +27,7 @@ class Form:
         cycle: The cycle as a sentence, where there is one.
         parts: Number of nodes of each part that hangs together, the largest first.
         depth: Nodes on the longest way; None with a cycle.
-        bottlenecks: The nodes through which all data goes on its way to every output, in
+        bottlenecks: The nodes that all data passes on its way to every output, in
             order; empty with a cycle.
         isomorphic: Whether it is a copy of the model given; None where none was.
     """

@@ -1,4 +1,4 @@
-"""Bound the values of a model by interval arithmetic."""
+"""Infer the ranges of values by interval arithmetic."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Ranges:
     Attributes:
         intervals: The least and the greatest number by value, those of subgraphs included;
             infinite where nothing is known. An element that is NaN is in no interval.
-        unbounded: Number of values of which nothing is known.
+        unbounded: Number of values without a known bound.
     """
 
     intervals: dict[str, Interval]
@@ -44,7 +44,7 @@ class Ranges:
 @passes.register()
 @passes.register("analysis")
 class ValueRanges(Analysis):
-    """Bound the values of a model by interval arithmetic.
+    """Infer the ranges of values by interval arithmetic.
 
     Finds: between which numbers the elements of each value lie that are not NaN, from the
     constants, the types, and what is said of the inputs. Intervals are moved outwards by what
@@ -64,7 +64,7 @@ class ValueRanges(Analysis):
         """Return the intervals, and note those of the outputs for the report.
 
         Raises:
-            OptionError: There is no such input or dimension, or a range is none.
+            OptionError: There is no such input or dimension, or a text is not a range.
         """
         found = ranges_of(model, self.inputs, self.dims, name=self.name)
         count = len(found.intervals)
@@ -93,7 +93,7 @@ def ranges_of(
         name: The pass that asks, for errors.
 
     Raises:
-        OptionError: There is no such input or dimension, or a range is none.
+        OptionError: There is no such input or dimension, or a text is not a range.
     """
     graph = sized(model, dims, name).graph
     values = {value.name or "": value for value in graph.inputs}

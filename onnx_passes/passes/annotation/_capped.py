@@ -17,7 +17,12 @@ Caps = dict[str, str]
 
 
 def caps_of(node: ir.Node, facts: Knowledge) -> Caps:
-    """Return the caps that a Slice of axes of fixed sizes makes, from 0 to a dimension."""
+    """Return the caps that a Slice of axes of fixed sizes makes, from 0 to a dimension.
+
+    Args:
+        node: The Slice.
+        facts: Values that are known.
+    """
     data, result = node.inputs[0], node.outputs[0]
     if node.attributes or data is None or data.shape is None or result.shape is None:
         return {}
@@ -46,9 +51,13 @@ def caps_of(node: ir.Node, facts: Knowledge) -> Caps:
 def widened(node: ir.Node, caps: Caps) -> Dims | None:
     """Return what is known of a broadcast beyond what inference finds in one run.
 
-    A dimension that an operand has in full and another cut: the two fit only where nothing is
+    A dimension that an operand has in full and another cut. The two fit only if nothing is
     cut, or either is 1, so that the result has the dimension itself. And one that all have, as
     rules have found meanwhile. None where there is none of that.
+
+    Args:
+        node: An operator that broadcasts.
+        caps: Caps of dimensions that are known.
     """
     result, shapes = node.outputs[0].shape, [v.shape for v in node.inputs if v is not None]
     if result is None or None in shapes or not any(map(_is_invented, result)):

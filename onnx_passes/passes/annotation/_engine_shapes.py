@@ -1,4 +1,4 @@
-"""Operators of which onnx infers another shape than engines compute."""
+"""Operators for which onnx infers another shape than engines compute."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ SIGN = "+"
 def spelt(element: Element) -> str | None:
     """Return a name for a sum of different dimensions that have one, as ``past+sequence``.
 
-    The same for each way to compute it. None for what is no such sum.
+    The same for each way to compute it. None for what is not such a sum.
     """
     names = []
     for monomial, factor in (terms_of(element) or {}).items():

@@ -34,7 +34,7 @@ def refine(
     Args:
         orders: The nodes, from :func:`node_orders`.
         facts: Knows nothing yet of what depends on shapes.
-        ambiguous: Names that cannot be told from names of sums.
+        ambiguous: Names that could be names of sums.
 
     Returns:
         What was annotated of values by name; None for what is left to inference.
@@ -81,7 +81,7 @@ def _identified(value: ir.Value, dims: Dims) -> dict[str, int | str]:
 
 
 def _rename(node: ir.Node, same: Mapping[str, int | str]) -> None:
-    """Hand on what invented names turned out to be: another run of inference would."""
+    """Pass on what invented names turned out to be: another run of inference would."""
     for value in node.outputs:
         if value.shape is None or value.is_graph_output():
             continue
@@ -212,7 +212,7 @@ def _dims(value: ir.Value) -> Dims:
 def _dim(element: Element) -> int | str | None:
     """Return what can be annotated of a size.
 
-    A name that inference has invented is none: the next round may find a better one.
+    A name that inference has invented does not count: the next round may find a better one.
     """
     if isinstance(element, int):
         return element if element >= 0 else None

@@ -16,9 +16,13 @@ Dim = int | ir.SymbolicDim
 def merge_dim(declared: Dim, inferred: Dim) -> Dim:
     """Combine what is declared and what is inferred of one dimension.
 
-    A number wins against a name, what is inferred against what is declared: the operators
+    A number wins against a name, what is inferred against what is declared. The operators
     decide, and inferred names start at the model's inputs, so that they say which dimensions
     are equal.
+
+    Args:
+        declared: The dimension as the model has it.
+        inferred: The dimension as inference found it.
     """
     if isinstance(inferred, int):
         return inferred
@@ -110,6 +114,10 @@ class Merging:
 
 def merge(value: ir.Value, found: Found) -> bool:
     """Add an inferred type and shape to a value that has a type.
+
+    Args:
+        value: The value; its type and shape are changed.
+        found: What was inferred.
 
     Returns:
         Whether more is declared of the value than was inferred.

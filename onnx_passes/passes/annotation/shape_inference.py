@@ -31,12 +31,12 @@ class ShapeInference(Annotation):
     """Infer types and shapes.
 
     Adds: types and shapes of inner values, in subgraphs too, by onnx's inference with symbolic
-    dimensions, and by rules of our own for Range, Slice, Expand, Tile, ConstantOfShape and
-    Reshape, whose operands are computed of dimensions. What the first ``n`` rows of a table
-    are added to has ``n`` as before: a table that is too short would not fit. A declared size
-    stays where inference finds none, a declared name gives way to one that comes from the
-    inputs. Weights are not serialised for it. A name behind a Reshape holds while the
-    dimension is not 0, which a Reshape's target reads as a copy.
+    dimensions. Rules of our own serve Range, Slice, Expand, Tile, ConstantOfShape and Reshape,
+    whose operands are computed of dimensions. What the first ``n`` rows of a table are added
+    to has ``n`` as before: a table that is too short would not fit. A declared size stays
+    where inference finds none, a declared name gives way to one that comes from the inputs.
+    Weights are not serialised for it. A name behind a Reshape holds while the dimension is not
+    0, which a Reshape's target reads as a copy.
 
     Leaves alone: inputs and outputs of the model, whose dimensions belong to the user; the
     bodies of functions, whose types depend on the call; what defaults of inputs that the
@@ -84,6 +84,12 @@ def infer_shapes(
     strict_mode: bool = False,
 ) -> bool:
     """Annotate the inner values of a model with types and shapes.
+
+    Args:
+        model: The model; it is changed.
+        data_prop: Whether onnx follows the values of shapes.
+        check_type: Whether onnx checks the types of inputs.
+        strict_mode: Whether onnx raises if it cannot infer a node.
 
     Returns:
         Whether any annotation changed.

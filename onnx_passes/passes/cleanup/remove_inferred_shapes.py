@@ -1,4 +1,4 @@
-"""Drop types and shapes of inner values, which engines infer themselves."""
+"""Remove types and shapes of inner values, which engines infer themselves."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from onnx_passes.passes.base import Transformation
 @passes.verify.equality
 @passes.register()
 class RemoveInferredShapes(Transformation):
-    """Drop types and shapes of inner values, which engines infer themselves.
+    """Remove types and shapes of inner values, which engines infer themselves.
 
     Before: ``float[n,4] t = Relu(x)  y = Neg(t)``
     After:  ``t = Relu(x)  y = Neg(t)``

@@ -1,4 +1,4 @@
-"""Make overridable initializers constants."""
+"""Convert overridable initializers to constants."""
 
 from typing import ClassVar
 
@@ -12,7 +12,7 @@ from onnx_passes.passes.base import Transformation
 @passes.verify.equality
 @passes.register()
 class RemoveInitializersFromInputs(Transformation):
-    """Make overridable initializers constants.
+    """Convert overridable initializers to constants.
 
     Before: ``(float[2] x, float[2] w) => (float[2] y) <float[2] w = {1, 2}>``
     After:  ``(float[2] x) => (float[2] y) <float[2] w = {1, 2}>``

@@ -1,4 +1,4 @@
-"""Drop optional outputs that nobody reads."""
+"""Remove optional outputs that nobody reads."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from onnx_passes.passes.base import Transformation
 @passes.register("remove-unused")
 @passes.register("cleanup")
 class RemoveUnusedOutputs(Transformation):
-    """Drop optional outputs that nobody reads.
+    """Remove optional outputs that nobody reads.
 
     Before: ``y, indices = MaxPool(x)``, where nobody reads ``indices``
     After:  ``y = MaxPool(x)``

@@ -1,4 +1,4 @@
-"""Drop results of If and Loop that nobody reads."""
+"""Remove results of If and Loop that nobody reads."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ COUNTERS = 2
 @passes.register("remove-unused")
 @passes.register("cleanup")
 class RemoveUnusedResults(Transformation):
-    """Drop results of If and Loop that nobody reads.
+    """Remove results of If and Loop that nobody reads.
 
     Before: ``y, z = If(c) <then_branch = { a = Exp(x) b = Neg(x) }, ...>``, ``z`` is not read
     After:  ``y = If(c) <then_branch = { a = Exp(x) }, ...>``
@@ -34,9 +34,9 @@ class RemoveUnusedResults(Transformation):
     Sound because a node acts through its outputs only: what no result that is read and no
     condition depends on need not be computed.
 
-    Leaves alone: Scan; a node of which nothing is read, which remove-unused-nodes takes; nodes
-    whose bodies do not return as many values as they declare; bodies in the place of which a
-    function has attributes.
+    Leaves alone: Scan; a node with no result that is read, which remove-unused-nodes takes;
+    nodes whose bodies do not return as many values as they declare; bodies that refer to an
+    attribute of a function.
     """
 
     precedes: ClassVar[Any] = ("remove-unused-nodes",)

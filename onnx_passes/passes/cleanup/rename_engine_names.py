@@ -22,7 +22,7 @@ _FIXED = re.compile(
     re.DOTALL,
 )
 """Measured with ONNX Runtime 1.31: MatMulAddFusion, ReshapeFusion, the fusions of Gather and
-Slice, and functions that are put in the place of their calls."""
+Slice, and functions that replace their calls."""
 
 _OF_NODE = "_new_shape"
 """What ReshapeFusion puts behind the name of the first of the nodes that it joins."""
@@ -37,9 +37,9 @@ class RenameEngineNames(Annotation):
     After:  ``<int64[2] gemm_input_shape_saved = {6, 4}> { y = Reshape(x, ..._saved) }``
 
     Some fusions of ONNX Runtime ask whether a *node* has the name that they give a tensor. A
-    model that ONNX Runtime has saved holds tensors of these names. It loads, for what there
-    was to be fused is fused; once a pass has found shapes or made a pattern, the same fusion
-    applies again, and loading ends with "Attempt to replace the existing tensor".
+    model that ONNX Runtime has saved holds tensors of these names. It loads, because what
+    there was to be fused is fused. Once a pass has found shapes or made a pattern, the same
+    fusion applies again, and loading ends with "Attempt to replace the existing tensor".
     Quantization annotations follow the names they refer to.
 
     Sound because names only connect values with their readers, and the readers follow.

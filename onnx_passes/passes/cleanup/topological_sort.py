@@ -1,4 +1,4 @@
-"""Order nodes so that producers come first."""
+"""Sort nodes so that producers come first."""
 
 import onnx_ir as ir
 
@@ -11,7 +11,7 @@ from onnx_passes.passes.base import Transformation
 @passes.register()
 @passes.register("cleanup")
 class TopologicalSort(Transformation):
-    """Order nodes so that producers come first.
+    """Sort nodes so that producers come first.
 
     Before: ``y = Neg(t)  t = Exp(x)``
     After:  ``t = Exp(x)  y = Neg(t)``

@@ -1,4 +1,4 @@
-"""Give every value and node a name of its own."""
+"""Rename values and nodes so that each has a name of its own."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from onnx_passes.passes.base import Annotation
 @passes.register()
 @passes.register("cleanup")
 class UniqueNames(Annotation):
-    """Give every value and node a name of its own.
+    """Rename values and nodes so that each has a name of its own.
 
     Before: both branches of an If define ``t``, and two nodes are named ``add``
     After:  ``t`` and ``t_1``, ``add`` and ``add_1``

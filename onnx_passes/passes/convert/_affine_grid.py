@@ -19,7 +19,7 @@ def settle_rank(function: ir.Function, node: ir.Node) -> None:
     """Take the branches of the rank that a node has, and make scalars for Range.
 
     Args:
-        function: The definition; left alone where the rank is not known.
+        function: The definition; unchanged if the rank is not known.
         node: The AffineGrid.
     """
     size = node.inputs[1] if len(node.inputs) > 1 else None

@@ -16,6 +16,10 @@ def schema_of(node: ir.Node, opset: int) -> onnx.defs.OpSchema | None:
     """Return the schema that an opset gives a node's operator, None if it has none.
 
     Deprecated operators have none.
+
+    Args:
+        node: The node.
+        opset: Version of its domain.
     """
     try:
         schema = onnx.defs.get_schema(node.op_type, opset, node.domain)

@@ -34,7 +34,12 @@ class Registry:
         return inner
 
     def find(self, operator: str, version: int) -> Adapter | None:
-        """Return the adapter of an operator at a version."""
+        """Return the adapter of an operator at a version.
+
+        Args:
+            operator: The operator.
+            version: The version that changes it.
+        """
         return self._adapters.get((operator, version))
 
 
@@ -58,7 +63,7 @@ class Edit:
         Args:
             node: The node.
             namer: Gives names to what is added.
-            constant_of: Tells what a value always holds.
+            constant_of: Returns what a value always holds.
         """
         self.constant_of = constant_of
         self.node = node
@@ -88,7 +93,12 @@ class Edit:
         return bool(value.uses()) or value.is_graph_output()
 
     def attribute(self, name: str, default: Any = None) -> Any:
-        """Return the value of an attribute."""
+        """Return the value of an attribute.
+
+        Args:
+            name: Name of the attribute.
+            default: Its value if it is left out.
+        """
         attribute = self.node.attributes.get(name)
         if attribute is None:
             return default
@@ -97,7 +107,12 @@ class Edit:
         return attribute.value
 
     def take(self, name: str, default: Any = None) -> Any:
-        """Remove an attribute and return its value."""
+        """Remove an attribute and return its value.
+
+        Args:
+            name: Name of the attribute.
+            default: Its value if it is left out.
+        """
         value = self.attribute(name, default)
         self.node.attributes.pop(name, None)
         return value
@@ -114,6 +129,10 @@ class Edit:
 
     def constant_input(self, index: int, what: str) -> Array | None:
         """Return what an input always holds, None if it is left out.
+
+        Args:
+            index: Number of the input.
+            what: What it holds, for the message, in the plural.
 
         Raises:
             CannotConvertError: The input is computed.
@@ -136,7 +155,13 @@ class Edit:
             self.node.replace_input_with(index, value)
 
     def constant(self, what: str, array: Array | Sequence[Any], dtype: Any = None) -> ir.Value:
-        """Add a constant in front of the node; int64 unless a dtype is given."""
+        """Add a constant in front of the node; int64 unless a dtype is given.
+
+        Args:
+            what: What it holds, for its name.
+            array: Numbers of any shape.
+            dtype: Their numpy type.
+        """
         tensor = ir.tensor(np.asarray(array, dtype=dtype or np.int64))
         return self.add("Constant", [], what, value=tensor)
 

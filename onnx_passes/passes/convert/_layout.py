@@ -51,7 +51,8 @@ class Way:
 def find_way(first: ir.Node) -> Way | None:
     """Walk from a Transpose to the one that undoes it.
 
-    Every value on the way has one reader, and each operator one operand that is no constant.
+    Every value on the way has one reader, and each operator one operand that is not a
+    constant.
     """
     order = order_of(first)
     inner: list[tuple[ir.Node, int]] = []
@@ -85,7 +86,13 @@ def _movable(value: ir.Value | None, rank: int) -> bool:
 
 
 def close(model: ir.Model, way: Way, namer: Namer) -> None:
-    """Take both Transposes out, and turn the constants between them."""
+    """Take both Transposes out, and turn the constants between them.
+
+    Args:
+        model: The model.
+        way: Two Transposes, and the nodes between them.
+        namer: Gives names that are free.
+    """
     back = inverse(way.order)
     value = way.first.inputs[0]
     assert value is not None, "a Transpose has an input"
@@ -95,7 +102,7 @@ def close(model: ir.Model, way: Way, namer: Namer) -> None:
             if other != index and operand is not None:
                 node.replace_input_with(other, _turned(model, operand, back, namer))
         value = node.outputs[0]
-        # It holds another tensor now, and must not be taken for the old one.
+        # It holds another tensor now, and must not be mistaken for the one before.
         value.name = namer.value(f"{value.name}_turned")
         if value.shape is not None:
             value.shape = ir.Shape([value.shape[axis] for axis in back])

@@ -70,7 +70,7 @@ def reshape_5(edit: Edit) -> None:
     "Tanh",
 )
 def consumed_inputs_6(edit: Edit) -> None:
-    """Lost an attribute that told which memory may be used again."""
+    """Lost an attribute that said which memory may be used again."""
     edit.take("consumed_inputs")
 
 
@@ -83,7 +83,7 @@ def selu_6(edit: Edit) -> None:
 
 @LEGACY.register(6, "Cast")
 def cast_6(edit: Edit) -> None:
-    """Takes a number for the type."""
+    """The type is given as a number."""
     name = edit.take("to")
     edit.set(to=int(ir.DataType[name]))
 
@@ -138,7 +138,7 @@ def gemm_7(edit: Edit) -> None:
 
 @LEGACY.register(7, "BatchNormalization", "Dropout")
 def is_test_7(edit: Edit) -> None:
-    """Lost the attribute that told training from inference."""
+    """Lost the attribute that separated training from inference."""
     if edit.take("is_test", 0) != 1:
         raise edit.fail("is_test=0 means training, which opset 7 defines differently")
 

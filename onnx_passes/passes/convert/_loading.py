@@ -13,6 +13,10 @@ def lost(before: ir.Model, after: ir.Model) -> str | None:
     """Return why ONNX Runtime loads a model no longer, None if it does or never did.
 
     Its optimisations are asked, too: those for quantised models break some opsets.
+
+    Args:
+        before: The model before.
+        after: The model after.
     """
     for optimized in (False, True):
         reason = refusal(after, optimized=optimized)

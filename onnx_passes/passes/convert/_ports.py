@@ -18,6 +18,12 @@ def find(
 ) -> list[ir.Value]:
     """Return the inputs or outputs of the given names.
 
+    Args:
+        values: All inputs, or all outputs.
+        names: Names of those that are wanted.
+        pass_: Name of the pass, for the message.
+        word: "input" or "output", for the message.
+
     Raises:
         PassError: The model has none of that name.
     """
@@ -33,6 +39,11 @@ def find(
 
 def refuse_pass_through(model: ir.Model, value: ir.Value, pass_: str) -> None:
     """Refuse what cannot have a node at its boundary.
+
+    Args:
+        model: The model.
+        value: The input or output.
+        pass_: Name of the pass, for the message.
 
     Raises:
         PassError: The value is an input and an output at once, or an input with a default.
@@ -52,7 +63,7 @@ def refuse_pass_through(model: ir.Model, value: ir.Value, pass_: str) -> None:
 def put_behind_input(
     model: ir.Model, value: ir.Value, node: ir.Node, namer: Namer
 ) -> ir.Value:
-    """Let a node that reads an input stand for it, wherever the input was read.
+    """Let a node that reads an input replace it, wherever the input was read.
 
     Args:
         model: The model.
@@ -108,6 +119,12 @@ def rename_ports(
 ) -> None:
     """Give inputs and outputs new names; inner values that have them make way.
 
+    Args:
+        model: The model.
+        values: The new name of each input or output.
+        namer: Gives names that are free.
+        pass_: Name of the pass, for the message.
+
     Raises:
         PassError: Two would have one name.
     """
@@ -132,7 +149,12 @@ def rename_ports(
 
 
 def rename_value(value: ir.Value, name: str) -> None:
-    """Rename a value, and what quantization annotations call it."""
+    """Rename a value, and what quantization annotations call it.
+
+    Args:
+        value: The value.
+        name: Its new name.
+    """
     if value.graph is not None:
         for graph in graphs_within(value.graph):
             for other in own_values(graph):

@@ -94,7 +94,7 @@ class Probe:
                 yield Baked(number, node, target, better)
 
     def _better(self, node: ir.Node, data: list[int], target: list[int]) -> list[int] | None:
-        """Return the target with 0, "as in the input", where an old size stands for a new."""
+        """Return the target with 0, "as in the input", where an old size means a new one."""
         if node.attributes.get_int("allowzero", 0):
             return None
         pairs = [(self.old[name], size) for name, size in self.new.items()]
@@ -144,7 +144,13 @@ def forget_shapes(model: ir.Model) -> None:
 
 
 def constant(model: ir.Model, numbers: list[int], name: str) -> ir.Value:
-    """Add a constant of int64 to the main graph, under a name that may be taken."""
+    """Add a constant of int64 to the main graph, under a name that may be taken.
+
+    Args:
+        model: The model.
+        numbers: The elements.
+        name: The start of its name.
+    """
     tensor = ir.Tensor(np.array(numbers, dtype=np.int64))
     taken = model.graph.initializers
     free = next(n for i in range(len(taken) + 1) if (n := f"{name}_{i}") not in taken)

@@ -177,7 +177,7 @@ def batch_normalization_14(edit: Edit) -> None:
 
 @UP.register(16, "RoiAlign")
 def roi_align_16(edit: Edit) -> None:
-    """Shifts coordinates by half a pixel unless told otherwise."""
+    """Shifts coordinates by half a pixel by default."""
     edit.set(coordinate_transformation_mode="output_half_pixel")
 
 

@@ -1,4 +1,4 @@
-"""Drop what a model says about itself and does not compute with."""
+"""Remove what a model says about itself and does not compute with."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from onnx_passes.passes.base import Annotation
 @passes.verify.equality
 @passes.register()
 class CleanMetadata(Annotation):
-    """Drop what a model says about itself and does not compute with.
+    """Remove what a model says about itself and does not compute with.
 
     Before: nodes with stack traces of the exporter in ``metadata_props`` and ``doc_string``
     After:  nodes without

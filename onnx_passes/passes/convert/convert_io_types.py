@@ -1,4 +1,4 @@
-"""Give inputs and outputs other element types, with Casts at the boundary."""
+"""Convert inputs and outputs to other element types, with Casts at the boundary."""
 
 from __future__ import annotations
 
@@ -59,17 +59,17 @@ Type = Annotated[str, BeforeValidator(parse_type)]
 @passes.verify.equality
 @passes.register()
 class ConvertIoTypes(Transformation):
-    """Give inputs and outputs other element types, with Casts at the boundary.
+    """Convert inputs and outputs to other element types, with Casts at the boundary.
 
     Before: ``(float[1, 3, 8, 8] image) => ...`` with ``inputs: {image: uint8}``
     After:  ``(uint8[1, 3, 8, 8] image) => ... { image_cast = Cast <to = FLOAT> (image) ... }``
 
     Sound because the model computes what it did, on inputs that the caller may have rounded,
-    and the outputs are rounded as the caller would do; the check does both with numpy.
+    and the outputs are rounded as the caller would do. The check does both with numpy.
 
     Leaves alone: inner values; names, order and shapes; inputs and outputs that have the type
-    already. It refuses what has no defined result: a Cast of floats to integers, which of NaN
-    and out of range gives anything; types that are no numbers.
+    already. It refuses what has no defined result: a Cast of floats to integers, which gives
+    anything for NaN and out of range; types that are not numbers.
 
     Attributes:
         inputs: New types of inputs, by name.
@@ -185,7 +185,7 @@ def _rounded(array: np.ndarray[Any, Any], dtype: np.dtype[Any]) -> np.ndarray[An
     if np.issubdtype(dtype, np.integer) and array.dtype.kind not in "iub":
         bounds = np.iinfo(dtype)
         whole = np.rint(np.nan_to_num(array.astype(np.float64)))
-        # The greatest integers are no doubles: the next one below is.
+        # Doubles do not hold the greatest integers: they hold the next one below.
         high = np.nextafter(float(bounds.max) + 1, 0) if bounds.bits == 64 else bounds.max
         return np.clip(whole, bounds.min, high).astype(dtype)
     with np.errstate(over="ignore", invalid="ignore"):

@@ -1,4 +1,4 @@
-"""Give inputs and outputs the channels last, or first."""
+"""Convert inputs and outputs to channels last, or first."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Layout = Literal["nhwc", "nchw"]
 @passes.verify.tolerance
 @passes.register()
 class ConvertLayout(Transformation):
-    """Give inputs and outputs the channels last, or first.
+    """Convert inputs and outputs to channels last, or first.
 
     Before: ``(float[1, 3, 8, 8] image) => ...`` with ``inputs: {image: nhwc}``
     After:  ``(float[1, 8, 8, 3] image) => ... { t = Transpose <perm = [0, 3, 1, 2]> (image)``
@@ -44,9 +44,9 @@ class ConvertLayout(Transformation):
     vector otherwise than its middle, so that moved elements may differ in the last bit.
 
     Leaves alone: the layout inside of the model, as ONNX knows convolutions with channels
-    first only; what has several readers; names, order and types. It takes the user's word for
-    which layout there was, but where an input is read by the Transpose alone that would be put
-    there, or an output is made by it, it has the layout already.
+    first only; what has several readers; names, order and types. The user's word decides which
+    layout there was. But if only the Transpose that would be put there reads an input, or
+    makes an output, it has the layout already.
 
     Attributes:
         inputs: The new layout of inputs, by name.

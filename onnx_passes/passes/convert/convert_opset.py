@@ -44,8 +44,8 @@ class ConvertOpset(Transformation):
     replaced by the function that ONNX defines it by, if there is one. Every node is compared
     with its new schema afterwards. The IR version is raised as the opset demands.
 
-    Sound because where a new version changes what an operator means, the node is rewritten;
-    all other changes only add types, attributes with the old behaviour as default, or inputs
+    Sound because where a new version changes what an operator means, the node is rewritten.
+    All other changes only add types, attributes with the old behaviour as default, or inputs
     and outputs that may be left out. The contract is a tolerance since engines compute the
     versions of one operator with different kernels.
 
@@ -81,6 +81,10 @@ class ConvertOpset(Transformation):
 def rehearse(model: ir.Model, version: int) -> str | None:
     """Convert a copy, so that an obstacle does not leave the model half converted.
 
+    Args:
+        model: The model; it stays as it is.
+        version: The opset that is wanted.
+
     Returns:
         Why ONNX Runtime would load the model no longer; None if it does or never did.
 
@@ -94,6 +98,10 @@ def rehearse(model: ir.Model, version: int) -> str | None:
 
 def convert(model: ir.Model, version: int) -> None:
     """Convert every graph and function of a model.
+
+    Args:
+        model: The model; it is changed.
+        version: The opset that is wanted.
 
     Raises:
         PassError: There is no such opset, or nodes have no equivalent in it; the model is then

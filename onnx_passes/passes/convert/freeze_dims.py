@@ -1,4 +1,4 @@
-"""Give dynamic dimensions a fixed size."""
+"""Replace dynamic dimensions by a fixed size."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from onnx_passes.passes.naming import did_you_mean
 @passes.verify.equality
 @passes.register()
 class FreezeDims(Transformation):
-    """Give dynamic dimensions a fixed size.
+    """Replace dynamic dimensions by a fixed size.
 
     Before: ``(float[batch, 3] x) => (float[batch, 3] y)`` with ``dims: {batch: 1}``
     After:  ``(float[1, 3] x) => (float[1, 3] y)``
 
-    The name stands for the dimension wherever it occurs: inputs, outputs and inner values.
+    The name means the dimension wherever it occurs: inputs, outputs and inner values.
 
     Sound because for inputs of that size nothing changes; other sizes are refused from now on.
 

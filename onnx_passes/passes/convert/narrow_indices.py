@@ -1,4 +1,4 @@
-"""Let indices be int32 where they fit."""
+"""Convert indices to int32 where they fit."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _NARROWER = frozenset(
 @passes.verify.equality
 @passes.register()
 class NarrowIndices(Transformation):
-    """Let indices be int32 where they fit.
+    """Convert indices to int32 where they fit.
 
     Before: ``y = Gather(x, i)`` with the constant ``int64[3] i = {0, 2, -1}``
     After:  ``y = Gather(x, j)`` with the constant ``int32[3] j = {0, 2, -1}``
@@ -51,10 +51,9 @@ class NarrowIndices(Transformation):
     was cast from a narrower type fits by its type.
 
     Leaves alone: what picks among integers of int64, as shape arithmetic does, through which
-    onnx infers shapes only where indices are int64 too; indices of which nothing
-    is known; inputs of the model, whose type is the user's; operators that take int64 only;
-    functions, whose constants have no initializers; models before opset 11, in which the
-    engines differ.
+    onnx infers shapes only where indices are int64 too; indices without known bounds; inputs
+    of the model, whose type is the user's; operators that take int64 only; functions, whose
+    constants have no initializers; models before opset 11, in which the engines differ.
     """
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:

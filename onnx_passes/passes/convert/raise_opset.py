@@ -24,11 +24,11 @@ class RaiseOpset(Transformation):
     is a tolerance since engines compute the versions of one operator with different kernels.
 
     Leaves alone: models of that opset or a newer one; models with a node that has no
-    equivalent (a note says which): unlike convert-opset, that is no error. Models that ONNX
-    Runtime loads as they are and would not load then. It has kernels for some versions of an
-    operator and some types; what it has none for, it computes by the function that the
-    standard defines the operator by, which ends with the opset that changes an operator
-    within it.
+    equivalent (a note says which): unlike in convert-opset, that is not an error. Models that
+    ONNX Runtime loads as they are and would not load then. It has kernels for some versions of
+    an operator and some types; what it has none for, it computes by the function that the
+    standard defines the operator by, which ends with the opset that changes an operator within
+    it.
 
     Attributes:
         version: The oldest opset that is good enough.

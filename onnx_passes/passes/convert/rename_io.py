@@ -1,4 +1,4 @@
-"""Give inputs and outputs of the model other names."""
+"""Rename inputs and outputs of the model."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from onnx_passes.passes.replace import Namer
 @passes.verify.equality
 @passes.register()
 class RenameIo(Transformation):
-    """Give inputs and outputs of the model other names.
+    """Rename inputs and outputs of the model.
 
     Before: ``(float[3] input.1) => (float[3] 495)`` with ``inputs: {input.1: image}``
     After:  ``(float[3] image) => (float[3] 495)``

@@ -1,4 +1,4 @@
-"""Let dimensions of a fixed size have any size."""
+"""Replace fixed dimensions by dynamic ones."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ OFFSETS = (1, 4, 9)
 @passes.verify.equality
 @passes.register()
 class UnfreezeDims(Transformation):
-    """Let dimensions of a fixed size have any size.
+    """Replace fixed dimensions by dynamic ones.
 
     Before: ``(float[1, 3] x) => (float[1, 3] y)`` with ``dims: {x: {0: batch}}``
     After:  ``(float[batch, 3] x) => (float[batch, 3] y)``
@@ -35,7 +35,7 @@ class UnfreezeDims(Transformation):
     Shapes are inferred for three other sizes; they say which dimensions of the outputs follow.
     Those that follow in another way, as twice the size, become dynamic without a name.
 
-    Sound because for the old sizes nothing changes, which is what runs compare; for other
+    Sound because for the old sizes nothing changes, which is what runs compare. For other
     sizes every node takes the shapes that shape inference finds, and no Reshape holds on to an
     old size. Whether the results mean what they should for other sizes is not in the model.
 

@@ -60,7 +60,12 @@ _NUMBERS = {
 
 
 def holds(wide: ir.DataType, narrow: ir.DataType) -> bool:
-    """Whether every value of one type is a value of another."""
+    """Whether every value of one type is a value of another.
+
+    Args:
+        wide: The type that may hold all values.
+        narrow: The type of the values.
+    """
     if wide not in _NUMBERS or narrow not in _NUMBERS:
         return False
     if wide is narrow:

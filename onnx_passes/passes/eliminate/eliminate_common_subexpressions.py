@@ -1,4 +1,4 @@
-"""Compute equal expressions once."""
+"""Merge equal expressions, so that each is computed once."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from onnx_passes.passes.base import Transformation
 @passes.register("eliminate")
 @passes.register("cleanup")
 class EliminateCommonSubexpressions(Transformation):
-    """Compute equal expressions once.
+    """Merge equal expressions, so that each is computed once.
 
     Before: ``a = Exp(x)  b = Exp(x)  y = Add(a, b)``
     After:  ``a = Exp(x)  y = Add(a, a)``

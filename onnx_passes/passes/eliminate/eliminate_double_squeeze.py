@@ -19,7 +19,7 @@ class EliminateDoubleSqueeze(Transformation, RewriteRuleSetPass):
     Before: ``Unsqueeze(Unsqueeze(x, [0]), [2])``, ``Squeeze(Squeeze(x, [0]), [1])``
     After:  ``Unsqueeze(x, [0, 2])``, ``Squeeze(x, [0, 2])``
 
-    Sound because both only put in, or take out, dimensions of size 1: axes of the tensor
+    Sound because both only insert, or remove, dimensions of size 1: axes of the tensor
     between are moved to where they are in the bigger one.
 
     Leaves alone: axes that are computed, left out, or given as attributes (before opset 13);

@@ -1,4 +1,4 @@
-"""Merge two Transpose in a row, or take both out."""
+"""Merge two Transpose in a row, or remove both."""
 
 from typing import Any, ClassVar
 
@@ -11,7 +11,7 @@ from onnx_passes.passes.base import Op, RewriteRulePass, Transformation, Value, 
 @passes.register()
 @passes.register("eliminate")
 class EliminateDoubleTranspose(Transformation, RewriteRulePass):
-    """Merge two Transpose in a row, or take both out.
+    """Merge two Transpose in a row, or remove both.
 
     Before: ``Transpose<perm = q>(Transpose<perm = p>(x))``
     After:  one Transpose by both permutations; ``x`` where they undo each other

@@ -1,4 +1,4 @@
-"""Leave out an Expand whose reader would repeat the tensor by itself."""
+"""Remove an Expand whose reader would repeat the tensor by itself."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ BROADCASTING = frozenset(
 )
 """Operators that repeat operands to one shape, and give the same bits however they do it.
 
-Not so Pow, which ONNX Runtime squares where one exponent says so; nor Mean, of which the
-reference evaluator has none for two shapes.
+Not so Pow, which ONNX Runtime squares where one exponent says so; nor Mean, which the
+reference evaluator does not compute for two shapes.
 """
 
 OF_INTEGERS = frozenset(("Min", "Max"))
-"""Those of which ONNX Runtime chooses between -0 and 0 in one way or another."""
+"""Those where ONNX Runtime chooses either -0 or 0."""
 
 
 @passes.verify.equality
 @passes.register()
 @passes.register("eliminate")
 class EliminateExpandBeforeBroadcast(Transformation):
-    """Leave out an Expand whose reader would repeat the tensor by itself.
+    """Remove an Expand whose reader would repeat the tensor by itself.
 
     Before: ``Add(x, Expand(mask, Shape(x)))``, ``Where(Expand(c, [2, 1, 8]), x, y)``
     After:  ``Add(x, mask)``, ``Where(c, x, y)``
@@ -43,8 +43,8 @@ class EliminateExpandBeforeBroadcast(Transformation):
     Sound because broadcasting repeats the same elements, and the other operand gives the
     result the shape that it had.
 
-    Leaves alone: other operands whose shape is not known, or a dimension of which may be 1
-    where the Expand repeats; Pow and Mean; Min and Max of floats; functions, where shapes are
+    Leaves alone: other operands whose shape is not known, or may have a dimension of 1 where
+    the Expand repeats; Pow and Mean; Min and Max of floats; functions, where shapes are
     unknown.
     """
 

@@ -16,9 +16,9 @@ class EliminateIdentity(Transformation, RewriteRulePass):
 
     Sound because Identity returns its input, whatever its type.
 
-    Leaves alone: an Identity that gives an output of a graph its name where the value cannot
-    take that name: an input or initializer, another output, or a value from outside of a
-    subgraph.
+    Leaves alone: an Identity that gives an output of a graph its name if the value cannot take
+    that name. Such values are an input or initializer, another output, or a value from outside
+    of a subgraph.
     """
 
     def pattern(self, op: Op, x: Var) -> Var:

@@ -27,11 +27,11 @@ class EliminateIdleLoop(Transformation):
     After:  ``x`` for ``y``, and an empty tensor for ``z``, which the body would have filled
 
     Sound because a trip count of 0 or less, or a condition that is false, says that nothing
-    runs: what is carried stays as it starts, and what is collected is empty.
+    runs. What is carried stays as it starts, and what is collected is empty.
 
     Leaves alone: counts and conditions that are computed or that callers may override;
-    collected results of which the body does not declare type and sizes; bodies in the place
-    of which a function has attributes.
+    collected results whose type and sizes the body does not declare; bodies that refer to an
+    attribute of a function.
     """
 
     requires: ClassVar[Any] = ("shape-inference",)

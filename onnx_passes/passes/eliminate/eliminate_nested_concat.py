@@ -1,4 +1,4 @@
-"""Join what a Concat of Concat joins in one."""
+"""Merge a Concat of Concat into one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from onnx_passes.passes.base import Op, RewriteRulePass, Transformation, Value, 
 @passes.register()
 @passes.register("eliminate")
 class EliminateNestedConcat(Transformation, RewriteRulePass):
-    """Join what a Concat of Concat joins in one.
+    """Merge a Concat of Concat into one.
 
     Before: ``Concat<axis = 1>(x, Concat<axis = 1>(a, b), z)``
     After:  ``Concat<axis = 1>(x, a, b, z)``

@@ -24,7 +24,7 @@ class EliminateNoopClip(IdlePass):
 
     Leaves alone: a Clip of floats without bounds, which makes infinities finite; bounds that
     are computed or that callers may override; a bound whose shape makes the result bigger;
-    bounds as attributes, which they are before opset 11; bounds in the place of the first
+    bounds as attributes, which they are before opset 11; bounds that come as the first
     operand.
     """
 

@@ -16,7 +16,7 @@ class EliminateNoopReshape(IdlePass):
     Before: ``Reshape(x, [0, -1])`` of a matrix ``x``, or ``Flatten<axis = 1>(x)``
     After:  ``x``
 
-    Sound because the shape stays, and so does the order of the elements: each dimension of the
+    Sound because the shape stays, and so does the order of the elements. Each dimension of the
     target copies one (0), names its size, or is the only one left to infer (-1).
 
     Leaves alone: a target that is computed, unless as the shape of the tensor itself; dynamic

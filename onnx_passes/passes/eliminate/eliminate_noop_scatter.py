@@ -28,7 +28,7 @@ class EliminateNoopScatter(Transformation, RewriteRuleSetPass):
 
     Leaves alone: indices that are computed, in another order, or of a tensor of unknown size;
     a scatter that adds to what is there, or combines it otherwise, unless there is no index;
-    indices of depth 0, each of which stands for the whole tensor.
+    indices of depth 0, which mean the whole tensor each.
     """
 
     requires: ClassVar[Any] = ("shape-inference",)

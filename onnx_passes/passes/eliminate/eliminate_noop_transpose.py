@@ -16,8 +16,8 @@ class EliminateNoopTranspose(IdlePass):
     Before: ``Transpose<perm = [0, 1]>(x)``
     After:  ``x``
 
-    Sound because elements stay where they are: the permutation is the identity, or moves only
-    dimensions of size 1 among each other, so that shape and order of the elements stay.
+    Sound because shape and order of the elements stay: the permutation is the identity, or
+    moves only dimensions of size 1 among each other.
 
     Leaves alone: a Transpose without a permutation of a tensor of unknown rank.
     """

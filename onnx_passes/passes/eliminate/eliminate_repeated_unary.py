@@ -32,9 +32,8 @@ class EliminateRepeatedUnary(Transformation, RewriteRuleSetPass):
             ``Abs(Neg(x))``
     After:  ``x``; ``Abs(x)``, ``Ceil(x)``; ``Abs(x)``
 
-    Sound because negation flips a bit, or wraps the same way twice; because Abs, Relu and Sign
-    leave their own results as they are, and roundings those of each other; and because the
-    sign is lost in Abs.
+    Sound because negation flips a bit, or wraps the same way twice. Abs, Relu and Sign leave
+    their own results as they are, and roundings those of each other. The sign is lost in Abs.
 
     Leaves alone: any other pair, such as Neg of Abs.
     """

@@ -1,4 +1,4 @@
-"""Leave out the state that a recurrent layer starts with anyway."""
+"""Remove the state that a recurrent layer starts with anyway."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from onnx_passes.passes.base import Transformation
 
 LAYERS = ("RNN", "GRU", "LSTM")
 STATES = (5, 6)
-"""The inputs ``initial_h`` and ``initial_c``, of which only an LSTM has the second."""
+"""The inputs ``initial_h`` and ``initial_c``; only an LSTM has the second."""
 MOVES = (
     *("Expand", "Slice", "Split", "Gather", "Tile"),
     *("Reshape", "Squeeze", "Unsqueeze", "Transpose"),
@@ -25,14 +25,14 @@ MOVES = (
 @passes.register()
 @passes.register("eliminate")
 class EliminateZeroState(Transformation):
-    """Leave out the state that a recurrent layer starts with anyway.
+    """Remove the state that a recurrent layer starts with anyway.
 
     Before: ``LSTM(x, w, r, b, , z, z)`` with ``z = ConstantOfShape([1, batch, 8])``
     After:  ``LSTM(x, w, r, b)``
 
-    The initial state of an RNN, GRU or LSTM, and the initial cell of an LSTM, as a constant of
-    zeros, or as one that is filled or expanded to a shape that is computed, or a part of it:
-    exporters read the size of the batch for it, and cut one tensor for all layers.
+    The initial state of an RNN, GRU or LSTM, and the initial cell of an LSTM. It is a constant
+    of zeros, or one that is filled or expanded to a shape that is computed, or a part of it.
+    Exporters read the size of the batch for it, and cut one tensor for all layers.
 
     Sound because a state that is not given is 0 by definition, of the one shape that it may
     have.

@@ -28,7 +28,7 @@ class MergeShapeChanges(Transformation, RewriteRuleSetPass):
     After:  ``Reshape(x, [-1, 6])``
 
     Sound because all four keep the order of the elements, and the shape of the result is
-    known: a dimension that the first tensor has in the same place is copied (0), and one other
+    known. A dimension that the first tensor has in the same place is copied (0), and one other
     may be inferred (-1).
 
     Leaves alone: results with more unknown dimensions than that, or with an empty one; a

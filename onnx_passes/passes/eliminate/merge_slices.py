@@ -22,8 +22,8 @@ class MergeSlices(Transformation, RewriteRulePass):
     Before: ``Slice(Slice(x, [1], [9], [0]), [2], [5], [1])``
     After:  ``Slice(x, [1, 2], [9, 5], [0, 1])``
 
-    Sound because a Slice of one axis changes nothing along the others; and because along one
-    axis, without steps and counted from the front, the starts add up and the nearer end ends.
+    Sound because a Slice of one axis changes nothing along the others. Along one axis, without
+    steps and counted from the front, the starts add up and the nearer end ends.
 
     Leaves alone: numbers that are computed; opsets before 10; the same axis with a step or
     counted from the end; negative axes of a tensor of unknown rank; a Slice that something

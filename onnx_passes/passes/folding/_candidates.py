@@ -64,8 +64,9 @@ def _is_empty(value: ir.Value | None) -> bool:
 def _held_by_range(model: ir.Model) -> set[ir.Node]:
     """List the nodes behind an If that a Range reads, unless it is seen to be a scalar.
 
-    ONNX Runtime runs a Range whose bounds have one element and rank 1, which the standard does
-    not allow, as long as it cannot see the rank beforehand: constants would show it.
+    ONNX Runtime runs a Range whose bounds have one element and rank 1, as long as it cannot
+    see the rank beforehand. The standard does not allow them, and constants would show the
+    rank.
     """
     held: set[ir.Node] = set()
     bounds = [v for n in all_nodes(model) if n.op_type == "Range" for v in n.inputs]
@@ -100,7 +101,7 @@ def constant_nodes(
     Args:
         graph: The graph; constants outside of it count.
         imports: The opset imports around it.
-        deterministic: Tells which nodes draw random numbers.
+        deterministic: Says which nodes draw no random numbers.
         never: Operators that are not folded.
         held: Nodes that are not folded.
     """

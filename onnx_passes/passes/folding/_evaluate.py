@@ -1,8 +1,8 @@
 """Computing nodes whose inputs are constants.
 
-ONNX Runtime computes them, unoptimised and on one thread, all in one session; where that
-fails, in halves down to single nodes, and onnx's reference evaluator what ONNX Runtime has no
-kernel for.
+ONNX Runtime computes them, unoptimised and on one thread, all in one session. If that fails,
+it computes halves down to single nodes. onnx's reference evaluator computes what ONNX Runtime
+has no kernel for.
 """
 
 from __future__ import annotations
@@ -44,7 +44,8 @@ class Evaluation:
     """Results of nodes over constants, and why others have none.
 
     Attributes:
-        results: Tensors by value; None for a result that is no tensor, or one of strings.
+        results: Tensors by value; None for a result that is not a tensor, or a tensor of
+            strings.
         failures: Reasons by node; empty where the reason is a failure before it.
     """
 

@@ -69,7 +69,7 @@ class Budget:
 
 @dataclass
 class Fold:
-    """A set of constant nodes, of which those not ``kept`` are to be replaced by results.
+    """A set of constant nodes; those not ``kept`` are to be replaced by results.
 
     Attributes:
         nodes: In topological order.
@@ -198,8 +198,8 @@ def _over_budget(
     """Return the results that add most if all are too much, and take the sum off if not.
 
     What a node that stays had read stays as well, so that leaving results out saves at most
-    their bytes: as many go at once as are needed for sure. Those that are no bigger than what
-    they replace stay, unless constants that several read are all that can be left.
+    their bytes: as many go at once as are needed for sure. Those that are at most as big as
+    what they replace stay, unless constants that several read are all that can be left.
     """
     sizes = {v: t.nbytes for v in frontier if (t := evaluation.results[v]) is not None}
     growth = sum(sizes.values()) - sum(plan.freed(plan.folded).values())

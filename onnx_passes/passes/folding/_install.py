@@ -1,4 +1,4 @@
-"""Putting a constant in the place of a computed value."""
+"""Replace a computed value by a constant."""
 
 from __future__ import annotations
 

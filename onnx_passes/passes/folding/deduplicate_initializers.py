@@ -1,4 +1,4 @@
-"""Keep one of the initializers with the same content."""
+"""Merge initializers with the same content."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from onnx_passes.passes.base import Transformation
 @passes.register()
 @passes.register("cleanup")
 class DeduplicateInitializers(Transformation):
-    """Keep one of the initializers with the same content.
+    """Merge initializers with the same content.
 
     Before: ``<float[2] a = {1, 2}, float[2] b = {1, 2}> { t = Mul(x, a)  y = Add(t, b) }``
     After:  ``<float[2] a = {1, 2}> { t = Mul(x, a)  y = Add(t, a) }``

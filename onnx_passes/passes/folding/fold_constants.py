@@ -1,4 +1,4 @@
-"""Compute what does not depend on the inputs."""
+"""Fold what does not depend on the inputs into constants."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ MAX_ROUNDS = 20
 @passes.verify.tolerance
 @passes.register()
 class FoldConstants(Transformation):
-    """Compute what does not depend on the inputs.
+    """Fold what does not depend on the inputs into constants.
 
     Before: ``s = Shape(x)  n = Gather(s, 0)  t = Concat(n, 6)  y = Reshape(x, t)``
     After:  ``y = Reshape(x, [-1, 6])``
@@ -41,10 +41,10 @@ class FoldConstants(Transformation):
     dynamic.
 
     Sound because a deterministic operator gives the same result for the same inputs. The
-    contract is a tolerance since an engine may use other kernels for the same operator: with
+    contract is a tolerance because an engine may use other kernels for the same operator. With
     weights packed ahead or other vector instructions, matrix products and transcendental
-    functions differ in the last bits, and ONNX Runtime computes chains of float16 operators
-    in float32. Folding rounds each value below float32, as the standard says.
+    functions differ in the last bits. ONNX Runtime computes chains of float16 operators in
+    float32. Folding rounds each value below float32, as the standard says.
 
     Leaves alone: random operators and what depends on them; initializers that callers may
     override; operators of unknown domains; Loop, which may run for long; DequantizeLinear,
@@ -73,7 +73,7 @@ class FoldConstants(Transformation):
     nonempty: bool = False
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
-        """Fold until nothing is left to fold; what was folded tells more about shapes."""
+        """Fold until nothing is left to fold; what was folded shows more about shapes."""
         self._budget = Budget.of(
             model,
             self.size_limit,

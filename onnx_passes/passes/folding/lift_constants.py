@@ -1,4 +1,4 @@
-"""Make initializers of Constant nodes."""
+"""Convert Constant nodes to initializers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from onnx_passes.passes.base import Transformation
 @passes.register()
 @passes.register("cleanup")
 class LiftConstants(Transformation):
-    """Make initializers of Constant nodes.
+    """Convert Constant nodes to initializers.
 
     Before: ``w = Constant <value = float[2] {1, 2}> ()  y = Add(x, w)``
     After:  ``<float[2] w = {1, 2}> { y = Add(x, w) }``
@@ -26,7 +26,7 @@ class LiftConstants(Transformation):
     In a subgraph the initializer belongs to the subgraph. Every form of the value is known:
     tensors, numbers, strings and lists of them.
 
-    Sound because an initializer that is no input is a constant.
+    Sound because an initializer that is not an input is a constant.
 
     Leaves alone: sparse values; values that a graph returns; functions, which have no
     initializers.

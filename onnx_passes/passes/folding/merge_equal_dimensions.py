@@ -1,4 +1,4 @@
-"""Compute a dimension once, whatever it is read from."""
+"""Merge equal dimensions, whatever they are read from."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from onnx_passes.passes.folding._install import discard_unread
 @passes.verify.equality
 @passes.register()
 class MergeEqualDimensions(Transformation):
-    """Compute a dimension once, whatever it is read from.
+    """Merge equal dimensions, whatever they are read from.
 
     Before: ``t = Relu(x)  a = Shape<end = 1>(x)  b = Shape<end = 1>(t)``
     After:  ``t = Relu(x)  a = Shape<end = 1>(x)``, and ``a`` for ``b``
@@ -31,7 +31,7 @@ class MergeEqualDimensions(Transformation):
     Sound because dimensions of one name are one number, and integers wrap around alike in
     sums and products.
 
-    Leaves alone: what holds a size of which nothing is known; Identity nodes; functions, whose
+    Leaves alone: what holds a size that is not known at all; Identity nodes; functions, whose
     dimensions depend on the call; values of other graphs than the node's.
     """
 

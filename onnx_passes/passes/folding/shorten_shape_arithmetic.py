@@ -1,4 +1,4 @@
-"""Read dimensions by one Shape where several nodes pick them out."""
+"""Replace several nodes that pick out dimensions by one Shape."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ START_AND_END = 15
 @passes.verify.equality
 @passes.register()
 class ShortenShapeArithmetic(Transformation):
-    """Read dimensions by one Shape where several nodes pick them out.
+    """Replace several nodes that pick out dimensions by one Shape.
 
     Before: ``s = Shape(x)  g = Gather(s, 1)  n = Unsqueeze(g, [0])``
     After:  ``n = Shape<start = 1, end = 2>(x)``

@@ -34,9 +34,9 @@ class FuseAttention(Transformation, RewriteRuleSetPass):
     Found with a quotient for the product, with factors on ``q`` and ``k`` for the scale,
     without scale or mask, and with ``Where(IsNaN(weights), 0, weights)`` behind Softmax. Keys
     and values that are repeated for groups of heads by Unsqueeze, Expand and Reshape are
-    handed over as they are before. A mask of one row is expanded, for ONNX Runtime wants all;
-    one of the least number is raised to half of it, for ONNX Runtime takes a row of the former
-    for minus infinity. Both are so large that scores vanish in them.
+    handed over as they are before. A mask of one row is expanded, because ONNX Runtime wants
+    all. A mask of the least number is raised to half of it, because ONNX Runtime reads a row
+    of the former as minus infinity. Both are so large that scores vanish in them.
 
     Sound because this is how the operator is defined; a row whose mask is minus infinity
     throughout is 0 by its errata, as it is behind the guard against NaN. The contract is a
@@ -122,7 +122,7 @@ def _attention(op: Op, q: Value, k: Value, v: Value, **rest: Any) -> Value:
 def _turned_back(turned: ir.Node) -> tuple[list[Dim] | None, list[int]]:
     """Return the dimensions of the keys, and the permutation that makes these of them.
 
-    Those of the result are asked: the keys may be an output, of which only the user speaks.
+    Those of the result are asked: the keys may be an output, and only the user declares those.
     """
     perm = list(turned.attributes.get_ints("perm") or reversed(range(RANK)))
     dims = dims_of(turned.outputs[0])

@@ -1,4 +1,4 @@
-"""Hand heads to an Attention side by side, and not one behind the other."""
+"""Convert the operands of an Attention to heads side by side, in tensors of rank 3."""
 
 from typing import Any, ClassVar
 
@@ -18,16 +18,16 @@ HEADS_FIRST = [0, 2, 1, 3]
 @passes.register()
 @passes.register("fuse")
 class FuseAttentionHeads(Transformation, RewriteRuleSetPass):
-    """Hand heads to an Attention side by side, and not one behind the other.
+    """Convert the operands of an Attention to heads side by side, in tensors of rank 3.
 
     Before: ``Transpose(Attention(Transpose(q), Transpose(k), Transpose(v)))``, each with the
             permutation [0, 2, 1, 3], of a ``q`` that is [batch, sequence, heads, width]
     After:  ``Reshape(Attention<q_num_heads = 4, kv_num_heads = 4>(q', k', v'), [0, 0, 4, 8])``
             of ``q' = Reshape(q, [0, 0, 32])``, and ``k'`` and ``v'`` likewise
 
-    A RotaryEmbedding between is told its heads too, and takes the tensor of rank 3. A Reshape
-    moves no element, and most of these meet the one that parted the heads. ONNX Runtime takes
-    a quarter less time for it on a short sequence, a tenth on a long one.
+    A RotaryEmbedding between gets the number of its heads too, and takes the tensor of rank 3.
+    A Reshape moves no element, and most of these meet the one that parted the heads. ONNX
+    Runtime takes a quarter less time for it on a short sequence, a tenth on a long one.
 
     Sound because this is how both operators are defined for tensors of rank 3. The contract
     is a tolerance: a kernel may sum in another order.
@@ -88,7 +88,7 @@ def _has_heads(
     if any(name in each.attributes for each in nodes for name in named):
         return False
     if any(each.inputs[1:] and len(dims_of(each.inputs[1]) or []) != 3 for each in nodes[1:]):
-        return False  # tables of all positions, of which others choose
+        return False  # tables of all positions, from which others choose
     heads = [(dims_of(x) or [])[2:] for x in (q, k, v)]
     known = all(len(h) == 2 and all(isinstance(d, int) and d > 0 for d in h) for h in heads)
     return known and heads[1][0] == heads[2][0]

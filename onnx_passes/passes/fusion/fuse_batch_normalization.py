@@ -1,4 +1,4 @@
-"""Put a BatchNormalization into the weights of the layer before it."""
+"""Fold a BatchNormalization into the weights of the layer before it."""
 
 from typing import Any, ClassVar
 
@@ -16,7 +16,7 @@ from onnx_passes.passes.base import Op, RewriteRuleSetPass, Transformation, Valu
 @passes.register()
 @passes.register("fuse")
 class FuseBatchNormalization(Transformation, RewriteRuleSetPass):
-    """Put a BatchNormalization into the weights of the layer before it.
+    """Fold a BatchNormalization into the weights of the layer before it.
 
     Before: ``BatchNormalization(Conv(x, w, b), scale, bias, mean, variance)``
     After:  ``Conv(x, w * f, (b - mean) * f + bias)`` with
@@ -28,7 +28,7 @@ class FuseBatchNormalization(Transformation, RewriteRuleSetPass):
 
     Leaves alone: training mode; statistics or weights that are computed or that callers may
     override; a layer that something else reads; a Gemm with ``transA``, with factors, or with
-    a bias that is no row; results that are not finite.
+    a bias that is not a row; results that are not finite.
     """
 
     requires: ClassVar[Any] = ("shape-inference",)

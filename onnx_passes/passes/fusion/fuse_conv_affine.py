@@ -1,4 +1,4 @@
-"""Put arithmetic with constants into the weights of a linear layer."""
+"""Fold arithmetic with constants into the weights of a linear layer."""
 
 from typing import Any, ClassVar
 
@@ -23,7 +23,7 @@ FORMS = (
 @passes.register()
 @passes.register("fuse")
 class FuseConvAffine(Transformation, RewriteRuleSetPass):
-    """Put arithmetic with constants into the weights of a linear layer.
+    """Fold arithmetic with constants into the weights of a linear layer.
 
     Before: ``Add(Mul(Conv(x, w, b), s), c)``, ``Conv(Mul(x, s), w, b)``
     After:  ``Conv(x, w * s, b * s + c)``, ``Conv(x, w * s, b)``

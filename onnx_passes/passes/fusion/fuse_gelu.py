@@ -36,8 +36,8 @@ class FuseGelu(Transformation, RewriteRuleSetPass):
     kernel may find the limit.
 
     Leaves alone: models before opset 20; numbers that differ by more than their rounding to
-    single precision, and so formulas in half precision; double precision, in whose tails
-    engines cancel digits differently; formulas whose inner values are read elsewhere;
+    single precision, and so formulas in half precision; double precision, because engines
+    cancel digits in its tails differently; formulas whose inner values are read elsewhere;
     constants that callers may override, or that widen ``x``.
     """
 
@@ -119,7 +119,7 @@ class _Check:
 
 
 def _types(context: Any) -> set[ir.DataType | None]:
-    """Return the types of operands; in a function only the constants tell them."""
+    """Return the types of operands; in a function only the constants show them."""
     values = {value for node in context.nodes for value in node.inputs if value is not None}
     return {(constant_of(value) or value).dtype for value in values}
 

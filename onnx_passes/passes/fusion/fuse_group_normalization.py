@@ -28,8 +28,8 @@ class FuseGroupNormalization(Transformation, RewriteRuleSetPass):
 
     Sound because an instance of a group's channels, laid end to end, is the group. The
     contract is a wide tolerance: ONNX defines the operator by the mean of squares less the
-    square of the mean, and where a group's numbers are nearly equal, an engine that follows
-    loses digits that InstanceNormalization keeps.
+    square of the mean. If a group's numbers are nearly equal, an engine that follows loses
+    digits that InstanceNormalization keeps.
 
     Leaves alone: models before opset 21 (the operator of opset 18 was withdrawn); groups that
     are not known to be whole channels of one sample; shapes that are not known to be restored;

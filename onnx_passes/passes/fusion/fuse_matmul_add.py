@@ -1,4 +1,4 @@
-"""Put a MatMul and the sum behind it into one Gemm."""
+"""Fuse a MatMul and the sum behind it into one Gemm."""
 
 from typing import Any, ClassVar
 
@@ -13,7 +13,7 @@ from onnx_passes.passes.base import Op, RewriteRulePass, Transformation, Value, 
 @passes.register()
 @passes.register("fuse")
 class FuseMatmulAdd(Transformation, RewriteRulePass):
-    """Put a MatMul and the sum behind it into one Gemm.
+    """Fuse a MatMul and the sum behind it into one Gemm.
 
     Before: ``Add(MatMul(a, b), c)`` of two matrices
     After:  ``Gemm(a, b, c)``

@@ -1,4 +1,4 @@
-"""Put a factor into the constant weights of a MatMul."""
+"""Fold a factor into the constant weights of a MatMul."""
 
 from typing import Any, ClassVar
 
@@ -16,7 +16,7 @@ from onnx_passes.passes.base import Op, RewriteRuleSetPass, Transformation, Valu
 @passes.register()
 @passes.register("fuse")
 class FuseMatmulScale(Transformation, RewriteRuleSetPass):
-    """Put a factor into the constant weights of a MatMul.
+    """Fold a factor into the constant weights of a MatMul.
 
     Before: ``Mul(MatMul(x, w), s)``, ``Div(Add(MatMul(x, w), b), s)``
     After:  ``MatMul(x, w * s)``, ``Add(MatMul(x, w / s), b / s)``
@@ -26,7 +26,7 @@ class FuseMatmulScale(Transformation, RewriteRuleSetPass):
     precision, are rounded once more.
 
     Leaves alone: weights or a summand that are computed, that callers may override, or that
-    something else reads; a factor that is no number and no row of one for each column;
+    something else reads; a factor that is neither a number nor a row of one for each column;
     weights that overflow or lose digits by it; a product that something else reads.
     """
 

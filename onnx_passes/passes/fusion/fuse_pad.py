@@ -1,4 +1,4 @@
-"""Let a convolution or a pooling pad by itself."""
+"""Fuse a Pad into the convolution or the pooling behind it."""
 
 from typing import Any, ClassVar
 
@@ -18,7 +18,7 @@ WINDOWS = ("Conv", "AveragePool", "MaxPool")
 @passes.register()
 @passes.register("fuse")
 class FusePad(Transformation, RewriteRuleSetPass):
-    """Let a convolution or a pooling pad by itself.
+    """Fuse a Pad into the convolution or the pooling behind it.
 
     Before: ``Conv(Pad(x, [0, 0, 1, 1, 0, 0, 1, 1]), w)``
     After:  ``Conv<pads = [1, 1, 1, 1]>(x, w)``

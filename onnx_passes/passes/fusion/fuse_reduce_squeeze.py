@@ -1,4 +1,4 @@
-"""Let a reduction drop or keep its axes itself."""
+"""Fuse a reduction and the Squeeze or Unsqueeze of its axes."""
 
 from typing import Any, ClassVar
 
@@ -19,7 +19,7 @@ REDUCTIONS = (
 @passes.register()
 @passes.register("fuse")
 class FuseReduceSqueeze(Transformation, RewriteRuleSetPass):
-    """Let a reduction drop or keep its axes itself.
+    """Fuse a reduction and the Squeeze or Unsqueeze of its axes.
 
     Before: ``Squeeze(ReduceMean<keepdims = 1>(x, [1]), [1])``,
             ``Unsqueeze(ReduceMax<keepdims = 0>(x, [1]), [1])``

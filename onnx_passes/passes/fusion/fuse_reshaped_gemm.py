@@ -30,8 +30,8 @@ class FuseReshapedGemm(Transformation, RewriteRuleSetPass):
 
     Leaves alone: results whose leading dimensions are not known to be those of the tensor; a
     Gemm whose result something else reads, with other factors than 1 or a transposed input; a
-    transposed weight, unless nothing else reads it; a summand that is no row; empty tensors;
-    opsets before 7. Functions, where shapes are unknown.
+    transposed weight, unless nothing else reads it; a summand that is not a row; empty
+    tensors; opsets before 7. Functions, where shapes are unknown.
     """
 
     requires: ClassVar[Any] = ("shape-inference",)

@@ -29,8 +29,8 @@ class FuseRotaryEmbedding(Transformation, RewriteRuleSetPass):
     by nodes that are the same for all layers, and are merged behind this pass.
 
     Sound because this is how the operator is defined, where the second half of each table is
-    the first again: it is joined from one value twice, or a constant of equal halves. The
-    contract is a tolerance: a kernel may contract products and sums.
+    the first again. The table is joined from one value twice, or a constant of equal halves.
+    The contract is a tolerance: a kernel may contract products and sums.
 
     Leaves alone: models before opset 23; tables that differ between heads, whose halves are
     not known to be equal, or whose sequence is not known to be that of ``x``; a batch of

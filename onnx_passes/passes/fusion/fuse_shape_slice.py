@@ -1,4 +1,4 @@
-"""Let a Shape return only the dimensions that are read."""
+"""Fuse a Shape and what picks some of its dimensions."""
 
 from typing import Any, ClassVar
 
@@ -19,7 +19,7 @@ Range = tuple[int, int | None]
 @passes.register()
 @passes.register("fuse")
 class FuseShapeSlice(Transformation, RewriteRuleSetPass):
-    """Let a Shape return only the dimensions that are read.
+    """Fuse a Shape and what picks some of its dimensions.
 
     Before: ``Unsqueeze(Gather(Shape(x), 1), [0])``, ``Slice(Shape(x), [1], [3])``,
             ``Concat(Shape<0, 1>(x), Shape<1, 3>(x), n)``

@@ -20,7 +20,7 @@ class FuseSilu(Transformation, RewriteRuleSetPass):
     Sound because that is how opset 24 defines Swish (SiLU). The contract is a tolerance: an
     engine may have a kernel of its own for it.
 
-    It is in no group, to be named where it is wanted: ONNX Runtime 1.31 has a kernel for
+    It is in no group, to be named where it is wanted. ONNX Runtime 1.31 has a kernel for
     Sigmoid and Mul together, and computes Swish from its parts, in three times the time.
 
     Leaves alone: opsets before 24, unless ``custom`` is set; a factor that is computed,

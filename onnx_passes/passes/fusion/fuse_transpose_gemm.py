@@ -1,4 +1,4 @@
-"""Let a Gemm transpose its operands itself."""
+"""Fuse a Transpose into the Gemm that reads it."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from onnx_passes.passes.base import Op, RewriteRuleSetPass, Transformation, Valu
 @passes.register()
 @passes.register("fuse")
 class FuseTransposeGemm(Transformation, RewriteRuleSetPass):
-    """Let a Gemm transpose its operands itself.
+    """Fuse a Transpose into the Gemm that reads it.
 
     Before: ``Gemm(Transpose(a), b, c)``, ``Gemm<transB = 1>(a, Transpose(b), c)``
     After:  ``Gemm<transA = 1>(a, b, c)``, ``Gemm(a, b, c)``
@@ -19,7 +19,7 @@ class FuseTransposeGemm(Transformation, RewriteRuleSetPass):
     Sound because that is what ``transA`` and ``transB`` say, and a second transposition
     undoes the first. The contract is a tolerance: an engine may sum in another order.
 
-    Leaves alone: a Transpose that changes nothing, which `eliminate-noop-transpose` takes out.
+    Leaves alone: a Transpose that changes nothing, which `eliminate-noop-transpose` removes.
     """
 
     def pattern(self) -> list[Any]:

@@ -1,4 +1,4 @@
-"""Let a reduction take its axes from before a Transpose."""
+"""Fuse a Transpose into the reduction that reads it."""
 
 from typing import Any, ClassVar
 
@@ -20,7 +20,7 @@ REDUCTIONS = (
 @passes.register()
 @passes.register("fuse")
 class FuseTransposeReduce(Transformation, RewriteRuleSetPass):
-    """Let a reduction take its axes from before a Transpose.
+    """Fuse a Transpose into the reduction that reads it.
 
     Before: ``ReduceMean<keepdims = 0>(Transpose<perm = [0, 2, 3, 1]>(x), [1, 2])``
     After:  ``ReduceMean<keepdims = 0>(x, [2, 3])``

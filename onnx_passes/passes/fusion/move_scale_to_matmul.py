@@ -34,8 +34,8 @@ class MoveScaleToMatmul(Transformation, RewriteRuleSetPass):
     scales each element wherever it is, and a product is linear in its first operand. The
     contract is a tolerance for the last: sums of scaled numbers round in another way.
 
-    Leaves alone: a factor that is no constant of one element, or that has a higher rank than
-    the result, and before a product of two one over 1, which could overflow, under a
+    Leaves alone: a factor that is not a constant of one element, or that has a higher rank
+    than the result; before a product of two, a factor over 1, which could overflow, under a
     thousandth, or in half precision; a MatMul without constant weights, or whose weights have
     other readers; inner values that are read elsewhere.
     """

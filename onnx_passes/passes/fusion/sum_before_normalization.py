@@ -1,4 +1,4 @@
-"""Keep ONNX Runtime from joining a sum with the normalization behind it."""
+"""Replace Add by Sum, which ONNX Runtime does not join with a normalization."""
 
 from typing import Any, ClassVar
 
@@ -18,14 +18,14 @@ READERS = ("LayerNormalization", "RMSNormalization")
 @passes.register()
 @passes.register("suit-onnxruntime")
 class SumBeforeNormalization(Transformation, RewriteRuleSetPass):
-    """Keep ONNX Runtime from joining a sum with the normalization behind it.
+    """Replace Add by Sum, which ONNX Runtime does not join with a normalization.
 
     Before: ``LayerNormalization(Add(x, y), scale, bias)``
     After:  ``LayerNormalization(Sum(x, y), scale, bias)``
 
-    So it is with RMSNormalization. ONNX Runtime puts its SkipLayerNormalization in the place
-    of the former, whose kernel for processors takes six to seven times as long as the two
-    operators (1.31, 64 to 768 channels). It has no such fusion for Sum.
+    So it is with RMSNormalization. ONNX Runtime replaces the former by its
+    SkipLayerNormalization. Its kernel for processors takes six to seven times as long as the
+    two operators (1.31, 64 to 768 channels). It has no such fusion for Sum.
 
     Sound because the Sum of two tensors is defined as their sum, with the broadcasting of Add.
     The contract is a tolerance: the joint operator rounds in another way.

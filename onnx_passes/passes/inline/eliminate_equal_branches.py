@@ -1,4 +1,4 @@
-"""Take the condition from an If whose branches compute the same."""
+"""Replace the condition of an If by a constant if its branches compute the same."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from onnx_passes.passes.replace import Namer
 @passes.register()
 @passes.register("inline")
 class EliminateEqualBranches(Transformation):
-    """Take the condition from an If whose branches compute the same.
+    """Replace the condition of an If by a constant if its branches compute the same.
 
     Before: ``y = If(c) <then_branch = { t = Exp(x) }, else_branch = { e = Exp(x) }>``
     After:  ``y = If(true) <...>``, which inline-constant-if makes ``y = Exp(x)``

@@ -33,7 +33,7 @@ class InlineConstantIf(Transformation):
     names of what moves are made unique.
 
     Leaves alone: conditions that are not constant, such as initializers that callers may
-    override; in functions, attributes in the place of a branch; an If whose branch contradicts
+    override; in functions, branches that refer to an attribute; an If whose branch contradicts
     what reads it (a note says how).
     """
 

@@ -1,4 +1,4 @@
-"""What the passes share that compute one operator by others."""
+"""What the passes share that compute one operator by simpler ones."""
 
 from __future__ import annotations
 
@@ -56,17 +56,32 @@ class Site:
         return None if dims is None else len(dims)
 
     def integer(self, name: str, default: int) -> int:
-        """Return an attribute that is an integer."""
+        """Return an attribute that is an integer.
+
+        Args:
+            name: Name of the attribute.
+            default: Its value if it is left out.
+        """
         found = self.node.attributes.get_int(name)
         return default if found is None else found
 
     def number(self, name: str, default: float) -> float:
-        """Return an attribute that is a number, in single precision, as files hold it."""
+        """Return an attribute that is a number, in single precision, as files hold it.
+
+        Args:
+            name: Name of the attribute.
+            default: Its value if it is left out.
+        """
         found = self.node.attributes.get_float(name)
         return float(np.float32(default if found is None else found))
 
     def text(self, name: str, default: str) -> str:
-        """Return an attribute that is text."""
+        """Return an attribute that is text.
+
+        Args:
+            name: Name of the attribute.
+            default: Its value if it is left out.
+        """
         found = self.node.attributes.get_string(name)
         return default if found is None else found
 
@@ -121,7 +136,12 @@ class LoweringPass(Transformation, RewriteRulePass):
 
     @abc.abstractmethod
     def lowered(self, to: Primitives, site: Site) -> Value:
-        """Make the primitives, and return what stands for the node's first output."""
+        """Make the primitives, and return what replaces the node's first output.
+
+        Args:
+            to: Makes nodes in the type computed in.
+            site: The node that is lowered.
+        """
 
 
 def _opset_of(context: Any) -> int | None:

@@ -72,9 +72,10 @@ _OVERFLOWING = frozenset(
 def _has_types_for(node: ir.Node) -> bool:
     """Whether a definition is valid for the type of its operator's first input.
 
-    ONNX defines Shrink by Neg, which has no unsigned integers, ReduceLogSum by Log, which has
-    none, and ReduceL2 by the root of a float, which has half of the digits of a double. ONNX
-    Runtime computes Shrink of doubles in floats, so that its definition is another function.
+    ONNX defines Shrink by Neg, which has no unsigned integers, and ReduceLogSum by Log, which
+    has none. It defines ReduceL2 by the root of a float, which has half of the digits of a
+    double. ONNX Runtime computes Shrink of doubles in floats, so that its definition is
+    another function.
     """
     if node.op_type not in (*_OVERFLOWING, "Shrink"):
         return True

@@ -33,7 +33,7 @@ class GlobalPool(LoweringPass):
 
 
 class WindowPool(LoweringPass):
-    """A pooling over windows, each of which has something of the input.
+    """A pooling over windows that each have something of the input.
 
     Attributes:
         reduction: The operator that takes its place, along each axis.
@@ -56,7 +56,14 @@ class WindowPool(LoweringPass):
         return found
 
     def reduced(self, to: Primitives, x: Value, windows: list[Window], number: float) -> Value:
-        """Pad with a number, and reduce the windows along one axis after the other."""
+        """Pad with a number, and reduce the windows along one axis after the other.
+
+        Args:
+            to: Makes nodes.
+            x: The input, [samples, channels, ...].
+            windows: The window along each spatial axis.
+            number: The number outside of the image.
+        """
         x = padded(to, x, windows, number)
         for axis, window in enumerate(windows, 2):
             if not window.is_whole:
@@ -66,5 +73,10 @@ class WindowPool(LoweringPass):
 
 
 def nan_obstacle(site: Site, assumed: bool) -> str | None:
-    """Return why a maximum stays, where one of its floats may be NaN."""
+    """Return why a maximum stays, where one of its floats may be NaN.
+
+    Args:
+        site: The node that is lowered.
+        assumed: Whether the user says that there is no NaN.
+    """
     return MAY_BE_NAN if site.dtype in FLOATS and not assumed else None

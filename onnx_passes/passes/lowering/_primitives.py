@@ -47,7 +47,11 @@ class Primitives:
         return self.tensor(np.array(values, np.int64))
 
     def tensor(self, array: np.ndarray[Any, Any]) -> Value:
-        """Return a constant."""
+        """Return a constant.
+
+        Args:
+            array: Its numbers, of any shape and type.
+        """
         return self.node("Constant", value=ir.tensor(array))
 
     def widened(self, dtype: ir.DataType | None = None) -> Primitives:
@@ -64,19 +68,36 @@ class Primitives:
         return self if self.dtype not in HALVES or kept else self.widened()
 
     def cast(self, value: Value, source: ir.DataType | None) -> Value:
-        """Return a value of type ``source`` in the type computed in."""
+        """Return a value of type ``source`` in the type computed in.
+
+        Args:
+            value: The value.
+            source: Its element type; None if it is not known.
+        """
         return value if source is self.dtype else self.node("Cast", value, to=int(self.dtype))
 
     def reduce(
         self, operator: str, value: Value, axes: Sequence[int], *, keepdims: int = 1
     ) -> Value:
-        """Reduce over axes, which are an attribute in older opsets."""
+        """Reduce over axes, which are an attribute in older opsets.
+
+        Args:
+            operator: The reduction.
+            value: The value.
+            axes: The axes.
+            keepdims: 1 if they stay with size 1, else 0.
+        """
         if self.opset < (13 if operator == "ReduceSum" else 18):
             return self.node(operator, value, axes=[*axes], keepdims=keepdims)
         return self.node(operator, value, self.ints(axes), keepdims=keepdims)
 
     def unsqueeze(self, value: Value, axes: Sequence[int]) -> Value:
-        """Insert axes of size 1; as it is if there are none."""
+        """Insert axes of size 1; as it is if there are none.
+
+        Args:
+            value: The value.
+            axes: Axes of the result.
+        """
         if not axes:
             return value
         if self.opset < 13:
@@ -84,7 +105,13 @@ class Primitives:
         return self.node("Unsqueeze", value, self.ints(axes))
 
     def pad(self, value: Value, pads: Sequence[int], number: float) -> Value:
-        """Pad with a number; as it is if there is nothing to pad."""
+        """Pad with a number; as it is if there is nothing to pad.
+
+        Args:
+            value: The value.
+            pads: Amounts before each axis, then behind each.
+            number: The number that it is padded with.
+        """
         if not any(pads):
             return value
         if self.opset < 11:
@@ -92,7 +119,12 @@ class Primitives:
         return self.node("Pad", value, self.ints(pads), self.number(number))
 
     def reshape(self, value: Value, shape: Sequence[int]) -> Value:
-        """Give another shape: 0 keeps a dimension, -1 is what is left."""
+        """Give another shape: 0 keeps a dimension, -1 is what is left.
+
+        Args:
+            value: The value.
+            shape: The new shape.
+        """
         return self.node("Reshape", value, self.ints(shape))
 
     def sigmoid(self, x: Value) -> Value:
@@ -105,7 +137,8 @@ class Primitives:
 
         The sum of 1 and a small number keeps few of its digits. What was lost of it is put
         back: ``log(1 + e)`` is ``log(s) * e / (s - 1)`` for the rounded sum ``s``, and ``e``
-        where that is 1 (Kahan; Higham, Accuracy and Stability of Numerical Algorithms, 1.14).
+            if that is 1. (Kahan; Higham, Accuracy and Stability of Numerical Algorithms,
+            1.14.)
         """
         decayed = self.node("Exp", self.node("Neg", self.node("Abs", x)))
         one = self.number(1.0)
@@ -119,7 +152,14 @@ class Primitives:
     def normalized(
         self, x: Value, axes: Sequence[int], epsilon: float, *, centred: bool = True
     ) -> Value:
-        """``(x - mean) / sqrt(variance + epsilon)`` over axes; without the mean if asked."""
+        """``(x - mean) / sqrt(variance + epsilon)`` over axes; without the mean if asked.
+
+        Args:
+            x: The value.
+            axes: The axes.
+            epsilon: What is added to the variance.
+            centred: Whether the mean is subtracted.
+        """
         if centred:
             x = self.node("Sub", x, self.reduce("ReduceMean", x, axes))
         variance = self.reduce("ReduceMean", self.node("Mul", x, x), axes)

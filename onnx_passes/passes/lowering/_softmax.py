@@ -16,7 +16,12 @@ class SoftmaxPass(LoweringPass):
         return None
 
     def shifted(self, wide: Primitives, site: Site) -> tuple[Value, Value, Value]:
-        """Return the input less its maximum, the exponentials of that, and their sum."""
+        """Return the input less its maximum, the exponentials of that, and their sum.
+
+        Args:
+            wide: Makes nodes in the type computed in.
+            site: The node that is lowered.
+        """
         axes = self._axes(site)
         x = wide.cast(site.given(0), site.dtype)
         low = wide.node("Sub", x, wide.reduce("ReduceMax", x, axes))

@@ -119,12 +119,26 @@ def _window(
 
 
 def padded(to: Primitives, x: Value, windows: Sequence[Window], number: float) -> Value:
-    """Pad as far as the windows reach."""
+    """Pad as far as the windows reach.
+
+    Args:
+        to: Makes nodes.
+        x: The input, [samples, channels, ...].
+        windows: The window along each spatial axis.
+        number: The number outside of the image.
+    """
     begins = [0, 0, *(window.begin for window in windows)]
     ends = [0, 0, *(window.needed for window in windows)]
     return to.pad(x, begins + ends, number)
 
 
 def gathered(to: Primitives, x: Value, window: Window, axis: int) -> Value:
-    """Put an axis over the elements of windows and one over the windows in place of one."""
+    """Put an axis over the elements of windows and one over the windows in place of one.
+
+    Args:
+        to: Makes nodes.
+        x: The padded input.
+        window: The window along the axis.
+        axis: The axis.
+    """
     return to.node("Gather", x, to.tensor(window.places), axis=axis)

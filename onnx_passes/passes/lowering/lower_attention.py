@@ -1,4 +1,4 @@
-"""Compute Attention by MatMul and Softmax."""
+"""Lower Attention to MatMul and Softmax."""
 
 from __future__ import annotations
 
@@ -12,16 +12,17 @@ from onnx_passes.passes.lowering._functions import FunctionPass
 @passes.register()
 @passes.register("lower")
 class LowerAttention(FunctionPass):
-    """Compute Attention by MatMul and Softmax.
+    """Lower Attention to MatMul and Softmax.
 
     Before: ``Attention(q, k, v, mask, past_key, past_value)``
     After:  ``MatMul(Softmax(MatMul(s * q, Transpose(s * k)) + bias), v)`` with ``s`` the root
             of ``scale``, between Reshapes and Transposes that part and join the heads
 
     All its forms: inputs of rank 3 and 4, groups of heads that share keys, masks of numbers or
-    booleans, ``is_causal``, ``softcap``, past and present keys and values, lengths without
-    padding, and the products as an output. It is the definition that onnx gives; shapes are
-    computed by the model, and ``fold-constants`` computes ahead what it can of these.
+    booleans, ``is_causal`` and ``softcap``. Also past and present keys and values, lengths
+    without padding, and the products as an output. It is the definition that onnx gives;
+    shapes are computed by the model, and ``fold-constants`` computes ahead what it can of
+    these.
 
     Sound because the definition is part of ONNX. The contract is a tolerance: engines compute
     attention with kernels of their own.

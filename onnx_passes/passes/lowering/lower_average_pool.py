@@ -1,4 +1,4 @@
-"""Compute AveragePool by ReduceSum, over the windows of its input."""
+"""Lower AveragePool to ReduceSum, over the windows of its input."""
 
 from functools import reduce
 from typing import Any
@@ -16,7 +16,7 @@ from onnx_passes.passes.lowering._primitives import Primitives
 @passes.register()
 @passes.register("lower")
 class LowerAveragePool(WindowPool):
-    """Compute AveragePool by ReduceSum, over the windows of its input.
+    """Lower AveragePool to ReduceSum, over the windows of its input.
 
     Before: ``AveragePool<kernel_shape, strides, dilations, pads, count_include_pad>(x)``
     After:  ``s / sizes``, where ``s`` is ``ReduceSum(Gather(Pad(x), windows))`` along each

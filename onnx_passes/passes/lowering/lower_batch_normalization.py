@@ -1,4 +1,4 @@
-"""Compute BatchNormalization by a product and a sum."""
+"""Lower BatchNormalization to a product and a sum."""
 
 import onnx_ir as ir
 
@@ -13,7 +13,7 @@ from onnx_passes.passes.lowering._primitives import Primitives
 @passes.register()
 @passes.register("lower")
 class LowerBatchNormalization(BatchNormalizationPass):
-    """Compute BatchNormalization by a product and a sum.
+    """Lower BatchNormalization to a product and a sum.
 
     Before: ``BatchNormalization<epsilon>(x, scale, bias, mean, variance)``
     After:  ``x * f + (bias - mean * f)`` with ``f = scale / Sqrt(variance + epsilon)``, along

@@ -1,4 +1,4 @@
-"""Compute Clip by Min and Max."""
+"""Lower Clip to Min and Max."""
 
 import numpy as np
 import onnx_ir as ir
@@ -18,7 +18,7 @@ NUMBERS = frozenset(
 @passes.register()
 @passes.register("lower")
 class LowerClip(LoweringPass):
-    """Compute Clip by Min and Max.
+    """Lower Clip to Min and Max.
 
     Before: ``Clip(x, low, high)``
     After:  ``Min(Max(x, low), high)``; bounds of floats that are left out are their extremes

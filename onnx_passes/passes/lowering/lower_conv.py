@@ -1,4 +1,4 @@
-"""Compute Conv by MatMul, over the windows of its input (im2col)."""
+"""Lower Conv to MatMul, over the windows of its input (im2col)."""
 
 import math
 from typing import Literal
@@ -16,16 +16,17 @@ from onnx_passes.passes.seed_names import is_for_seed
 @passes.register()
 @passes.register("lower")
 class LowerConv(LoweringPass):
-    """Compute Conv by MatMul, over the windows of its input (im2col).
+    """Lower Conv to MatMul, over the windows of its input (im2col).
 
     With ``to: im2col`` the windows are gathered by one operator ``onnx_passes.ops.Im2Col``
     from channels-last data, as the seed system has it, between two Transposes.
 
     Before: ``Conv<group, strides, dilations, pads>(x, w, b)``
     After:  ``Reshape(MatMul(Reshape(w), columns), [0, M, ...]) + b`` with ``columns`` of shape
-            [N, C / group * kernel, windows]: each spatial axis of the padded ``x`` is gathered
-            into one over the elements of a window and one over the windows, and these are
-            brought together by a Transpose and a Reshape
+            [N, C / group * kernel, windows]
+
+    Each spatial axis of the padded ``x`` is gathered into one over the elements of a window
+    and one over the windows. A Transpose and a Reshape bring these together.
 
     Any number of spatial axes; with groups, MatMul has an axis over these. The columns take as
     many times the memory of ``x`` as windows overlap.

@@ -1,4 +1,4 @@
-"""Put the functions by which ONNX defines operators in their place."""
+"""Lower operators to the functions by which ONNX defines them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ONLY_IF_NAMED = frozenset({"Bernoulli", "LayerNormalization", "Range", "Sequence
 @passes.register()
 @passes.register("lower")
 class LowerFunctions(FunctionPass):
-    """Put the functions by which ONNX defines operators in their place.
+    """Lower operators to the functions by which ONNX defines them.
 
     Before: ``ThresholdedRelu<alpha = 2.0>(x)``
     After:  ``Where(Less(Cast(2.0), x), x, Cast(0.0))``
@@ -33,18 +33,17 @@ class LowerFunctions(FunctionPass):
     contract is a tolerance: engines round their kernels in another way, and some definitions
     overflow earlier.
 
-    Leaves alone: operators of which ONNX has no definition for the model's opset, or one that
-    uses an operator that has since changed; nodes whose types a definition has to know, and
-    which are not known; Shrink of unsigned integers, whose definition is of another type;
+    Leaves alone: operators without a definition by ONNX for the model's opset, or with one
+    that uses an operator that has since changed; nodes whose types a definition has to know,
+    and which are not known; Shrink of unsigned integers, whose definition is of another type;
     ReduceL1, ReduceL2, ReduceLogSum, ReduceLogSumExp and ReduceSumSquare of integers, which
-    saturate where their definitions wrap; ReduceL2 and Shrink of doubles, of which the one is
-    defined by the root of a float, and the other is computed in floats by ONNX Runtime; Celu
-    with an alpha that is not positive; AffineGrid with aligned corners and a size that is or
-    may be 1, by which less one its definition divides; bodies of functions; and unless they
-    are named, Bernoulli, Range and SequenceMap, since their definitions are no simpler, and
-    LayerNormalization, whose definition subtracts the square of the mean from the mean of the
-    squares: where the mean is large, few digits are left (``lower-layer-normalization``
-    subtracts it first).
+    saturate where their definitions wrap; ReduceL2 of doubles, which is defined by the root of
+    a float; Shrink of doubles, which ONNX Runtime computes in floats; Celu with an alpha that
+    is not positive; AffineGrid with aligned corners and a size that is or may be 1, by which
+    less one its definition divides; bodies of functions; and unless they are named, Bernoulli,
+    Range and SequenceMap, because their definitions are as complex; and LayerNormalization,
+    whose definition subtracts the square of the mean from the mean of the squares: where the
+    mean is large, few digits are left (``lower-layer-normalization`` subtracts it first).
 
     Attributes:
         operators: The operators to lower; without any, all that ONNX defines so.

@@ -1,4 +1,4 @@
-"""Compute Gelu by Erf, or by Tanh."""
+"""Lower Gelu to Erf, or to Tanh."""
 
 import math
 
@@ -18,7 +18,7 @@ SLOPE = math.sqrt(float(np.float32(2 / math.pi)))
 @passes.register()
 @passes.register("lower")
 class LowerGelu(LoweringPass):
-    """Compute Gelu by Erf, or by Tanh.
+    """Lower Gelu to Erf, or to Tanh.
 
     Before: ``Gelu(x)``, or ``Gelu<approximate = "tanh">(x)``
     After:  ``x * 0.5 * (1 + Erf(x / sqrt(2)))``, or

@@ -1,4 +1,4 @@
-"""Compute Gemm by MatMul."""
+"""Lower Gemm to MatMul."""
 
 import onnx_ir as ir
 
@@ -12,7 +12,7 @@ from onnx_passes.passes.lowering._primitives import FLOATS, Primitives
 @passes.register()
 @passes.register("lower")
 class LowerGemm(LoweringPass):
-    """Compute Gemm by MatMul.
+    """Lower Gemm to MatMul.
 
     Before: ``Gemm<alpha, beta, transA, transB>(a, b, c)``
     After:  ``alpha * MatMul(Transpose(a), Transpose(b)) + beta * c``; without what is not

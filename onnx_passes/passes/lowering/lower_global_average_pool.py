@@ -1,4 +1,4 @@
-"""Compute GlobalAveragePool by ReduceMean."""
+"""Lower GlobalAveragePool to ReduceMean."""
 
 from onnx_passes import passes
 from onnx_passes.passes.base import Op, Var
@@ -9,7 +9,7 @@ from onnx_passes.passes.lowering._pools import GlobalPool
 @passes.register()
 @passes.register("lower")
 class LowerGlobalAveragePool(GlobalPool):
-    """Compute GlobalAveragePool by ReduceMean.
+    """Lower GlobalAveragePool to ReduceMean.
 
     Before: ``GlobalAveragePool(x)``
     After:  ``ReduceMean(x)`` over all axes but the first two

@@ -1,4 +1,4 @@
-"""Compute GlobalMaxPool by ReduceMax."""
+"""Lower GlobalMaxPool to ReduceMax."""
 
 from onnx_passes import passes
 from onnx_passes.passes.base import Op, Var
@@ -10,7 +10,7 @@ from onnx_passes.passes.lowering._pools import GlobalPool, nan_obstacle
 @passes.register()
 @passes.register("lower")
 class LowerGlobalMaxPool(GlobalPool):
-    """Compute GlobalMaxPool by ReduceMax.
+    """Lower GlobalMaxPool to ReduceMax.
 
     Before: ``GlobalMaxPool(x)``
     After:  ``ReduceMax(x)`` over all axes but the first two

@@ -1,4 +1,4 @@
-"""Compute GroupNormalization by means."""
+"""Lower GroupNormalization to means."""
 
 import math
 
@@ -14,7 +14,7 @@ from onnx_passes.passes.lowering._primitives import Primitives
 @passes.register()
 @passes.register("lower")
 class LowerGroupNormalization(LoweringPass):
-    """Compute GroupNormalization by means.
+    """Lower GroupNormalization to means.
 
     Before: ``GroupNormalization<num_groups, epsilon>(x, scale, bias)``
     After:  ``Reshape(n, Shape(x)) * scale + bias`` with
@@ -40,7 +40,7 @@ class LowerGroupNormalization(LoweringPass):
             return "its rank is not known"
         if not site.rank(1) == site.rank(2) == 1:
             return "its scale and bias are not known to be rows"
-        # What is left over cannot be told of nothing; a dynamic batch may be.
+        # What is left over is not known for an empty tensor; a dynamic batch may be empty.
         return "it is empty" if 0 in dims else None
 
     def lowered(self, to: Primitives, site: Site) -> Value:

@@ -1,4 +1,4 @@
-"""Compute HardSigmoid by Min and Max."""
+"""Lower HardSigmoid to Min and Max."""
 
 from onnx_passes import passes
 from onnx_passes.passes.base import Op, Value, Var
@@ -10,7 +10,7 @@ from onnx_passes.passes.lowering._primitives import Primitives
 @passes.register()
 @passes.register("lower")
 class LowerHardSigmoid(LoweringPass):
-    """Compute HardSigmoid by Min and Max.
+    """Lower HardSigmoid to Min and Max.
 
     Before: ``HardSigmoid<alpha, beta>(x)``
     After:  ``Max(0, Min(1, alpha * x + beta))``

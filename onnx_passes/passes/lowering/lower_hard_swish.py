@@ -1,4 +1,4 @@
-"""Compute HardSwish by Min and Max."""
+"""Lower HardSwish to Min and Max."""
 
 from onnx_passes import passes
 from onnx_passes.passes.base import Op, Value, Var
@@ -10,7 +10,7 @@ from onnx_passes.passes.lowering._primitives import Primitives
 @passes.register()
 @passes.register("lower")
 class LowerHardSwish(LoweringPass):
-    """Compute HardSwish by Min and Max.
+    """Lower HardSwish to Min and Max.
 
     Before: ``HardSwish(x)``
     After:  ``x * (Max(0, Min(6, x + 3)) / 6)``

@@ -1,4 +1,4 @@
-"""Compute InstanceNormalization by means."""
+"""Lower InstanceNormalization to means."""
 
 from onnx_passes import passes
 from onnx_passes.passes.base import Op, Value, Var
@@ -10,11 +10,11 @@ from onnx_passes.passes.lowering._primitives import Primitives
 @passes.register()
 @passes.register("lower")
 class LowerInstanceNormalization(LoweringPass):
-    """Compute InstanceNormalization by means.
+    """Lower InstanceNormalization to means.
 
     Before: ``InstanceNormalization<epsilon>(x, scale, bias)``
     After:  ``(x - mean) / Sqrt(ReduceMean((x - mean) ** 2) + epsilon) * scale + bias``, over
-            all axes but the first two, along the second of which scale and bias lie
+    all axes but the first two; scale and bias lie along the second
 
     Sound because this is how the operator is defined. Half precision is computed in single
     precision. The contract is a tolerance: engines sum up in another order.

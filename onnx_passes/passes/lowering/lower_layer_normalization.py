@@ -1,4 +1,4 @@
-"""Compute LayerNormalization by means."""
+"""Lower LayerNormalization to means."""
 
 import onnx_ir as ir
 
@@ -12,7 +12,7 @@ from onnx_passes.passes.lowering._primitives import Primitives
 @passes.register()
 @passes.register("lower")
 class LowerLayerNormalization(LoweringPass):
-    """Compute LayerNormalization by means.
+    """Lower LayerNormalization to means.
 
     Before: ``LayerNormalization<axis, epsilon>(x, scale, bias)``
     After:  ``(x - mean) / Sqrt(ReduceMean((x - mean) ** 2) + epsilon) * scale + bias`` with

@@ -1,4 +1,4 @@
-"""Compute LeakyRelu by a choice."""
+"""Lower LeakyRelu to a choice."""
 
 from onnx_passes import passes
 from onnx_passes.passes.base import Op, Value, Var
@@ -10,7 +10,7 @@ from onnx_passes.passes.lowering._primitives import Primitives
 @passes.register()
 @passes.register("lower")
 class LowerLeakyRelu(LoweringPass):
-    """Compute LeakyRelu by a choice.
+    """Lower LeakyRelu to a choice.
 
     Before: ``LeakyRelu<alpha>(x)``
     After:  ``x * Where(x < 0, alpha, 1)``

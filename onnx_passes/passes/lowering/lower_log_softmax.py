@@ -1,4 +1,4 @@
-"""Compute LogSoftmax by Exp, without overflow."""
+"""Lower LogSoftmax to Exp, without overflow."""
 
 import onnx_ir as ir
 
@@ -13,7 +13,7 @@ from onnx_passes.passes.lowering._softmax import SoftmaxPass
 @passes.register()
 @passes.register("lower")
 class LowerLogSoftmax(SoftmaxPass):
-    """Compute LogSoftmax by Exp, without overflow.
+    """Lower LogSoftmax to Exp, without overflow.
 
     Before: ``LogSoftmax<axis>(x)``
     After:  ``s - Log(ReduceSum(Exp(s)))`` with ``s = x - ReduceMax(x)``, along ``axis``

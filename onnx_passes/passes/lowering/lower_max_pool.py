@@ -1,4 +1,4 @@
-"""Compute MaxPool by ReduceMax, over the windows of its input."""
+"""Lower MaxPool to ReduceMax, over the windows of its input."""
 
 import math
 
@@ -15,14 +15,14 @@ from onnx_passes.passes.lowering._primitives import FLOATS, Primitives
 @passes.register()
 @passes.register("lower")
 class LowerMaxPool(WindowPool):
-    """Compute MaxPool by ReduceMax, over the windows of its input.
+    """Lower MaxPool to ReduceMax, over the windows of its input.
 
     Before: ``MaxPool<kernel_shape, strides, dilations, pads, ceil_mode>(x)``
     After:  ``ReduceMax(Gather(Pad(x), windows))`` along each spatial axis, one after the other
 
     Sound because the maximum over a box is that of the maxima along its axes. Padding is the
     lowest number of the type. The contract is a tolerance: of nothing but minus infinity the
-    maximum is minus infinity, and some kernels (ONNX Runtime's for single precision, of most
+    maximum is minus infinity. Some kernels (ONNX Runtime's for single precision, of most
     windows) give the lowest finite number.
 
     Leaves alone: floats without ``assume_no_nan``; nodes whose indices are read; inputs whose

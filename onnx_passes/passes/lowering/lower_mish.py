@@ -1,4 +1,4 @@
-"""Compute Mish by Tanh, Exp and Log, without overflow."""
+"""Lower Mish to Tanh, Exp and Log, without overflow."""
 
 from onnx_passes import passes
 from onnx_passes.passes.base import Op, Value, Var
@@ -10,7 +10,7 @@ from onnx_passes.passes.lowering._primitives import Primitives
 @passes.register()
 @passes.register("lower")
 class LowerMish(LoweringPass):
-    """Compute Mish by Tanh, Exp and Log, without overflow.
+    """Lower Mish to Tanh, Exp and Log, without overflow.
 
     Before: ``Mish(x)``
     After:  ``x * Tanh(Max(x, 0) + Log(1 + Exp(-Abs(x))))``

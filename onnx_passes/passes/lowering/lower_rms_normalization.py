@@ -1,4 +1,4 @@
-"""Compute RMSNormalization by a mean."""
+"""Lower RMSNormalization to a mean."""
 
 import onnx_ir as ir
 
@@ -12,7 +12,7 @@ from onnx_passes.passes.lowering._primitives import Primitives
 @passes.register()
 @passes.register("lower")
 class LowerRMSNormalization(LoweringPass):
-    """Compute RMSNormalization by a mean.
+    """Lower RMSNormalization to a mean.
 
     Before: ``RMSNormalization<axis, epsilon>(x, scale)``
     After:  ``x / Sqrt(ReduceMean(x * x) + epsilon) * scale``, over the axes from ``axis`` on

@@ -1,4 +1,4 @@
-"""Compute RotaryEmbedding by products of halves."""
+"""Lower RotaryEmbedding to products of halves."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from onnx_passes.passes.lowering._functions import FunctionPass
 @passes.register()
 @passes.register("lower")
 class LowerRotaryEmbedding(FunctionPass):
-    """Compute RotaryEmbedding by products of halves.
+    """Lower RotaryEmbedding to products of halves.
 
     Before: ``RotaryEmbedding(x, cos_cache, sin_cache, position_ids)``
     After:  ``Concat(cos * a - sin * b, sin * a + cos * b)``, where ``a`` and ``b`` are the

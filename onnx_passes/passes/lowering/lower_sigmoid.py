@@ -1,4 +1,4 @@
-"""Compute Sigmoid by Exp."""
+"""Lower Sigmoid to Exp."""
 
 from onnx_passes import passes
 from onnx_passes.passes.base import Op, Value, Var
@@ -10,7 +10,7 @@ from onnx_passes.passes.lowering._primitives import Primitives
 @passes.register()
 @passes.register("lower")
 class LowerSigmoid(LoweringPass):
-    """Compute Sigmoid by Exp.
+    """Lower Sigmoid to Exp.
 
     Before: ``Sigmoid(x)``
     After:  ``1 / (1 + Exp(-x))``

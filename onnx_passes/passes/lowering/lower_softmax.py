@@ -1,4 +1,4 @@
-"""Compute Softmax by Exp, without overflow."""
+"""Lower Softmax to Exp, without overflow."""
 
 from onnx_passes import passes
 from onnx_passes.passes.base import Op, Value, Var
@@ -11,7 +11,7 @@ from onnx_passes.passes.lowering._softmax import SoftmaxPass
 @passes.register()
 @passes.register("lower")
 class LowerSoftmax(SoftmaxPass):
-    """Compute Softmax by Exp, without overflow.
+    """Lower Softmax to Exp, without overflow.
 
     Before: ``Softmax<axis>(x)``
     After:  ``e / ReduceSum(e)`` with ``e = Exp(x - ReduceMax(x))``, along ``axis``

@@ -1,4 +1,4 @@
-"""Compute Softplus by Exp and Log, without overflow."""
+"""Lower Softplus to Exp and Log, without overflow."""
 
 from onnx_passes import passes
 from onnx_passes.passes.base import Op, Value, Var
@@ -10,7 +10,7 @@ from onnx_passes.passes.lowering._primitives import Primitives
 @passes.register()
 @passes.register("lower")
 class LowerSoftplus(LoweringPass):
-    """Compute Softplus by Exp and Log, without overflow.
+    """Lower Softplus to Exp and Log, without overflow.
 
     Before: ``Softplus(x)``
     After:  ``Max(x, 0) + Log(1 + Exp(-Abs(x)))``

@@ -1,4 +1,4 @@
-"""Compute Swish (SiLU) by Sigmoid."""
+"""Lower Swish (SiLU) to Sigmoid."""
 
 from onnx_passes import passes
 from onnx_passes.passes.base import Op, Value, Var
@@ -10,7 +10,7 @@ from onnx_passes.passes.lowering._primitives import Primitives
 @passes.register()
 @passes.register("lower")
 class LowerSwish(LoweringPass):
-    """Compute Swish (SiLU) by Sigmoid.
+    """Lower Swish (SiLU) to Sigmoid.
 
     Before: ``Swish<alpha>(x)``
     After:  ``x * Sigmoid(alpha * x)``

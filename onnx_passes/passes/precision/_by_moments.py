@@ -19,7 +19,7 @@ from onnx_passes.passes.precision._select import OnData
 from onnx_passes.passes.precision.quantize_weights import QuantizeWeights
 
 _MOMENTS, _CHOSEN = "moments of what layers read", "integers that were chosen for layers"
-_PLACES = ("nodes", "operators", "skip", "skip_operators", "data", "least")
+_PLACES = ("nodes", "operators", "skip", "skip_operators", "after", "before", "data", "least")
 """Options that do not say how a weight is rounded."""
 
 
@@ -30,7 +30,12 @@ class RoundsByMoments(QuantizeWeights, OnData):
     _chosen: dict[object, Array]
 
     def prepare(self, model: ir.Model, layers: list[Layer]) -> None:
-        """Record the moments; runs that share recorded values share them as well."""
+        """Record the moments; runs that share recorded values share them as well.
+
+        Args:
+            model: The model.
+            layers: The layers whose weights are rounded.
+        """
         found = [layer for layer in layers if has_rows(layer)]
         names = {str(layer.node.inputs[0].name) for layer in found}  # type: ignore[union-attr]
         shared = self.context.values and not self.data and not self.context.scaled
@@ -47,7 +52,14 @@ class RoundsByMoments(QuantizeWeights, OnData):
     def round_weight(
         self, layer: Layer, weight: Array, grid: Grid, dtype: ir.DataType
     ) -> Array:
-        """Return the integers for a weight; see ``QuantizeWeights.round_weight``."""
+        """Return the integers for a weight; see ``QuantizeWeights.round_weight``.
+
+        Args:
+            layer: The layer.
+            weight: Its weight, float32 in the layout of the operator.
+            grid: The grid of the integers.
+            dtype: Their type.
+        """
         moments = self._moments.get(layer.node)
         if moments is None or not moments.count:
             return quantise(weight, grid, dtype)
@@ -64,7 +76,7 @@ class RoundsByMoments(QuantizeWeights, OnData):
         """Return levels for a weight of [depth, channels], as floats of that shape.
 
         Args:
-            matrix: The weight.
+            matrix: The weight, floats of [depth, channels].
             grid: Of that shape.
             dtype: The integers.
             gram: Second moments of what the layer reads, [depth, depth].

@@ -38,14 +38,14 @@ def calibrate(
             that ``percentile`` does not cover. "entropy" takes the threshold at which the
             distribution loses the least information, "mse" that of the least mean squared
             error; both after onnxruntime's histograms.
-        dtype: The integers that will stand for the values.
+        dtype: The integers that will represent the values.
         symmetric: Whether the range has 0 in its middle.
         percentile: Share of the elements in the range, in percent.
     """
     if method == "minmax":
         return _extremes(samples)
     collector = _collector("entropy" if method == "mse" else method, symmetric, percentile)
-    with redirect_stdout(io.StringIO()):  # it tells what it does
+    with redirect_stdout(io.StringIO()):  # it reports what it does
         for sample in samples:
             for name, array in sample.items():
                 finite = array[np.isfinite(array)].astype(np.float32)

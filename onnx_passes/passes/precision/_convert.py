@@ -19,6 +19,8 @@ from onnx_passes.passes.precision._record import read_feeds, record
 from onnx_passes.passes.precision._select import OnSomeNodes
 from onnx_passes.passes.precision._signature import NONE, Signature, signature_of
 
+_WHERE = ("nodes", "operators", "after", "before")
+
 
 class ConvertsToHalf(OnSomeNodes):
     """A pass that moves float32 nodes to a type of 16 bits."""
@@ -70,9 +72,10 @@ class ConvertsToHalf(OnSomeNodes):
         without: dict[ir.Node, Signature] = {}
         meant = self.select(model)
         every = meant
-        if self.nodes or self.operators:
+        if self.nodes or self.operators or self.after or self.before:
             # Movements beside the nodes that are meant may be converted too.
-            every = type(self)(**self.options | {"nodes": [], "operators": []}).select(model)
+            anywhere: dict[str, Any] = {option: [] for option in _WHERE}
+            every = type(self)(**self.options | anywhere).select(model)
         possible = self._possible(every, opsets, kept if every is meant else None)
         seen = self._misfits(model, possible)
         for node, places in possible.items():

@@ -1,4 +1,4 @@
-"""Grids of integers that stand for floats: scales, zero points and rounding."""
+"""Grids of integers that represent floats: scales, zero points and rounding."""
 
 from __future__ import annotations
 
@@ -71,7 +71,12 @@ def make_grid(
 
 
 def ends(dtype: ir.DataType, bits: int | None = None) -> tuple[int, int]:
-    """Return the least and the greatest integer of a type, or of some of its bits."""
+    """Return the least and the greatest integer of a type, or of some of its bits.
+
+    Args:
+        dtype: The type.
+        bits: How many of its bits count; None for all.
+    """
     least, most = int(dtype.min), int(dtype.max)
     if bits is None:
         return least, most
@@ -80,7 +85,7 @@ def ends(dtype: ir.DataType, bits: int | None = None) -> tuple[int, int]:
 
 
 def quantise(array: Array, grid: Grid, dtype: ir.DataType, bits: int | None = None) -> Array:
-    """Return integers that stand for floats: the nearest ones, ties to even.
+    """Return integers that represent floats: the nearest ones, ties to even.
 
     Args:
         array: float32.
@@ -94,13 +99,23 @@ def quantise(array: Array, grid: Grid, dtype: ir.DataType, bits: int | None = No
 
 
 def dequantise(levels: Array, grid: Grid) -> Array:
-    """Return the floats that integers stand for, as DequantizeLinear has them: float32."""
+    """Return the floats that integers represent, as DequantizeLinear has them: float32.
+
+    Args:
+        levels: Integers of any shape.
+        grid: Their grid.
+    """
     scale, zero = spread(grid, levels.shape)
     return ((levels.astype(np.float32) - zero) * scale).astype(np.float32)
 
 
 def spread(grid: Grid, shape: tuple[int, ...]) -> tuple[Array, Array]:
-    """Return scale and zero point in shapes that broadcast with an array, as float32."""
+    """Return scale and zero point in shapes that broadcast with an array, as float32.
+
+    Args:
+        grid: The grid.
+        shape: Shape of the array.
+    """
     scale, zero = grid.scale, grid.zero.astype(np.float32)
     if grid.axis is None:
         return scale, zero

@@ -169,7 +169,12 @@ class Lowering:
             user.replace_input_with(index, new)
 
     def constant(self, array: Array, name: str) -> ir.Value:
-        """Add an initializer."""
+        """Add an initializer.
+
+        Args:
+            array: Its numbers, of any shape and type.
+            name: The start of its name.
+        """
         tensor = ir.tensor(np.ascontiguousarray(array).reshape(array.shape))
         value = ir.Value(
             name=self.namer.value(name),

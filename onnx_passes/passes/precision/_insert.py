@@ -38,7 +38,13 @@ class Inserter:
         self._pairs: dict[ir.Value, ir.Value] = {}
 
     def constant(self, array: Any, name: str, dtype: ir.DataType | None = None) -> ir.Value:
-        """Add an initializer."""
+        """Add an initializer.
+
+        Args:
+            array: Its numbers, of any shape.
+            name: The start of its name.
+            dtype: Their element type; None for that of the array.
+        """
         tensor = ir.tensor(np.asarray(array), dtype=dtype)
         value = ir.Value(
             name=self.namer.value(name),
@@ -87,7 +93,12 @@ class Inserter:
         return list(made.outputs)
 
     def pair(self, value: ir.Value, grid: Grid) -> ir.Value:
-        """Return a value rounded to a grid, by one pair of quantisers for all readers."""
+        """Return a value rounded to a grid, by one pair of quantisers for all readers.
+
+        Args:
+            value: The value.
+            grid: The grid.
+        """
         if value not in self._pairs:
             name = str(value.name)
             scale = self.constant(grid.scale, f"{name}_scale")
@@ -119,7 +130,12 @@ class Inserter:
         return new
 
     def note_original(self, new: ir.Value, old: ir.Value) -> None:
-        """Note which weight the integers behind a DequantizeLinear stand for."""
+        """Note which weight the integers behind a DequantizeLinear represent.
+
+        Args:
+            new: The output of the DequantizeLinear.
+            old: The weight.
+        """
         node, tensor = new.producer(), constant_of(old)
         levels = node.inputs[0] if node is not None else None
         assert levels is not None, "a DequantizeLinear reads integers"
@@ -129,7 +145,15 @@ class Inserter:
     def dequantised(
         self, levels: Array, grid: Grid, dtype: ir.DataType, name: str, before: ir.Node
     ) -> ir.Value:
-        """Return integers as floats, for one reader."""
+        """Return integers as floats, for one reader.
+
+        Args:
+            levels: The integers, in the shape of the constant.
+            grid: Their grid.
+            dtype: Their type.
+            name: The start of names.
+            before: The reader; the node is put in front of it.
+        """
         inputs = [
             self.constant(levels, f"{name}_{dtype.name.lower()}", dtype),
             self.constant(grid.scale, f"{name}_scale"),
@@ -158,14 +182,26 @@ class Inserter:
         return tensor.numpy()
 
     def read(self, node: ir.Node, index: int, value: ir.Value) -> None:
-        """Let a node read another value, and drop a constant that nobody reads then."""
+        """Let a node read another value, and drop a constant that nobody reads then.
+
+        Args:
+            node: The node.
+            index: Number of the input.
+            value: What it reads from now on.
+        """
         old = node.inputs[index]
         node.replace_input_with(index, value)
         if old is not None:
             drop_constant(old)
 
     def add_behind(self, value: ir.Value, array: Array, kind: ir.DataType) -> None:
-        """Add a constant to a value; all its readers read the sum under its name."""
+        """Add a constant to a value; all its readers read the sum under its name.
+
+        Args:
+            value: The value.
+            array: The constant, of a shape that broadcasts with the value.
+            kind: Element type of the sum.
+        """
         name, users = str(value.name), list(value.uses())
         shift = self.constant(array, f"{name}_shift")
         value.name = self.namer.value(f"{name}_unshifted")
@@ -178,9 +214,13 @@ class Inserter:
             outputs[list(outputs).index(value)] = new
 
     def take_over(self, old: ir.Value, new: ir.Value) -> None:
-        """Let a value stand for one that a node computes, and remove that node.
+        """Replace what a node computes by a value, and remove that node.
 
         The new one has its name, type and shape from then on.
+
+        Args:
+            old: What the node computes.
+            new: The value that replaces it.
         """
         name, node = old.name, old.producer()
         assert node is not None, "a node computes it"
@@ -197,6 +237,12 @@ class Inserter:
 def demand_opset(model: ir.Model, wanted: int, pass_: str, what: str) -> None:
     """Refuse a model whose operators are too old for what a pass inserts.
 
+    Args:
+        model: The model.
+        wanted: The least opset of the main domain.
+        pass_: Name of the pass, for the message.
+        what: What needs it, for the message.
+
     Raises:
         PassError: The opset is older.
     """
@@ -209,7 +255,12 @@ def demand_opset(model: ir.Model, wanted: int, pass_: str, what: str) -> None:
 
 
 def opset_for(dtype: ir.DataType, *, block: bool = False) -> int:
-    """Return the first opset whose quantisers have a type."""
+    """Return the first opset whose quantisers have a type.
+
+    Args:
+        dtype: Type of the integers.
+        block: Whether scales are those of blocks.
+    """
     if dtype.bitwidth == 2:
         return 25
     return 21 if block or dtype not in _SMALL_TYPES else 13

@@ -21,6 +21,12 @@ def has_kernel(
     """Whether ONNX Runtime loads a node whose places of a signature have a lower type.
 
     Answers are kept by operator, opset, attributes and types.
+
+    Args:
+        node: The node.
+        signature: The places that get the lower type.
+        half: The lower type.
+        opsets: Versions by domain.
     """
     attributes = ",".join(sorted(str(a) for a in node.attributes.values()))
     kinds = tuple(None if v is None else v.dtype for v in node.inputs)

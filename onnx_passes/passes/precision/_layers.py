@@ -72,7 +72,7 @@ def stored_layers_of(nodes: Iterable[ir.Node]) -> list[Layer]:
 
 
 def _levels_of(value: ir.Value) -> ir.TensorProtocol | None:
-    """Return the integers that stand for a constant."""
+    """Return the integers that represent a constant."""
     node = value.producer()
     if node is None or node.op_type != "DequantizeLinear" or node.domain:
         return None

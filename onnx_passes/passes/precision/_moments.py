@@ -51,14 +51,25 @@ class Moments:
 
 
 def matrix_of(layer: Layer, weight: Array) -> Array:
-    """Return a weight as [depth, channels]."""
+    """Return a weight as [depth, channels].
+
+    Args:
+        layer: The layer.
+        weight: Its weight, float32 in the layout of the operator.
+    """
     if layer.node.op_type == "Conv":
         return weight.reshape(len(weight), -1).T
     return weight if layer.depth == 0 else weight.T
 
 
 def weight_of(layer: Layer, matrix: Array, shape: Sequence[int]) -> Array:
-    """Return a matrix of [depth, channels] in the layout of a weight."""
+    """Return a matrix of [depth, channels] in the layout of a weight.
+
+    Args:
+        layer: The layer.
+        matrix: The weight as [depth, channels].
+        shape: Shape of the weight in the layout of the operator.
+    """
     if layer.node.op_type == "Conv":
         return np.ascontiguousarray(matrix.T).reshape(shape)
     return np.ascontiguousarray(matrix if layer.depth == 0 else matrix.T)
@@ -79,7 +90,8 @@ def rows_of(layer: Layer, data: Array, kernel: Sequence[int]) -> Array:
 
     Args:
         layer: The layer; see :func:`has_rows`.
-        data: What it reads.
+        data: What it reads, floats of shape [..., depth], or [samples, channels, ...] for a
+            Conv.
         kernel: Spatial sizes of the filter of a Conv.
     """
     if layer.node.op_type != "Conv":
@@ -111,7 +123,7 @@ def moments_of(
 
     Args:
         layers: The layers; see :func:`has_rows`.
-        samples: Values by name, sample by sample.
+        samples: Values by name, floats of the shapes in the model, sample by sample.
         known: Moments that were found before, by what they are of; added to.
     """
     known = {} if known is None else known

@@ -19,6 +19,10 @@ Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 def read_feeds(paths: Sequence[str], pass_: str) -> list[dict[str, Array]]:
     """Read samples: each .npz file holds the inputs of one run by name.
 
+    Args:
+        paths: The files.
+        pass_: Name of the pass, for messages.
+
     Raises:
         PassError: A file cannot be read.
     """

@@ -1,4 +1,4 @@
-"""Which of two neighbouring integers stands for a weight, by what the layer computes."""
+"""Which of two neighbouring integers represents a weight, by what the layer computes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def lost(weight: Array, near: Array, gram: Array) -> Array:
 
     Args:
         weight: [depth, channels].
-        near: What stands for it.
+        near: What represents it, of the same shape.
         gram: Second moments of the rows, [depth, depth].
     """
     moved = (weight - near).astype(np.float64)
@@ -29,13 +29,24 @@ def lost(weight: Array, near: Array, gram: Array) -> Array:
 
 
 def levels_to_floats(levels: Array, grid: Grid) -> Array:
-    """Return the numbers that levels of [depth, channels] stand for, in float64."""
+    """Return the numbers that levels of [depth, channels] represent, in float64.
+
+    Args:
+        levels: Levels of [depth, channels], in any number type.
+        grid: Their grid.
+    """
     scale, zero = spread(grid, levels.shape)
     return (levels - zero.astype(np.float64)) * scale
 
 
 def round_to_nearest(weight: Array, grid: Grid, dtype: ir.DataType) -> Array:
-    """Return the nearest levels, in float64."""
+    """Return the nearest levels, in float64.
+
+    Args:
+        weight: Numbers of [depth, channels].
+        grid: The grid of the levels.
+        dtype: The type whose range bounds them.
+    """
     scale, zero = spread(grid, weight.shape)
     return np.clip(np.rint(weight.astype(np.float32) / scale) + zero, *ends(dtype)).astype(
         np.float64

@@ -27,7 +27,7 @@ def limited(factors: Array, *, powers: bool) -> Array:
     """Return factors within limits, as float32; 1 for those that are not numbers.
 
     Args:
-        factors: The factors.
+        factors: The factors, floats of any shape.
         powers: Whether the nearest powers of two are returned.
     """
     safe = np.where(np.isfinite(factors) & (factors > 0), factors, 1.0)
@@ -47,7 +47,12 @@ def channel_axis(layer: Layer) -> int:
 
 
 def can_scale_input(layer: Layer, inserter: Inserter) -> bool:
-    """Whether channels of what a layer reads can be scaled by its weight."""
+    """Whether channels of what a layer reads can be scaled by its weight.
+
+    Args:
+        layer: The layer.
+        inserter: Reads constants as they are after earlier changes.
+    """
     if layer.weight is None or layer.depth is None:
         return False
     if layer.node.attributes.get_int("group", 1) != 1:
@@ -62,7 +67,7 @@ def scale_input(layer: Layer, factors: Array, inserter: Inserter) -> None:
 
     Args:
         layer: The layer; see :func:`can_scale_input`.
-        factors: One for each channel.
+        factors: One for each channel, float32 of shape [channels].
         inserter: Of the model.
     """
     assert layer.weight is not None, "its weight was looked at"
@@ -78,7 +83,7 @@ class Place:
         node: Who reads it.
         index: Number of the input.
         axis: Axis of the channels.
-        stride: How many channels of the value it stands for, one after the other.
+        stride: How many channels of the value it represents, one after the other.
         is_weight: Whether it is the weight of a layer, where a chain begins.
     """
 
@@ -106,7 +111,8 @@ class Absorber:
         Args:
             value: The value.
             places: As :meth:`places_of` returns them.
-            factors: One for each channel; equal for all that share a place.
+            factors: One for each channel, float32 of shape [channels]; equal for all that
+                share a place.
         """
         for place in places:
             own = factors[:: place.stride]
@@ -180,7 +186,7 @@ class Absorber:
         return self.places_of(value, count, axis) if alone and value is not None else None
 
     def _flattened(self, node: ir.Node, count: int) -> list[Place] | None:
-        """Go on in front of a Flatten, where one channel stands for several."""
+        """Continue in front of a Flatten, where one channel represents several."""
         value = node.inputs[0]
         shape = None if value is None else value.shape
         channels = shape[1] if shape is not None and len(shape) > 1 else None

@@ -11,6 +11,7 @@ from onnx_passes.errors import PassError
 from onnx_passes.model.walk import subgraphs_of
 from onnx_passes.passes.base import Transformation
 from onnx_passes.passes.naming import did_you_mean
+from onnx_passes.passes.precision._between import names_of, nodes_between
 from onnx_passes.passes.precision._record import Array, read_feeds, record
 
 
@@ -22,12 +23,16 @@ class OnSomeNodes(Transformation):
         operators: Operators, or patterns of them; empty for all that the pass knows.
         skip: Names or patterns of nodes that stay as they are.
         skip_operators: Operators, or patterns of them, that stay as they are.
+        after: Values; only nodes that depend on one of them are meant, empty for all.
+        before: Values; only nodes that one of them depends on are meant, empty for all.
     """
 
     nodes: list[str] = []  # noqa: RUF012 - the default of an option, never changed
     operators: list[str] = []  # noqa: RUF012 - the default of an option, never changed
     skip: list[str] = []  # noqa: RUF012 - the default of an option, never changed
     skip_operators: list[str] = []  # noqa: RUF012 - the default of an option, never changed
+    after: list[str] = []  # noqa: RUF012 - the default of an option, never changed
+    before: list[str] = []  # noqa: RUF012 - the default of an option, never changed
 
     def select(self, model: ir.Model, *, bodies: bool = False) -> list[ir.Node]:
         """Return the nodes of the main graph that the options mean, in order.
@@ -48,7 +53,21 @@ class OnSomeNodes(Transformation):
         self._check("nodes", self.nodes, names)
         self._check("skip", self.skip, names)
         self._check("operators", self.operators, kinds)
+        if self.after or self.before:
+            inside = self._region(model)
+            every = [node for node in every if node in inside]
         return [node for node in every if self._is_meant(node)]
+
+    def _region(self, model: ir.Model) -> set[ir.Node]:
+        known = names_of(model.graph)
+        for option, names in (("after", self.after), ("before", self.before)):
+            for name in names:
+                if name not in known:
+                    raise PassError(
+                        f"{self.name}: {option!r} names {name!r}, which is not a value",
+                        help=did_you_mean(name, known, "see inspect"),
+                    )
+        return nodes_between(model.graph, self.after, self.before)
 
     def _is_meant(self, node: ir.Node) -> bool:
         name, kind = node.name or "", node.op_type
@@ -66,7 +85,7 @@ class OnSomeNodes(Transformation):
                 )
 
     def note_kept(self, reasons: dict[str, list[str]]) -> None:
-        """Tell which nodes stay as they are, by reason.
+        """Return which nodes stay as they are, by reason.
 
         Args:
             reasons: Names of nodes, by the reason why they stay.
@@ -84,6 +103,8 @@ class OnData(OnSomeNodes):
         operators: Operators, or patterns of them; empty for all that the pass knows.
         skip: Names or patterns of nodes that stay as they are.
         skip_operators: Operators, or patterns of them, that stay as they are.
+        after: Values; only nodes that depend on one of them are meant, empty for all.
+        before: Values; only nodes that one of them depends on are meant, empty for all.
         data: .npz files, each with the inputs of one run by name, on which values are
             recorded; by default the inputs under ``reference`` of the pipeline.
     """

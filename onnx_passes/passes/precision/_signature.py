@@ -10,7 +10,7 @@ import onnx_ir as ir
 
 WIDE = ir.DataType.FLOAT
 NONE = "which compute no float32"
-"""The reason that nobody needs to be told of."""
+"""The reason that is not reported."""
 
 
 @dataclass(frozen=True)
@@ -68,5 +68,5 @@ def signature_of(node: ir.Node, opset: int, half: ir.DataType) -> Signature | st
 
 
 def _formal(places: Any, index: int) -> Any:
-    # The last place of a variadic operator stands for all that follow.
+    # The last place of a variadic operator represents all that follow.
     return places[min(index, len(places) - 1)]

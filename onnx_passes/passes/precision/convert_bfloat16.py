@@ -1,4 +1,4 @@
-"""Compute in bfloat16 instead of float32."""
+"""Convert what is computed in float32 to bfloat16."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from onnx_passes.passes.precision._convert import ConvertsToHalf
 @passes.verify.metric
 @passes.register()
 class ConvertBfloat16(ConvertsToHalf):
-    """Compute in bfloat16 instead of float32.
+    """Convert what is computed in float32 to bfloat16.
 
     Before: ``y = MatMul(x, w)`` in float32
     After:  ``h = Cast <to = BFLOAT16> (x) m = MatMul(h, wb) y = Cast <to = FLOAT> (m)``
@@ -34,10 +34,12 @@ class ConvertBfloat16(ConvertsToHalf):
         operators: Operators, or patterns of them; empty for all.
         skip: Names or patterns of nodes that stay in float32.
         skip_operators: Operators, or patterns of them, that stay in float32.
+        after: Values; only nodes that depend on one of them are meant, empty for all.
+        before: Values; only nodes that one of them depends on are meant, empty for all.
         io: Whether inputs and outputs keep their type or are converted.
-        missing: What becomes of nodes that ONNX Runtime has no kernel for: keep them in
-            float32; round their inputs and outputs to bfloat16, in float32; or convert them,
-            for another engine.
+        missing: Treatment of nodes that ONNX Runtime has no kernel for. They stay in float32,
+            have inputs and outputs rounded to bfloat16 in float32, or are converted for
+            another engine.
         data: .npz files, each with the inputs of one run by name, on which values are
             recorded; by default the inputs under ``reference`` of the pipeline.
     """

@@ -43,6 +43,8 @@ class ConvertFloat8(OnData):
         operators: Operators, or patterns of them; empty for all.
         skip: Names or patterns of nodes that stay as they are.
         skip_operators: Operators, or patterns of them, that stay as they are.
+        after: Values; only nodes that depend on one of them are meant, empty for all.
+        before: Values; only nodes that one of them depends on are meant, empty for all.
         data: .npz files, each with the inputs of one run by name, on which values are
             recorded; by default the inputs under ``reference`` of the pipeline.
         format: Four bits of exponent and three of fraction (e4m3fn), or five and two (e5m2).

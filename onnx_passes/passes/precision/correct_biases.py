@@ -1,4 +1,4 @@
-"""Give layers the means back that rounding their weights has moved."""
+"""Add to biases what rounding the weights has taken from the means of layers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _LARGEST = 2**31 - 1
 @passes.verify.metric
 @passes.register()
 class CorrectBiases(OnData):
-    """Give layers the means back that rounding their weights has moved.
+    """Add to biases what rounding the weights has taken from the means of layers.
 
     Before: ``y = Conv(x, DequantizeLinear(w8, s), b)``
     After:  ``y = Conv(x, DequantizeLinear(w8, s), b + c)``, where c is the mean over the
@@ -44,6 +44,8 @@ class CorrectBiases(OnData):
         operators: Operators, or patterns of them; empty for all.
         skip: Names or patterns of nodes that stay as they are.
         skip_operators: Operators, or patterns of them, that stay as they are.
+        after: Values; only nodes that depend on one of them are meant, empty for all.
+        before: Values; only nodes that one of them depends on are meant, empty for all.
         data: .npz files, each with the inputs of one run by name, on which values are
             recorded; by default the inputs under ``reference`` of the pipeline.
     """

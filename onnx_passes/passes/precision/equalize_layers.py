@@ -1,4 +1,4 @@
-"""Balance the ranges of weights between layers that follow each other."""
+"""Scale layers that follow each other so that their weights have alike ranges."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _BALANCED = 0.01
 @passes.verify.tolerance
 @passes.register()
 class EqualizeLayers(OnSomeNodes):
-    """Balance the ranges of weights between layers that follow each other.
+    """Scale layers that follow each other so that their weights have alike ranges.
 
     Before: ``h = Relu(Conv(x, w, b)) y = Conv(h, v)``
     After:  ``h = Relu(Conv(x, w / s, b / s)) y = Conv(h, v * s)``, with a scale by channel
@@ -44,14 +44,16 @@ class EqualizeLayers(OnSomeNodes):
     other names.
 
     Leaves alone: layers with something else than Relu, LeakyRelu, pooling, Flatten and
-    additions of constants between them, or of which others read; groups of a Conv; weights
-    over 2^40; nodes in bodies and functions.
+    additions of constants between them, or with other readers; groups of a Conv; weights over
+    2^40; nodes in bodies and functions.
 
     Attributes:
         nodes: Names of the later layers, or patterns such as ``/encoder/*``; empty for all.
         operators: Operators, or patterns of them; empty for all.
         skip: Names or patterns of nodes that stay as they are.
         skip_operators: Operators, or patterns of them, that stay as they are.
+        after: Values; only nodes that depend on one of them are meant, empty for all.
+        before: Values; only nodes that one of them depends on are meant, empty for all.
         sweeps: How often all pairs are balanced, at most; a chain needs several.
         powers: Whether scales are powers of two, which change no rounding.
     """

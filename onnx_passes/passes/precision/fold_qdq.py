@@ -1,4 +1,4 @@
-"""Keep integers that are dequantised and quantised again on the same grid."""
+"""Remove a dequantiser and a quantiser on the same grid, and keep the integers."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ _ROOM = 2.0**24
 @passes.verify.equality
 @passes.register()
 class FoldQdq(Transformation, RewriteRuleSetPass):
-    """Keep integers that are dequantised and quantised again on the same grid.
+    """Remove a dequantiser and a quantiser on the same grid, and keep the integers.
 
     Before: ``y = QuantizeLinear(DequantizeLinear(q, s, z), s, z)``
     After:  q in place of y
 
     Sound because an integer less the zero point, times a scale and divided by it in float32,
-    is off by less than a half, so that rounding gives the integer again.
+    is off by less than a half. So rounding gives the integer again.
 
     Leaves alone: scales or zero points that are computed or differ; integers of more than 16
-    bits; scales of which a product may overflow or be subnormal; other axes or blocks. A
+    bits; scales whose product may overflow or be subnormal; other axes or blocks. A
     QuantizeLinear of a constant is computed by fold-constants.
     """
 

@@ -1,4 +1,4 @@
-"""Give pairs of quantisers the form and the places that TensorRT asks for."""
+"""Convert pairs of quantisers to the form and the places that TensorRT asks for."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _MOVES = (
 @passes.verify.metric
 @passes.register()
 class PlaceQdq(OnSomeNodes):
-    """Give pairs of quantisers the form and the places that TensorRT asks for.
+    """Convert pairs of quantisers to the form and the places that TensorRT asks for.
 
     Before: ``a = DequantizeLinear(QuantizeLinear(x, s, 131)) b = DequantizeLinear(b32)``,
             ``y = Conv(a, w, b) z = DequantizeLinear(QuantizeLinear(y)) u = Softmax(z)``
@@ -53,6 +53,8 @@ class PlaceQdq(OnSomeNodes):
         operators: Operators, or patterns of them; empty for all.
         skip: Names or patterns of nodes that stay as they are.
         skip_operators: Operators, or patterns of them, that stay as they are.
+        after: Values; only nodes that depend on one of them are meant, empty for all.
+        before: Values; only nodes that one of them depends on are meant, empty for all.
     """
 
     requires: ClassVar[Any] = ("shape-inference",)

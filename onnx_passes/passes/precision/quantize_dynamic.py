@@ -1,4 +1,4 @@
-"""Compute products in integers, with ranges of computed values found at run time."""
+"""Quantize products to integers, with ranges of computed values found at run time."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SUMS = ir.DataType.INT32
 @passes.verify.metric
 @passes.register()
 class QuantizeDynamic(OnSomeNodes):
-    """Compute products in integers, with ranges of computed values found at run time.
+    """Quantize products to integers, with ranges of computed values found at run time.
 
     Before: ``y = MatMul(x, w)`` in float32
     After:  ``q, s, z = DynamicQuantizeLinear(x) i = MatMulInteger(q, w8, z)``,
@@ -30,7 +30,7 @@ class QuantizeDynamic(OnSomeNodes):
     All readers of a value share one DynamicQuantizeLinear. No data is needed.
 
     Sound because sums of products of 8 bits are exact in 32 bits, and the scales are those of
-    the operands; both operands are rounded to 8 bits, which the metrics of the pipeline judge.
+    the operands. Both operands are rounded to 8 bits, which the metrics of the pipeline judge.
 
     Leaves alone: all but MatMul and Gemm by a constant matrix in the main graph; a Gemm with
     alpha, beta or transA; weights with fewer elements than ``least``.
@@ -40,6 +40,8 @@ class QuantizeDynamic(OnSomeNodes):
         operators: Operators, or patterns of them; empty for all.
         skip: Names or patterns of nodes that stay as they are.
         skip_operators: Operators, or patterns of them, that stay as they are.
+        after: Values; only nodes that depend on one of them are meant, empty for all.
+        before: Values; only nodes that one of them depends on are meant, empty for all.
         weights: Integers for weights.
         per_channel: Whether each output channel of a weight has a scale of its own.
         reduce_range: Use 7 bits for weights, so that processors without VNNI do not saturate.

@@ -1,4 +1,4 @@
-"""Round weights and activations to integers, by ranges recorded on data."""
+"""Quantize weights and activations to integers, by ranges recorded on data."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _LARGEST = 2**31 - 1
 @passes.verify.metric
 @passes.register()
 class QuantizeStatic(OnSomeNodes):
-    """Round weights and activations to integers, by ranges recorded on data.
+    """Quantize weights and activations to integers, by ranges recorded on data.
 
     Before: ``y = MatMul(x, w)`` in float32
     After:  ``a = DequantizeLinear(QuantizeLinear(x)) b = DequantizeLinear(w8)``,
@@ -47,12 +47,14 @@ class QuantizeStatic(OnSomeNodes):
         operators: Operators, or patterns of them; empty for all.
         skip: Names or patterns of nodes that stay as they are.
         skip_operators: Operators, or patterns of them, that stay as they are.
+        after: Values; only nodes that depend on one of them are meant, empty for all.
+        before: Values; only nodes that one of them depends on are meant, empty for all.
         data: .npz files, each with the inputs of one run by name, on which ranges are
             recorded; by default the inputs under ``reference`` of the pipeline.
-        calibration: How ranges follow from recorded values: all of them (minmax); all but
-            the outliers (percentile); where the least information is lost (entropy), or the
+        calibration: How ranges follow from recorded values: all of them (minmax); all but the
+            outliers (percentile). Or where the least information is lost (entropy), or the
             mean squared error is least (mse).
-        percentile: Share of the values that are no outliers, in percent.
+        percentile: Share of the values that are not outliers, in percent.
         activations: Integers for computed values; 16 bits from opset 21.
         weights: Integers for weights; 4 and 16 bits from opset 21.
         per_channel: Whether each output channel of a weight has a scale of its own.

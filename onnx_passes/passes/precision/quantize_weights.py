@@ -1,4 +1,4 @@
-"""Store weights as integers, and compute in float32."""
+"""Quantize weights to integers, and compute in float32."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ MICROSOFT = "com.microsoft"
 @passes.verify.metric
 @passes.register()
 class QuantizeWeights(OnSomeNodes):
-    """Store weights as integers, and compute in float32.
+    """Quantize weights to integers, and compute in float32.
 
     Before: ``y = MatMul(x, w)`` with w in float32
     After:  ``y = MatMul(x, DequantizeLinear <block_size = 32> (w4, scales, zeros))``, or
@@ -49,6 +49,8 @@ class QuantizeWeights(OnSomeNodes):
         operators: Operators, or patterns of them; empty for all.
         skip: Names or patterns of nodes that stay as they are.
         skip_operators: Operators, or patterns of them, that stay as they are.
+        after: Values; only nodes that depend on one of them are meant, empty for all.
+        before: Values; only nodes that one of them depends on are meant, empty for all.
         weights: Integers for weights; 4 and 16 bits, and blocks, from opset 21; 2 bits from
             opset 25.
         block: Elements that share a scale, along the axis that is summed over; 0 for one
@@ -119,7 +121,7 @@ class QuantizeWeights(OnSomeNodes):
     def round_weight(
         self, layer: Layer, weight: Array, grid: Grid, dtype: ir.DataType
     ) -> Array:
-        """Return the integers that stand for a weight.
+        """Return the integers that represent a weight.
 
         Args:
             layer: The layer that reads it.

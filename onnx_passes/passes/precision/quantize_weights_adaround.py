@@ -1,4 +1,4 @@
-"""Store weights as integers, rounded up or down as the product needs it."""
+"""Quantize weights to integers, rounded up or down as the product needs it."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from onnx_passes.passes.precision._rounding import round_by_learning
 @passes.verify.metric
 @passes.register()
 class QuantizeWeightsAdaround(RoundsByMoments):
-    """Store weights as integers, rounded up or down as the product needs it.
+    """Quantize weights to integers, rounded up or down as the product needs it.
 
     Before: ``y = Conv(x, w)`` with w in float32
     After:  ``y = Conv(x, DequantizeLinear <axis = 0> (w8, scales, zeros))``
 
     Whether a weight is rounded up or down is learned, so that the squared error of the product
-    on the user's data is least (AdaRound, Nagel et al., 2020); no weight is off by more than a
+    on the user's data is least (AdaRound, Nagel et al., 2020). No weight is off by more than a
     step. A channel that the nearest integers serve better keeps these.
 
     Sound because a DequantizeLinear gives float32 of the weight's shape; the weights are
@@ -31,14 +31,16 @@ class QuantizeWeightsAdaround(RoundsByMoments):
 
     Leaves alone: all but Conv, Gemm and MatMul; weights that are integers, or have fewer
     elements than ``least``; nodes in functions; with ``form: matmulnbits`` all but MatMul by a
-    matrix in the main graph. Groups of a Conv, stacks of matrices, and nodes in bodies, of
-    which nothing is recorded, are rounded to the nearest integers.
+    matrix in the main graph. Groups of a Conv, stacks of matrices, and nodes in bodies, where
+    nothing is recorded, are rounded to the nearest integers.
 
     Attributes:
         nodes: Names of nodes, or patterns such as ``/encoder/*``; empty for all.
         operators: Operators, or patterns of them; empty for all.
         skip: Names or patterns of nodes that stay as they are.
         skip_operators: Operators, or patterns of them, that stay as they are.
+        after: Values; only nodes that depend on one of them are meant, empty for all.
+        before: Values; only nodes that one of them depends on are meant, empty for all.
         data: .npz files, each with the inputs of one run by name, on which values are
             recorded; by default the inputs under ``reference`` of the pipeline.
         weights: Integers for weights; 4 and 16 bits, and blocks, from opset 21; 2 bits from
@@ -59,5 +61,12 @@ class QuantizeWeightsAdaround(RoundsByMoments):
     steps: Annotated[int, Field(ge=1)] = 300
 
     def choose(self, matrix: Array, grid: Grid, dtype: ir.DataType, gram: Array) -> Array:
-        """Learn to round; see ``RoundsByMoments.choose``."""
+        """Learn to round; see ``RoundsByMoments.choose``.
+
+        Args:
+            matrix: The weight as [depth, channels], float32.
+            grid: The grid of the levels.
+            dtype: The type whose range bounds them.
+            gram: Sum of outer products of the inputs, float64 of [depth, depth].
+        """
         return round_by_learning(matrix, grid, dtype, gram, self.steps)

@@ -1,4 +1,4 @@
-"""Store weights as integers, where later weights make up for the error of earlier ones."""
+"""Quantize weights to integers, where later ones make up for errors of earlier ones."""
 
 from __future__ import annotations
 
@@ -16,29 +16,31 @@ from onnx_passes.passes.precision._rounding import round_by_compensation
 @passes.verify.metric
 @passes.register()
 class QuantizeWeightsGptq(RoundsByMoments):
-    """Store weights as integers, where later weights make up for the error of earlier ones.
+    """Quantize weights to integers, where later ones make up for errors of earlier ones.
 
     Before: ``y = MatMul(x, w)`` with w in float32
     After:  ``y = MatMul(x, DequantizeLinear <block_size = 32> (w4, scales, zeros))``, or
             ``y = com.microsoft.MatMulNBits(x, w4, scales)``
 
-    The weights of a channel are rounded one by one, those of the largest inputs first, and
-    the others move by what lessens the error of the product on the user's data (GPTQ, Frantar
-    et al., 2022). A channel that the nearest integers serve better keeps these.
+    The weights of a channel are rounded one by one, those of the largest inputs first. The
+    others move by what lessens the error of the product on the user's data (GPTQ, Frantar et
+    al., 2022). A channel that the nearest integers serve better keeps these.
 
     Sound because a DequantizeLinear gives float32 of the weight's shape; the weights are
     rounded to the grids of their channels or blocks, which the metrics of the pipeline judge.
 
     Leaves alone: all but Conv, Gemm and MatMul; weights that are integers, or have fewer
     elements than ``least``; nodes in functions; with ``form: matmulnbits`` all but MatMul by a
-    matrix in the main graph. Groups of a Conv, stacks of matrices, and nodes in bodies, of
-    which nothing is recorded, are rounded to the nearest integers.
+    matrix in the main graph. Groups of a Conv, stacks of matrices, and nodes in bodies, where
+    nothing is recorded, are rounded to the nearest integers.
 
     Attributes:
         nodes: Names of nodes, or patterns such as ``/encoder/*``; empty for all.
         operators: Operators, or patterns of them; empty for all.
         skip: Names or patterns of nodes that stay as they are.
         skip_operators: Operators, or patterns of them, that stay as they are.
+        after: Values; only nodes that depend on one of them are meant, empty for all.
+        before: Values; only nodes that one of them depends on are meant, empty for all.
         data: .npz files, each with the inputs of one run by name, on which values are
             recorded; by default the inputs under ``reference`` of the pipeline.
         weights: Integers for weights; 4 and 16 bits, and blocks, from opset 21; 2 bits from
@@ -56,5 +58,12 @@ class QuantizeWeightsGptq(RoundsByMoments):
     repeats_itself: ClassVar[bool] = False
 
     def choose(self, matrix: Array, grid: Grid, dtype: ir.DataType, gram: Array) -> Array:
-        """Round by compensation; see ``RoundsByMoments.choose``."""
+        """Round by compensation; see ``RoundsByMoments.choose``.
+
+        Args:
+            matrix: The weight as [depth, channels], float32.
+            grid: The grid of the levels.
+            dtype: The type whose range bounds them.
+            gram: Sum of outer products of the inputs, float64 of [depth, depth].
+        """
         return round_by_compensation(matrix, grid, dtype, gram)

@@ -25,7 +25,7 @@ class RemoveQdq(OnSomeNodes):
     Sound because both sides have the same type and shape; the rounding that goes changes
     numbers, which the metrics of the pipeline judge.
 
-    Leaves alone: a QuantizeLinear whose integers are read by others as well, for these; pairs
+    Leaves alone: a QuantizeLinear whose integers other nodes read as well, for these; pairs
     whose types differ; quantisers in bodies and functions.
 
     Attributes:
@@ -33,6 +33,8 @@ class RemoveQdq(OnSomeNodes):
         operators: Operators, or patterns of them; empty for all.
         skip: Names or patterns of nodes that stay as they are.
         skip_operators: Operators, or patterns of them, that stay as they are.
+        after: Values; only nodes that depend on one of them are meant, empty for all.
+        before: Values; only nodes that one of them depends on are meant, empty for all.
         weights: Whether constants are stored as float32 again.
     """
 

@@ -26,13 +26,13 @@ class Tune(Transformation):
     Sound because the whole model is run on the user's samples before a choice is taken, and
     keeps the budget; the metrics of the pipeline then judge it again.
 
-    Leaves alone: a model of which no part can change within the budget. Functions are inlined
+    Leaves alone: a model in which no part can change within the budget. Functions are inlined
     where a choice is taken.
 
     Attributes:
         data: .npz files, each with the inputs of one run by name; by default the inputs under
             ``reference`` of the pipeline.
-        record: A folder for every score and decision, from which a search goes on.
+        record: A folder for every score and decision, from which a search continues.
     """
 
     data: list[str] = []  # noqa: RUF012 - the default of an option, never changed

@@ -9,6 +9,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.ops.bodies.domains import CUSTOM, QONNX_ALIASES
+from onnx_passes.passes._support.rules import Call, call
 from onnx_passes.passes._support.tensors import constant_of
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -17,11 +18,19 @@ DOMAINS = (*QONNX_ALIASES, CUSTOM)
 
 _TRUNC_2_OPERANDS = 5
 
-CALLS = (
+_CALLS = (
     *((k, d) for d in QONNX_ALIASES for k in ("Quant", "IntQuant", "BipolarQuant")),
     ("Quant", CUSTOM),
 )
 """Quantisers by name and domain."""
+
+
+def quantisers(*names: str) -> list[Call]:
+    """Return quantisers as expressions of as many of some operands as they have, for ``y``."""
+    return [
+        call(k, *names[: 2 if k == "BipolarQuant" else 4], result="y", domain=d)
+        for k, d in _CALLS
+    ]
 
 
 @dataclass(frozen=True)

@@ -47,7 +47,7 @@ def find_table(steps: Steps, level: Any, most: int) -> Table | None:
     """Find the thresholds of a chain by bisection over the floats.
 
     Every operator of a chain is weakly monotone as computed, so that each level is reached at
-    one float32 and kept from there on: it is found exactly, in 32 runs of the chain. Where the
+    one float32 and kept from there on. It is found exactly, in 32 runs of the chain. Where the
     chain turns, which is found alike, it is searched piece by piece.
 
     Args:

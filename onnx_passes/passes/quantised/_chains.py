@@ -155,7 +155,12 @@ class _Segment:
 
 
 def chain_to(node: ir.Node, opset: int) -> Chain | None:
-    """Return the longest chain that ends in a quantiser; None if it is none."""
+    """Return the longest chain that ends in a quantiser; None if there is no chain.
+
+    Args:
+        node: The node that the chain ends with.
+        opset: Version of the main domain.
+    """
     last = _end(node)
     if last is None or not _keeps_shape(last):
         return None

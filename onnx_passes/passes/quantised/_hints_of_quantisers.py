@@ -23,7 +23,14 @@ BITS = filled("", 1.0, 2.0, 3.0, 4.0)
 
 
 def quantiser(scale: str, zero: str, bits: str, x: tuple[Spec, ...] = X) -> Hint:
-    """Return the operands of a quantiser, by the names that a pattern has for them."""
+    """Return the operands of a quantiser, by the names that a pattern has for them.
+
+    Args:
+        scale: The pattern's name of the scale.
+        zero: The pattern's name of the zero point.
+        bits: The pattern's name of the bits.
+        x: What is quantised.
+    """
     operands = {"x": x, scale: SCALE, zero: ZERO, bits: BITS}
     return Hint(operands, FLAGS, (ir.DataType.FLOAT,), 13)
 

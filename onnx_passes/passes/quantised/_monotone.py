@@ -41,7 +41,7 @@ CORRECTLY_ROUNDED = frozenset(
 
 
 def data_operand(node: ir.Node) -> int:
-    """Return the place of the operand that is no constant."""
+    """Return the place of the operand that is not a constant."""
     if node.op_type == "Div":
         return 0
     unknown = [
@@ -51,7 +51,13 @@ def data_operand(node: ir.Node) -> int:
 
 
 def is_monotone(node: ir.Node, operand: int, opset: int) -> bool:
-    """Whether a node rises or falls in an operand, the others being constants."""
+    """Whether a node rises or falls in an operand, the others being constants.
+
+    Args:
+        node: The node.
+        operand: Number of the operand.
+        opset: Version of the main domain.
+    """
     if node.domain != "":
         return quantiser_of(node) is not None
     if node.op_type in _BY_SIGN:
@@ -86,7 +92,12 @@ def has_channels(node: ir.Node) -> bool:
 
 
 def varying(node: ir.Node, rank: int) -> list[tuple[int, int]]:
-    """Return the axes along which a node's constants differ, with their sizes."""
+    """Return the axes along which a node's constants differ, with their sizes.
+
+    Args:
+        node: The node.
+        rank: Rank of its operand.
+    """
     if has_channels(node):
         tensor = constant_of(node.inputs[1])
         axis = 1
@@ -106,7 +117,12 @@ def varying(node: ir.Node, rank: int) -> list[tuple[int, int]]:
 
 
 def keeps_shape(node: ir.Node, value: ir.Value) -> bool:
-    """Whether the constants of a node do not make its operand bigger."""
+    """Whether the constants of a node do not make its operand bigger.
+
+    Args:
+        node: The node.
+        value: Its operand, with a known shape.
+    """
     if has_channels(node) or node.op_type in _GRIDS:
         return True
     shape = value.shape

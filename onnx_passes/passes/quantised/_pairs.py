@@ -124,6 +124,10 @@ def bounding(node: ir.Node, proto: onnx.NodeProto) -> list[onnx.NodeProto]:
     """Return nodes that keep large numbers from a quantiser to few bits, which reads them.
 
     Of numbers that no int32 holds, ONNX Runtime makes its least level.
+
+    Args:
+        node: The quantiser.
+        proto: The same node in the protobuf, whose input is renamed.
     """
     if node.op_type != "QuantizeLinear" or node.outputs[0].dtype not in NARROW:
         return []

@@ -10,12 +10,17 @@ import onnx_ir as ir
 from onnx_passes.ops.bodies.domains import CUSTOM
 from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.base import Op, Value
+from onnx_passes.passes.streamline._terms import constant
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
 
 def table_of(thresholds: Value, weights: Value) -> tuple[Array, Array] | None:
     """Return constant thresholds and weights, broadcast to one shape; None if computed.
+
+    Args:
+        thresholds: Thresholds, [..., steps].
+        weights: Weights of a shape that broadcasts with them.
 
     Returns:
         Two arrays ``[..., steps]`` of float32.
@@ -33,6 +38,10 @@ def table_of(thresholds: Value, weights: Value) -> tuple[Array, Array] | None:
 
 def turns_of(thresholds: Value, weights: Value) -> Array | None:
     """Return where thresholds begin to go the other way.
+
+    Args:
+        thresholds: Thresholds, [..., steps].
+        weights: Weights of a shape that broadcasts with them.
 
     Returns:
         float32 ``[turns, ...]``, infinite for a turn that a channel does not have; no turns if
@@ -59,16 +68,17 @@ def turns_of(thresholds: Value, weights: Value) -> Array | None:
 
 
 def multi_threshold(op: Op, x: Value, thresholds: Array, weights: Array) -> Value:
-    """Make a MultiThreshold of our own domain; weights that repeat become one number."""
+    """Make a MultiThreshold of our own domain; weights that repeat become one number.
+
+    Args:
+        op: Builds nodes.
+        x: The value.
+        thresholds: float32 of [..., steps].
+        weights: float32 of a shape that broadcasts with the thresholds.
+    """
     single = weights.size and (weights == weights.flat[0]).all()
     weights = weights.reshape(-1)[0] if single else weights
     made: Value = op.MultiThreshold(
-        x, number(op, thresholds), number(op, weights), _domain=CUSTOM
+        x, constant(op, thresholds), constant(op, weights), _domain=CUSTOM
     )
-    return made
-
-
-def number(op: Op, array: Any) -> Value:
-    """Make a constant of float32."""
-    made: Value = op.Constant(value=ir.tensor(np.array(array, np.float32)))
     return made

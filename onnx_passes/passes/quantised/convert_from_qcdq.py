@@ -1,7 +1,8 @@
-"""Write QuantizeLinear, Clip and DequantizeLinear as one quantiser of QONNX."""
+"""Replace QuantizeLinear, Clip and DequantizeLinear by one quantiser of QONNX."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -10,15 +11,18 @@ import onnx_ir as ir
 from onnx_passes import passes
 from onnx_passes.ops.bodies.domains import QONNX
 from onnx_passes.passes._support.matches import node_of
+from onnx_passes.passes._support.rules import Rule, RulePass, Values, call
 from onnx_passes.passes._support.tensors import constant_of
-from onnx_passes.passes.base import Op, RewriteRuleSetPass, Transformation, Value, Var
+from onnx_passes.passes.base import Op, Value
 from onnx_passes.passes.quantised._grids import Array, Levels, is_integer_type, range_of
+from onnx_passes.passes.quantised._pairs import grid_of, pair_of
+from onnx_passes.passes.streamline._terms import constant
 
 
 @passes.verify.tolerance
 @passes.register()
-class ConvertFromQcdq(Transformation, RewriteRuleSetPass):
-    """Write QuantizeLinear, Clip and DequantizeLinear as one quantiser of QONNX.
+class ConvertFromQcdq(RulePass):
+    """Replace QuantizeLinear, Clip and DequantizeLinear by one quantiser of QONNX.
 
     Before: ``DequantizeLinear(QuantizeLinear(x, scale, zero), scale, zero)``, also with a
             ``Clip`` between; ``DequantizeLinear(integers, scale, zero)`` of constants
@@ -41,128 +45,68 @@ class ConvertFromQcdq(Transformation, RewriteRuleSetPass):
     finite_only = True
     requires: ClassVar[Any] = ("shape-inference",)
 
-    def pattern(self) -> list[Any]:
-        def plain(op: Op, x: Var, s: Var, z: Var, t: Var, w: Var) -> Var:
-            quantised = op.QuantizeLinear(x, s, z, _outputs=["q"])
-            return op.DequantizeLinear(quantised, t, w, _outputs=["y"])
-
-        def clipped(op: Op, x: Var, s: Var, z: Var, a: Var, b: Var, t: Var, w: Var) -> Var:
-            quantised = op.QuantizeLinear(x, s, z, _outputs=["q"])
-            return op.DequantizeLinear(op.Clip(quantised, a, b), t, w, _outputs=["y"])
-
-        def weights(op: Op, x: Var, t: Var, w: Var) -> Var:
-            return op.DequantizeLinear(x, t, w, _outputs=["y"])
-
-        return [plain, clipped, weights]
-
-    def check(self) -> list[Any]:
-        return [_is_pair, _is_pair, _is_constant]
-
-    def rewrite(self) -> list[Any]:
-        return [_quantiser, _quantiser, _of_constant]
+    def table(self) -> list[Rule]:
+        return _RULES
 
 
-def _is_pair(context: Any, x: Value, q: Value, y: Value, **parts: Value) -> bool:
-    if not (_same(parts["s"], parts["t"]) and _same(parts["z"], parts["w"])):
-        return False
-    if _axis(q) != _axis(y) or constant_of(x) is not None:
-        return False
-    return _parameters(y, x, **parts) is not None
+@dataclass(frozen=True)
+class _Form:
+    """Parameters of a quantiser of QONNX, and the floats that it reads if they are known."""
+
+    scale: Array
+    zero: int
+    bits: int
+    signed: bool
+    narrow: bool
+    floats: Array | None = None
 
 
-def _is_constant(context: Any, x: Value, y: Value, t: Value, w: Value) -> bool:
-    tensor = constant_of(x)
-    if tensor is None or tensor.dtype not in (None, getattr(constant_of(w), "dtype", None)):
-        return False
-    return _parameters(y, x, t=t, w=w) is not None
-
-
-_Parameters = tuple[Array, int, tuple[int, bool, bool]]
-
-
-def _parameters(y: Value, x: Value, **parts: Value) -> _Parameters | None:
-    """Return the scale as it is broadcast, the zero point, and bits, sign and narrowness."""
-    scale, zero = constant_of(parts["t"]), constant_of(parts["w"])
-    if scale is None or zero is None or scale.dtype != ir.DataType.FLOAT:
+def _of_pair(v: Values) -> _Form | None:
+    pair = pair_of(node_of(v["y"]))
+    if pair is None or constant_of(v["x"]) is not None:
         return None
-    if not is_integer_type(zero.dtype) or node_of(y).attributes.get_int("block_size", False):
+    found = pair.quantiser
+    return _form(found.scale, found.zero, Levels(int(found.low), int(found.high)))
+
+
+def _of_constant(v: Values) -> _Form | None:
+    tensor, zero = constant_of(v["x"]), constant_of(v["w"])
+    if tensor is None or zero is None or tensor.dtype not in (None, zero.dtype):
         return None
-    scales, zeros = scale.numpy(), zero.numpy().astype(np.int64)
-    if not (scales.size and (np.isfinite(scales) & (scales > 0)).all() and zeros.size):
+    grid = grid_of(node_of(v["y"]), ir.Shape(tensor.shape.numpy()))
+    if grid is None or not is_integer_type(grid.dtype):
         return None
-    number = int(zeros.flat[0])
-    levels = _bounds(zero.dtype, parts)
-    form = None if levels is None else levels.form()
-    if levels is None or form is None or (zeros != number).any() or number % 2:
+    floats = (tensor.numpy().astype(np.float32) - grid.zero) * grid.scale
+    return _form(grid.scale, grid.zero, range_of(grid.dtype), floats)
+
+
+def _form(scale: Array, zeros: Array, levels: Levels, floats: Array | None = None) -> Any:
+    """Return the parameters; None if no number of bits has these levels and zero point."""
+    zero, form = int(zeros.flat[0]), levels.form()
+    if form is None or (zeros != zero).any() or zero % 2:
         return None
-    if not levels.low <= number <= levels.high:
-        return None
-    spread = _spread(scales, x, _axis(y))
-    return None if spread is None else (spread, number, form)
+    return _Form(scale, zero, *form, floats) if levels.low <= zero <= levels.high else None
 
 
-def _bounds(dtype: ir.DataType, parts: dict[str, Value]) -> Levels | None:
-    whole = range_of(dtype)
-    if "a" not in parts:
-        return whole
-    ends = [constant_of(parts[name]) for name in ("a", "b")]
-    numbers = [int(e.numpy().reshape(())) for e in ends if e is not None and e.size == 1]
-    if len(numbers) != 2:
-        return None
-    return Levels(max(numbers[0], whole.low), min(numbers[1], whole.high))
-
-
-def _spread(scales: Array, x: Value, axis: int) -> Array | None:
-    """Return a scale for each channel in the shape that broadcasts along them."""
-    if scales.size == 1:
-        return scales.reshape(())
-    tensor = constant_of(x)
-    shape = tensor.shape if tensor is not None else x.shape
-    if scales.ndim != 1 or shape is None or not -len(shape) <= axis < len(shape):
-        return None
-    sizes = [1] * len(shape)
-    sizes[axis] = scales.size
-    return scales.reshape(sizes)
-
-
-def _quantiser(op: Op, x: Value, y: Value, q: Value, **parts: Value) -> Value:
-    found = _parameters(y, x, **parts)
-    assert found is not None, "check has seen to it"
-    return _quant(op, x, *found)
-
-
-def _of_constant(op: Op, x: Value, y: Value, t: Value, w: Value) -> Value:
-    found, tensor = _parameters(y, x, t=t, w=w), constant_of(x)
-    assert found is not None, "check has seen to it"
-    assert tensor is not None, "check has seen to it"
-    scale, zero, _ = found
-    floats = (tensor.numpy().astype(np.float32) - np.float32(zero)) * scale
-    return _quant(op, op.Constant(value=ir.tensor(floats.astype(np.float32))), *found)
-
-
-def _quant(op: Op, x: Value, scale: Array, zero: int, form: tuple[int, bool, bool]) -> Value:
-    bits, signed, narrow = form
-    numbers = (np.asarray(scale, np.float32), np.float32(zero), np.float32(bits))
-    operands = [op.Constant(value=ir.tensor(number)) for number in numbers]
+def _quantiser(op: Op, v: Values, found: _Form) -> Value:
+    x = v["x"] if found.floats is None else constant(op, found.floats)
     made: Value = op.Quant(
         x,
-        *operands,
-        signed=int(signed),
-        narrow=int(narrow),
+        *(constant(op, part) for part in (found.scale, found.zero, found.bits)),
+        signed=int(found.signed),
+        narrow=int(found.narrow),
         rounding_mode="ROUND",
         _domain=QONNX,
     )
     return made
 
 
-def _axis(value: Value) -> int:
-    return int(node_of(value).attributes.get_int("axis", 1) or 0)
-
-
-def _same(first: Value, second: Value) -> bool:
-    if first is second:
-        return True
-    one, other = constant_of(first), constant_of(second)
-    if one is None or other is None or one.dtype != other.dtype:
-        return False
-    return bool(np.array_equal(one.numpy(), other.numpy()))
+_INTEGERS = call("QuantizeLinear", "x", "s", "z", result="q")
+_RULES = [
+    Rule(call("DequantizeLinear", inner, "t", "w", result="y"), find, _quantiser)
+    for inner, find in (
+        (_INTEGERS, _of_pair),
+        (call("Clip", _INTEGERS, "a", "b"), _of_pair),
+        ("x", _of_constant),
+    )
+]

@@ -11,13 +11,14 @@ from onnx_passes.ops.bodies.domains import QONNX_ALIASES
 from onnx_passes.ops.bodies.pooling import dropped_bits
 from onnx_passes.ops.bodies.writer import Call
 from onnx_passes.passes._support.matches import node_of
-from onnx_passes.passes.base import Op, RewriteRuleSetPass, Transformation, Value, Var
-from onnx_passes.passes.streamline._terms import number
+from onnx_passes.passes._support.rules import Rule, RulePass, Values, call
+from onnx_passes.passes.base import Op, Value
+from onnx_passes.passes.streamline._terms import constant
 
 
 @passes.verify.equality
 @passes.register()
-class ConvertFromQuantAvgPool(Transformation, RewriteRuleSetPass):
+class ConvertFromQuantAvgPool(RulePass):
     """Replace QuantAvgPool2d by a mean whose sum is truncated.
 
     Before: ``QuantAvgPool2d(x)``
@@ -26,47 +27,42 @@ class ConvertFromQuantAvgPool(Transformation, RewriteRuleSetPass):
     Sound because both round the sum of a window to an integer, and drop the same lowest bits.
 
     Leaves alone: channels that come last; models that import version 2 of QONNX, whose Trunc
-    is another one; other types than float32.
+    differs; other types than float32.
     """
 
     requires: ClassVar[Any] = ("shape-inference",)
 
-    def pattern(self) -> list[Any]:
-        return [_Pool(domain) for domain in QONNX_ALIASES]
-
-    def check(self) -> list[Any]:
-        return [_can_be_truncated for _ in QONNX_ALIASES]
-
-    def rewrite(self) -> list[Any]:
-        return [_truncated for _ in QONNX_ALIASES]
+    def table(self) -> list[Rule]:
+        return _RULES
 
 
-class _Pool:
-    def __init__(self, domain: str) -> None:
-        self.domain = domain
-
-    def __call__(self, op: Op, x: Var) -> Var:
-        return op.QuantAvgPool2d(x, _domain=self.domain, _outputs=["y"])
-
-
-def _can_be_truncated(context: Any, x: Value, y: Value) -> bool:
-    node = node_of(y)
+def _plain(v: Values) -> Call | None:
+    """Return the pooling with its attributes, if its channels come second."""
+    node = node_of(v["y"])
     if any(attribute.is_ref() for attribute in node.attributes.values()):
-        return False
-    if x.dtype != ir.DataType.FLOAT:
-        return False
+        return None
     version = 1 if node.graph is None else node.graph.opset_imports.get(node.domain, 1)
-    return version == 1 and node.attributes.get_string("data_layout", "NCHW") == "NCHW"
-
-
-def _truncated(op: Op, x: Value, y: Value) -> Value:
-    node = node_of(y)
+    if v["x"].dtype != ir.DataType.FLOAT or version != 1:
+        return None
+    if node.attributes.get_string("data_layout", "NCHW") != "NCHW":
+        return None
     attributes = {a.name: a.value for a in node.attributes.values()}
-    dropped = dropped_bits(Call(node.domain, node.op_type, 1, attributes, 0))
-    kernel, stride = (node.attributes.get_int(name, 1) or 1 for name in ("kernel", "stride"))
-    after = node.attributes.get_int("obits", 1) or 1
-    mean = op.AveragePool(x, kernel_shape=[kernel, kernel], strides=[stride, stride])
-    parameters = (number(op, value) for value in (1.0, 0.0, after + dropped, after))
-    total = op.Mul(mean, number(op, kernel * kernel))
-    made: Value = op.Trunc(total, *parameters, rounding_mode="FLOOR", _domain=node.domain)
+    return Call(node.domain, node.op_type, 1, attributes, 0)
+
+
+def _truncated(op: Op, v: Values, pool: Call) -> Value:
+    kernel, stride, after = (
+        pool.attributes.get(name, 1) for name in ("kernel", "stride", "obits")
+    )
+    mean = op.AveragePool(v["x"], kernel_shape=[kernel, kernel], strides=[stride, stride])
+    bits = (after + dropped_bits(pool), after)
+    parameters = (constant(op, value) for value in (1.0, 0.0, *bits))
+    total = op.Mul(mean, constant(op, kernel * kernel))
+    made: Value = op.Trunc(total, *parameters, rounding_mode="FLOOR", _domain=pool.domain)
     return made
+
+
+_RULES = [
+    Rule(call("QuantAvgPool2d", "x", result="y", domain=domain), _plain, _truncated)
+    for domain in QONNX_ALIASES
+]

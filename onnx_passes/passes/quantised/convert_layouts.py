@@ -1,4 +1,4 @@
-"""Say at inputs and outputs which layout they have, and convert it."""
+"""Add layout converters at inputs and outputs, which say the layout that they have."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Layout = Mapping[str, Any]
 @passes.verify.equality
 @passes.register()
 class ConvertLayouts(Transformation):
-    """Say at inputs and outputs which layout they have, and convert it.
+    """Add layout converters at inputs and outputs, which say the layout that they have.
 
     Before: an input ``x``, an output ``y``
     After:  ``Transpose<inverse>(LayoutConverter<assumes, perm>(x))`` for ``x``, and the same

@@ -1,4 +1,4 @@
-"""Write quantisers of QONNX as QuantizeLinear, Clip and DequantizeLinear."""
+"""Replace quantisers of QONNX by QuantizeLinear, Clip and DequantizeLinear."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.passes._support.matches import node_of, opset_at
+from onnx_passes.passes._support.matches import node_of
+from onnx_passes.passes._support.rules import Rule, RulePass, Values
 from onnx_passes.passes._support.tensors import constant_of
-from onnx_passes.passes.base import Op, RewriteRuleSetPass, Transformation, Value, Var
-from onnx_passes.passes.quantised._attributes import CALLS, Quantiser, quantiser_of
+from onnx_passes.passes.base import Op, Value
+from onnx_passes.passes.quantised._attributes import Quantiser, quantiser_of, quantisers
 from onnx_passes.passes.quantised._grids import PER_CHANNEL, Array, Levels, axis_of, range_of
 
 _CLIPS_INTEGERS = 12
-_PLACES = [(kind, domain) for kind, domain in CALLS if kind != "BipolarQuant"]
 
 
 @passes.verify.tolerance
 @passes.register()
-class ConvertToQcdq(Transformation, RewriteRuleSetPass):
-    """Write quantisers of QONNX as QuantizeLinear, Clip and DequantizeLinear.
+class ConvertToQcdq(RulePass):
+    """Replace quantisers of QONNX by QuantizeLinear, Clip and DequantizeLinear.
 
     Before: ``Quant(x, scale, zero, bits)``
     After:  ``DequantizeLinear(Clip(QuantizeLinear(x, scale, zero), low, high), scale, zero)``
@@ -37,10 +37,10 @@ class ConvertToQcdq(Transformation, RewriteRuleSetPass):
     rounding of a tie may come out one level off. Of NaN, QuantizeLinear makes some integer:
     the pass speaks of finite numbers.
 
-    Leaves alone: quantisers of 1 bit, of more than 8 and of bits that are no integer; other
-    rounding modes; zero points that are odd, whose ties go the other way, or that differ along
-    an axis; scales that are not positive, are computed or differ along several axes; opsets
-    before 10, before 12 for a Clip, and before 13 for scales along an axis.
+    Leaves alone: quantisers of 1 bit, of more than 8 and of bits that are not an integer;
+    other rounding modes; zero points that are odd, whose ties go the other way, or that differ
+    along an axis; scales that are not positive, are computed or differ along several axes;
+    opsets before 10, before 12 for a Clip, and before 13 for scales along an axis.
 
     Attributes:
         narrow_types: Make integers of 4 and 2 bits where the opset has them.
@@ -51,22 +51,12 @@ class ConvertToQcdq(Transformation, RewriteRuleSetPass):
 
     narrow_types: bool = False
 
-    def pattern(self) -> list[Any]:
-        return [_Call(*place) for place in _PLACES]
+    def table(self) -> list[Rule]:
+        places = (place for place in quantisers(*"xszb") if place.kind != "BipolarQuant")
+        return [Rule(place, self._plan, _converted) for place in places]
 
-    def check(self) -> list[Any]:
-        def fits(context: Any, x: Value, y: Value, **_: Any) -> bool:
-            found = self._plan(x, y, opset_at(context))
-            self._found = found
-            return found is not None
-
-        return [fits for _ in _PLACES]
-
-    def rewrite(self) -> list[Any]:
-        return [self._converted for _ in _PLACES]
-
-    def _plan(self, x: Value, y: Value, opset: int) -> _Plan | None:
-        quantiser = quantiser_of(node_of(y))
+    def _plan(self, v: Values) -> _Plan | None:
+        quantiser, x, opset = quantiser_of(node_of(v["y"])), v["x"], v.opset
         if quantiser is None or quantiser.bipolar or not _is_nearest(quantiser):
             return None
         low, high = float(quantiser.low), float(quantiser.high)
@@ -87,29 +77,6 @@ class ConvertToQcdq(Transformation, RewriteRuleSetPass):
                 return None
         return _Plan(quantiser, levels, dtype, zero, axis)
 
-    def _converted(self, op: Op, x: Value, **_: Any) -> Value:
-        # The driver asks `check` about the same node right before.
-        plan = self._found
-        assert plan is not None, "check has seen to it"
-        scale = plan.quantiser.scale.reshape(-1)
-        single = plan.axis is None
-        scales = op.Constant(value=ir.tensor(scale[0] if single else scale))
-        zero = np.full(() if single else scale.shape, plan.zero)
-        zeros = op.Constant(value=_integers(zero, plan))
-        axis = {} if single else {"axis": plan.axis}
-        tensor = constant_of(x)
-        if tensor is not None:
-            levels = op.Constant(value=_integers(plan.of(tensor.numpy()), plan))
-            made: Value = op.DequantizeLinear(levels, scales, zeros, **axis)
-            return made
-        levels = op.QuantizeLinear(x, scales, zeros, **axis)
-        if range_of(plan.dtype) != plan.levels:
-            ends = [np.array(end) for end in (plan.levels.low, plan.levels.high)]
-            bounds = [op.Constant(value=_integers(end, plan)) for end in ends]
-            levels = op.Clip(levels, *bounds)
-        result: Value = op.DequantizeLinear(levels, scales, zeros, **axis)
-        return result
-
 
 @dataclass(frozen=True)
 class _Plan:
@@ -127,12 +94,25 @@ class _Plan:
         return levels
 
 
-class _Call:
-    def __init__(self, kind: str, domain: str) -> None:
-        self.kind, self.domain = kind, domain
-
-    def __call__(self, op: Op, x: Var, s: Var, z: Var, b: Var) -> Var:
-        return getattr(op, self.kind)(x, s, z, b, _domain=self.domain, _outputs=["y"])
+def _converted(op: Op, v: Values, plan: _Plan) -> Value:
+    scale = plan.quantiser.scale.reshape(-1)
+    single = plan.axis is None
+    scales = op.Constant(value=ir.tensor(scale[0] if single else scale))
+    zero = np.full(() if single else scale.shape, plan.zero)
+    zeros = op.Constant(value=_integers(zero, plan))
+    axis = {} if single else {"axis": plan.axis}
+    tensor = constant_of(v["x"])
+    if tensor is not None:
+        levels = op.Constant(value=_integers(plan.of(tensor.numpy()), plan))
+        made: Value = op.DequantizeLinear(levels, scales, zeros, **axis)
+        return made
+    levels = op.QuantizeLinear(v["x"], scales, zeros, **axis)
+    if range_of(plan.dtype) != plan.levels:
+        ends = [np.array(end) for end in (plan.levels.low, plan.levels.high)]
+        bounds = [op.Constant(value=_integers(end, plan)) for end in ends]
+        levels = op.Clip(levels, *bounds)
+    result: Value = op.DequantizeLinear(levels, scales, zeros, **axis)
+    return result
 
 
 def _is_nearest(quantiser: Quantiser) -> bool:

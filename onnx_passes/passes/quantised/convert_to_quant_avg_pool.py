@@ -10,10 +10,11 @@ import onnx_ir as ir
 from onnx_passes import passes
 from onnx_passes.ops.bodies.domains import QONNX_ALIASES
 from onnx_passes.passes._support.matches import node_of
-from onnx_passes.passes.base import Op, RewriteRuleSetPass, Transformation, Value, Var
+from onnx_passes.passes._support.rules import Rule, RulePass, Values, call
+from onnx_passes.passes.base import Op, Value
 from onnx_passes.passes.quantised._attributes import Quantiser, quantiser_of
 from onnx_passes.passes.quantised._pairs import pair_of
-from onnx_passes.passes.streamline._terms import number, rank_of, scalar
+from onnx_passes.passes.streamline._terms import constant, rank_of, scalar
 
 _MOST = 32
 """Bits of an accumulator."""
@@ -21,7 +22,7 @@ _MOST = 32
 
 @passes.verify.equality
 @passes.register()
-class ConvertToQuantAvgPool(Transformation, RewriteRuleSetPass):
+class ConvertToQuantAvgPool(RulePass):
     """Replace a mean whose sum is truncated by QuantAvgPool2d.
 
     Before: ``Trunc(Mul(AveragePool(x), k * k), s, 0, in_bits, out_bits)``, and version 2,
@@ -36,68 +37,40 @@ class ConvertToQuantAvgPool(Transformation, RewriteRuleSetPass):
     bits are those with which it drops as many as Trunc does.
 
     Leaves alone: windows and strides that are not square, pads and dilations; other rounding
-    modes than FLOOR; sums of which no number of bits drops as many, or that Trunc clamps;
+    modes than FLOOR; sums for which no number of bits drops as many, or that Trunc clamps;
     parameters that are computed; ``x`` that something else makes.
     """
 
     requires: ClassVar[Any] = ("shape-inference",)
 
-    def pattern(self) -> list[Any]:
-        return [_Truncated(*place) for place in _PLACES]
-
-    def check(self) -> list[Any]:
-        return [_can_be_pooled for _ in _PLACES]
-
-    def rewrite(self) -> list[Any]:
-        return [_pooled for _ in _PLACES]
-
-
-_PLACES = [(domain, version) for domain in QONNX_ALIASES for version in (1, 2)]
-
-
-class _Truncated:
-    def __init__(self, domain: str, version: int) -> None:
-        self.domain, self.version = domain, version
-
-    def __call__(self, op: Op, x: Var, s: Var, z: Var, i: Var, o: Var, m: Var, t: Var) -> Var:
-        mean = op.AveragePool(x, _outputs=["mean"])
-        inputs = (op.Mul(mean, m), s, z, i, o) if self.version == 1 else (mean, s, z, i, t, o)
-        return op.Trunc(*inputs, _domain=self.domain, _outputs=["y"])
-
-
-def _can_be_pooled(context: Any, **values: Value) -> bool:
-    return _pool(**values) is not None
-
-
-def _pooled(op: Op, x: Value, y: Value, **values: Value) -> Value:
-    found = _pool(x=x, y=y, **values)
-    assert found is not None, "check has seen to it"
-    attributes, scale, factor = found
-    whole = op.Div(x, number(op, scale))
-    made = op.QuantAvgPool2d(whole, _domain=node_of(y).domain, **attributes)
-    result: Value = op.Mul(made, number(op, factor))
-    return result
+    def table(self) -> list[Rule]:
+        return _RULES
 
 
 _Pool = tuple[dict[str, Any], float, float]
 
 
-def _pool(
-    x: Value,
-    y: Value,
-    mean: Value,
-    s: Value,
-    z: Value,
-    i: Value,
-    o: Value,
-    m: Value | None = None,
-    t: Value | None = None,
-) -> _Pool | None:
+def _pooled(op: Op, v: Values, found: _Pool) -> Value:
+    attributes, scale, factor = found
+    whole = op.Div(v["x"], constant(op, scale))
+    made = op.QuantAvgPool2d(whole, _domain=node_of(v["y"]).domain, **attributes)
+    result: Value = op.Mul(made, constant(op, factor))
+    return result
+
+
+def _pool(v: Values) -> _Pool | None:
     """Return the attributes of the pooling, the divisor before it and the factor behind."""
-    window, source, node = _window(mean), _source(x), node_of(y)
-    scale, zero, before, after = map(scalar, (s, z, i, o))
+    window, source, node = _window(v["mean"]), _source(v["x"]), node_of(v["y"])
+    t = v.get("t")
+    scale, zero, before, after = (scalar(v[name]) for name in "szio")
     mode = (node.attributes.get_string("rounding_mode", "FLOOR") or "").upper()
-    if window is None or source is None or mode != "FLOOR" or zero != 0 or rank_of(x) != 4:
+    if (
+        window is None
+        or source is None
+        or mode != "FLOOR"
+        or zero != 0
+        or rank_of(v["x"]) != 4
+    ):
         return None
     if scale is None or before is None or after is None or scale <= 0:
         return None
@@ -105,7 +78,7 @@ def _pool(
     factor = scale
     if t is None:
         dropped = before - after
-        if m is None or scalar(m) != kernel * kernel:
+        if scalar(v["m"]) != kernel * kernel:
             return None
     else:
         wanted = scalar(t)
@@ -179,3 +152,11 @@ def _is_unclamped(
     high = 2.0 ** (after - 1) - 1 if signed else 2.0**after - 1 - narrow
     least, most = (level * kernel * kernel / 2**dropped for level in (source.low, source.high))
     return low <= least and most < high + 1
+
+
+_MEAN = call("AveragePool", "x", result="mean")
+_RULES = [
+    Rule(call("Trunc", *operands, result="y", domain=domain), _pool, _pooled)
+    for domain in QONNX_ALIASES
+    for operands in ((call("Mul", _MEAN, "m"), *"szio"), (_MEAN, *"szito"))
+]

@@ -1,4 +1,4 @@
-"""Write products of -1 and 1 as XnorPopcountMatMul."""
+"""Replace products of -1 and 1 by XnorPopcountMatMul."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from onnx_passes import passes
 from onnx_passes.ops.bodies.domains import CUSTOM, QONNX
 from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.base import Op, RewriteRulePass, Transformation, Value, Var
-from onnx_passes.passes.quantised._tables import Array, multi_threshold, number, table_of
+from onnx_passes.passes.quantised._tables import Array, multi_threshold, table_of
+from onnx_passes.passes.streamline._terms import constant
 
 _DEEPEST = 2**23
 """Products of a sum up to which float32 holds every number on the way."""
@@ -20,7 +21,7 @@ _DEEPEST = 2**23
 @passes.verify.equality
 @passes.register()
 class ConvertToXnorPopcount(Transformation, RewriteRulePass):
-    """Write products of -1 and 1 as XnorPopcountMatMul.
+    """Replace products of -1 and 1 by XnorPopcountMatMul.
 
     Before: ``MatMul(Add(MultiThreshold(x, t, 2), -1), w)`` with one threshold for each
             element, and a constant ``w`` of -1 and 1
@@ -28,7 +29,7 @@ class ConvertToXnorPopcount(Transformation, RewriteRulePass):
 
     The operator is QONNX's: of bits, it counts those that are equal.
 
-    Sound because ``depth`` factors of which ``n`` are equal have the sum ``2 n - depth``, and
+    Sound because ``depth`` factors with ``n`` equal ones have the sum ``2 n - depth``, and
     float32 adds integers up to 2 ** 24 without rounding.
 
     Leaves alone: more thresholds, other weights and other terms; matrices that are not of rank
@@ -54,9 +55,9 @@ class ConvertToXnorPopcount(Transformation, RewriteRulePass):
         assert table is not None, "check has seen to it"
         assert matrix is not None, "check has seen to it"
         bits = multi_threshold(op, x, table[0], np.ones_like(table[1]))
-        equal = op.XnorPopcountMatMul(bits, number(op, (matrix + 1) / 2), _domain=QONNX)
-        doubled = op.Mul(equal, number(op, 2))
-        made: Value = op.Add(doubled, number(op, -matrix.shape[0]))
+        equal = op.XnorPopcountMatMul(bits, constant(op, (matrix + 1) / 2), _domain=QONNX)
+        doubled = op.Mul(equal, constant(op, 2))
+        made: Value = op.Add(doubled, constant(op, -matrix.shape[0]))
         return made
 
 

@@ -10,11 +10,12 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.ops.bodies import attach_bodies
-from onnx_passes.passes._support.matches import node_of, opset_at
+from onnx_passes.passes._support.matches import node_of
+from onnx_passes.passes._support.rules import Rule, RulePass, Values, call
 from onnx_passes.passes._support.session import start
 from onnx_passes.passes._support.tensors import constant_of
-from onnx_passes.passes.base import Op, RewriteRuleSetPass, Transformation, Value, Var
-from onnx_passes.passes.quantised._attributes import CALLS, quantiser_of
+from onnx_passes.passes.base import Op, Value
+from onnx_passes.passes.quantised._attributes import quantiser_of, quantisers
 from onnx_passes.passes.quantised._pairs import grid_of
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -27,63 +28,33 @@ IR_VERSION = 10
 
 @passes.verify.equality
 @passes.register()
-class ExtractWeightScales(Transformation, RewriteRuleSetPass):
+class ExtractWeightScales(RulePass):
     """Replace quantised weights by integers and a scale.
 
     Before: ``Quant(w, scale, zero, bits)`` with a constant ``w``; also ``BipolarQuant``, and
             ``DequantizeLinear(integers, scale, zero)``; a bias alike
-    After:  ``Mul(levels, scale)``, where ``levels`` is a constant of integers in float32; in
-            the place of a bias the constant that it is
+    After:  ``Mul(levels, scale)``, where ``levels`` is a constant of integers in float32; for
+    a bias the constant that it is
 
     Sound because a quantiser ends in this product, and the integers are what it computes
     before. ONNX Runtime computes them. A bias is what is only added, or the third operand of
     Conv and its kin; its scale moves nowhere, and thresholds take in constants.
 
-    Leaves alone: scales, zero points and bits that are computed; levels that are no integers
+    Leaves alone: scales, zero points and bits that are computed; levels that are not integers
     or that float32 does not hold; opsets before 9.
     """
 
-    def pattern(self) -> list[Any]:
-        return [_Call(*place) for place in _PLACES]
+    def table(self) -> list[Rule]:
+        return _RULES
 
-    def check(self) -> list[Any]:
-        return [self._is_constant for _ in _PLACES]
-
-    def rewrite(self) -> list[Any]:
-        return [self._split for _ in _PLACES]
-
-    def _is_constant(self, context: Any, x: Value, y: Value, **_: Any) -> bool:
-        if constant_of(x) is None:
-            return False
-        self._found = _parts(node_of(y), opset_at(context), is_bias=_is_bias(y))
-        return self._found is not None
-
-    def _split(self, op: Op, **_: Any) -> Value:
-        # The driver asks `check` about the same node right before.
-        assert self._found is not None, "check has seen to it"
-        made: Value = op.Constant(value=ir.tensor(self._found[0]))
-        if len(self._found) > 1:
-            made = op.Mul(made, op.Constant(value=ir.tensor(self._found[1])))
-        return made
-
-
-_PLACES = [
-    *((kind, domain, 2 if kind == "BipolarQuant" else 4) for kind, domain in CALLS),
-    ("DequantizeLinear", "", 3),
-    ("DequantizeLinear", "", 2),
-]
 
 _BIASED = frozenset({"Conv", "ConvTranspose", "Gemm"})
 
 
-class _Call:
-    def __init__(self, kind: str, domain: str, operands: int) -> None:
-        self.kind, self.domain, self.operands = kind, domain, operands
-
-    def __call__(self, op: Op, x: Var, s: Var, z: Var, b: Var) -> Var:
-        inputs = (x, s, z, b)[: self.operands]
-        domain = {"_domain": self.domain} if self.domain else {}
-        return getattr(op, self.kind)(*inputs, **domain, _outputs=["y"])
+def _split(op: Op, v: Values, parts: tuple[Array, ...]) -> Value:
+    levels, *scales = (op.Constant(value=ir.tensor(part)) for part in parts)
+    made: Value = op.Mul(levels, *scales) if scales else levels
+    return made
 
 
 def _is_bias(value: Value) -> bool:
@@ -96,13 +67,16 @@ def _is_bias(value: Value) -> bool:
     )
 
 
-def _parts(node: ir.Node, opset: int, *, is_bias: bool) -> tuple[Array, ...] | None:
+def _parts(v: Values) -> tuple[Array, ...] | None:
     """Return levels and scale of quantised constants; of a bias what they are."""
+    if constant_of(v["x"]) is None:
+        return None
+    node = node_of(v["y"])
     scale = _scale(node)
-    result = None if scale is None else _computed(node, opset)
+    result = None if scale is None else _computed(node, v.opset)
     if result is None or scale is None:
         return None
-    if is_bias:
+    if _is_bias(v["y"]):
         return (result,)
     with np.errstate(all="ignore"):
         levels = np.rint(result.astype(np.float64) / scale).astype(np.float32)
@@ -144,3 +118,7 @@ def _computed(node: ir.Node, opset: int) -> Array | None:
     except Exception:
         return None  # the engine has no kernel for it
     return np.asarray(found)
+
+
+_STANDARD = (call("DequantizeLinear", *names, result="y") for names in ("xsz", "xs"))
+_RULES = [Rule(place, _parts, _split) for place in (*quantisers(*"xszb"), *_STANDARD)]

@@ -17,7 +17,7 @@ class InjectOps(Annotation):
     """Add the bodies of our own operators to the model.
 
     Adds: for each node of the domain ``onnx_passes.ops`` a function that computes it by
-    standard operators, and the overload that points to it, so that engines other than this
+    standard operators, and the overload that points to it. So engines other than this
     package's run the model. Files that the program writes have them in any case. QONNX's own
     operators get no functions: qonnx, which reads them, knows them.
 

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-import onnx_ir as ir
-
 from onnx_passes import passes
-from onnx_passes.passes._support.matches import node_of, opset_at
-from onnx_passes.passes.base import Op, RewriteRuleSetPass, Transformation, Value, Var
-from onnx_passes.passes.quantised._attributes import CALLS, Quantiser, quantiser_of
+from onnx_passes.passes._support.matches import node_of
+from onnx_passes.passes._support.rules import Rule, RulePass, Values
+from onnx_passes.passes.base import Op, Value
+from onnx_passes.passes.quantised._attributes import Quantiser, quantiser_of, quantisers
+from onnx_passes.passes.streamline._terms import constant
 
 
 @passes.verify.equality
 @passes.register()
-class InlineQonnx(Transformation, RewriteRuleSetPass):
+class InlineQonnx(RulePass):
     """Replace a quantiser by rounding and arithmetic.
 
     Before: ``Quant(x, scale, zero, bits)``, ``BipolarQuant(x, scale)``
@@ -28,60 +27,38 @@ class InlineQonnx(Transformation, RewriteRuleSetPass):
     Leaves alone: opsets before 12; parameters that are computed; every other quantiser.
     """
 
-    def pattern(self) -> list[Any]:
-        return [_Call(*place) for place in CALLS]
-
-    def check(self) -> list[Any]:
-        return [_is_known for _ in CALLS]
-
-    def rewrite(self) -> list[Any]:
-        return [_inlined for _ in CALLS]
+    def table(self) -> list[Rule]:
+        return _RULES
 
 
-class _Call:
-    def __init__(self, kind: str, domain: str) -> None:
-        self.kind, self.domain = kind, domain
-
-    def __call__(self, op: Op, x: Var, s: Var, z: Var, b: Var) -> Var:
-        inputs = (x, s) if self.kind == "BipolarQuant" else (x, s, z, b)
-        return getattr(op, self.kind)(*inputs, _domain=self.domain, _outputs=["y"])
+def _known(v: Values) -> Quantiser | None:
+    found = quantiser_of(node_of(v["y"]))
+    return found if found is not None and found.mode in _ROUNDINGS else None
 
 
-def _is_known(context: Any, y: Value, **_: Any) -> bool:
-    found = quantiser_of(node_of(y))
-    return found is not None and found.mode in _ROUNDINGS and opset_at(context) >= 12
-
-
-def _inlined(op: Op, x: Value, s: Value, y: Value, z: Value | None = None, **_: Any) -> Value:
-    found = quantiser_of(node_of(y))
-    assert found is not None, "check has seen to it"
+def _inlined(op: Op, v: Values, found: Quantiser) -> Value:
     if found.node.op_type == "BipolarQuant":
-        result: Value = op.Mul(_two_levels(op, x), s)
+        result: Value = op.Mul(_two_levels(op, v["x"]), v["s"])
         return result
     shifted = bool(found.zero.any())
-    q = op.Div(x, s)
-    q = op.Add(q, z) if shifted else q
+    q = op.Div(v["x"], v["s"])
+    q = op.Add(q, v["z"]) if shifted else q
     level = _two_levels(op, q) if found.bipolar else _rounded(op, q, found)
-    level = op.Sub(level, z) if shifted else level
-    result = op.Mul(level, s)
+    level = op.Sub(level, v["z"]) if shifted else level
+    result = op.Mul(level, v["s"])
     return result
 
 
 def _rounded(op: Op, q: Value, found: Quantiser) -> Value:
-    clipped = op.Clip(q, _number(op, found.low), _number(op, found.high))
+    clipped = op.Clip(q, constant(op, found.low), constant(op, found.high))
     made: Value = _ROUNDINGS[found.mode](op, clipped)
     return made
 
 
 def _two_levels(op: Op, q: Value) -> Value:
     made: Value = op.Where(
-        op.GreaterOrEqual(q, _number(op, 0)), _number(op, 1), _number(op, -1)
+        op.GreaterOrEqual(q, constant(op, 0)), constant(op, 1), constant(op, -1)
     )
-    return made
-
-
-def _number(op: Op, value: float) -> Value:
-    made: Value = op.Constant(value=ir.tensor(np.float32(value)))
     return made
 
 
@@ -91,7 +68,7 @@ def _signed(op: Op, x: Value, size: Value) -> Value:
 
 
 def _half(op: Op) -> Value:
-    return _number(op, 0.5)
+    return constant(op, 0.5)
 
 
 _ROUNDINGS: dict[str, Any] = {
@@ -105,3 +82,5 @@ _ROUNDINGS: dict[str, Any] = {
     "HALF_UP": lambda op, x: _signed(op, x, op.Floor(op.Add(op.Abs(x), _half(op)))),
     "HALF_DOWN": lambda op, x: _signed(op, x, op.Ceil(op.Sub(op.Abs(x), _half(op)))),
 }
+
+_RULES = [Rule(place, _known, _inlined, since=12) for place in quantisers("x", "s", "z", "b")]

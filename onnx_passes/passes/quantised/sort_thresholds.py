@@ -15,7 +15,7 @@ _EXACT = 2.0**24
 @passes.verify.equality
 @passes.register()
 class SortThresholds(Transformation, RewriteRulePass):
-    """Put thresholds in order.
+    """Sort thresholds.
 
     Before: ``MultiThreshold(x, [3, 1, 2], weights)``
     After:  ``MultiThreshold(x, [1, 2, 3], weights')``, the weights in the same order
@@ -23,7 +23,7 @@ class SortThresholds(Transformation, RewriteRulePass):
     Sound because the sum does not depend on the order: weights are integers that float32 adds
     without rounding.
 
-    Leaves alone: thresholds and weights that are computed or in order; weights that are no
+    Leaves alone: thresholds and weights that are computed or in order; weights that are not
     integers, or whose sum is above 2 ** 24.
     """
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from math import gcd
@@ -10,7 +11,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.ops.bodies.domains import CUSTOM, QONNX_ALIASES
+from onnx_passes.ops.bodies.domains import CHANNELS_LAST, CUSTOM, QONNX_ALIASES
 from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.quantised._tables import table_of
 from onnx_passes.passes.streamline._movement import only_moves, padding_of
@@ -18,22 +19,30 @@ from onnx_passes.passes.streamline._products import PRODUCTS, Range, of_product,
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
+NOTED, KEY = "quant_parameter_tensor_names", "finn_datatype"
+"""Where onnx-ir keeps the quantization_annotation of a value, and QONNX's datatype in it."""
+
 _KEPT = frozenset({"GlobalMaxPool", "MaxPool", "Split"})
 """Operators whose elements are some of their first operand's, beside those that only move."""
 
 _Lookup: TypeAlias = Callable[[ir.Value | None], Range | None]
 
 
-def integer_ranges(graph: ir.Graph) -> dict[ir.Value, Range]:
+def integer_ranges(graph: ir.Graph, *, declared: bool = False) -> dict[ir.Value, Range]:
     """Bound the values of a graph that are integers whatever the inputs are.
 
     Args:
         graph: The graph, in topological order.
+        declared: Whether inputs are what the datatypes noted at them say.
 
     Returns:
         Values with their bounds. A value that float32 may round is not among them.
     """
     found: dict[ir.Value, Range] = {}
+    for value in graph.inputs if declared else ():
+        noted = None if value.is_initializer() else range_of_datatype(datatype_of(value))
+        if noted is not None:
+            found[value] = noted
 
     def of(value: ir.Value | None) -> Range | None:
         if value is None:
@@ -52,6 +61,30 @@ def integer_ranges(graph: ir.Graph) -> dict[ir.Value, Range]:
     return found
 
 
+def datatype_of(value: ir.Value) -> str | None:
+    """Return the datatype of QONNX that is noted at a value."""
+    noted = (value.meta.get(NOTED) or {}).get(KEY)
+    return None if noted is None else str(noted)
+
+
+def range_of_datatype(name: str | None) -> Range | None:
+    """Return the numbers of a datatype of QONNX; None if they are not integers."""
+    if name in _NAMED:
+        return _NAMED[name]
+    match = re.fullmatch(r"(U?)INT(\d+)", name or "")
+    if match is None:
+        return None
+    bits = int(match[2])
+    return (
+        Range(0, 2.0**bits - 1)
+        if match[1]
+        else Range(-(2.0 ** (bits - 1)), 2.0 ** (bits - 1) - 1)
+    )
+
+
+_NAMED = {"BINARY": Range(0, 1), "BIPOLAR": Range(-1, 1, 2), "TERNARY": Range(-1, 1)}
+
+
 def _of_constant(value: ir.Value) -> Range | None:
     tensor = constant_of(value)
     if tensor is None or tensor.size == 0 or tensor.dtype != ir.DataType.FLOAT:
@@ -66,12 +99,14 @@ def _of_constant(value: ir.Value) -> Range | None:
 def _of_node(node: ir.Node, of: _Lookup) -> Range | None:
     if (node.domain, node.op_type) == (CUSTOM, "MultiThreshold"):
         return _of_thresholds(node)
+    if node.domain in QONNX_ALIASES and node.op_type == "MultiThreshold":
+        return _of_rows(node)
     if node.domain in QONNX_ALIASES and node.op_type == "XnorPopcountMatMul":
         depth = size_of(node.inputs[1], -2)
         return None if depth is None else Range(0.0, float(depth))
     if node.domain == CUSTOM and node.op_type in ("Im2Col", "LayoutConverter"):
         return _moved(of(node.inputs[0]))
-    if node.domain != "":
+    if node.domain not in ("", CHANNELS_LAST):
         return None
     if node.op_type in _KEPT or only_moves(node):
         return _moved(of(node.inputs[0]))
@@ -140,4 +175,15 @@ def _of_thresholds(node: ir.Node) -> Range | None:
     return Range(float(sums.min(initial=0)), float(sums.max(initial=0)), step)
 
 
-__all__ = ["Range", "integer_ranges"]
+def _of_rows(node: ir.Node) -> Range | None:
+    """Bound QONNX's thresholds: a number of them, times a scale, plus a bias."""
+    steps = size_of(node.inputs[1], -1)
+    parts = (("out_scale", 1.0), ("out_bias", 0.0))
+    scale, bias = (node.attributes.get_float(*part) or 0.0 for part in parts)
+    if steps is None or not (scale.is_integer() and bias.is_integer()):
+        return None
+    ends = bias, bias + steps * scale
+    return Range(min(ends), max(ends), max(int(abs(scale)), 1))
+
+
+__all__ = ["KEY", "NOTED", "Range", "datatype_of", "integer_ranges", "range_of_datatype"]

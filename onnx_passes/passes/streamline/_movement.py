@@ -39,7 +39,7 @@ def only_moves(node: ir.Node) -> bool:
 
 def let_through(node: ir.Node) -> Collection[str]:
     """Return what may stand behind an operator of one operand as well as in front of it."""
-    if node.domain != "" or only_moves(node) or node.op_type == "Concat":
+    if node.domain != "" or only_moves(node) or node.op_type in ("Concat", "Split"):
         return ARITHMETIC
     if node.op_type == "Pad":
         return ("Mul",) if padding_of(node) == 0 else ()

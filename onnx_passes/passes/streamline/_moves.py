@@ -12,7 +12,7 @@ from onnx_passes.passes.replace import Namer
 
 
 class Mover:
-    """Puts new nodes in the place of old ones.
+    """Replaces nodes by new ones.
 
     Attributes:
         names: Gives names that are free.
@@ -24,14 +24,14 @@ class Mover:
         self._count = Counter(v.name or "" for n in all_nodes(model) for v in n.outputs)
 
     def node(
-        self, like: ir.Node, inputs: list[ir.Value | None], shape: ir.Shape | None
+        self, like: ir.Node, inputs: list[ir.Value | None], *shapes: ir.Shape | None
     ) -> ir.Node:
         """Make a copy of a node with other inputs.
 
         Args:
             like: The node.
             inputs: Its new inputs.
-            shape: Shape of its first output, if it is known.
+            shapes: Shapes of its outputs, as far as they are known; it has as many.
         """
         made = ir.Node(
             like.domain,
@@ -39,19 +39,22 @@ class Mover:
             inputs,
             list(like.attributes.values()),
             overload=like.overload,
+            num_outputs=len(shapes),
             name=self.names.node(like.op_type),
         )
-        out = made.outputs[0]
-        out.name, out.type, out.shape = (
-            self.names.value(f"{like.op_type}_out"),
-            like.outputs[0].type,
-            shape,
-        )
-        self._count[out.name] += 1
+        for out, old, shape in zip(made.outputs, like.outputs, shapes, strict=False):
+            out.name = self.names.value(f"{like.op_type}_out")
+            out.type, out.shape = old.type, shape
+            self._count[out.name] += 1
         return made
 
     def constant(self, graph: ir.Graph, tensor: ir.TensorProtocol) -> ir.Value:
-        """Add a constant to a graph."""
+        """Add a constant to a graph.
+
+        Args:
+            graph: The graph.
+            tensor: The constant.
+        """
         node = ir.Node("", "Constant", [], [ir.AttrTensor("value", tensor)])
         node.name = self.names.node("Constant")
         node.outputs[0].name = self.names.value("Constant_out")
@@ -60,55 +63,24 @@ class Mover:
         graph.insert_before(graph[0], node)
         return node.outputs[0]
 
-    def swap(self, old: ir.Node, inner: ir.Node, outer: ir.Node) -> None:
-        """Let two nodes stand for an old one, and drop what nothing reads any more.
+    def swap(self, old: ir.Node, inner: ir.Node, *outer: ir.Node) -> None:
+        """Replace a node, and drop what nothing reads any more.
 
         Args:
-            old: A node with one output that is read.
-            inner: What comes first; its output is read by ``outer``.
-            outer: What comes second.
+            old: The node; no other output is read than the first ones.
+            inner: What comes first.
+            outer: What comes second, for each of these outputs.
         """
         graph = old.graph
         assert graph is not None, "the node is in a graph"
-        graph.insert_before(old, inner)
-        graph.insert_before(old, outer)
+        graph.insert_before(old, [inner, *outer])
         before = [value.producer() for value in old.inputs if value is not None]
-        self._take_place(old.outputs[0], outer.outputs[0])
+        for value, node in zip(old.outputs, outer, strict=False):
+            new = node.outputs[0]
+            new.type, new.shape = value.type, value.shape
+            supersede(value, new, self._count)
         discard(old)
         _drop_unread(before)
-
-    def swap_each(self, old: ir.Node, first: ir.Node) -> None:
-        """Put an operation behind each output of a node, and not in front of it.
-
-        Args:
-            old: A node that reads what ``first`` makes as its first operand.
-            first: A product or sum with a constant as its second operand.
-        """
-        graph = old.graph
-        assert graph is not None, "the node is in a graph"
-        inner = ir.Node(
-            old.domain,
-            old.op_type,
-            [first.inputs[0], *old.inputs[1:]],
-            list(old.attributes.values()),
-            num_outputs=len(old.outputs),
-            name=self.names.node(old.op_type),
-        )
-        graph.insert_before(old, inner)
-        before = [value.producer() for value in old.inputs if value is not None]
-        for value, part in zip(old.outputs, inner.outputs, strict=True):
-            part.name = self.names.value(f"{old.op_type}_out")
-            part.type, part.shape = value.type, value.shape
-            self._count[part.name] += 1
-            outer = self.node(first, [part, first.inputs[1]], value.shape)
-            graph.insert_before(old, outer)
-            self._take_place(value, outer.outputs[0])
-        discard(old)
-        _drop_unread(before)
-
-    def _take_place(self, value: ir.Value, new: ir.Value) -> None:
-        new.type, new.shape = value.type, value.shape
-        supersede(value, new, self._count)
 
 
 def _drop_unread(nodes: list[ir.Node | None]) -> None:

@@ -62,7 +62,12 @@ class Range:
 
 
 def of_product(node: ir.Node, ranges: list[Range | None]) -> Range | None:
-    """Bound sums of products, and what is summed up on the way in any order."""
+    """Bound sums of products, and what is summed up on the way in any order.
+
+    Args:
+        node: The product.
+        ranges: Bounds of each operand; None if they are not known.
+    """
     data, other = ranges[0], ranges[1]
     if data is None or other is None or any(r is None for r in ranges[2:]):
         return None
@@ -101,7 +106,12 @@ def may_skip(node: ir.Node) -> bool:
 
 
 def sums_of(node: ir.Node, weights: Array) -> list[Array] | None:
-    """Return the factors of each sum, ``[..., products]``, by kinds of sums."""
+    """Return the factors of each sum, ``[..., products]``, by kinds of sums.
+
+    Args:
+        node: The product.
+        weights: Its weights, float64 in the layout of the operator.
+    """
     if weights.ndim < 2:
         return None
     if node.op_type == "MatMul":
@@ -137,7 +147,12 @@ def _of_computed(node: ir.Node, data: Range, other: Range) -> Range | None:
 
 
 def size_of(value: ir.Value | None, axis: int) -> int | None:
-    """Return the size of an axis, counted from the end; None if it is not known."""
+    """Return the size of an axis, counted from the end; None if it is not known.
+
+    Args:
+        value: The value; None for an input that is left out.
+        axis: The axis, negative, from the end.
+    """
     shape = None if value is None else value.shape
     if shape is None or len(shape) < -axis:
         return None

@@ -46,7 +46,7 @@ def moved_row(node: ir.Node, array: Array) -> Array | None:
 
 
 def _viewed(x: ir.Value, y: ir.Value, wide: Array) -> Array | None:
-    """Return a constant in another shape, the first dimension of which may be dynamic."""
+    """Return a constant in another shape; its first dimension may be dynamic."""
     before, after = dims_of(x), dims_of(y)
     if before is None or after is None:
         return None
@@ -62,12 +62,17 @@ def _viewed(x: ir.Value, y: ir.Value, wide: Array) -> Array | None:
     return narrowed(np.broadcast_to(wide, sizes[0]).reshape(sizes[1]))
 
 
-def narrowed(array: Array) -> Array:
-    """Drop repeated elements along axes, and axes of size 1 in front."""
-    for axis in range(array.ndim):
+def narrowed(array: Array, *, kept: int = 0) -> Array:
+    """Drop repeated elements along axes, and axes of size 1 in front; keep the last axes.
+
+    Args:
+        array: An array of any shape and type.
+        kept: How many of the last axes stay as they are.
+    """
+    for axis in range(array.ndim - kept):
         first = np.take(array, [0], axis=axis)
         if np.array_equal(np.broadcast_to(first, array.shape), array):
             array = first
-    while array.ndim and array.shape[0] == 1:
+    while array.ndim > kept and array.shape[0] == 1:
         array = array[0]
-    return np.ascontiguousarray(array)
+    return np.array(array, order="C")

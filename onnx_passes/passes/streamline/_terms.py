@@ -41,22 +41,22 @@ def rank_of(value: ir.Value | None) -> int | None:
     return None if value is None or value.shape is None else len(value.shape)
 
 
-def constant(op: Op, array: Array) -> Value:
-    """Make a constant of float32."""
+def constant(op: Op, array: Array | float) -> Value:
+    """Make a constant of float32.
+
+    Args:
+        op: Builds nodes.
+        array: Numbers of any shape.
+    """
     made: Value = op.Constant(value=ir.tensor(np.array(array, np.float32)))
     return made
-
-
-def number(op: Op, value: float) -> Value:
-    """Make a scalar of float32."""
-    return constant(op, np.array(value, np.float32))
 
 
 def along(array: Array, axis: int, rank: int) -> Array | None:
     """Return a constant as a row along one axis of a value of some rank.
 
     Args:
-        array: The constant.
+        array: The constant, of any shape.
         axis: The axis, counted from the front.
         rank: Rank of the value that the constant is broadcast with.
 
@@ -72,7 +72,13 @@ def along(array: Array, axis: int, rank: int) -> Array | None:
 
 
 def at_axis(row: Array, axis: int, rank: int) -> Array:
-    """Return a row in the shape in which it is broadcast along one axis."""
+    """Return a row in the shape in which it is broadcast along one axis.
+
+    Args:
+        row: An array with one element for each place of the axis.
+        axis: The axis.
+        rank: Rank of the result.
+    """
     shape = [1] * rank
     shape[axis] = row.size
     return row.reshape(shape)

@@ -1,22 +1,21 @@
-"""Compare with another number instead of computing what is compared."""
+"""Fold what computes a compared value into the number that it is compared with."""
 
 from __future__ import annotations
 
 from typing import Any, ClassVar
 
 import numpy as np
-import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.passes._support.matches import node_of, opset_at
-from onnx_passes.passes.base import Op, RewriteRuleSetPass, Transformation, Value, Var
+from onnx_passes.passes._support.matches import node_of
+from onnx_passes.passes._support.rules import Rule, RulePass, Values, call
+from onnx_passes.passes.base import Op, Value
 from onnx_passes.passes.quantised._bisect import Table, find_table
 from onnx_passes.passes.quantised._chains import Chain, Steps, chain_to
 from onnx_passes.passes.quantised._monotone import COMPARES, CONVERSES
 from onnx_passes.passes.streamline._rows import narrowed
 from onnx_passes.passes.streamline._terms import Array, constant
 
-_KINDS = sorted(COMPARES | CONVERSES)
 _BEYOND = np.array([np.nan, -np.inf, np.inf], np.float32)
 """Numbers that bisection does not look at."""
 
@@ -24,8 +23,8 @@ _BEYOND = np.array([np.nan, -np.inf, np.inf], np.float32)
 @passes.verify.tolerance
 @passes.register()
 @passes.register("algebraic")
-class AbsorbIntoComparisons(Transformation, RewriteRuleSetPass):
-    """Compare with another number instead of computing what is compared.
+class AbsorbIntoComparisons(RulePass):
+    """Fold what computes a compared value into the number that it is compared with.
 
     Before: ``Greater(Relu(Add(Mul(x, a), b)), c)``, ``LessOrEqual(c, Sigmoid(x))``;
             ``GreaterOrEqual(SiLU(x), c)``, ``Less(Mul(x, x), c)``
@@ -47,49 +46,29 @@ class AbsorbIntoComparisons(Transformation, RewriteRuleSetPass):
 
     requires: ClassVar[Any] = ("shape-inference",)
 
-    def pattern(self) -> list[Any]:
-        return [_Comparison(kind) for kind in _KINDS]
-
-    def check(self) -> list[Any]:
-        return [self._is_chain for _ in _KINDS]
-
-    def rewrite(self) -> list[Any]:
-        return [self._replaced for _ in _KINDS]
-
-    def _is_chain(self, context: Any, y: Value, **_: Any) -> bool:
-        opset = opset_at(context)
-        self._found = None if opset < 13 else _steps_to(node_of(y), opset)
-        return self._found is not None
-
-    def _replaced(self, op: Op, **_: Any) -> Value:
-        # The driver asks `check` about the same node right before.
-        assert self._found is not None, "check has seen to it"
-        chain, starts_true, places = self._found
-        x, values = chain.source, [constant(op, narrowed(place)) for place in places]
-        made: Value
-        if len(values) == 1:
-            made = (op.Less if starts_true else op.GreaterOrEqual)(x, values[0])
-        elif starts_true:
-            made = op.Or(op.Less(x, values[0]), op.GreaterOrEqual(x, values[1]))
-        else:
-            made = op.And(op.GreaterOrEqual(x, values[0]), op.Less(x, values[1]))
-        return made
+    def table(self) -> list[Rule]:
+        return _RULES
 
 
-class _Comparison:
-    def __init__(self, kind: str) -> None:
-        self.kind = kind
-
-    def __call__(self, op: Op, x: Var, c: Var) -> Var:
-        return getattr(op, self.kind)(x, c, _outputs=["y"])
+def _replaced(op: Op, v: Values, found: _Steps) -> Value:
+    chain, starts_true, places = found
+    x, values = chain.source, [constant(op, narrowed(place)) for place in places]
+    made: Value
+    if len(values) == 1:
+        made = (op.Less if starts_true else op.GreaterOrEqual)(x, values[0])
+    elif starts_true:
+        made = op.Or(op.Less(x, values[0]), op.GreaterOrEqual(x, values[1]))
+    else:
+        made = op.And(op.GreaterOrEqual(x, values[0]), op.Less(x, values[1]))
+    return made
 
 
 _Steps = tuple[Chain, bool, list[Array]]
 
 
-def _steps_to(node: ir.Node, opset: int) -> _Steps | None:
+def _steps_to(v: Values) -> _Steps | None:
     """Return a chain, whether it starts true, and where it changes, by channel."""
-    chain = chain_to(node, opset)
+    chain = chain_to(node_of(v["y"]), v.opset)
     if chain is None or len(chain.nodes) == 1:
         return None
     try:
@@ -123,3 +102,9 @@ def _holds_beyond(steps: Steps, starts_true: bool, places: list[Array]) -> bool:
     if len(places) == 2:
         expected = expected | (x >= places[1]) if starts_true else expected & (x < places[1])
     return bool((steps.of(x) == expected).all())
+
+
+_RULES = [
+    Rule(call(kind, "x", "c", result="y"), _steps_to, _replaced, since=13)
+    for kind in sorted(COMPARES | CONVERSES)
+]

@@ -1,4 +1,4 @@
-"""Note at values which integers they hold."""
+"""Annotate values with the integers that they hold."""
 
 from __future__ import annotations
 
@@ -8,20 +8,19 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.passes.base import Annotation
-from onnx_passes.passes.streamline._integers import integer_ranges
-
-KEY = "finn_datatype"
+from onnx_passes.passes.streamline._integers import KEY, NOTED, integer_ranges
 
 
 @passes.verify.equality
 @passes.register()
 class AnnotateIntegers(Annotation):
-    """Note at values which integers they hold.
+    """Annotate values with the integers that they hold.
 
     Adds: for each value of the main graph that holds integers whatever the inputs are, QONNX's
     annotation ``finn_datatype`` with the smallest datatype that holds them: ``UINT2``,
     ``INT9``, ``TERNARY``, ``BINARY``. For the result of a MatMul or Conv it is the width of an
-    accumulator: bounds are the exact ones of each output channel's weights.
+    accumulator: bounds are the exact ones of each output channel's weights. Datatypes that
+    are noted at inputs are trusted.
 
     Leaves alone: values with such an annotation; values that float32 may round.
     """
@@ -32,10 +31,10 @@ class AnnotateIntegers(Annotation):
     def call(self, model: ir.Model) -> ir.passes.PassResult:
         """Annotate the main graph."""
         changed = False
-        for value, bounds in integer_ranges(model.graph).items():
-            known = value.meta.get("quant_parameter_tensor_names")
+        for value, bounds in integer_ranges(model.graph, declared=True).items():
+            known = value.meta.get(NOTED)
             if known is not None and KEY in known:
                 continue
-            value.meta["quant_parameter_tensor_names"] = {**(known or {}), KEY: bounds.name}
+            value.meta[NOTED] = {**(known or {}), KEY: bounds.name}
             changed = True
         return ir.passes.PassResult(model, modified=changed)

@@ -1,14 +1,13 @@
-"""Take a common factor out of constant weights, if what is left are integers."""
+"""Move a common factor out of constant weights, if what is left are integers."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 
 from onnx_passes import passes
 from onnx_passes.passes._support.matches import node_of
-from onnx_passes.passes.base import Op, RewriteRuleSetPass, Transformation, Value, Var
+from onnx_passes.passes._support.rules import Rule, RulePass, Values, call
+from onnx_passes.passes.base import Op, Value
 from onnx_passes.passes.streamline._terms import Array, constant, floats
 
 _MOST = 2**15
@@ -17,8 +16,8 @@ _MOST = 2**15
 
 @passes.verify.equality
 @passes.register()
-class Factorize(Transformation, RewriteRuleSetPass):
-    """Take a common factor out of constant weights, if what is left are integers.
+class Factorize(RulePass):
+    """Move a common factor out of constant weights, if what is left are integers.
 
     Before: ``MatMul(x, w)``, ``Conv(x, w)``, ``Gather(w, i)`` with a constant ``w``
     After:  ``MatMul(x, Mul(n, s))`` and so on, with integers ``n``, and ``n * s`` equal to
@@ -33,27 +32,12 @@ class Factorize(Transformation, RewriteRuleSetPass):
     smallest distance from 0; more than 32,768 levels; operands that are computed.
     """
 
-    def pattern(self) -> list[Any]:
-        def matmul(op: Op, x: Var, w: Var) -> Var:
-            return op.MatMul(x, w, _outputs=["y"])
-
-        def conv(op: Op, x: Var, w: Var) -> Var:
-            return op.Conv(x, w, _allow_other_inputs=True, _outputs=["y"])
-
-        def gather(op: Op, w: Var, x: Var) -> Var:
-            return op.Gather(w, x, _outputs=["y"])
-
-        return [matmul, conv, gather]
-
-    def check(self) -> list[Any]:
-        return [_has_factor] * 3
-
-    def rewrite(self) -> list[Any]:
-        return [_split] * 3
+    def table(self) -> list[Rule]:
+        return _RULES
 
 
-def _has_factor(context: Any, w: Value, **_: Any) -> bool:
-    return common_factor(floats(w)) is not None
+def _factor(v: Values) -> tuple[Array, Array] | None:
+    return common_factor(floats(v["w"]))
 
 
 def common_factor(array: Array | None) -> tuple[Array, Array] | None:
@@ -64,7 +48,7 @@ def common_factor(array: Array | None) -> tuple[Array, Array] | None:
     sizes = sizes[sizes > 0]
     gaps = np.diff(sizes.astype(np.float64))
     smallest = float(sizes[0])
-    # Levels beside 0 may be missing: then the distance between neighbours tells.
+    # Levels beside 0 may be missing: then the distance between neighbours shows it.
     for guess in (
         smallest,
         *(float(g) for g in (gaps.min(initial=smallest),) if g < smallest),
@@ -84,10 +68,16 @@ def _fitted(array: Array, levels: Array) -> float:
     return float(array.reshape(-1)[place]) / float(levels.reshape(-1)[place])
 
 
-def _split(op: Op, w: Value, y: Value, **_: Any) -> Value:
-    found, node = common_factor(floats(w)), node_of(y)
-    assert found is not None, "check has seen to it"
+def _split(op: Op, v: Values, found: tuple[Array, Array]) -> Value:
+    node = node_of(v["y"])
     product = op.Mul(constant(op, found[0]), constant(op, found[1]))
-    inputs = [product if value is w else value for value in node.inputs]
+    inputs = [product if value is v["w"] else value for value in node.inputs]
     made: Value = getattr(op, node.op_type)(*inputs, **node.attributes)
     return made
+
+
+_RULES = [
+    Rule(call("MatMul", "x", "w", result="y"), _factor, _split),
+    Rule(call("Conv", "x", "w", result="y", more=True), _factor, _split),
+    Rule(call("Gather", "w", "x", result="y"), _factor, _split),
+]

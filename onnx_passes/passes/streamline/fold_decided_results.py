@@ -10,25 +10,16 @@ import onnx_ir as ir
 from onnx_passes import passes
 from onnx_passes.ops.base import Element, operators
 from onnx_passes.ops.domains.concrete import ConcreteSemantics
-from onnx_passes.passes._support.matches import opset_at
+from onnx_passes.passes._support.rules import Call, Rule, RulePass, Values, call
 from onnx_passes.passes._support.shapes import widens
 from onnx_passes.passes.base import Op, Value
-from onnx_passes.passes.streamline._laws import (
-    NEGATIONS,
-    Call,
-    Law,
-    LawPass,
-    Values,
-    call,
-    is_kind,
-    numbers,
-)
+from onnx_passes.passes.streamline._laws import NEGATIONS, is_kind, numbers
 
 
 @passes.verify.equality
 @passes.register()
 @passes.register("algebraic")
-class FoldDecidedResults(LawPass):
+class FoldDecidedResults(RulePass):
     """Replace a result by a constant if it is the same for all values of its operands.
 
     Before: ``And(x, false)``, ``Or(x, true)``, ``Mul(n, 0)``, ``Max(n, 127)`` of int8;
@@ -45,55 +36,38 @@ class FoldDecidedResults(LawPass):
 
     requires: ClassVar[Any] = ("shape-inference",)
 
-    def laws(self) -> list[Law]:
+    def table(self) -> list[Rule]:
         return _LAWS
-
-    def check(self) -> list[Any]:
-        return [_since(law) for law in _LAWS]
 
 
 _EXPAND = 8
 """Opset from which Expand repeats a constant."""
 
 
-def _since(law: Law) -> Any:
-    def check(context: Any, **values: Value) -> bool:
-        return opset_at(context) >= _EXPAND and law.check(context, **values)
+def _decided(before: Call, element: Element, dtype: ir.DataType | None = None) -> Rule:
+    """Return the rule that an expression of ``x`` is one element, of the type of ``x``.
 
-    return check
+    A second operand ``c`` is a constant of that element, and decides the result alone.
+    """
 
+    def find(values: Values) -> ir.DataType | None:
+        x, c = values["x"], values.get("c")
+        if x.dtype is None or not is_kind(element.kinds, x):
+            return None
+        known = None if c is None else numbers(c)
+        if c is not None:
+            same = known == ConcreteSemantics().literal(element.value, x.dtype)
+            if known is None or not np.all(same) or widens(x, c):
+                return None
+        return dtype or x.dtype
 
-def _decided(before: Call, element: Element, dtype: ir.DataType | None = None) -> Law:
-    """Return the law that an expression of ``x`` is one element, of the type of ``x``."""
-
-    def holds(values: Values) -> bool:
-        return is_kind(element.kinds, values["x"])
-
-    def made(op: Op, values: Values) -> Value:
-        x = values["x"]
-        kind = dtype or x.dtype
-        assert kind is not None, "holds has seen to it"
+    def make(op: Op, values: Values, kind: ir.DataType) -> Value:
         number = ConcreteSemantics().literal(element.value, kind)
         constant = op.Constant(value=ir.tensor(np.asarray(number)))
-        result: Value = op.Expand(constant, op.Shape(x))
+        result: Value = op.Expand(constant, op.Shape(values["x"]))
         return result
 
-    return Law(before, made, holds)
-
-
-def _absorbing(kind: str, element: Element) -> Law:
-    """Return the law of an element that decides a result alone."""
-    decided = _decided(call(kind, "x", "c"), element)
-
-    def holds(values: Values) -> bool:
-        x, c = values["x"], values["c"]
-        known = numbers(c)
-        if known is None or x.dtype is None or not decided.check(None, **values):
-            return False
-        same = known == ConcreteSemantics().literal(element.value, x.dtype)
-        return bool(np.all(same)) and not widens(x, c)
-
-    return Law(decided.before, decided.after, holds)
+    return Rule(before, find, make, _EXPAND)
 
 
 _TRUE, _FALSE = (Element(value, "bi") for value in (1, 0))
@@ -108,7 +82,7 @@ _LAWS = [
         order
         for o in operators()
         if o.elementwise and not o.domain and 1 in o.algebra.absorbing
-        for order in _absorbing(o.op_type, o.algebra.absorbing[1]).orders()
+        for order in _decided(call(o.op_type, "x", "c"), o.algebra.absorbing[1]).orders()
     ),
     *(
         order

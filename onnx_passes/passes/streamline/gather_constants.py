@@ -1,4 +1,4 @@
-"""Bring the constants of operations together whose grouping does not matter."""
+"""Move constants together in operations whose grouping does not matter."""
 
 from __future__ import annotations
 
@@ -9,23 +9,16 @@ import numpy as np
 
 from onnx_passes import passes
 from onnx_passes.ops.base import Operator
+from onnx_passes.passes._support.rules import Rule, RulePass, Values, call, law
 from onnx_passes.passes._support.tensors import constant_of
-from onnx_passes.passes.streamline._laws import (
-    Law,
-    LawPass,
-    Values,
-    call,
-    commuting,
-    is_kind,
-    numbers,
-)
+from onnx_passes.passes.streamline._laws import commuting, is_kind, numbers
 
 
 @passes.verify.equality
 @passes.register()
 @passes.register("algebraic")
-class GatherConstants(LawPass):
-    """Bring the constants of operations together whose grouping does not matter.
+class GatherConstants(RulePass):
+    """Move constants together in operations whose grouping does not matter.
 
     Before: ``And(c, x)``, ``And(And(x, c), d)``, ``And(And(x, c), y)``
     After:  ``And(x, c)``, ``And(x, And(c, d))``, ``And(And(x, y), c)``, which the rule before
@@ -43,11 +36,11 @@ class GatherConstants(LawPass):
     requires: ClassVar[Any] = ("shape-inference",)
     exclusive: ClassVar[bool] = True
 
-    def laws(self) -> list[Law]:
+    def table(self) -> list[Rule]:
         return _LAWS
 
 
-def _laws(operator: Operator) -> list[Law]:
+def _laws(operator: Operator) -> list[Rule]:
     f = operator.op_type
 
     def exact(holds: Callable[[Values], bool]) -> Callable[[Values], bool]:
@@ -58,10 +51,10 @@ def _laws(operator: Operator) -> list[Law]:
         return both
 
     return [
-        Law(call(f, "c", "x"), call(f, "x", "c"), exact(_is_computed)),
-        Law(call(f, call(f, "x", "c"), "d"), call(f, "x", call(f, "c", "d")), exact(_fit)),
-        Law(call(f, call(f, "x", "c"), "y"), call(f, call(f, "x", "y"), "c"), exact(_is_one)),
-        Law(call(f, "y", call(f, "x", "c")), call(f, call(f, "y", "x"), "c"), exact(_is_one)),
+        law(call(f, "c", "x"), call(f, "x", "c"), exact(_is_computed)),
+        law(call(f, call(f, "x", "c"), "d"), call(f, "x", call(f, "c", "d")), exact(_fit)),
+        law(call(f, call(f, "x", "c"), "y"), call(f, call(f, "x", "y"), "c"), exact(_is_one)),
+        law(call(f, "y", call(f, "x", "c")), call(f, call(f, "y", "x"), "c"), exact(_is_one)),
     ]
 
 
@@ -70,7 +63,7 @@ def _is_computed(values: Values) -> bool:
 
 
 def _fit(values: Values) -> bool:
-    """Whether both constants together are no bigger than one of them."""
+    """Whether both constants together are at most as big as one of them."""
     both = [numbers(values[name]) for name in "cd"]
     shapes = [array.shape for array in both if array is not None]
     if len(shapes) < 2 or constant_of(values["x"]) is not None:
@@ -86,4 +79,4 @@ def _is_one(values: Values) -> bool:
     return _is_computed(values) and constant_of(values["y"]) is None
 
 
-_LAWS = [law for operator in commuting() for law in _laws(operator)]
+_LAWS = [rule for operator in commuting() for rule in _laws(operator)]

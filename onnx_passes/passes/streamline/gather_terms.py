@@ -1,22 +1,24 @@
-"""Bring factors and terms together, factors first."""
+"""Move factors and terms together, factors first."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.passes.base import Op, RewriteRuleSetPass, Transformation, Value, Var
+from onnx_passes.passes._support.rules import Call, Rule, RulePass, Values, call, law
+from onnx_passes.passes.base import Op, Value
 from onnx_passes.passes.streamline._terms import Array, constant, floats
 
 
 @passes.verify.tolerance
 @passes.register()
 @passes.register("algebraic")
-class GatherTerms(Transformation, RewriteRuleSetPass):
-    """Bring factors and terms together, factors first.
+class GatherTerms(RulePass):
+    """Move factors and terms together, factors first.
 
     Before: ``Mul(Add(x, a), b)``, ``Add(Add(x, a), b)``, ``Mul(Mul(x, a), b)``,
             ``Mul(Div(x, a), b)``, ``Div(Add(x, a), b)``, ``Div(Mul(x, a), b)``,
@@ -34,45 +36,53 @@ class GatherTerms(Transformation, RewriteRuleSetPass):
     Leaves alone: constants that are computed, that are not finite, or that callers may
     override; factors of 0; results that leave the range of float32; other types; other
     divisions alone, and those in front of a rounding, where the quotient decides ties; pairs
-    in front of Equal, which each rounding decides; like terms that cancel each other, of
-    which other digits would be left.
+    in front of Equal, which each rounding decides; like terms that cancel each other, which
+    would leave other digits.
     """
 
-    def pattern(self) -> list[Any]:
-        return [rule[0] for rule in _RULES]
-
-    def check(self) -> list[Any]:
-        return [rule[1] for rule in _RULES]
-
-    def rewrite(self) -> list[Any]:
-        return [rule[2] for rule in _RULES]
+    def table(self) -> list[Rule]:
+        return _RULES
 
 
 _Constants = tuple[Array | None, Array | None]
 
 
-def _pair(inner: str, outer: str) -> tuple[Any, Any, Any]:
-    """Merge two operators with constants; the result is ``x * factor + term``."""
+def _gathered(before: Call, find: Callable[[Values], _Constants | None]) -> Rule:
+    """Return the rule that an expression is ``x * factor + term``, if ``x`` is computed."""
 
-    def pattern(op: Op, x: Var, a: Var, b: Var) -> Var:
-        return getattr(op, outer)(getattr(op, inner)(x, a), b, _outputs=["y"])
+    def make(op: Op, values: Values, found: _Constants) -> Value:
+        made = values["x"]
+        for kind, array in zip(("Mul", "Add"), found, strict=True):
+            made = made if array is None else getattr(op, kind)(made, constant(op, array))
+        return made
 
-    def found(a: Value, b: Value, y: Value) -> _Constants | None:
-        if (outer == "Div" and _is_rounded(y)) or _is_tested(y):
+    return Rule(before, lambda v: find(v) if floats(v["x"]) is None else None, make)
+
+
+def _pair(inner: str, outer: str) -> Rule:
+    """Merge two operators with constants."""
+
+    def find(v: Values) -> _Constants | None:
+        if (outer == "Div" and _is_rounded(v["y"])) or _is_tested(v["y"]):
             return None
-        first, second = _wide(a, inner), _wide(b, outer)
-        if first is None or second is None:
-            return None
-        try:
-            both = first + second if outer == "Add" else first * second
-        except ValueError:
-            return None  # they do not broadcast with each other
-        if both.size > max(first.size, second.size):
-            return None
+        first, second = _wide(v["a"], inner), _wide(v["b"], outer)
+        both = _together(np.add if outer == "Add" else np.multiply, first, second)
         factor = None if outer == "Add" else second if inner == "Add" else both
-        return _in_range(factor, both if inner == "Add" else None)
+        term = both if inner == "Add" else None
+        return None if both is None else _in_range(factor, term)
 
-    return pattern, *_merge(found)
+    return _gathered(call(outer, call(inner, "x", "a"), "b", result="y"), find)
+
+
+def _together(combine: Any, first: Array | None, second: Array | None) -> Array | None:
+    """Combine two constants; None if they become bigger, or do not broadcast."""
+    if first is None or second is None:
+        return None
+    try:
+        both: Array = combine(first, second)
+    except ValueError:
+        return None
+    return both if both.size <= max(first.size, second.size) else None
 
 
 def _is_rounded(value: Value, steps: int = 2) -> bool:
@@ -94,105 +104,53 @@ def _is_tested(value: Value, steps: int = 8) -> bool:
     )
 
 
-def _single(kind: str) -> tuple[Any, Any, Any]:
+def _single(kind: str) -> Rule:
     """Write a difference as a sum, and an exact quotient as a product."""
 
-    def pattern(op: Op, x: Var, a: Var) -> Var:
-        return getattr(op, kind)(x, a)
-
-    def found(a: Value) -> _Constants | None:
-        array = _wide(a, kind)
+    def find(v: Values) -> _Constants | None:
+        array = _wide(v["a"], kind)
         if array is None or kind == "Sub":
             return None if array is None else (None, array)
         # The quotient by a power of two is the product by another one.
         powers = np.abs(np.frexp(array)[0]) == 0.5
         return _in_range(array, None) if powers.all() else None
 
-    return pattern, *_merge(found)
+    return _gathered(call(kind, "x", "a"), find)
 
 
-def _swapped(kind: str) -> tuple[Any, Any, Any]:
+def _swapped(kind: str) -> Rule:
     """Put the constant second."""
 
-    def pattern(op: Op, x: Var, a: Var) -> Var:
-        return getattr(op, kind)(a, x)
-
-    def found(a: Value) -> _Constants | None:
-        array = floats(a)
+    def find(v: Values) -> _Constants | None:
+        array = floats(v["a"])
         if array is None:
             return None
         return (array, None) if kind == "Mul" else (None, array)
 
-    return pattern, *_merge(found)
+    return _gathered(call(kind, "a", "x"), find)
 
 
-def _negation() -> tuple[Any, Any, Any]:
-    """Write a negation as a product."""
-
-    def pattern(op: Op, x: Var) -> Var:
-        return op.Neg(x)
-
-    def check(context: Any, x: Value) -> bool:
-        return x.dtype == ir.DataType.FLOAT and floats(x) is None
-
-    def rewrite(op: Op, x: Value) -> Value:
-        made: Value = op.Mul(x, constant(op, np.array(-1)))
-        return made
-
-    return pattern, check, rewrite
+def _negative(v: Values) -> _Constants | None:
+    return (np.array(-1), None) if v["x"].dtype == ir.DataType.FLOAT else None
 
 
-def _difference() -> tuple[Any, Any, Any]:
-    """Write the negation of a difference as the other difference."""
-
-    def pattern(op: Op, x: Var, y: Var) -> Var:
-        return op.Neg(op.Sub(x, y))
-
-    def check(context: Any, **_: Any) -> bool:
-        return True
-
-    def rewrite(op: Op, x: Value, y: Value) -> Value:
-        made: Value = op.Sub(y, x)
-        return made
-
-    return pattern, check, rewrite
-
-
-def _like(left: str, right: str) -> tuple[Any, Any, Any]:
+def _like(left: str, right: str) -> Rule:
     """Merge two terms of one value, each a product (``a`` or ``b``) or the value itself."""
 
-    def pattern(op: Op, x: Var, a: Var, b: Var) -> Var:
-        factors = {"a": a, "b": b}
-        return op.Add(*(op.Mul(x, factors[n]) if n else x for n in (left, right)))
-
-    def found(**factors: Value | None) -> _Constants | None:
-        known = [floats(value) for value in factors.values() if value is not None]
+    def find(v: Values) -> _Constants | None:
+        known = [floats(v[name]) for name in (left, right) if name]
         wide = [array.astype(np.float64) for array in known if array is not None]
         if len(wide) < len(known) or any(array.size == 0 for array in wide):
             return None
         first, second = (*wide, np.ones(()))[:2]
-        try:
-            both = first + second
-        except ValueError:
-            return None  # they do not broadcast with each other
+        both = _together(np.add, first, second)
+        if both is None:
+            return None
         large = np.abs(both) >= np.maximum(np.abs(first), np.abs(second)) / 2
-        fits = both.size <= max(first.size, second.size)
-        return _in_range(both, None) if fits and large.all() and both.all() else None
+        return _in_range(both, None) if large.all() and both.all() else None
 
-    return pattern, *_merge(found)
-
-
-def _merge(found: Any) -> tuple[Any, Any]:
-    def check(context: Any, x: Value, **constants: Value) -> bool:
-        return floats(x) is None and found(**constants) is not None
-
-    def rewrite(op: Op, x: Value, **constants: Value) -> Value:
-        factor, term = found(**constants)
-        if factor is not None:
-            x = op.Mul(x, constant(op, factor))
-        return x if term is None else op.Add(x, constant(op, term))
-
-    return check, rewrite
+    terms = (call("Mul", "x", name) if name else "x" for name in (left, right))
+    return _gathered(call("Add", *terms), find)
 
 
 def _wide(value: Value, kind: str) -> Array | None:
@@ -228,8 +186,8 @@ _RULES = [
     _swapped("Add"),
     _swapped("Mul"),
     _pair("Mul", "Div"),
-    _difference(),
-    _negation(),
+    law(call("Neg", call("Sub", "x", "y")), call("Sub", "y", "x")),
+    _gathered(call("Neg", "x"), _negative),
     _like("a", "b"),
     _like("a", ""),
     _like("", "a"),

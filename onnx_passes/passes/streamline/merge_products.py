@@ -1,4 +1,4 @@
-"""Multiply by one matrix instead of two."""
+"""Merge products with two constant matrices into one."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ import numpy as np
 
 from onnx_passes import passes
 from onnx_passes.passes._support.matches import node_of
-from onnx_passes.passes.base import Op, Value, Var
-from onnx_passes.passes.streamline._laws import Law, LawPass, Values, call
+from onnx_passes.passes._support.rules import Call, Rule, RulePass, Values, call
+from onnx_passes.passes.base import Op, Value
 from onnx_passes.passes.streamline._terms import Array, constant, floats, rank_of
 
 
 @passes.verify.tolerance
 @passes.register()
 @passes.register("algebraic")
-class MergeProducts(LawPass):
-    """Multiply by one matrix instead of two.
+class MergeProducts(RulePass):
+    """Merge products with two constant matrices into one.
 
     Before: ``MatMul(MatMul(x, a), b)``, ``MatMul(a, MatMul(b, x))``,
             ``Add(MatMul(x, a), MatMul(x, b))``, ``Add(MatMul(a, x), MatMul(b, x))``,
@@ -36,82 +36,65 @@ class MergeProducts(LawPass):
     requires: ClassVar[Any] = ("shape-inference",)
     exclusive: ClassVar[bool] = True
 
-    def laws(self) -> list[Law]:
-        return _LAWS
-
-    def pattern(self) -> list[Any]:
-        return [*super().pattern(), _turned]
-
-    def check(self) -> list[Any]:
-        return [*super().check(), _are_matrices]
-
-    def rewrite(self) -> list[Any]:
-        return [*super().rewrite(), _turned_back]
+    def table(self) -> list[Rule]:
+        return _RULES
 
 
-def _product(values: Values) -> Array | None:
-    """Return ``a @ b``, if it is no bigger than both."""
-    a, b = floats(values["a"]), floats(values["b"])
+def _product(v: Values) -> Array | None:
+    """Return ``a @ b``, if it is not bigger than both."""
+    a, b = floats(v["a"]), floats(v["b"])
     if a is None or b is None or a.ndim != 2 or b.ndim != 2 or a.shape[1] != b.shape[0]:
         return None
     made = (a.astype(np.float64) @ b.astype(np.float64)).astype(np.float32)
     fits = 0 < made.size <= a.size + b.size and np.isfinite(made).all()
-    return made if fits and floats(values["x"]) is None else None
+    return made if fits and floats(v["x"]) is None else None
 
 
-def _sum(values: Values) -> Array | None:
+def _sum(v: Values) -> Array | None:
     """Return ``a + b``, if they do not cancel each other."""
-    a, b = floats(values["a"]), floats(values["b"])
+    a, b = floats(v["a"]), floats(v["b"])
     if a is None or b is None or a.ndim != 2 or a.shape != b.shape or not a.size:
         return None
     made = a + b
     larger = np.maximum(np.abs(a), np.abs(b)).max()
     holds = np.isfinite(made).all() and np.abs(made).max() >= larger / 2
-    return made if holds and floats(values["x"]) is None else None
+    return made if holds and floats(v["x"]) is None else None
 
 
-def _merged(before: Any, merge: Any, *, first: bool) -> Law:
-    """Return a law whose result is one product of ``x`` with a constant, before or behind."""
+def _turned(v: Values) -> list[int] | None:
+    """Return the permutation of two Transposes that change the last two axes."""
+    rank = rank_of(v["x"])
+    if rank is None or rank < 2 or rank != rank_of(v["y"]):
+        return None
+    swapped = [*range(rank - 2), rank - 1, rank - 2]
+    perms = (node_of(v[name]).attributes.get_ints("perm") for name in "st")
+    same = all(list(perm or range(rank)[::-1]) == swapped for perm in perms)
+    return swapped if same else None
 
-    def made(op: Op, values: Values) -> Value:
-        array = merge(values)
-        assert array is not None, "holds has seen to it"
-        matrix, x = constant(op, array), values["x"]
+
+def _turned_back(op: Op, v: Values, perm: list[int]) -> Value:
+    made: Value = op.Transpose(op.MatMul(v["y"], v["x"]), perm=perm)
+    return made
+
+
+def _merged(before: Call, find: Any, *, first: bool) -> Rule:
+    """Return a rule whose result is one product of ``x`` with a constant, before or behind."""
+
+    def make(op: Op, v: Values, found: Array) -> Value:
+        matrix, x = constant(op, found), v["x"]
         product: Value = op.MatMul(*((matrix, x) if first else (x, matrix)))
         return product
 
-    return Law(before, made, lambda values: merge(values) is not None)
+    return Rule(before, find, make)
 
 
-_LAWS = [
+_TRANSPOSES = (call("Transpose", n, result=r) for n, r in (("x", "s"), ("y", "t")))
+_RULES = [
     _merged(call("MatMul", call("MatMul", "x", "a"), "b"), _product, first=False),
     _merged(call("MatMul", "a", call("MatMul", "b", "x")), _product, first=True),
     _merged(
         call("Add", call("MatMul", "x", "a"), call("MatMul", "x", "b")), _sum, first=False
     ),
     _merged(call("Add", call("MatMul", "a", "x"), call("MatMul", "b", "x")), _sum, first=True),
+    Rule(call("MatMul", *_TRANSPOSES), _turned, _turned_back),
 ]
-
-
-def _turned(op: Op, x: Var, y: Var) -> Var:
-    return op.MatMul(op.Transpose(x, _outputs=["s"]), op.Transpose(y, _outputs=["t"]))
-
-
-def _are_matrices(context: Any, x: Value, y: Value, s: Value, t: Value) -> bool:
-    """Whether both change their last two axes, and have as many."""
-    rank = rank_of(x)
-    if rank is None or rank < 2 or rank != rank_of(y):
-        return False
-    swapped = [*range(rank - 2), rank - 1, rank - 2]
-    return all(
-        list(node_of(v).attributes.get_ints("perm") or range(rank)[::-1]) == swapped
-        for v in (s, t)
-    )
-
-
-def _turned_back(op: Op, x: Value, y: Value, s: Value, **_: Value) -> Value:
-    rank = rank_of(x)
-    assert rank is not None, "check has seen to it"
-    perm = [*range(rank - 2), rank - 1, rank - 2]
-    made: Value = op.Transpose(op.MatMul(y, x), perm=perm)
-    return made

@@ -25,7 +25,7 @@ class RoundThresholds(Transformation):
             behind the greatest, one that everything reaches becomes the least
 
     Whether a value holds integers, and which, follows from the thresholds before it, the
-    integers of weights and the operators between; sums must stay below 2 ** 24, up to which
+    integers of weights and the operators between. Sums must stay below 2 ** 24, up to which
     float32 holds every integer.
 
     Sound because an integer reaches a number exactly if it reaches the next integer above.

@@ -1,19 +1,20 @@
-"""Let a negation stand at one place instead of two, behind what it negates."""
+"""Merge two negations into one, and move it behind what it negates."""
 
 from __future__ import annotations
 
 from typing import Any, ClassVar
 
 from onnx_passes import passes
+from onnx_passes.passes._support.rules import Rule, RulePass, Values, call, law
 from onnx_passes.passes._support.shapes import widens
-from onnx_passes.passes.streamline._laws import NEGATIONS, Law, LawPass, Values, call, numbers
+from onnx_passes.passes.streamline._laws import NEGATIONS, numbers
 
 
 @passes.verify.equality
 @passes.register()
 @passes.register("algebraic")
-class SimplifyBooleans(LawPass):
-    """Let a negation stand at one place instead of two, behind what it negates.
+class SimplifyBooleans(RulePass):
+    """Merge two negations into one, and move it behind what it negates.
 
     Before: ``And(Not(a), Not(b))``, ``Or(Not(a), Not(b))``, ``Xor(Not(a), Not(b))``,
             ``Xor(Not(a), b)``, ``Xor(a, true)``; the same of bits
@@ -30,7 +31,7 @@ class SimplifyBooleans(LawPass):
     requires: ClassVar[Any] = ("shape-inference",)
     exclusive: ClassVar[bool] = True
 
-    def laws(self) -> list[Law]:
+    def table(self) -> list[Rule]:
         return _LAWS
 
 
@@ -44,21 +45,21 @@ def _is_all(values: Values) -> bool:
 
 
 _LAWS = [
-    law
+    rule
     for inverse, both, either, differ in NEGATIONS
-    for law in (
-        Law(
+    for rule in (
+        law(
             call(both, call(inverse, "a"), call(inverse, "b")),
             call(inverse, call(either, "a", "b")),
         ),
-        Law(
+        law(
             call(either, call(inverse, "a"), call(inverse, "b")),
             call(inverse, call(both, "a", "b")),
         ),
-        Law(call(differ, call(inverse, "a"), call(inverse, "b")), call(differ, "a", "b")),
-        *Law(
+        law(call(differ, call(inverse, "a"), call(inverse, "b")), call(differ, "a", "b")),
+        *law(
             call(differ, call(inverse, "a"), "b"), call(inverse, call(differ, "a", "b"))
         ).orders(),
-        *Law(call(differ, "a", "c"), call(inverse, "a"), _is_all).orders(),
+        *law(call(differ, "a", "c"), call(inverse, "a"), _is_all).orders(),
     )
 ]

@@ -7,23 +7,15 @@ from typing import Any, ClassVar
 import numpy as np
 
 from onnx_passes import passes
+from onnx_passes.passes._support.rules import Rule, RulePass, Values, call, law
 from onnx_passes.passes._support.shapes import widens
-from onnx_passes.passes.streamline._laws import (
-    LATTICES,
-    NEGATIONS,
-    Law,
-    LawPass,
-    Values,
-    call,
-    is_kind,
-    numbers,
-)
+from onnx_passes.passes.streamline._laws import LATTICES, NEGATIONS, is_kind, numbers
 
 
 @passes.verify.equality
 @passes.register()
 @passes.register("algebraic")
-class SimplifyLattices(LawPass):
+class SimplifyLattices(RulePass):
     """Simplify And and Or, their bitwise kin, Min and Max by the laws that they share.
 
     Before: ``And(x, x)``, ``And(x, Or(x, y))``, ``Or(And(x, y), And(x, z))``; the same with
@@ -43,7 +35,7 @@ class SimplifyLattices(LawPass):
     requires: ClassVar[Any] = ("shape-inference",)
     exclusive: ClassVar[bool] = True
 
-    def laws(self) -> list[Law]:
+    def table(self) -> list[Rule]:
         return _LAWS
 
 
@@ -59,16 +51,16 @@ _PAIRS = [pair for one, other in LATTICES for pair in ((one, other), (other, one
 _PARITIES = [(conjunction, parity) for _, conjunction, _, parity in NEGATIONS]
 
 _LAWS = [
-    *(Law(call(f, "x", "x"), "x") for f, _ in _PAIRS),
+    *(law(call(f, "x", "x"), "x") for f, _ in _PAIRS),
     *(
         order
         for f, g in _PAIRS
-        for order in Law(call(f, "x", call(g, "x", "y")), "x", _is_absorbed).orders()
+        for order in law(call(f, "x", call(g, "x", "y")), "x", _is_absorbed).orders()
     ),
     *(
         order
         for f, g in (*_PAIRS, *_PARITIES)
-        for order in Law(
+        for order in law(
             call(g, call(f, "x", "y"), call(f, "x", "z")), call(f, "x", call(g, "y", "z"))
         ).orders()
     ),

@@ -40,19 +40,19 @@ class SinkPastMovement(Transformation):
             ``Mul(Concat(x, y), s)``; ``Relu(Slice(x, ...))``
 
     Constants are single numbers; behind Transpose, changes of shape, pooling and Relu also
-    arrays, which are transposed and reshaped alike. Operators are those of which each element
-    is one of the first operand, Split and Concat, Resize to the nearest element, and Pad; past
-    a Pad with zeros go factors only. Past MaxPool, GlobalMaxPool, ReduceMax, ReduceMin and
-    Relu go positive factors, past all but Relu terms as well.
+    arrays, which are transposed and reshaped alike. Operators are those whose elements are all
+    elements of the first operand, Split and Concat, Resize to the nearest element, and Pad;
+    past a Pad with zeros go factors only. Past MaxPool, GlobalMaxPool, ReduceMax, ReduceMin
+    and Relu go positive factors, past all but Relu terms as well.
 
     Sound because each element of the result is one of the operand, on which the same operation
-    rounds the same way; rounding keeps the order of numbers, so that the largest stays the
+    rounds the same way. Rounding keeps the order of numbers, so that the largest stays the
     largest.
 
     Leaves alone: constants that are computed, that are not finite, or that callers may
     override; a factor 0; a Relu behind a factor that is not positive; operators whose second
     output is read; ranks that are not known; arrays that differ along an
-    axis that is dynamic or pooled; shapes of which more than the first dimension is dynamic.
+    axis that is dynamic or pooled; shapes with other dynamic dimensions than the first.
 
     Attributes:
         past_transposes: Also move behind a Transpose of what is computed. Where Transposes
@@ -87,11 +87,10 @@ class SinkPastMovement(Transformation):
 
 
 def _move(node: ir.Node, mover: Mover) -> bool:
-    if node.op_type == "Split" and node.domain == "":
-        return _move_past_split(node, mover)
     moved = _moved_operands(node)
     found = [_operation(node.inputs[index]) for index in moved]
-    if not found or any(out.uses() or out.is_graph_output() for out in node.outputs[1:]):
+    read = node.outputs if node.op_type == "Split" else node.outputs[:1]
+    if not found or any(o.uses() or o.is_graph_output() for o in node.outputs[len(read) :]):
         return False
     first = found[0]
     if (
@@ -116,9 +115,9 @@ def _move(node: ir.Node, mover: Mover) -> bool:
     for index, operation in zip(moved, found, strict=True):
         assert operation is not None, "looked at above"
         inputs[index] = operation.inputs[0]
-    inner = mover.node(node, inputs, node.outputs[0].shape)
-    outer = mover.node(first, [inner.outputs[0], behind], node.outputs[0].shape)
-    mover.swap(node, inner, outer)
+    inner = mover.node(node, inputs, *(out.shape for out in read))
+    outer = (mover.node(first, [out, behind], out.shape) for out in inner.outputs)
+    mover.swap(node, inner, *outer)
     return True
 
 
@@ -143,21 +142,11 @@ def _move_elementwise(node: ir.Node, mover: Mover) -> bool:
     return True
 
 
-def _move_past_split(node: ir.Node, mover: Mover) -> bool:
-    operation = _operation(node.inputs[0])
-    if operation is None or not is_single(operation.inputs[1]):
-        return False
-    if operation.op_type == "Mul" and scalar(operation.inputs[1]) == 0:
-        return False
-    mover.swap_each(node, operation)
-    return True
-
-
 def _moved_operands(node: ir.Node) -> list[int]:
     """Return the operands that all elements of the result are from."""
     if node.domain == CUSTOM:
         return [0] if node.op_type in _OURS else []
-    if node.domain != "" or not node.inputs or len(node.outputs) > 2:
+    if node.domain != "" or not node.inputs:
         return []
     if node.op_type == "Concat":
         return list(range(len(node.inputs)))

@@ -7,29 +7,18 @@ from typing import Any, ClassVar
 import numpy as np
 
 from onnx_passes import passes
-from onnx_passes.passes._support.matches import node_of
+from onnx_passes.passes._support.rules import Rule, RulePass, Values, call
 from onnx_passes.passes._support.shapes import dims_of
-from onnx_passes.passes.base import Op, RewriteRuleSetPass, Transformation, Value, Var
-from onnx_passes.passes.streamline._convolutions import Rule, conv_rules, conv_term
-from onnx_passes.passes.streamline._terms import (
-    Array,
-    along,
-    at_axis,
-    constant,
-    floats,
-    is_single,
-    rank_of,
-    scalar,
-)
-
-_MEANS = ("AveragePool", "GlobalAveragePool")
-_SUMS = ("ReduceMean", "ReduceSum")
+from onnx_passes.passes.base import Value
+from onnx_passes.passes.streamline._behind import Found, behind
+from onnx_passes.passes.streamline._convolutions import conv_rules, conv_terms
+from onnx_passes.passes.streamline._terms import Array, along, at_axis, floats, rank_of, scalar
 
 
 @passes.verify.tolerance
 @passes.register()
 @passes.register("reorder")
-class SinkScales(Transformation, RewriteRuleSetPass):
+class SinkScales(RulePass):
     """Move factors and terms behind the linear operator that reads them.
 
     Before: ``MatMul(Mul(x, s), w)``, ``Conv(x, Mul(w, s))``, ``MatMul(Add(x, a), w)``,
@@ -43,7 +32,7 @@ class SinkScales(Transformation, RewriteRuleSetPass):
             ``Add(Conv(x, w), sum(a * w))``, ``Add(ReduceSum(x), a * count)``
 
     Factors are single numbers, or numbers for each output channel of weights, or for each
-    channel that is averaged or that a depthwise Conv reads; terms in front of a MatMul go
+    channel that is averaged or that a depthwise Conv reads. Terms in front of a MatMul go
     along its rows, those in front of a Conv along its channels. The bias of a Conv is added
     behind the factor.
 
@@ -53,165 +42,74 @@ class SinkScales(Transformation, RewriteRuleSetPass):
     Leaves alone: constants that are computed, that are not finite, or that callers may
     override, and those that are a first operand, which ``gather-terms`` puts second; a factor
     0; terms in front of a Conv that pads, of a ConvTranspose, or of weights that are computed;
-    a Conv with a bias that is no row; ranks that are not known.
+    a Conv with a bias that is not a row; ranks that are not known.
     """
 
     requires: ClassVar[Any] = ("shape-inference",)
 
-    def pattern(self) -> list[Any]:
-        return [rule.pattern for rule in _RULES]
-
-    def check(self) -> list[Any]:
-        return [rule.check for rule in _RULES]
-
-    def rewrite(self) -> list[Any]:
-        return [rule.rewrite for rule in _RULES]
+    def table(self) -> list[Rule]:
+        return _RULES
 
 
-def _factor(value: Value, beside: Value) -> bool:
-    """Whether a constant is one factor that gives the product no more axes."""
+def _factor(value: Value, beside: Value) -> Array | None:
+    """Return a constant that is one factor and gives the product no more axes."""
     array, rank = floats(value), rank_of(beside)
-    if array is None or array.ndim > (rank or 0):
-        return False
-    return is_single(value) and scalar(value) != 0
+    fits = array is not None and array.size == 1 and array.ndim <= (rank or 0) and array.any()
+    return array.reshape(()) if array is not None and fits else None
 
 
-def _matmul_left() -> Rule:
-    def pattern(op: Op, x: Var, s: Var, w: Var) -> Var:
-        return op.MatMul(op.Mul(x, s), w)
-
-    def check(context: Any, x: Value, s: Value, w: Value) -> bool:
-        return _factor(s, x) and floats(x) is None and (rank_of(x) or 0) >= 1
-
-    def rewrite(op: Op, x: Value, s: Value, w: Value) -> Value:
-        made: Value = op.Mul(op.MatMul(x, w), constant(op, _scalar(s)))
-        return made
-
-    return Rule(pattern, check, rewrite)
+def _of_data(v: Values) -> Found:
+    """Find a single factor of what is computed."""
+    factor = _factor(v["s"], v["x"])
+    known = rank_of(v["x"]) and floats(v["x"]) is None
+    return [factor] if factor is not None and known else None
 
 
-def _matmul_right() -> Rule:
-    def pattern(op: Op, x: Var, w: Var, s: Var) -> Var:
-        return op.MatMul(x, op.Mul(w, s))
-
-    def row(x: Value, w: Value, s: Value) -> Array | None:
-        array, rank = floats(s), rank_of(w)
-        if array is None or rank is None or rank < 2 or not array.all():
-            return None
-        found = along(array, rank - 1, rank)
-        if found is None or (found.size > 1 and (rank_of(x) or 0) < 1):
-            return None
-        return found
-
-    def check(context: Any, x: Value, w: Value, s: Value) -> bool:
-        return row(x, w, s) is not None
-
-    def rewrite(op: Op, x: Value, w: Value, s: Value) -> Value:
-        found = row(x, w, s)
-        assert found is not None, "check has seen to it"
-        factor = found.reshape(()) if found.size == 1 else found
-        made: Value = op.Mul(op.MatMul(x, w), constant(op, factor))
-        return made
-
-    return Rule(pattern, check, rewrite)
+def _of_columns(v: Values) -> Found:
+    """Find factors of the columns of a matrix."""
+    array, rank = floats(v["s"]), rank_of(v["w"])
+    if array is None or rank is None or rank < 2 or not array.all():
+        return None
+    row = along(array, rank - 1, rank)
+    if row is None or (row.size > 1 and (rank_of(v["x"]) or 0) < 1):
+        return None
+    return [row.reshape(()) if row.size == 1 else row]
 
 
-def _matmul_term() -> Rule:
-    def pattern(op: Op, x: Var, a: Var, w: Var) -> Var:
-        return op.MatMul(op.Add(x, a), w)
-
-    def term(x: Value, a: Value, w: Value) -> Array | None:
-        array, matrix, rank = floats(a), floats(w), rank_of(x)
-        if array is None or matrix is None or matrix.ndim != 2 or rank is None or rank < 1:
-            return None
-        row = along(array, rank - 1, rank)
-        if row is None:
-            return None
-        full = np.broadcast_to(row.astype(np.float64), (matrix.shape[0],))
-        return np.asarray((full @ matrix.astype(np.float64)).astype(np.float32))
-
-    def check(context: Any, x: Value, a: Value, w: Value) -> bool:
-        return floats(x) is None and term(x, a, w) is not None
-
-    def rewrite(op: Op, x: Value, a: Value, w: Value) -> Value:
-        found = term(x, a, w)
-        assert found is not None, "check has seen to it"
-        made: Value = op.Add(op.MatMul(x, w), constant(op, found))
-        return made
-
-    return Rule(pattern, check, rewrite)
+def _of_rows(v: Values) -> Found:
+    """Find what a term becomes by a product with constant weights."""
+    array, matrix, rank = floats(v["a"]), floats(v["w"]), rank_of(v["x"])
+    if array is None or matrix is None or matrix.ndim != 2 or not rank:
+        return None
+    row = along(array, rank - 1, rank)
+    if row is None or floats(v["x"]) is not None:
+        return None
+    full = np.broadcast_to(row.astype(np.float64), (matrix.shape[0],))
+    return [(full @ matrix.astype(np.float64)).astype(np.float32)]
 
 
-def _mean(kind: str) -> Rule:
-    def pattern(op: Op, x: Var, s: Var) -> Var:
-        return getattr(op, kind)(op.Mul(x, s), _outputs=["y"])
-
-    def check(context: Any, x: Value, s: Value, **_: Any) -> bool:
-        return row(x, s) is not None
-
-    def row(x: Value, s: Value) -> Array | None:
-        array, rank = floats(s), rank_of(x)
-        if array is None or rank is None or not array.all() or array.ndim > rank:
-            return None
-        if array.size == 1:
-            return array.reshape(())
-        found, dims = along(array, 1, rank), dims_of(x)
-        known = found is not None and dims is not None and dims[1] == found.size
-        return at_axis(found, 1, rank)[0] if found is not None and known else None
-
-    def rewrite(op: Op, x: Value, s: Value, y: Value) -> Value:
-        found = row(x, s)
-        assert found is not None, "check has seen to it"
-        inner = getattr(op, kind)(x, **node_of(y).attributes)
-        made: Value = op.Mul(inner, constant(op, found))
-        return made
-
-    return Rule(pattern, check, rewrite)
+def _of_channels(v: Values) -> Found:
+    """Find a factor, or factors of channels, of what is averaged."""
+    array, rank = floats(v["s"]), rank_of(v["x"])
+    if array is None or rank is None or not array.all() or array.ndim > rank:
+        return None
+    if array.size == 1:
+        return [array.reshape(())]
+    row, dims = along(array, 1, rank), dims_of(v["x"])
+    known = row is not None and dims is not None and dims[1] == row.size
+    return [at_axis(row, 1, rank)[0]] if row is not None and known else None
 
 
-def _reduction(kind: str, *, with_axes: bool) -> Rule:
-    def pattern(op: Op, x: Var, s: Var, a: Var) -> Var:
-        inputs = (op.Mul(x, s), a) if with_axes else (op.Mul(x, s),)
-        return getattr(op, kind)(*inputs, _outputs=["y"])
-
-    def check(context: Any, x: Value, s: Value, **_: Any) -> bool:
-        return floats(x) is None and _factor(s, x)
-
-    def rewrite(op: Op, x: Value, s: Value, y: Value, a: Value | None = None) -> Value:
-        inputs = (x,) if a is None else (x, a)
-        inner = getattr(op, kind)(*inputs, **node_of(y).attributes)
-        made: Value = op.Mul(inner, constant(op, _scalar(s)))
-        return made
-
-    return Rule(pattern, check, rewrite)
-
-
-def _reduced_term(kind: str, *, with_axes: bool) -> Rule:
-    def pattern(op: Op, x: Var, a: Var, axes: Var) -> Var:
-        inputs = (op.Add(x, a), axes) if with_axes else (op.Add(x, a),)
-        return getattr(op, kind)(*inputs, _outputs=["y"])
-
-    def term(x: Value, a: Value, y: Value) -> Array | None:
-        array, rank = floats(a), rank_of(x)
-        if array is None or rank is None or array.ndim > rank or not is_single(a):
-            return None
-        count = _share(x, y)  # a mean of nothing is not the term, so that sizes must be known
-        factor = 1.0 if kind == "ReduceMean" else count
-        return (
-            None if factor is None or count is None else array.reshape(()) * np.float32(factor)
-        )
-
-    def check(context: Any, x: Value, a: Value, y: Value, **_: Any) -> bool:
-        return floats(x) is None and term(x, a, y) is not None
-
-    def rewrite(op: Op, x: Value, a: Value, y: Value, axes: Value | None = None) -> Value:
-        found, inputs = term(x, a, y), (x,) if axes is None else (x, axes)
-        assert found is not None, "check has seen to it"
-        inner = getattr(op, kind)(*inputs, **node_of(y).attributes)
-        made: Value = op.Add(inner, constant(op, found))
-        return made
-
-    return Rule(pattern, check, rewrite)
+def _of_sum(v: Values) -> Found:
+    """Find what a single term becomes by a reduction."""
+    array, rank = floats(v["a"]), rank_of(v["x"])
+    if array is None or rank is None or array.ndim > rank or array.size != 1:
+        return None
+    count = _share(v["x"], v["y"])  # a mean of nothing is not the term: sizes must be known
+    node = v["y"].producer()
+    if count is None or node is None or floats(v["x"]) is not None:
+        return None
+    return [array.reshape(()) * np.float32(1.0 if node.op_type == "ReduceMean" else count)]
 
 
 def _share(x: Value, y: Value) -> float | None:
@@ -226,65 +124,57 @@ def _share(x: Value, y: Value) -> float | None:
     return float(np.prod(sizes[0]) / np.prod(sizes[1]))
 
 
-def _common_factor(joint: str) -> Rule:
-    def pattern(op: Op, x: Var, y: Var, s: Var, t: Var) -> Var:
-        return getattr(op, joint)(op.Mul(x, s), op.Mul(y, t))
-
-    def check(context: Any, x: Value, y: Value, s: Value, t: Value) -> bool:
-        known = floats(x) is None or floats(y) is None
-        return known and _factor(s, x) and _factor(t, y) and scalar(s) == scalar(t)
-
-    def rewrite(op: Op, x: Value, y: Value, s: Value, t: Value) -> Value:
-        made: Value = op.Mul(getattr(op, joint)(x, y), constant(op, _scalar(s)))
-        return made
-
-    return Rule(pattern, check, rewrite)
+def _common(v: Values) -> Found:
+    """Find a factor that two operands share."""
+    one, other = _factor(v["s"], v["x"]), _factor(v["t"], v["y"])
+    if one is None or other is None or scalar(v["s"]) != scalar(v["t"]):
+        return None
+    return None if floats(v["x"]) is not None and floats(v["y"]) is not None else [one]
 
 
-def _past_partner(kind: str, *, first: bool) -> Rule:
-    """Return the rule for a sum or product with a constant beside another operand."""
+def _beside(kind: str) -> Any:
+    """Return what finds a term or factor of one of two operands that are computed."""
 
-    def pattern(op: Op, x: Var, a: Var, y: Var) -> Var:
-        inner, outer = getattr(op, kind)(x, a), getattr(op, kind)
-        return outer(inner, y) if first else outer(y, inner)
+    def find(v: Values) -> Found:
+        array, rank = floats(v["a"]), rank_of(v["x"])
+        if array is None or floats(v["x"]) is not None or floats(v["y"]) is not None:
+            return None
+        if kind == "Mul" and _factor(v["a"], v["x"]) is None:
+            return None
+        fits = rank is not None and array.ndim <= rank and rank == rank_of(v["y"])
+        return [v["a"]] if fits else None
 
-    def check(context: Any, x: Value, a: Value, y: Value) -> bool:
-        array, rank = floats(a), rank_of(x)
-        if array is None or floats(x) is not None or floats(y) is not None:
-            return False
-        if kind == "Mul" and not _factor(a, x):
-            return False
-        return rank is not None and array.ndim <= rank and rank == rank_of(y)
-
-    def rewrite(op: Op, x: Value, a: Value, y: Value) -> Value:
-        outer = getattr(op, kind)
-        made: Value = outer(outer(x, y), a)
-        return made
-
-    return Rule(pattern, check, rewrite)
+    return find
 
 
-def _scalar(s: Value) -> Array:
-    array = floats(s)
-    assert array is not None, "check has seen to it"
-    return array.reshape(())
+def _past_partner(kind: str) -> list[Rule]:
+    inner = call(kind, "x", "a")
+    orders = ((inner, "y"), ("y", inner))
+    return [behind(call(kind, *order), _beside(kind), kind) for order in orders]
 
+
+def _of_reductions(outer: str, inner: str, find: Any) -> list[Rule]:
+    return [
+        behind(call(kind, call(outer, "x", inner), *axes, result="y"), find, outer)
+        for kind in ("ReduceMean", "ReduceSum")
+        for axes in ((), ("axes",))
+    ]
+
+
+_SCALED = call("Mul", "x", "s")
 
 _RULES = [
-    _matmul_left(),
-    _matmul_right(),
-    _matmul_term(),
+    behind(call("MatMul", _SCALED, "w"), _of_data, "Mul"),
+    behind(call("MatMul", "x", call("Mul", "w", "s")), _of_columns, "Mul"),
+    behind(call("MatMul", call("Add", "x", "a"), "w"), _of_rows, "Add"),
     *conv_rules("Conv"),
-    *[_mean(kind) for kind in _MEANS],
-    _common_factor("Add"),
-    _common_factor("Sub"),
-    _past_partner("Add", first=True),
-    _past_partner("Add", first=False),
+    behind(call("AveragePool", _SCALED, result="y"), _of_channels, "Mul"),
+    behind(call("GlobalAveragePool", _SCALED, result="y"), _of_channels, "Mul"),
+    *(behind(call(k, _SCALED, call("Mul", "y", "t")), _common, "Mul") for k in ("Add", "Sub")),
+    *_past_partner("Add"),
     *conv_rules("ConvTranspose"),
-    conv_term(with_bias=False),
-    conv_term(with_bias=True),
-    *[_reduction(kind, with_axes=axes) for kind in _SUMS for axes in (False, True)],
-    *[_reduced_term(kind, with_axes=axes) for kind in _SUMS for axes in (False, True)],
-    _past_partner("Mul", first=True),
-    _past_partner("Mul", first=False),
+    *conv_terms(),
+    *_of_reductions("Mul", "s", _of_data),
+    *_of_reductions("Add", "a", _of_sum),
+    *_past_partner("Mul"),
 ]

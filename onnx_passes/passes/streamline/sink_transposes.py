@@ -11,6 +11,7 @@ from onnx_passes import passes
 from onnx_passes.model.walk import graphs_within
 from onnx_passes.ops import families  # noqa: F401  (makes the operators known)
 from onnx_passes.ops.base import operator_of
+from onnx_passes.ops.bodies.domains import CUSTOM, is_quantiser
 from onnx_passes.passes._support.shapes import ints_of
 from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.base import Transformation
@@ -20,7 +21,7 @@ from onnx_passes.passes.streamline._terms import Array, rank_of
 _BESIDES = frozenset(
     {"Celu", "Gelu", "Mish", "PRelu", "Shrink", "ThresholdedRelu", "HardSwish"}
 )
-"""Elementwise operators, whether or not they are told of as such."""
+"""Elementwise operators, whether or not they are described as such."""
 
 
 @passes.verify.equality
@@ -35,8 +36,8 @@ class SinkTransposes(Transformation):
             ``Transpose(Pad(x, pads'))``, where ``c'`` is the constant with its axes in the
             order of ``x``, and ``pads'`` are those of these axes
 
-    For every operator that is told to be elementwise, with any number of operands, in
-    subgraphs too.
+    For every operator that is described as elementwise, with any number of operands, for
+    quantisers and thresholds of our own domain, in subgraphs too.
 
     Sound because an elementwise operator does not see where an element stands, and a Pad puts
     the same around an axis wherever that is.
@@ -65,10 +66,12 @@ class SinkTransposes(Transformation):
     def _is_wanted(self, node: ir.Node) -> bool:
         if node.domain == "" and node.op_type == "Pad":
             return not self.operators or "Pad" in self.operators
-        if node.domain != "" or len(node.outputs) != 1 or not node.inputs:
+        if len(node.outputs) != 1 or not node.inputs:
             return False
         if self.operators and node.op_type not in self.operators:
             return False
+        if node.domain != "":
+            return is_quantiser(node.domain, node.op_type) or _is_thresholds(node)
         operator = operator_of(node)
         told = operator is not None and operator.elementwise
         return told or node.op_type in _BESIDES
@@ -87,7 +90,8 @@ class SinkTransposes(Transformation):
                 source = None if value is None else value.producer()
                 inputs.append(None if source is None else source.inputs[0])
                 continue
-            array = _turned(value, perm)
+            # The last axis of a table of thresholds is that of its steps.
+            array = _turned(value, [*perm, len(perm)] if _is_thresholds(node) else perm)
             if array is None:
                 return False
             tensor = constant_of(value)
@@ -130,6 +134,10 @@ def _move_past_pad(node: ir.Node, graph: ir.Graph, mover: Mover, perm: list[int]
     inputs = [transpose.inputs[0], constant, *node.inputs[2:3]]
     _put_behind(node, transpose, inputs, perm, mover)
     return True
+
+
+def _is_thresholds(node: ir.Node) -> bool:
+    return (node.domain, node.op_type) == (CUSTOM, "MultiThreshold")
 
 
 def _permutation(value: ir.Value) -> list[int]:

@@ -1,4 +1,4 @@
-"""Let constants be repeated by broadcasting instead of by themselves."""
+"""Replace constants by smaller ones that broadcasting repeats."""
 
 from __future__ import annotations
 
@@ -8,18 +8,17 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes import passes
+from onnx_passes.passes._support.rules import Rule, RulePass, Values, call
 from onnx_passes.passes._support.shapes import dims_of
 from onnx_passes.passes._support.tensors import constant_of
-from onnx_passes.passes.base import Op, RewriteRuleSetPass, Transformation, Value, Var
+from onnx_passes.passes.base import Op, Value
 from onnx_passes.passes.streamline._terms import Array
-
-_KINDS = ("Add", "Sub", "Mul", "Div")
 
 
 @passes.verify.equality
 @passes.register()
-class Unbroadcast(Transformation, RewriteRuleSetPass):
-    """Let constants be repeated by broadcasting instead of by themselves.
+class Unbroadcast(RulePass):
+    """Replace constants by smaller ones that broadcasting repeats.
 
     Before: ``Add(x, c)`` where ``c`` is the same along an axis
     After:  ``Add(x, c')`` where ``c'`` has size 1 there; also Sub, Mul and Div
@@ -32,32 +31,12 @@ class Unbroadcast(Transformation, RewriteRuleSetPass):
 
     requires: ClassVar[Any] = ("shape-inference",)
 
-    def pattern(self) -> list[Any]:
-        return [_Call(*place) for place in _PLACES]
-
-    def check(self) -> list[Any]:
-        return [_repeats for _ in _PLACES]
-
-    def rewrite(self) -> list[Any]:
-        return [_rewrite(*place) for place in _PLACES]
+    def table(self) -> list[Rule]:
+        return _RULES
 
 
-_PLACES = [(kind, first) for kind in _KINDS for first in (True, False)]
-
-
-class _Call:
-    def __init__(self, kind: str, first: bool) -> None:
-        self.kind, self.first = kind, first
-
-    def __call__(self, op: Op, x: Var, c: Var) -> Var:
-        return getattr(op, self.kind)(*((x, c) if self.first else (c, x)))
-
-
-def _repeats(context: Any, x: Value, c: Value) -> bool:
-    return _smaller(x, c) is not None
-
-
-def _smaller(x: Value, c: Value) -> Array | None:
+def _smaller(v: Values) -> Array | None:
+    x, c = v["x"], v["c"]
     tensor, dims = constant_of(c), dims_of(x)
     if tensor is None or dims is None or constant_of(x) is not None:
         return None
@@ -83,12 +62,15 @@ def _equal(array: Array, first: Array) -> bool:
     )
 
 
-def _rewrite(kind: str, first: bool) -> Any:
-    def rewrite(op: Op, x: Value, c: Value) -> Value:
-        array = _smaller(x, c)
-        assert array is not None, "check has seen to it"
-        small = op.Constant(value=ir.tensor(array.copy()))
-        made: Value = getattr(op, kind)(*((x, small) if first else (small, x)))
+def _rule(kind: str, names: str) -> Rule:
+    def make(op: Op, v: Values, small: Array) -> Value:
+        both = {"x": v["x"], "c": op.Constant(value=ir.tensor(small.copy()))}
+        made: Value = getattr(op, kind)(*(both[name] for name in names))
         return made
 
-    return rewrite
+    return Rule(call(kind, *names), _smaller, make)
+
+
+_RULES = [
+    _rule(kind, names) for kind in ("Add", "Sub", "Mul", "Div") for names in ("xc", "cx")
+]

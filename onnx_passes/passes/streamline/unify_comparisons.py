@@ -1,16 +1,16 @@
-"""Write comparisons from the greater side."""
+"""Replace comparisons by those from the greater side."""
 
 from __future__ import annotations
 
 from onnx_passes import passes
-from onnx_passes.passes.streamline._laws import Law, LawPass, call
+from onnx_passes.passes._support.rules import Rule, RulePass, call, law
 
 
 @passes.verify.equality
 @passes.register()
 @passes.register("algebraic")
-class UnifyComparisons(LawPass):
-    """Write comparisons from the greater side.
+class UnifyComparisons(RulePass):
+    """Replace comparisons by those from the greater side.
 
     Before: ``Less(x, y)``, ``LessOrEqual(x, y)``
     After:  ``Greater(y, x)``, ``GreaterOrEqual(y, x)``
@@ -20,11 +20,11 @@ class UnifyComparisons(LawPass):
     Leaves alone: every other comparison.
     """
 
-    def laws(self) -> list[Law]:
+    def table(self) -> list[Rule]:
         return _LAWS
 
 
 _LAWS = [
-    Law(call(f"Less{or_equal}", "x", "y"), call(f"Greater{or_equal}", "y", "x"))
+    law(call(f"Less{or_equal}", "x", "y"), call(f"Greater{or_equal}", "y", "x"))
     for or_equal in ("", "OrEqual")
 ]

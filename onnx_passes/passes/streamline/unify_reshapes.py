@@ -8,15 +8,15 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.passes._support.matches import opset_at
+from onnx_passes.passes._support.rules import Rule, RulePass, Values, call
 from onnx_passes.passes._support.shapes import dims_of
-from onnx_passes.passes.base import Op, RewriteRuleSetPass, Transformation, Value, Var
+from onnx_passes.passes.base import Op, Value
 
 
 @passes.verify.equality
 @passes.register()
 @passes.register("reorder")
-class UnifyReshapes(Transformation, RewriteRuleSetPass):
+class UnifyReshapes(RulePass):
     """Replace every operator that only changes a shape by a Reshape.
 
     Before: ``Flatten(x)``, ``Squeeze(x, axes)``, ``Unsqueeze(x, axes)``
@@ -26,37 +26,18 @@ class UnifyReshapes(Transformation, RewriteRuleSetPass):
 
     Sound because all of them keep the order of elements, and the shape is that of the result.
 
-    Leaves alone: results of which more than one dimension is dynamic, or which may be empty
+    Leaves alone: results with more than one dynamic dimension, or which may be empty
     beside a dynamic one; opsets before 5.
     """
 
     requires: ClassVar[Any] = ("shape-inference",)
 
-    def pattern(self) -> list[Any]:
-        def flatten(op: Op, x: Var) -> Var:
-            return op.Flatten(x, _outputs=["y"])
-
-        def squeeze(op: Op, x: Var) -> Var:
-            return op.Squeeze(x, _allow_other_inputs=True, _outputs=["y"])
-
-        def unsqueeze(op: Op, x: Var) -> Var:
-            return op.Unsqueeze(x, _allow_other_inputs=True, _outputs=["y"])
-
-        return [flatten, squeeze, unsqueeze]
-
-    def check(self) -> list[Any]:
-        return [_is_known] * 3
-
-    def rewrite(self) -> list[Any]:
-        return [_reshape] * 3
+    def table(self) -> list[Rule]:
+        return _RULES
 
 
-def _is_known(context: Any, x: Value, y: Value) -> bool:
-    return opset_at(context) >= 5 and _target(x, y) is not None
-
-
-def _target(x: Value, y: Value) -> list[int] | None:
-    dims, given = dims_of(y), dims_of(x)
+def _target(v: Values) -> list[int] | None:
+    dims, given = dims_of(v["y"]), dims_of(v["x"])
     if dims is None or given is None:
         return None
     sizes = [d if isinstance(d, int) else -1 for d in dims]
@@ -71,8 +52,13 @@ def _target(x: Value, y: Value) -> list[int] | None:
     return sizes
 
 
-def _reshape(op: Op, x: Value, y: Value) -> Value:
-    target = _target(x, y)
-    assert target is not None, "check has seen to it"
-    made: Value = op.Reshape(x, op.Constant(value=ir.tensor(np.array(target, np.int64))))
+def _reshape(op: Op, v: Values, target: list[int]) -> Value:
+    shape = op.Constant(value=ir.tensor(np.array(target, np.int64)))
+    made: Value = op.Reshape(v["x"], shape)
     return made
+
+
+_RULES = [
+    Rule(call(kind, "x", result="y", more=kind != "Flatten"), _target, _reshape, since=5)
+    for kind in ("Flatten", "Squeeze", "Unsqueeze")
+]

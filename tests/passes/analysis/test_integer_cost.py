@@ -58,7 +58,41 @@ def test_it_changes_nothing():
         ("TERNARY", 2),
         ("SCALEDINT<9>", 9),
         ("FLOAT32", 32),
+        ("FLOAT16", 16),
+        ("FIXED<8,4>", 8),
+        ("FLOAT<4,3>", 8),
+        ("FLOAT<5,2,15>", 8),
     ],
 )
 def test_widths(name, bits):
     assert bits_of(name) == bits
+
+
+QUANTISED = """<ir_version: 10, opset_import: ["" : 20, "qonnx.custom_op.general" : 1]> main
+(float[2,1,4] x) => (float[2,1,3] y) <float s = {0.5}, float one = {1}, float z = {0},
+float four = {4}, float two = {2}, float t = {0.25}, int8 zero = {0}, int8 low = {-3},
+int8 high = {3}, float[3,4] w = {1,2,3,4,5,6,7,8,9,10,11,12}>
+{ FACTORS r = Relu(q) v = Transpose<perm = [1, 0]>(u) y = MatMul(r, v) }"""
+DATA = "q = qonnx.custom_op.general.Quant<signed = 0, narrow = 0>(x, s, z, four)"
+
+
+@pytest.mark.parametrize(
+    ("weights", "found", "bits"),
+    [
+        ("u = qonnx.custom_op.general.Quant(w, s, z, two)", "SCALEDINT<2>", 24),
+        ("u = qonnx.custom_op.general.Quant(w, one, z, four)", "INT4", 48),
+        ("u = qonnx.custom_op.general.BipolarQuant(w, one)", "BIPOLAR", 12),
+        ("u = qonnx.custom_op.general.BipolarQuant(w, s)", "SCALEDINT<1>", 12),
+        (
+            "a = QuantizeLinear(w, t, zero) b = Clip(a, low, high) "
+            "u = DequantizeLinear(b, t, zero)",
+            "SCALEDINT<3>",
+            36,
+        ),
+    ],
+)
+def test_quantisers_tell_datatypes_of_what_is_not_streamlined(weights, found, bits):
+    cost = IntegerCost().analyse(parse(QUANTISED.replace("FACTORS", f"{DATA} {weights}")))
+    assert cost.macs == {("SCALEDINT<4>", found): 24}
+    assert cost.weight_bits == bits
+    assert cost.activations == {"SCALEDINT<4>": 8, "FLOAT32": 6}

@@ -1,4 +1,4 @@
-"""Intervals hold what ONNX Runtime computes, and are no wider than they need be."""
+"""Intervals hold what ONNX Runtime computes, and are only as wide as they need be."""
 
 from pathlib import Path
 

@@ -68,7 +68,7 @@ def test_leaves_alone(text, leaves_alone):
 
 
 def test_what_only_removed_nodes_read_goes_in_the_same_run():
-    """`cleanup`, which runs once, left initializers that a second run took out."""
+    """`cleanup`, which runs once, left initializers that a second run removed."""
     model = testing.parse(
         "(float[2] x) => (float[2] y) <float[2] w = {1, 2}> { t = Add(x, w) y = Neg(x) }"
     )

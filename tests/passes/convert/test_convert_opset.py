@@ -171,7 +171,7 @@ def test_up(source, target, graph, want):
 
 
 def test_scales_of_groups_become_scales_of_channels():
-    """No engine knows GroupNormalization of opset 18, so that numpy stands for it."""
+    """No engine knows GroupNormalization of opset 18, so that numpy computes it."""
     model = ir.from_onnx_text(
         text(
             18,

@@ -501,7 +501,7 @@ def test_what_is_no_bigger_than_its_source_is_folded_when_the_budget_is_spent():
 
 
 def noted(length):
-    """Return a model of which a node tells where it comes from, in so many bytes."""
+    """Return a model with a node that notes where it comes from, in so many bytes."""
     text = """(float[400] x) => (float[400] y) <int64[1] s = {400}>
     { i = Identity(x) m = ConstantOfShape(s) y = Add(i, m) }"""
     model = ir.from_onnx_text(HEADER + text)

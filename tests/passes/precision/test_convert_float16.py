@@ -51,6 +51,25 @@ def test_some_nodes_by_pattern(digits, images, run, option):
     run(model, {"image": images})
 
 
+def test_a_region_by_its_ends(typed):
+    model = typed(CHAIN)
+    ConvertFloat16(after=["a"], before=["y"]).call(model)
+    found = {n.op_type for n in model.graph if n.outputs[0].dtype is ir.DataType.FLOAT16}
+    assert found == {"Abs", "Tanh", "Cast"}
+
+
+def test_one_end_of_a_region(typed):
+    model = typed(CHAIN)
+    ConvertFloat16(before=["t"]).call(model)
+    found = {n.op_type for n in model.graph if n.outputs[0].dtype is ir.DataType.FLOAT16}
+    assert found == {"Exp", "Transpose"} | ({"Cast"} & found)
+
+
+def test_an_end_that_is_no_value_is_told(typed):
+    with pytest.raises(PassError, match="'after' names 'aa', which is not a value"):
+        ConvertFloat16(after=["aa"]).call(typed(CHAIN))
+
+
 def test_skip_keeps_nodes_in_float32(digits):
     model = digits()
     ConvertFloat16(skip_operators=["Conv"]).call(model)

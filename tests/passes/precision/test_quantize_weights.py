@@ -109,7 +109,8 @@ def test_bodies_are_looked_into(typed, run):
     x = np.random.default_rng(0).standard_normal((2, 3)).astype(np.float32)
     feeds = [{"x": x, "b": np.array(b)} for b in (True, False)]
     old = [run(model, feed)[0] for feed in feeds]
-    assert QuantizeWeights(least=1).call(model).modified
+    assert not QuantizeWeights(least=1, after=["y"]).call(model).modified
+    assert QuantizeWeights(least=1, before=["y"]).call(model).modified
     inner = [n.op_type for n in model.graph.all_nodes()]
     assert inner.count("DequantizeLinear") == 2
     for feed, expected in zip(feeds, old, strict=True):

@@ -125,3 +125,37 @@ def test_accumulators_of_spread_images_hold_what_is_reached(text):
         assert np.max(reached) <= bound.high
         # Random data comes close to the bound of the few taps that one element sees.
         assert np.max(reached) >= 0.6 * bound.high
+
+
+DECLARED = """(float[N,2] x) => (float[N,2] y) <float[2,2] m = {1, -1, 2, 3}>
+{ y = MatMul(x, m) }"""
+
+
+@pytest.mark.parametrize(
+    ("datatype", "found"),
+    [("UINT8", "INT11"), ("INT4", "INT6"), ("BIPOLAR", "INT4"), ("TERNARY", "INT4")],
+)
+def test_a_datatype_that_is_noted_at_an_input_holds(datatype, found, text):
+    model = testing.parse(text(DECLARED))
+    model.graph.inputs[0].meta["quant_parameter_tensor_names"] = {KEY: datatype}
+    assert AnnotateIntegers()(model).modified
+    assert model.graph.outputs[0].meta["quant_parameter_tensor_names"][KEY] == found
+    assert model.graph.outputs[0] not in integer_ranges(model.graph)
+
+
+@pytest.mark.parametrize("datatype", ["FLOAT32", "FIXED<8,4>", "SCALEDINT<8>"])
+def test_a_datatype_of_no_integers_says_nothing(datatype, text):
+    model = testing.parse(text(DECLARED))
+    model.graph.inputs[0].meta["quant_parameter_tensor_names"] = {KEY: datatype}
+    AnnotateIntegers()(model)
+    assert "quant_parameter_tensor_names" not in model.graph.outputs[0].meta
+
+
+@pytest.mark.parametrize(
+    ("attributes", "found"),
+    [("", "UINT2"), ("out_bias = -2.0,", "INT2"), ("out_scale = 2.0,", "UINT3")],
+)
+def test_thresholds_of_qonnx_make_integers(attributes, found, text):
+    graph = f"""(float[N,2] x) => (float[N,2] y) <float[2,3] t = {{0, 1, 2, 3, 4, 5}}>
+    {{ y = q.MultiThreshold<{attributes} data_layout = "NC">(x, t) }}"""
+    assert noted(graph, text)["y"] == found

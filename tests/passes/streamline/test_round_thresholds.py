@@ -1,8 +1,11 @@
 import numpy as np
+import onnx_ir as ir
 import pytest
 
 from onnx_passes import testing
+from onnx_passes.configs.load import default_config
 from onnx_passes.passes.streamline.round_thresholds import RoundThresholds
+from onnx_passes.pipeline.run import run_pipeline
 
 GRAPH = """(float[N,2] x) => (float[N,2] y) <float[2] t = {{0, 1}}, float w = {{1}},
 float[2,2] m = {{{}}}, float[4] u = {{-7.5, 0.3, 1, 9}}>
@@ -20,3 +23,20 @@ def test_fires(rewrites, text):
 def test_leaves_what_is_no_integer_alone(weights, text):
     model = testing.parse(text(GRAPH.format(weights)))
     testing.assert_leaves_alone(RoundThresholds(), model)
+
+
+CHAIN = """<ir_version: 10, opset_import: ["" : 20, "onnx_passes.ops" : 1]>
+g (float[4,2] x) => (float[4,2] y)
+<float[2] t = {0, 1}, float w = {1}, float[2,2] m = {1, -1, 2, 1},
+float[4] u = {-0.5, 0.3, 1.5, 2.5}>
+{ a = o.MultiThreshold(x, t, w) b = MatMul(a, m) c = o.MultiThreshold(b, u, w)
+d = MatMul(c, m) e = o.MultiThreshold(d, u, w) f = MatMul(e, m)
+y = o.MultiThreshold(f, u, w) }"""
+
+
+def test_a_chain_of_thresholds_has_no_preconditions():
+    model = ir.from_onnx_text(CHAIN.replace("o.Multi", "onnx_passes.ops.Multi"))
+    done = run_pipeline(model, default_config(["reproducers=false"], ["round-thresholds"]))
+    assert done.error is None
+    assert done.report.passes[-1].changed
+    assert not done.report.preconditions

@@ -143,3 +143,11 @@ def test_leaves_alone_in_images(body):
 )
 def test_leaves_alone(body):
     testing.assert_leaves_alone(SinkScales(), typed(DENSE + "{ " + body + " }"))
+
+
+@pytest.mark.parametrize("body", ["y = MatMul(m, w)", "y = ReduceSum<keepdims = 0>(m)"])
+def test_a_rank_that_is_not_known_is_left_alone(body):
+    model = testing.parse(DENSE + f"{{ e = Exp(x) m = Mul(e, s) {body} }}")
+    assert not SinkScales()(model).modified
+    infer_shapes(model)
+    assert SinkScales()(model).modified

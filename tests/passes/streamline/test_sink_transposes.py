@@ -55,3 +55,37 @@ def test_only_the_operators_asked_for():
     pass_ = SinkTransposes(operators=["Add"])
     testing.assert_leaves_alone(pass_, typed("t = Transpose(x) y = Relu(t)"))
     assert pass_(typed("t = Transpose(x) y = Add(t, s)")).modified
+
+
+THRESHOLDS = """(float[2,3,4] x) => (float[A,B,C] y) <float one = {1}, float s = {0.5},
+float z = {0}, float b = {3}, float[3] c = {0.5, 1, 2}, float[2] t = {0.5, 1.5},
+float[1,3,1,2] k = {0, 1, -1, 2, 0.5, 0.75}, float[3,2] l = {0, 1, -1, 2, 0.5, 0.75}>
+{ t1 = Transpose<perm = [0, 2, 1]>(x) """
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "y = o.MultiThreshold(t1, t, one)",
+        "y = o.MultiThreshold(t1, l, one)",
+        "y = q.Quant(t1, s, z, b)",
+        "y = q.Quant(t1, c, z, b)",
+        "y = o.Quant(t1, c, z, b)",
+        "y = q.BipolarQuant(t1, c)",
+    ],
+)
+def test_moves_past_quantisers_and_thresholds(body, text):
+    model = testing.parse(text(THRESHOLDS + body + " }"))
+    infer_shapes(model)
+    before = testing.Snapshot(model)
+    assert SinkTransposes()(model).modified
+    testing.assert_verified(SinkTransposes(), before, model)
+    assert list(model.graph)[-1].op_type == "Transpose"
+
+
+def test_leaves_thresholds_of_more_axes_alone(text):
+    body = "u = Transpose<perm = [1, 0]>(r) y = o.MultiThreshold(u, k, one) }"
+    graph = THRESHOLDS.replace("float[2,3,4] x", "float[2,3,4] x, float[4,3] r") + body
+    model = testing.parse(text(graph))
+    infer_shapes(model)
+    testing.assert_leaves_alone(SinkTransposes(), model)

@@ -1,0 +1,188 @@
+"""Rules as data: an expression, what is asked of its values, and what is built of that."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from inspect import Parameter, Signature
+from typing import Any, TypeAlias
+
+from onnx_passes.passes._support.matches import opset_at
+from onnx_passes.passes.base import Op, RewriteRuleSetPass, Transformation, Value
+
+Term: TypeAlias = "str | Call"
+"""A value by name, or an operator over terms."""
+
+
+class Values(dict[str, Value]):
+    """The values of a match by name."""
+
+    def __init__(self, context: Any, values: Mapping[str, Value]) -> None:
+        """Keep the values, and the context of the match."""
+        super().__init__(values)
+        self._context = context
+
+    @property
+    def opset(self) -> int:
+        """The opset of the main domain at the match; 0 if functions leave it unclear."""
+        return opset_at(self._context)
+
+
+@dataclass(frozen=True)
+class Call:
+    """An operator over terms.
+
+    Attributes:
+        kind: Name of the operator.
+        operands: Its operands.
+        result: Name of its result among the values of a match; empty for none.
+        domain: Domain of the operator.
+        more: Whether it may have more operands than these.
+    """
+
+    kind: str
+    operands: tuple[Term, ...]
+    result: str = ""
+    domain: str = ""
+    more: bool = False
+
+    def __str__(self) -> str:
+        """Write it as it is written in models."""
+        return f"{self.kind}({', '.join(map(str, self.operands))})"
+
+
+def call(kind: str, *operands: Term, **further: Any) -> Call:
+    """Return an operator over terms, with further attributes of ``Call``."""
+    return Call(kind, operands, **further)
+
+
+def always(values: Values) -> Any:
+    """Find that a rule holds for all values."""
+    return True
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What may replace an expression.
+
+    Attributes:
+        before: The expression.
+        find: Returns what the replacement needs; None for nothing.
+        make: Builds the replacement of the values and of what was found.
+        since: The least opset.
+    """
+
+    before: Call
+    find: Callable[[Values], Any]
+    make: Callable[[Op, Values, Any], Any]
+    since: int = 0
+
+    @property
+    def pattern(self) -> Any:
+        """The expression as a pattern, with its values as parameters."""
+        names = _names(self.before)
+
+        def pattern(op: Op, *values: Any) -> Any:
+            return _build(op, self.before, dict(zip(names, values, strict=True)))
+
+        parameters = [Parameter(n, Parameter.POSITIONAL_OR_KEYWORD) for n in ("op", *names)]
+        pattern.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+        return pattern
+
+    def found(self, values: Values) -> Any:
+        """Return what the replacement needs; None if the rule does not hold."""
+        return None if self.since and values.opset < self.since else self.find(values)
+
+    def orders(self) -> list[Rule]:
+        """Return it with the operands of each operator before in both orders."""
+        key = _shape if self.find is always else str
+        found = {key(order): order for order in reversed(list(_orders(self.before)))}
+        return [replace(self, before=order) for order in reversed(found.values())]
+
+
+def law(
+    before: Call, after: Term, holds: Callable[[Values], bool] | None = None, since: int = 0
+) -> Rule:
+    """Return the rule that an expression equals another one, always or if something holds.
+
+    Args:
+        before: The expression that is matched.
+        after: What replaces it.
+        holds: Says of the values bound to the names whether it does; None for always.
+        since: The first opset that has the operators.
+    """
+
+    def make(op: Op, values: Values, found: Any) -> Any:
+        return _build(op, after, values)
+
+    return Rule(before, always if holds is None else lambda v: holds(v) or None, make, since)
+
+
+class RulePass(Transformation, RewriteRuleSetPass):
+    """A pass whose rules are data, each with its own name and certificate."""
+
+    def table(self) -> Sequence[Rule]:
+        """Return the rules, in the order in which they are tried."""
+        raise NotImplementedError
+
+    def pattern(self) -> list[Any]:
+        return [rule.pattern for rule in self.table()]
+
+    def check(self) -> list[Any]:
+        return [partial(self._holds, rule) for rule in self.table()]
+
+    def rewrite(self) -> list[Any]:
+        return [partial(self._replaced, rule) for rule in self.table()]
+
+    def _holds(self, rule: Rule, context: Any, **values: Value) -> bool:
+        self._values = Values(context, values)
+        self._found = rule.found(self._values)
+        return self._found is not None
+
+    def _replaced(self, rule: Rule, op: Op, **values: Value) -> Any:
+        # The driver asks about the same match right before.
+        return rule.make(op, self._values, self._found)
+
+
+def _build(op: Op, term: Term, values: Mapping[str, Any]) -> Any:
+    if isinstance(term, str):
+        return values[term]
+    given: dict[str, Any] = {"_domain": term.domain} if term.domain else {}
+    if term.result:
+        given["_outputs"] = [term.result]
+    if term.more:
+        given["_allow_other_inputs"] = True
+    operands = (_build(op, inner, values) for inner in term.operands)
+    return getattr(op, term.kind)(*operands, **given)
+
+
+def _names(term: Term) -> Sequence[str]:
+    if isinstance(term, str):
+        return (term,)
+    return tuple(dict.fromkeys(name for inner in term.operands for name in _names(inner)))
+
+
+def _orders(term: Term) -> Iterator[Any]:
+    if isinstance(term, str):
+        yield term
+        return
+    parts = [list(_orders(inner)) for inner in term.operands]
+    if len(parts) == 1:
+        yield from (replace(term, operands=(part,)) for part in parts[0])
+        return
+    for pair in ((a, b) for a in parts[0] for b in parts[1]):
+        yield replace(term, operands=pair)
+        yield replace(term, operands=pair[::-1])
+
+
+def _shape(term: Term) -> str:
+    """Write an expression with its values numbered, so that names do not matter."""
+    text = str(term)
+    for number, name in enumerate(_names(term)):
+        text = text.replace(f"({name},", f"({number},").replace(f" {name})", f" {number})")
+        text = text.replace(f"({name})", f"({number})")
+    return text
+
+
+__all__ = ["Call", "Rule", "RulePass", "Term", "Values", "always", "call", "law"]

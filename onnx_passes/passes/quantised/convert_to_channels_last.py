@@ -1,0 +1,111 @@
+"""Replace Conv and MaxPool by QONNX's operators over channels-last data."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import onnx_ir as ir
+
+from onnx_passes import passes
+from onnx_passes.ops.bodies.domains import CHANNELS_LAST
+from onnx_passes.passes._support.matches import node_of
+from onnx_passes.passes._support.rules import Rule, RulePass, Values, call
+from onnx_passes.passes.base import Op, Value
+from onnx_passes.passes.streamline._terms import rank_of
+
+Attributes = dict[str, Any]
+
+
+@passes.verify.equality
+@passes.register()
+class ConvertToChannelsLast(RulePass):
+    """Replace Conv and MaxPool by QONNX's operators over channels-last data.
+
+    Before: ``Conv(x, w, b)``, ``MaxPool(x)``
+    After:  ``Transpose(channels_last.Conv(Transpose(x), Transpose(w), b))``,
+            ``Transpose(channels_last.MaxPool(Transpose(x)))``, with all attributes
+
+    The Transposes between two of these go away with ``channels-last``, which moves them as
+    far as they go.
+
+    Sound because QONNX's operators are the standard ones between two Transposes, which undo
+    those around them.
+
+    Leaves alone: ``auto_pad``; ranks that are not known, and other ranks than 3 and 4; of
+    MaxPool further dilations, ``ceil_mode``, ``storage_order``, padding that is not the same
+    on both sides, and a second output, which QONNX's operator does not have. Of
+    BatchNormalization, ``inline-batchnorm`` makes operators that Transposes move past.
+    """
+
+    def table(self) -> list[Rule]:
+        return _RULES
+
+
+def _window(node: ir.Node, spatial: int, kernel: Any) -> Attributes | None:
+    """Return the attributes of a window, each one given; None if the padding is automatic."""
+    if node.attributes.get_string("auto_pad", "NOTSET") != "NOTSET" or kernel is None:
+        return None
+    if any(attribute.is_ref() for attribute in node.attributes.values()):
+        return None
+    sizes = {"kernel_shape": list(kernel)}
+    for name, count, default in (("strides", 1, 1), ("pads", 2, 0), ("dilations", 1, 1)):
+        given = node.attributes.get_ints(name)
+        sizes[name] = list(given) if given else [default] * spatial * count
+    return sizes
+
+
+def _conv(v: Values) -> Attributes | None:
+    node, rank = node_of(v["y"]), rank_of(v["x"])
+    shape = v["w"].shape
+    if rank not in (3, 4) or shape is None or len(shape) != rank:
+        return None
+    kernel = [size for size in shape[2:] if isinstance(size, int)]
+    found = _window(node, rank - 2, kernel if len(kernel) == rank - 2 else None)
+    return None if found is None else {**found, "group": node.attributes.get_int("group", 1)}
+
+
+def _pool(v: Values) -> Attributes | None:
+    node, rank = node_of(v["y"]), rank_of(v["x"])
+    if rank not in (3, 4) or len([out for out in node.outputs if out.name]) > 1:
+        return None
+    found = _window(node, rank - 2, node.attributes.get_ints("kernel_shape"))
+    if found is None or any(node.attributes.get_int(n, 0) for n in _UNKNOWN):
+        return None
+    pads = found["pads"]
+    if pads[: rank - 2] != pads[rank - 2 :] or any(size != 1 for size in found["dilations"]):
+        return None
+    return {name: found[name] for name in ("kernel_shape", "strides", "pads")}
+
+
+_UNKNOWN = ("ceil_mode", "storage_order")
+
+
+def _last(op: Op, value: Value, rank: int) -> Value:
+    made: Value = op.Transpose(value, perm=[0, *range(2, rank), 1])
+    return made
+
+
+def _first(op: Op, value: Value, rank: int) -> Value:
+    made: Value = op.Transpose(value, perm=[0, rank - 1, *range(1, rank - 1)])
+    return made
+
+
+def _made(kind: str, moved: int) -> Any:
+    """Return what builds an operator, of whose operands the first ones are transposed."""
+
+    def make(op: Op, v: Values, attributes: Attributes) -> Value:
+        rank = rank_of(v["x"])
+        assert rank is not None, "asked for before"
+        given = [v[name] for name in "xwb" if name in v]
+        operands = [*(_last(op, value, rank) for value in given[:moved]), *given[moved:]]
+        made = getattr(op, kind)(*operands, **attributes, _domain=CHANNELS_LAST)
+        return _first(op, made, rank)
+
+    return make
+
+
+_RULES = [
+    Rule(call("Conv", "x", "w", result="y"), _conv, _made("Conv", 2)),
+    Rule(call("Conv", "x", "w", "b", result="y"), _conv, _made("Conv", 2)),
+    Rule(call("MaxPool", "x", result="y"), _pool, _made("MaxPool", 1)),
+]

@@ -1,0 +1,154 @@
+"""Write our own quantisers and thresholds as operators of QONNX."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import onnx_ir as ir
+
+from onnx_passes import passes
+from onnx_passes.ops.bodies.domains import CHANNELS_LAST, CUSTOM, QONNX
+from onnx_passes.passes._support.matches import node_of
+from onnx_passes.passes._support.rules import Rule, RulePass, Values, call
+from onnx_passes.passes.base import Op, Value
+from onnx_passes.passes.quantised._monotone import keeps_shape
+from onnx_passes.passes.quantised._tables import Array, table_of
+from onnx_passes.passes.streamline._products import Range
+from onnx_passes.passes.streamline._rows import narrowed
+from onnx_passes.passes.streamline._terms import constant, floats, rank_of
+
+_LAYOUTS: dict[tuple[int, ...], str] = {
+    (2, 1): "NC",
+    (3, 1): "NCW",
+    (4, 1): "NCHW",
+    (3, 2): "NWC",
+    (4, 3): "NHWC",
+}
+"""Layouts of QONNX by rank and axis of the channels."""
+
+_BETWEEN = 2
+"""Most nodes between thresholds and what shows their layout: sums with a bias, differences."""
+
+
+@passes.verify.equality
+@passes.register()
+class ExportQonnx(RulePass):
+    """Convert our own quantisers and thresholds to operators of QONNX.
+
+    Before: ``onnx_passes.ops.Quant(x, scale, zero, bits)``;
+            ``Add(onnx_passes.ops.MultiThreshold(x, t, w), a)``, with the sum or without
+    After:  ``qonnx.custom_op.general.Quant(x, scale, zero, bits)``;
+            ``qonnx.custom_op.general.MultiThreshold(x, t')`` with ``w`` as its ``out_scale``,
+            ``a`` as its ``out_bias``, and the datatype of what it makes
+
+    So FINN and qonnx read what was streamlined. The way back is ``import-qonnx``.
+
+    Sound because the operators compute the same by definition: the number of thresholds that
+    are reached, times one weight, plus one number.
+
+    Leaves alone: thresholds that are computed, that make ``x`` bigger, or that differ along
+    another axis than the second or the last; weights that differ, which
+    ``decompose-thresholds`` makes one of beforehand; weights and sums that are not integers;
+    more than four axes, and fewer than two.
+    """
+
+    requires: ClassVar[Any] = ("shape-inference",)
+    exclusive: ClassVar[bool] = True
+
+    def table(self) -> list[Rule]:
+        return _RULES
+
+
+def _flags(v: Values) -> dict[str, Any] | None:
+    attributes = node_of(v["y"]).attributes
+    if any(attribute.is_ref() for attribute in attributes.values()):
+        return None
+    flags = {name: attributes.get_int(name, 1) for name in ("signed", "narrow")}
+    return {**flags, "rounding_mode": attributes.get_string("rounding_mode", "ROUND")}
+
+
+def _quant(op: Op, v: Values, flags: dict[str, Any]) -> Value:
+    made: Value = op.Quant(*(v[name] for name in "xszb"), **flags, _domain=QONNX)
+    return made
+
+
+def _rows(v: Values) -> tuple[Array, dict[str, Any]] | None:
+    """Return thresholds ``[channels, steps]`` or ``[1, steps]``, and the attributes."""
+    found, rank = table_of(v["t"], v["w"]), rank_of(v["x"])
+    if found is None or rank is None or v["x"].dtype != ir.DataType.FLOAT:
+        return None
+    if not keeps_shape(node_of(v["y"]), v["x"]):
+        return None
+    weight, table = float(found[1].flat[0]), narrowed(found[0], kept=1)
+    axes = [rank - table.ndim + 1 + i for i, n in enumerate(table.shape[:-1]) if n != 1]
+    last = rank - 1 if rank > 2 and _is_channels_last(v) else 1
+    layout = _LAYOUTS.get((rank, *(axes or [last])))
+    if (found[1] != weight).any() or weight <= 0 or len(axes) > 1 or layout is None:
+        return None
+    attributes = {"out_scale": weight, "out_bias": 0.0, "data_layout": layout}
+    told = _told(table.shape[-1], attributes)
+    return None if told is None else (table.reshape(-1, table.shape[-1]), told)
+
+
+def _is_channels_last(v: Values) -> bool:
+    """Whether what is around a value of more than two axes is channels-last data."""
+    rank, source = rank_of(v["x"]) or 0, v["x"].producer()
+    readers = list(v["y"].consumers())
+    for _ in range(_BETWEEN):
+        sums = [node for node in readers if node.op_type in ("Add", "Sub")]
+        readers += [user for node in sums for user in node.outputs[0].consumers()]
+    makers = [] if source is None else [source]
+    if any(n.domain == CHANNELS_LAST for n in (*makers, *readers, *v["x"].consumers())):
+        return True
+    turns = [(node, [0, *range(2, rank), 1]) for node in makers]
+    turns += [(node, [0, rank - 1, *range(1, rank - 1)]) for node in readers]
+    return any(
+        node.op_type == "Transpose" and list(node.attributes.get_ints("perm") or ()) == perm
+        for node, perm in turns
+    )
+
+
+def _told(steps: int, attributes: dict[str, Any]) -> dict[str, Any] | None:
+    """Return attributes with the datatype of the integers that they make."""
+    scale, bias = attributes["out_scale"], attributes["out_bias"]
+    if not (scale.is_integer() and bias.is_integer()):
+        return None
+    ends = Range(bias, bias + steps * scale, 2 if steps == 1 and scale == 2 else 1)
+    return {**attributes, "out_dtype": ends.name} if ends.exact else None
+
+
+def _thresholds(op: Op, v: Values, found: tuple[Array, dict[str, Any]]) -> Value:
+    table, attributes = found
+    made: Value = op.MultiThreshold(v["x"], constant(op, table), **attributes, _domain=QONNX)
+    return made
+
+
+def _biased(v: Values) -> dict[str, Any] | None:
+    """Return the attributes of thresholds that take in a sum."""
+    number, known = floats(v["a"]), node_of(v["m"]).attributes
+    table = floats(v["t"])
+    if number is None or number.size != 1 or number.ndim > (rank_of(v["x"]) or 0):
+        return None
+    if (
+        table is None
+        or table.ndim != 2
+        or any(attribute.is_ref() for attribute in known.values())
+    ):
+        return None
+    attributes = {attribute.name: attribute.value for attribute in known.values()}
+    if attributes.get("out_bias") != 0 or "out_scale" not in attributes:
+        return None
+    return _told(table.shape[-1], {**attributes, "out_bias": float(number.reshape(()))})
+
+
+def _with_bias(op: Op, v: Values, attributes: dict[str, Any]) -> Value:
+    made: Value = op.MultiThreshold(v["x"], v["t"], **attributes, _domain=QONNX)
+    return made
+
+
+_EXPORTED = call("MultiThreshold", "x", "t", result="m", domain=QONNX)
+_RULES = [
+    Rule(call("Quant", *"xszb", result="y", domain=CUSTOM), _flags, _quant),
+    Rule(call("MultiThreshold", *"xtw", result="y", domain=CUSTOM), _rows, _thresholds),
+    Rule(call("Add", _EXPORTED, "a"), _biased, _with_bias),
+]

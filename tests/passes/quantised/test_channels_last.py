@@ -1,0 +1,56 @@
+"""Networks that are channels-last inside, as FINN's conversion makes them."""
+
+from pathlib import Path
+
+import onnx_ir as ir
+import pytest
+
+from onnx_passes.configs.load import load_config
+from onnx_passes.ops.bodies.domains import CHANNELS_LAST, QONNX
+from onnx_passes.pipeline.run import run_pipeline
+
+EXAMPLES = Path(__file__).parents[3] / "examples" / "quantised_digits"
+STEPS = ("channels-last", "decompose-thresholds", "export-qonnx", "annotate-integers")
+
+
+def converted(name, first):
+    steps = [*([first] if first else []), *STEPS]
+    config = load_config("streamline", ["reproducers=false"], steps)
+    done = run_pipeline(ir.load(EXAMPLES / f"{name}.onnx"), config)
+    assert done.error is None, done.error
+    return done.model.graph
+
+
+@pytest.mark.parametrize(
+    ("name", "first", "left"),
+    [
+        # In front of the first Conv, and behind the last operator over pixels.
+        ("cnn_w4a4", "", [("MultiThreshold", "Conv"), ("MultiThreshold", "Flatten")]),
+        ("cnn_w4a4", "convert-layout{inputs={image: nhwc}}", [("MultiThreshold", "Flatten")]),
+        pytest.param(
+            "residual_w3a4",
+            "convert-layout{inputs={image: nhwc}}",
+            [("MultiThreshold", "AveragePool")],
+            marks=pytest.mark.slow,
+        ),
+    ],
+)
+def test_transposes_are_left_at_the_ends_alone(name, first, left):
+    graph = converted(name, first)
+    found = []
+    for node in graph:
+        if node.op_type == "Transpose":
+            (reader,) = node.outputs[0].consumers()
+            found.append((node.inputs[0].producer().op_type, reader.op_type))
+    assert found == left
+    windows = {n.domain for n in graph if n.op_type in ("Conv", "MaxPool")}
+    assert windows == {CHANNELS_LAST}
+    layouts = [
+        n.attributes.get_string("data_layout")
+        for n in graph
+        if (n.domain, n.op_type) == (QONNX, "MultiThreshold")
+    ]
+    assert layouts.count("NCHW") == (not first)
+    products = [n for n in graph if (n.domain, n.op_type) == (CHANNELS_LAST, "Conv")]
+    noted = [n.outputs[0].meta["quant_parameter_tensor_names"] for n in products]
+    assert all(note["finn_datatype"].startswith("INT") for note in noted)
