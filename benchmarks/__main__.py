@@ -1,8 +1,8 @@
 """``python -m benchmarks [SECTION]...``: measure, print Markdown.
 
 The sections are optimize, driver, regions, faults, failures, startup and, only where
-named, certify, compare, corpus, data, qonnx, reduce, streamlining, tune-quality,
-verification, peers, speed and verdicts. ``certify``, ``corpus``, ``faults-on``,
+named, certify, compare, corpus, data, qonnx, reduce, streamlining, thresholds,
+tune-quality, verification, peers, speed and verdicts. ``certify``, ``corpus``, ``faults-on``,
 ``lost-support``, ``peers``, ``speed``, ``verdicts`` and ``versions`` take what follows as
 their own arguments:
 ``python -m benchmarks peers --help``.
@@ -29,6 +29,7 @@ from benchmarks import (
     side_by_side,
     startup,
     streamlining,
+    thresholds,
     verification,
 )
 from benchmarks import (
@@ -56,6 +57,7 @@ SECTIONS: dict[str, Callable[[], list[str]]] = {
     "compare": side_by_side.tables,
     "data": data_sets.tables,
     "streamlining": streamlining.tables,
+    "thresholds": thresholds.tables,
     "qonnx": qonnx_transformations.tables,
     "tune-quality": quality.tables,
 }
@@ -71,10 +73,10 @@ ARGUMENTS: dict[str, Callable[[list[str]], object]] = {
 }
 """Sections that take what follows as their own arguments."""
 LONG = (
-    *("certify", "compare", "corpus", "data", "reduce", "streamlining", "tune-quality"),
-    "verification",
+    *("certify", "compare", "corpus", "data", "reduce", "streamlining", "thresholds"),
+    *("tune-quality", "verification"),
 )
-"""Sections that take half an hour: run only where named."""
+"""Sections that take long: run only where named."""
 
 
 def main() -> None:

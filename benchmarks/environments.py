@@ -52,7 +52,7 @@ def clean_environment() -> dict[str, str]:
 def compile_bytecode() -> None:
     """Compile this project, as pip does for what it installs.
 
-    Python may be told not to keep bytecode, and would compile hundreds of files in each run.
+    Python may be set up not to keep bytecode, and would compile hundreds of files in each run.
     """
     folder = Path(__file__).parents[1] / "onnx_passes"
     if not compileall.compile_dir(folder, quiet=2):

@@ -6,10 +6,10 @@
 
 Each pass writes every Add as a Sum. At one of them it takes the sum through operators that
 change no number, and that NVIDIA's compiler does not take. Nothing is executed on it, and no
-GPU is needed: the extra ``tensorrt-rtx`` is. Printed are the rewrite that is named, the time
-from the failed check to the name, that until the pass without it is built, which takes a
-build too, and the time of one build of the original. Runs and builds take turns, so that other
-work slows both; each ratio is the median of those of the turns.
+GPU is needed: the extra ``tensorrt-rtx`` is. Printed are the rewrite that is named, and three
+times. They end with the name of the rewrite, with the build of the pass without it, and with
+one build of the original. The first two begin with the failed check. Runs and builds take
+turns, so that other work slows both; each ratio is the median of those of the turns.
 """
 
 from __future__ import annotations

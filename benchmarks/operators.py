@@ -1,4 +1,4 @@
-"""Hold every operator that is told of against ONNX Runtime, on random calls."""
+"""Compare every operator that is described with ONNX Runtime, on random calls."""
 
 from __future__ import annotations
 

@@ -139,7 +139,7 @@ class Bench:
         return _row(fault, nodes, theirs, ours, warm, called)
 
     def numeric(self, nodes: int) -> str:
-        """Reduce a model of which one weight is off by 10 %, against golden values."""
+        """Reduce a model with one weight that is off by 10 %, against golden values."""
         right, wrong = faulty(nodes), faulty(nodes, wrong=1.1)
         onnx.save(wrong, self.folder / "model.onnx")
         feeds = {"x": np.random.default_rng(0).standard_normal((1, WIDTH), np.float32)}
@@ -178,7 +178,7 @@ class Bench:
         return self._reduced(time.perf_counter() - start, _cpu() - cpu, checks)
 
     def _logged(self, words: list[str], log: Path, seconds: float) -> bool:
-        """Run a command with its children for a while; tell whether it has ended."""
+        """Run a command with its children for a while; return whether it has ended."""
         with log.open("wb") as stream:
             process = subprocess.Popen(
                 words, cwd=self.folder, stdout=stream, stderr=stream, start_new_session=True

@@ -66,7 +66,7 @@ class Peak:
 
 
 def peak(*words: str) -> Peak:
-    """Run ``onnx-passes`` in a process of its own; differences are no error."""
+    """Run ``onnx-passes`` in a process of its own; differences are not an error."""
     command = [sys.executable, "-m", "benchmarks.processes", "-m", "onnx_passes", *words]
     start = time.perf_counter()
     done = subprocess.run(command, capture_output=True, text=True)

@@ -3,7 +3,7 @@
 FOLDER holds exported networks with their inputs (``benchmarks.export.families``). Beside the
 presets stand onnxslim and onnxsim, where the tools of ``benchmarks.peers`` are in CACHE,
 ONNX Runtime's own optimiser of transformers, and the model that ONNX Runtime writes itself.
-Processor time of one thread, all in turns, and the original twice: the second tells the noise.
+Processor time of one thread, all in turns, and the original twice: the second shows the noise.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from benchmarks.peers.measure import SECONDS, run
 from benchmarks.peers.tools import PEERS, ours
 
 MODEL_TYPES = ("bert", "gpt2", "vit", "clip", "t5", "bart")
-"""What the transformer optimiser is told, after the first part of a name; else ``bert``."""
+"""The model type for the transformer optimiser, by the first part of a name; else ``bert``."""
 TRANSFORMERS = (
     *("albert", "bart", "beit", "bert", "clip", "deberta", "dino", "distilbert", "electra"),
     *("gemma", "gpt", "llama", "mistral", "mixer", "opt", "phi", "qwen", "roberta", "t5"),

@@ -8,7 +8,7 @@ For each Python it makes an environment with the oldest versions of onnx, ONNX R
 onnxscript and onnx-ir that ``pyproject.toml`` admits, and one with the newest ones. In each it
 runs the tests of engines and of the gate, and optimises the digits model. The bindings of
 tensorrt 10 and 11 are held against the adapter. What a Python, a package or an index lacks is
-told as not tried.
+reported as not tried.
 """
 
 from __future__ import annotations

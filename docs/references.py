@@ -196,5 +196,5 @@ def _cell(text: str) -> str:
 
 
 def _prose(text: str) -> str:
-    # Brackets and angle brackets of help texts are no links and no tags.
+    # Brackets and angle brackets of help texts are neither links nor tags.
     return re.sub(r"(?<!\\)([<>\[\]])", r"\\\1", text)

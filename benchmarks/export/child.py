@@ -76,7 +76,7 @@ def export(name: str, exporter: str, out: Path) -> None:
 def scatter(module: torch.nn.Module) -> None:
     """Move parameters and statistics that are all equal, as biases of 0, off that value.
 
-    No trained network has them, and adding 0 or multiplying by 1 is taken out by optimisers.
+    No trained network has them, and optimisers remove adding 0 or multiplying by 1.
     """
     with torch.no_grad():
         for tensor in (*module.parameters(), *module.buffers()):

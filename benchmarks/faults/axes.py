@@ -85,7 +85,7 @@ class SliceOffByOne(Planted):
 )
 @passes.verify.equality
 class NegativeIndex(Planted):
-    """A negative index is taken for one from the front."""
+    """A negative index is read as one from the front."""
 
     def pattern(self, op: Op, x: Var, index: Var) -> Var:
         return op.Gather(x, index, _outputs=["out"])

@@ -137,7 +137,7 @@ class BodiesTakenForEqual(Handwritten):
                 model.graph.remove(node, safe=True)
 
     def key(self, branch: ir.Attr) -> Any:
-        """Describe a branch, the nodes of which read values from outside only."""
+        """Describe a branch whose nodes read values from outside only."""
         return branch.name, *(
             (
                 node.op_type,

@@ -197,7 +197,7 @@ class ProductSqueezed(Planted):
 )
 @passes.verify.equality
 class AllByMean(Planted):
-    """Whether all of a tensor is true is told by a mean of 1: not where there is nothing."""
+    """A mean of 1 is to show that all of a tensor is true: not if it is empty."""
 
     def pattern(self, op: Op, c: Var) -> Var:
         total = op.ReduceSum(op.Cast(c, to=ir.DataType.INT64))

@@ -186,7 +186,7 @@ class NegatedTwice(Transformation, RewriteRulePass):
 )
 @passes.verify.equality
 class UnchangedStateRead(Transformation):
-    """Read a state that the body hands on unchanged from outside of the Loop."""
+    """Read a state that the body returns unchanged from outside of the Loop."""
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
         (loop,) = [n for n in model.graph if n.op_type == "Loop"]

@@ -244,7 +244,7 @@ def attributes(value: Value, *without: str) -> dict[str, Any]:
 
 
 def array(value: Value | None) -> np.ndarray[Any, Any] | None:
-    """Return the constant that a value is, None if it is none."""
+    """Return the constant that a value is, None if it is not a constant."""
     tensor = constant_of(value)
     return None if tensor is None else tensor.numpy()
 

@@ -1,4 +1,4 @@
-"""Faults of helpers of the library, some of which the verifier uses as well."""
+"""Faults of helpers of the library; the verifier uses some of them as well."""
 
 from __future__ import annotations
 

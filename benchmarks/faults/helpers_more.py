@@ -1,4 +1,4 @@
-"""More faults of helpers of the library, some of which the verifier uses as well."""
+"""More faults of helpers of the library; the verifier uses some of them as well."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ def _always(right: Callable[..., bool]) -> Callable[..., bool]:
 )
 @passes.verify.equality
 class DrawsMerged(Borrowed):
-    """The helper that knows random operators takes none for one, and two draws are merged."""
+    """The helper that knows random operators knows none, and two draws are merged."""
 
     library = (EliminateCommonSubexpressions,)
 

@@ -48,7 +48,7 @@ def blocks(
     odd: tuple[str, str] | None = None,
     opset: int = 20,
 ) -> Source:
-    """Make a model of many equal blocks, all of which read one input.
+    """Make a model of many equal blocks that all read one input.
 
     Args:
         name: What the table calls the model.
@@ -83,7 +83,7 @@ def chain(
     count: int = 6,
     odd: tuple[str, str] | None = None,
 ) -> Source:
-    """Make a model of layers, each of which reads the one before it.
+    """Make a model of layers that each read the one before.
 
     Args:
         name: What the table calls the model.

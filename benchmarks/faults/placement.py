@@ -1,4 +1,4 @@
-"""Faults in places where the guilty rewrite is hard to tell from its neighbours."""
+"""Faults in places where the culprit is hard to separate from its neighbours."""
 
 from __future__ import annotations
 

@@ -31,14 +31,14 @@ class Seen:
     """What the gate made of a wrong pass under one setting.
 
     Attributes:
-        verdict: Its verdict, "crashed" where the run ended in another error, "refused" where
-            nothing could be checked and the setting refuses what is not verified, "not run"
-            where the gate has no such setting.
+        verdict: Its verdict. "crashed" if the run ended in another error. "refused" if nothing
+            could be checked and the setting refuses what is not verified; "not run" if the
+            gate has no such setting.
         by: The check that failed first, or what it said where none did.
-        named: Whether the guilty application was named: "right", "wrong", "none", or "-" where
+        named: Whether the culprit was named: "right", "wrong", "none", or "-" where
             the pass made no rewrites that could be.
         seconds: Wall time of the run.
-        reason: What was told.
+        reason: What was reported.
     """
 
     verdict: str

@@ -35,7 +35,7 @@ _ROWS: dict[str, Any] = {"x": "float[N,4] x", "y": "float[M,4]", "count": 6}
 )
 @passes.verify.equality
 class SplitRoundedDown(Handwritten):
-    """A Split in two becomes two Slices, the first of which gets the smaller half."""
+    """A Split in two becomes two Slices, and the first gets the smaller half."""
 
     def change(self, model: ir.Model) -> None:
         graph = model.graph
@@ -117,7 +117,7 @@ class MeanTimesSize(Planted):
 )
 @passes.verify.equality
 class EverySecond(Planted):
-    """Every second row is read by indices, the number of which is rounded up."""
+    """Every second row is read by indices, and their number is rounded up."""
 
     def pattern(self, op: Op, x: Var, start: Var, end: Var, axes: Var, step: Var) -> Var:
         return op.Slice(x, start, end, axes, step, _outputs=["out"])

@@ -105,7 +105,7 @@ class NoiseMerged(_Merged):
 )
 @passes.verify.tolerance
 class ConstantShared(Unguarded):
-    """Two matches share one new constant, because it goes by one name."""
+    """Two matches share one new constant, because it has one name."""
 
     def pattern(self, op: Op, x: Var, a: Var, b: Var) -> Var:
         return op.Mul(op.Mul(x, a), b, _outputs=["out"])

@@ -80,7 +80,7 @@ FAMILIES = (
 NOT_YET = {
     # No sample is so large that the Loop stops early.
     "iterations-assumed",
-    # What a Log reads is drawn from positive numbers, of which both logarithms exist.
+    # What a Log reads is drawn from positive numbers, for which both logarithms exist.
     "logs-merged",
     # At size 1 right rewrites fail as well, and one of them is named.
     "odd-one-kept",

@@ -1,4 +1,4 @@
-"""Faults in layers, cells, bodies and merges, of which the gate knows nothing.
+"""Faults in layers, cells, bodies and merges that the gate does not know.
 
 They are mistakes that passes of other compilers made. Who wrote them had not read the gate.
 Each model has several places at which the pass is right, and one at which it is wrong.
@@ -47,7 +47,7 @@ _LINE = np.linspace(-2, 2, 64).reshape(1, 4, 4, 4)
 )
 @passes.verify.tolerance
 class NormalisedForAll(Handwritten):
-    """A normalisation goes into its Conv, the result of which a shortcut reads as well."""
+    """A normalisation goes into its Conv, whose result a shortcut reads as well."""
 
     def change(self, model: ir.Model) -> None:
         for norm in nodes(model, "BatchNormalization"):

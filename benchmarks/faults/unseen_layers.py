@@ -1,4 +1,4 @@
-"""Faults in one of several layers, of which the gate knows nothing.
+"""Faults in one of several layers that the gate does not know.
 
 They are mistakes that passes of other compilers made. Who wrote them had not read the gate.
 """

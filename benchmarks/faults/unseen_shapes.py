@@ -1,4 +1,4 @@
-"""Faults in axes, windows and orders, of which the gate knows nothing.
+"""Faults in axes, windows and orders that the gate does not know.
 
 They are mistakes that passes of other compilers made. Who wrote them had not read the gate.
 """
@@ -146,7 +146,7 @@ class ShapeKeptByTranspose(Unguarded):
 )
 @passes.verify.equality
 class AxesCollected(Planted):
-    """Two Unsqueezes are merged, the first axis of which the second moves by one."""
+    """Two Unsqueezes are merged, although the second moves the first axis by one."""
 
     def pattern(self, op: Op, x: Var, a: Var, b: Var) -> Var:
         return op.Unsqueeze(op.Unsqueeze(x, a), b, _outputs=["out"])

@@ -1,4 +1,4 @@
-"""Faults in activations, remainders, types and quantisers, of which the gate knows nothing.
+"""Faults in activations, remainders, types and quantisers that the gate does not know.
 
 They are mistakes that passes of other compilers made. Who wrote them had not read the gate.
 """
@@ -53,7 +53,7 @@ class LogsMerged(Planted):
 )
 @passes.verify.equality
 class BoundsCrossed(Unguarded):
-    """A maximum of a minimum becomes a Clip, of which the upper bound wins if it is lower."""
+    """A maximum of a minimum becomes a Clip, whose upper bound wins if it is lower."""
 
     def pattern(self, op: Op, x: Var, high: Var, low: Var) -> Var:
         return op.Max(op.Min(x, high), low, _outputs=["out"])

@@ -1,4 +1,4 @@
-"""Faults of passes that are no rewrite rules, so that there is no rewrite to name."""
+"""Faults of passes that are not rewrite rules, so that there is no rewrite to name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ResNet-50 with what exporters leave behind, which an optimiser takes out."""
+"""ResNet-50 with what exporters leave behind, which an optimiser removes."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from benchmarks.models.resnet import resnet50
 def exported_resnet50(seed: int = 0) -> onnx.ModelProto:
     """Return ResNet-50 with 49 Identity nodes, a Dropout for inference, and a scale.
 
-    Behind each Relu is an Identity, as hooks leave it; the Dropout before the last layer drops
-    nothing; the scale of the scores, 1 and a shape of 1, are computed from constants, which
+    Behind each Relu is an Identity, as hooks leave it. The Dropout before the last layer drops
+    nothing. The scale of the scores, 1 and a shape of 1, are computed from constants, which
     folds. Input and output are those of ``resnet50``.
     """
     model = resnet50(seed)

@@ -1,7 +1,7 @@
 """``python -m benchmarks.peers.latency ORIGINAL RESULT...``: inference with all, in turns.
 
 Processor seconds of one thread, since other work on the machine disturbs them less than wall
-time; the original runs twice in each turn, so that the noise of a ratio can be told.
+time. The original runs twice in each turn, which shows the noise of a ratio.
 """
 
 from __future__ import annotations

@@ -193,7 +193,7 @@ def faults(found: list[Row]) -> list[str]:
 
 
 def remains(found: list[Row]) -> list[str]:
-    """Return the operators of which ours has more than the best peer, and fewer."""
+    """Return the operators that ours has more of than the best peer, and fewer."""
     lines = []
     for row in found:
         for preset in (SIMPLIFY, OPTIMIZE):

@@ -36,7 +36,7 @@ NO_FUSIONS = tuple(
         "no_op_dynamic_scatter_nd",
     )
 )
-"""Rules of onnxscript that put no operator in the place of others of another kind."""
+"""Rules of onnxscript that do not replace operators by one of another kind."""
 
 
 def onnxoptimizer(*left_out: str) -> Callable[[], Optimise]:
@@ -68,7 +68,7 @@ def onnxscript() -> Optimise:
 
 
 def onnxscript_without_fusion() -> Optimise:
-    """What ``optimizer.optimize`` does, with those of its rules that take out or merge."""
+    """What ``optimizer.optimize`` does, with those of its rules that remove or merge."""
     import onnx_ir
     from onnx_ir.passes import common
     from onnxscript import optimizer

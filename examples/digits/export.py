@@ -1,9 +1,9 @@
 """Write the trained network as exporters of training frameworks do: literally.
 
 Nothing is simplified on purpose. Batch normalisation is not fused, dropout and identities
-stay, constants are nodes, the flattening is spelled out in shape arithmetic, the deviation
-of the pixels is computed in the graph, one initializer is stored twice, and a head that
-only training needed is still there. That is what a pass pipeline is for.
+stay, and constants are nodes. The flattening is spelled out in shape arithmetic, and the
+deviation of the pixels is computed in the graph. One initializer is stored twice, and a head
+that only training needed is still there. That is what a pass pipeline is for.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ from typing import Any
 
 
 def name_layers(trt: Any, network: Any) -> None:
-    """Number the layers in their names, so that a profile tells them apart."""
+    """Number the layers in their names, so that a profile distinguishes them."""
     for index in range(network.num_layers):
         network.get_layer(index).name = f"{index}: {network.get_layer(index).name}"
 
