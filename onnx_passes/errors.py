@@ -1,8 +1,8 @@
 """Errors a user can act on: what happened, where, and what to do about it.
 
-Each class carries a stable ``code`` and the exit code of the command line:
-1 a verification failed, 2 bad usage or config, 3 the model or engine cannot be used,
-4 something asked for could not be verified, 5 a part of a data set could not be evaluated.
+Each class carries a stable ``code`` and the exit code of the command line. 1: a verification
+failed. 2: bad usage or config. 3: the model or engine cannot be used. 4: something asked for
+could not be verified. 5: a part of a data set could not be evaluated.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ class PassError(OnnxPassesError):
 
 
 class FixpointError(PassError):
-    """A rewrite rule, or a group of passes, does not come to rest."""
+    """A rewrite rule, or a group of passes, does not reach a fixpoint."""
 
     code = "no-fixpoint"
 

@@ -135,7 +135,7 @@ def run(
     Args:
         model: A path, an ``onnx.ModelProto`` or an ``onnx_ir.Model``; it stays as it is.
         pipeline: The name of a shipped pipeline, the path of a YAML file, a mapping as such a
-            file holds it, or a list of passes: texts as on the command line
+            file holds it, or a list of passes. Passes are texts as on the command line
             (``"fold-constants{size_limit=1MiB}"``), or registered classes.
         inputs: Samples to verify on, arrays by input name; generated if None.
         engines: Names of engines, or mappings as in YAML; those of the pipeline if None.

@@ -23,8 +23,8 @@ HELP = """\
 Find the first bad pass and rewrite of a pipeline over MODEL, then any others.
 
 The pipeline runs unchecked. Its result and a logarithmic number of states on the way
-are held against the original: on the reference data of the pipeline, or by --check,
-a command whose exit code is 0 for a good model.
+are compared with the original on the reference data of the pipeline. With --check,
+a command judges them, whose exit code is 0 for a good model.
 
 \b
 Exit codes:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 CERTIFICATES = "certificates"
 _MOST_FAULTS = 50
+_MODELS = 100
 HELP = """\
 Test and prove rewrite rules on their own, without a model.
 
@@ -119,9 +121,8 @@ class Target:
 @click.option(
     "--models",
     type=click.IntRange(1),
-    default=100,
-    show_default=True,
-    help="Models that the property test of a rule draws, besides those it enumerates.",
+    help="Models that the property test of a rule draws, besides those it enumerates. "
+    f"Default: {_MODELS}, or with --write as many as for the certificate that is replaced.",
 )
 @click.option(
     "--all-faults",
@@ -134,6 +135,9 @@ class Target:
 @click.option("--write", is_flag=True, help="Write the certificates of passes.")
 @click.option("--check", is_flag=True, help="Only check certificates; warn of stale ones.")
 @click.option("--strict", is_flag=True, help="With --check, refuse stale certificates.")
+@click.option(
+    "--stale", is_flag=True, help="Certify only passes whose certificate --check would renew."
+)
 @click.option(
     "--certificates",
     "folder",
@@ -156,7 +160,7 @@ def command(
     config: str | None,
     level: str,
     time: float,
-    models: int,
+    models: int | None,
     all_faults: bool,
     jobs: int,
     json_file: Path | None,
@@ -164,6 +168,7 @@ def command(
     write: bool,
     check: bool,
     strict: bool,
+    stale: bool,
     folder: Path,
     reproducers: Path,
     debug: bool,
@@ -181,20 +186,26 @@ def command(
     if check:
         _check(targets, folder, strict=strict)
         return
-    bounds = {"seed": seed, "seconds": time, "level": level, "models": models}
+    if stale:
+        targets = [target for target in targets if _is_stale(target, folder)]
+    given = {"seed": seed, "seconds": time, "level": level}
+    bounds = {
+        target: {**given, "models": models or _models(target, folder if write else None)}
+        for target in targets
+    }
     faults = _MOST_FAULTS if all_faults else 1
     work = [
-        _job(target, index, {**bounds, "faults": faults}, reproducers)
+        _job(target, index, {**bounds[target], "faults": faults}, reproducers)
         for target in targets
         for index in target.indices(level)
     ]
-    results = iter(_certified(work, jobs))
     rows = []
-    for target in targets:
-        found = [next(results) for _ in target.indices(level)]
-        rows.append(_show(target, found))
-        if write and target.cls is not None and found:
-            _write(target, found, bounds, folder)
+    with closing(_certified(work, jobs)) as results:
+        for target in targets:
+            found = [next(results) for _ in target.indices(level)]
+            rows.append(_show(target, found))
+            if write and target.cls is not None and found:
+                _write(target, found, bounds[target], folder)
     if json_file is not None:
         _save(json_file, rows)
     verdicts = [rule for row in rows for rule in row["rules"]]
@@ -257,19 +268,38 @@ def _job(target: Target, index: int | None, bounds: dict[str, Any], to: Path) ->
     return Job(target.subject, index, folder=folder, **bounds)
 
 
-def _certified(work: Sequence[Any], jobs: int) -> list[dict[str, Any]]:
+def _is_stale(target: Target, folder: Path) -> bool:
+    """Whether the certificate of a target is stale, missing, or does not hold."""
+    from onnx_passes.verify.rules.certificate import check_certificate
+
+    if target.cls is None or target.by_metrics:
+        return False
+    try:
+        return bool(check_certificate(target.cls, target.name, folder))
+    except VerificationError:
+        return True
+
+
+def _models(target: Target, folder: Path | None) -> int:
+    """Return how many models are drawn: at least those of the certificate in ``folder``."""
+    from onnx_passes.verify.rules.certificate import models_of
+
+    return max(_MODELS, 0 if folder is None else models_of(target.name, folder))
+
+
+def _certified(work: Sequence[Any], jobs: int) -> Generator[dict[str, Any]]:
+    """Yield the verdicts in the order of the work, each as soon as it is there."""
     from rich.console import Console
     from rich.progress import track
 
     from onnx_passes.verify.rules.fuzz_child import certify_apart, end_children
 
-    done: list[dict[str, Any]] = []
     pool = ThreadPoolExecutor(jobs)
     try:
         found = pool.map(certify_apart, work)
         # Nothing is drawn where stderr is not a terminal.
         console = Console(stderr=True)
-        bar = track(
+        yield from track(
             found,
             "certifying",
             len(work),
@@ -277,15 +307,14 @@ def _certified(work: Sequence[Any], jobs: int) -> list[dict[str, Any]]:
             transient=True,
             disable=not console.is_terminal,
         )
-        done.extend(bar)
     except BaseException:
-        # Ctrl-C: the children have a session of their own, and would run to their limits.
+        # Ctrl-C, here or where results are read: the children have a session of their own,
+        # and would run to their limits.
         pool.shutdown(wait=False, cancel_futures=True)
         end_children()
         raise
     finally:
         pool.shutdown()
-    return done
 
 
 def _show(target: Target, results: Sequence[dict[str, Any]]) -> dict[str, Any]:

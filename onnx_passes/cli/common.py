@@ -171,7 +171,12 @@ def _refusing(parser: Any) -> Any:
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:
-    """Return the known word that a mistyped one is meant for; None if there is none."""
+    """Return the known word that a mistyped one is meant for; None if there is none.
+
+    Args:
+        word: What was typed.
+        known: What it may mean.
+    """
     return next(iter(difflib.get_close_matches(word, list(known), n=1, cutoff=0.7)), None)
 
 
@@ -179,7 +184,8 @@ class Family(click.Group):
     """A group of commands: a mistyped one is met by the nearest one.
 
     Attributes:
-        default: The command that is meant if the first word is none of them; None for none.
+        default: The command that is meant if the first word is none of them; None if there is
+            no default.
         aliases: Other names of commands.
     """
 
@@ -187,13 +193,22 @@ class Family(click.Group):
     aliases: dict[str, str] = {}  # noqa: RUF012 - set for a whole group, never changed
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Return a command by its name, or another name that it has."""
+        """Return a command by its name, or another name that it has.
+
+        Args:
+            ctx: The context of the call.
+            cmd_name: The name as it was typed.
+        """
         return super().get_command(ctx, self.aliases.get(cmd_name, cmd_name))
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the command that the first word names.
+
+        Args:
+            ctx: The context of the call.
+            args: The words after the name of the family.
 
         Raises:
             UsageError: There is none.

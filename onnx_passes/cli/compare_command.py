@@ -205,7 +205,7 @@ def command(
         models, loaders, engines, isolate=isolate, keep=keep_builds
     )
     recorded = _recorded(load_outputs)
-    alone = len(runners) + len(recorded) == 1  # what it gave is told, as nothing is compared
+    alone = len(runners) + len(recorded) == 1  # its results are reported
     settings = _settings(
         given,
         keep=bool(save_outputs or plots or alone),

@@ -48,6 +48,14 @@ def compare_on_data(
 ) -> int:
     """Run models on engines over a data set, and print what was found.
 
+    Args:
+        models: Files of the models; the first is the reference.
+        engines: Texts of ``--engine``.
+        given: Values of the options by name.
+        isolate: Whether engines run in child processes.
+        verbose: Whether details are printed as well.
+        as_json: Whether JSON is printed.
+
     Returns:
         The exit code.
 

@@ -13,7 +13,12 @@ _PLACES = {"config": "pipelines", "passes": "passes", "name": "passes", "names":
 
 
 def script(program: click.Command, shell: str) -> str:
-    """Return the script by which a shell asks this program."""
+    """Return the script by which a shell asks this program.
+
+    Args:
+        program: The command that is completed.
+        shell: The name of the shell, as click knows it.
+    """
     found = get_completion_class(shell)
     assert found is not None
     return found(program, {}, "onnx-passes", VARIABLE).source()

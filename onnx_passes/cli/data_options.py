@@ -263,6 +263,10 @@ def announce(stack: ExitStack) -> Callable[[Progress], None] | None:
 def read_engine_choice(text: str, *, isolate: bool = False) -> EngineChoice:
     """Read an engine, so that each worker can make it.
 
+    Args:
+        text: The value of ``--engine``.
+        isolate: Whether it runs in a child process, unless its options say so.
+
     Raises:
         UsageError: It has no number of threads of its own.
         ConfigError: It cannot be read.

@@ -51,6 +51,10 @@ def check_destinations(
 def check_folder(option: str, path: Path) -> None:
     """Check that a folder can be written to, or made.
 
+    Args:
+        option: The option that names it, for messages.
+        path: The folder.
+
     Raises:
         UsageError: It cannot.
     """

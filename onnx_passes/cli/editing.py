@@ -72,8 +72,12 @@ def edit(
 def pairs(texts: Sequence[str], what: str) -> dict[str, str]:
     """Read ``OLD=NEW`` texts.
 
+    Args:
+        texts: Values of one option.
+        what: The form that is expected, for messages.
+
     Raises:
-        UsageError: One is none.
+        UsageError: A text is not of this form.
     """
     found: dict[str, str] = {}
     for text in texts:

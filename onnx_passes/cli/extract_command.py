@@ -151,7 +151,7 @@ def _cut(text: str, names: set[str], option: str) -> Cut:
         name, _, last = name.rpartition(":")
         parts.insert(0, last)
     if name not in names:
-        # That there is no such value is told when the model is cut.
+        # A value that does not exist is reported when the model is cut.
         return Cut(_PART.sub("", text))
     shape, dtype = None, None
     if len(parts) == 2 or (parts and looks_like_shape(parts[0])):

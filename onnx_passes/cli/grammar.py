@@ -51,6 +51,11 @@ def looks_like_shape(text: str) -> bool:
 def read_dtype(text: str, whole: str, option: str) -> ir.DataType:
     """Read ``float32``, or any other element type, by numpy's or ONNX's name.
 
+    Args:
+        text: The name.
+        whole: The value of the option that holds it, for messages.
+        option: The option, for messages.
+
     Raises:
         UsageError: There is none of that name.
     """
@@ -72,8 +77,8 @@ class Several(click.Option):
     """An option that is repeated, or given several words: ``--outputs a b``.
 
     Words belong to it up to the next option, or the name of a file that there is: that is an
-    argument of the command. Choices end at the first word that is none, and may be joined by
-    commas.
+    argument of the command. Choices end at the first word that is not a choice, and may be
+    joined by commas.
     """
 
     def takes(self, word: str) -> bool:
@@ -91,7 +96,7 @@ _MODELS = frozenset(
 
 
 class SeveralFiles(Several):
-    """An option of several files or folders; only what is named as a model is none of them.
+    """An option of several files or folders, but not of what is named as a model.
 
     So it takes all words that a shell makes of ``--data shards/*.tar``.
     """
@@ -105,7 +110,12 @@ class ManyWords(click.Command):
     """A command with options of :class:`Several` words."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Repeat each such option before each of its words."""
+        """Repeat each such option before each of its words.
+
+        Args:
+            ctx: The context of the call.
+            args: The words of the command.
+        """
         options = {
             text: param
             for param in self.params

@@ -216,7 +216,16 @@ def data(
 def show(
     file: str | Path, *, every: bool, stats: bool, draw: bool, values: bool, as_json: bool
 ) -> None:
-    """Print what a file of saved data holds."""
+    """Print what a file of saved data holds.
+
+    Args:
+        file: A file of inputs or outputs, or a folder of ONNX test data.
+        every: Whether all samples are printed, and not the first alone.
+        stats: Whether mean, deviation, range and the like are printed.
+        draw: Whether a histogram is drawn.
+        values: Whether elements are printed.
+        as_json: Whether JSON is printed.
+    """
     import numpy as np
 
     from onnx_passes.verify import statistics as numbers

@@ -108,7 +108,7 @@ def interruptible() -> Iterator[None]:
 
     Where that gets lost, as in finalizers and where a compiled module is being imported, the
     process ends after :data:`PATIENCE`. Signals that somebody else handles, or ignores as
-    nohup does, are left alone.
+    nohup does, are unchanged.
     """
     received.number, received.watch, received.hint = None, None, None
     received.ending = False

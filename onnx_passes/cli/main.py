@@ -146,7 +146,7 @@ def _guarded(words: list[str], *, debug: bool) -> int:
     except (KeyboardInterrupt, click.Abort):
         return _interrupted()
     except BrokenPipeError:
-        # The reader has gone: there is nobody left to tell.
+        # The reader has gone: nobody is left to read a message.
         abandon_stdout()
         return CLOSED
     except OnnxPassesError as error:

@@ -33,7 +33,13 @@ _IN_PROCESS, _COMMAND = 200, 40  # checks that may go into dimensions and values
 
 
 def reduce_file(path: Path, output: Path, given: Mapping[str, Any]) -> None:
-    """Reduce the model of a file; write the result and print what it is."""
+    """Reduce the model of a file; write the result and print what it is.
+
+    Args:
+        path: The model.
+        output: Where the result is written.
+        given: Values of the options by name.
+    """
     check_options(given)
     _places(path, output, given)
     from onnx_passes.model.load import load_model

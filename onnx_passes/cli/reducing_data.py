@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 def plan_data(given: Mapping[str, Any], model: ir.Model) -> Plan:
     """Find the data set of the options.
 
+    Args:
+        given: Values of the options by name.
+        model: The model, for its inputs.
+
     Raises:
         UsageError: An option cannot be read.
         ReferenceDataError: There is no data, or it does not fit the model.
@@ -45,6 +49,13 @@ def make_engine_check(
     given: Mapping[str, Any], plan: Plan, store: Store, boundary: Boundary, stack: ExitStack
 ) -> Check:
     """Return a check that compares two engines over the data.
+
+    Args:
+        given: Values of the options by name.
+        plan: The data set.
+        store: Where recorded values are kept.
+        boundary: Gives candidates the values at their inputs.
+        stack: Closes what is opened.
 
     Raises:
         UsageError: An engine cannot be read.
@@ -71,7 +82,16 @@ def make_pass_check(
     stack: ExitStack,
     check: PassCheck,
 ) -> Check:
-    """Return a check that compares a model with what passes make of it, over the data."""
+    """Return a check that compares a model with what passes make of it, over the data.
+
+    Args:
+        given: Values of the options by name.
+        plan: The data set.
+        store: Where recorded values are kept.
+        boundary: Gives candidates the values at their inputs.
+        stack: Closes what is opened.
+        check: The check on one sample, with passes and engine.
+    """
     from onnx_passes.data.candidates import PassDataCheck
     from onnx_passes.data.job import EngineChoice
 

@@ -52,24 +52,6 @@ Examples:
 """
 
 
-def _refuse_pipelines(passes: Sequence[str]) -> None:
-    """Help who names a pipeline instead of a pass.
-
-    Raises:
-        UsageError: A word is the name of a shipped pipeline, and of no pass.
-    """
-    from onnx_passes.configs.load import shipped_configs
-    from onnx_passes.passes.registry import lookup
-
-    for word in set(passes) & set(shipped_configs()):
-        try:
-            lookup(word)
-        except OnnxPassesError:
-            raise UsageError(
-                f"{word!r} is a pipeline, not a pass", help=f"write -c {word}"
-            ) from None
-
-
 @click.command("run", help=HELP, no_args_is_help=True)
 @click.argument("model", type=click.Path(path_type=Path))
 @click.argument("passes", nargs=-1, metavar="[PASS]...")
@@ -172,7 +154,6 @@ def command(
         extra.append(f"limits.rewrites={rewrite_limit}")
     if dump_after is not None:
         extra.append(f"dump_after={_dumped(dump_after)}")
-    _refuse_pipelines(passes)
     settings = load_config(config, extra, passes) if config else default_config(extra, passes)
     if settings.logging.verbose:
         verbose = max(verbose, 1)
@@ -351,7 +332,14 @@ def _print(model: ir.Model) -> None:
 def write_reports(
     report: RunReport, json_path: Path | None, html_path: Path | None, junit_path: Path | None
 ) -> None:
-    """Write a report in the forms asked for."""
+    """Write a report in the forms asked for.
+
+    Args:
+        report: The report.
+        json_path: File for JSON; None for none.
+        html_path: File for HTML; None for none.
+        junit_path: File for JUnit XML; None for none.
+    """
     if json_path is not None:
         from onnx_passes.report.json import write_json
 
@@ -375,7 +363,7 @@ def _engines(texts: Sequence[str]) -> str:
     from onnx_passes.configs.engine_text import parse_engine, read_engine
 
     for text in texts:
-        parse_engine(text)  # what is wrong is told of the option, not of a pipeline file
+        parse_engine(text)  # errors are reported for the option, not for a pipeline file
     return json.dumps([{name: options} for name, options in map(read_engine, texts)])
 
 

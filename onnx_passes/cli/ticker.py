@@ -94,7 +94,13 @@ class Ticker:
             return written
 
     def advance(self, done: int, total: int, unit: str) -> None:
-        """Say how far the command is: see ``advance`` of this module."""
+        """Say how far the command is: see ``advance`` of this module.
+
+        Args:
+            done: How many are done.
+            total: How many there are.
+            unit: What is counted, in the plural.
+        """
         now = time.monotonic()
         with self._lock:
             steps = self._steps

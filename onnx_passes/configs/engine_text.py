@@ -63,6 +63,11 @@ def _made(name: str, options: dict[str, Any], text: str) -> Engine:
 def read_engine(text: str, *, isolate: bool | None = None) -> tuple[str, dict[str, Any]]:
     """Return the name and the options of an engine, as :func:`parse_engine` reads them.
 
+    Args:
+        text: The value of ``--engine``: a name, and options in braces.
+        isolate: Whether it runs in a child process if the text does not say; None for the
+            default.
+
     Raises:
         ConfigError: The text is not an engine.
     """

@@ -58,7 +58,12 @@ def _engine(config: PipelineConfig, use: EngineUse) -> EngineStep:
 
 
 def options_of(config: PipelineConfig, use: EngineUse) -> dict[str, Any]:
-    """Return the options of an engine, those for all engines of its name included."""
+    """Return the options of an engine, those for all engines of its name included.
+
+    Args:
+        config: The pipeline file.
+        use: The engine in it.
+    """
     shared = config.onnxruntime.engine_options() if use.name == "onnxruntime" else {}
     return {**shared, **use.options}
 

@@ -26,8 +26,8 @@ def import_modules(config: PipelineConfig) -> Scope:
     """Import what ``imports:`` names, so that its passes, metrics and engines register.
 
     Modules are found from the folder of the config, the working folder, and the environment,
-    in this order. A module that another config's folder gave is not taken for one of the same
-    name here. Nothing else is imported.
+    in this order. A module from another config's folder does not count as one of the same name
+    here. Nothing else is imported.
 
     Returns:
         Whose passes win where the library has a pass of the same name: those of the modules.
@@ -48,7 +48,12 @@ def import_modules(config: PipelineConfig) -> Scope:
 
 
 def imported_files(config: PipelineConfig, modules: Iterable[str]) -> list[Path]:
-    """Return the files of the packages of some modules, and of those under ``imports:``."""
+    """Return the files of the packages of some modules, and of those under ``imports:``.
+
+    Args:
+        config: The pipeline file.
+        modules: Names of further modules.
+    """
     tops = {name.partition(".")[0] for name in (*modules, *config.imports, *_ours)}
     tops.discard("onnx_passes")  # its version says which one it is
     found = [m for name, m in sorted(sys.modules.items()) if name.partition(".")[0] in tops]

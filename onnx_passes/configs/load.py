@@ -63,7 +63,11 @@ def load_config(
 def default_config(
     overrides: Sequence[str] = (), extra_passes: Sequence[str] = ()
 ) -> PipelineConfig:
-    """Return what runs where no pipeline file is given: no passes but ``extra_passes``.
+    """Return what runs if there is no pipeline file: only ``extra_passes``.
+
+    Args:
+        overrides: Texts ``KEY=VALUE`` as on the command line.
+        extra_passes: Passes to run, as on the command line.
 
     Raises:
         ConfigError: An override or a pass is wrong.

@@ -39,7 +39,7 @@ def checked(cls: type[SectionT], data: object, tree: Tree, path: Path = ()) -> S
         path: Where ``data`` stands in the tree.
 
     Raises:
-        ConfigError: A key is unknown or a value does not fit; the first of them is told.
+        ConfigError: A key is unknown or a value does not fit; it names the first of them.
     """
     try:
         return cls.model_validate(data, context=Place(tree, path))
@@ -96,7 +96,13 @@ def _explained(errors: list[ErrorDetails], tree: Tree, base: Path) -> ConfigErro
 
 
 def unknown_key_help(key: str, known: list[str], path: Path) -> str:
-    """Return what to do about an unknown key."""
+    """Return what to do about an unknown key.
+
+    Args:
+        key: The key.
+        known: The keys that may stand there.
+        path: Where it is in the file; empty at the top.
+    """
     others = f"the keys here are {', '.join(known)}" if known else "it has no keys"
     if not path:
         others += "; data for your own passes goes under 'extra:'"

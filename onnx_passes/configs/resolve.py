@@ -11,6 +11,7 @@ from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from onnx_passes.configs.format_text import format_steps, format_value
 from onnx_passes.configs.imports import import_modules
+from onnx_passes.configs.load import shipped_configs
 from onnx_passes.configs.problems import located
 from onnx_passes.configs.schema import PipelineConfig
 from onnx_passes.configs.sections import OutputTolerance, Policy
@@ -24,6 +25,7 @@ from onnx_passes.errors import (
     OptionError,
     PassError,
     UnknownMetricError,
+    UnknownPassError,
 )
 from onnx_passes.passes import registry
 from onnx_passes.passes.base import Pass, is_shipped
@@ -65,6 +67,10 @@ class PassStep:
 
     def make(self, config: dict[str, Any], state: dict[str, Any]) -> Pass:
         """Create the pass.
+
+        Args:
+            config: The pipeline file as plain data.
+            state: The data that passes of a run share.
 
         Raises:
             PassError: Its own constructor raises.
@@ -193,13 +199,13 @@ def format_pipeline(pipeline: ResolvedPipeline) -> str:
     Options that have the default of their class are left out.
 
     Raises:
-        ConfigError: An option has a value that no text stands for.
+        ConfigError: An option has a value that no text can express.
     """
     return format_steps([_unresolved(step) for step in pipeline.steps])
 
 
 def read_pipeline(text: str) -> ResolvedPipeline:
-    """Return the pipeline that a text stands for; see :func:`format_pipeline`."""
+    """Return the pipeline that a text describes; see :func:`format_pipeline`."""
     return ResolvedPipeline(resolve_steps(parse_pipeline(text)))
 
 
@@ -222,7 +228,15 @@ def _resolve(
     if isinstance(step, Group):
         inner = resolve_steps(step.steps, defaults, scope)
         return [GroupStep(step.name, inner, step.repeat, step.limit, where)]
-    classes = registry.lookup(step.name, where=where, scope=scope)
+    try:
+        classes = registry.lookup(step.name, where=where, scope=scope)
+    except UnknownPassError as error:
+        if step.name in shipped_configs():
+            error.help = (
+                f"{step.name!r} is a shipped pipeline: run it with '-c {step.name}', or copy "
+                f"the steps that 'onnx-passes config check {step.name}' prints"
+            )
+        raise
     if not classes and not step.options:  # as the seed system calls a checkpoint
         return [CheckpointStep(step.name, where)]
     if not classes:

@@ -31,6 +31,7 @@ from onnx_passes.configs.waivers import WaiverSection
 from onnx_passes.configs.yaml_tree import Tree
 from onnx_passes.errors import ConfigError
 from onnx_passes.passes.naming import did_you_mean
+from onnx_passes.passes.seed_names import is_for_seed
 
 WHEN: tuple[When, ...] = ("each", "checkpoint", "end")
 
@@ -265,8 +266,15 @@ class PipelineConfig(Section):
         return self._tree
 
     def attach(self, tree: Tree, file: str, folder: Path) -> None:
-        """Say where this was read from."""
+        """Say where this was read from.
+
+        Args:
+            tree: Places of keys and values.
+            file: Name of the file, for messages.
+            folder: The folder that paths in it start from.
+        """
         self._tree, self._file, self._folder = tree, file, folder
+        self.verify.attach(for_seed=is_for_seed(tree.data or {}))
 
     def span(self, *path: str | int) -> Span | None:
         """Return where the value at ``path`` was written, or the nearest around it."""

@@ -10,6 +10,7 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    PrivateAttr,
     Strict,
     WithJsonSchema,
     model_validator,
@@ -121,12 +122,14 @@ class _Default(OutputTolerance):
 def _limits(value: object) -> object:
     """Read a tolerance, or the name of a way to find one.
 
-    An option of numpy.allclose is left out, which the seed system hands on.
+    An option of numpy.allclose is left out, which the seed system passes on.
     """
     if value == "derived":
         return OutputTolerance()
     if value == "default":
         return _Default()
+    if isinstance(value, str):
+        raise wrong("'derived', 'default', or limits such as {rtol: 1.0e-3, atol: 1.0e-5}")
     if not isinstance(value, dict) or "equal_nan" not in value:
         return value
     if value["equal_nan"] is not True:
@@ -211,6 +214,26 @@ class Verify(Section):
         description="Memory for recorded values, by which regions are checked; beyond it they "
         "go to disk.",
     )
+
+    _for_seed: bool = PrivateAttr(default=False)
+
+    @property
+    def for_seed(self) -> bool:
+        """Whether the file was written for the seed system.
+
+        That system compares before and after each pass on one engine without optimizations. So
+        nobody who wrote such a tolerance meant it for other engines, or for the sum of all
+        passes.
+        """
+        return self._for_seed
+
+    def attach(self, *, for_seed: bool) -> None:
+        """Say what system the file was written for.
+
+        Args:
+            for_seed: Whether it is the seed system.
+        """
+        self._for_seed = for_seed
 
     @property
     def derives_limits(self) -> bool:
@@ -315,7 +338,7 @@ def _providers(value: list[Any]) -> list[tuple[str, dict[str, Any]]]:
 
 
 class Logging(Section):
-    """What is told and kept while the pipeline runs."""
+    """What is reported and kept while the pipeline runs."""
 
     verbose: bool = Field(
         default=False, description="Whether every pass says when it starts and ends."

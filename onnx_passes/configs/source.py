@@ -26,7 +26,12 @@ class Source:
     is_file: bool = True
 
     def span(self, start: int, end: int | None = None) -> Span:
-        """Return the part from offset ``start`` to ``end``, cut at the end of its line."""
+        """Return the part from offset ``start`` to ``end``, cut at the end of its line.
+
+        Args:
+            start: Offset of the first character, from 0.
+            end: Offset after the last character; None for one character.
+        """
         line = column = 0
         for match in _BREAK.finditer(self.text):
             if match.end() > start:

@@ -34,7 +34,13 @@ class Places:
 
     @classmethod
     def of(cls, name: Span | None, tree: Tree, path: Path = ()) -> Places:
-        """Return the places of a step whose options stand at ``path`` in ``tree``."""
+        """Return the places of a step whose options stand at ``path`` in ``tree``.
+
+        Args:
+            name: Where the name of the step is.
+            tree: Places of all keys and values.
+            path: Where the options are.
+        """
         size = len(path) + 1
         keys, values = (
             {str(p[-1]): s for p, s in table.items() if len(p) == size and p[:-1] == path}
@@ -43,7 +49,12 @@ class Places:
         return cls(name, keys, values)
 
     def option(self, key: str, *, value: bool = False) -> Span | None:
-        """Return where an option is, or its value, or else the step."""
+        """Return where an option is, or its value, or else the step.
+
+        Args:
+            key: Name of the option.
+            value: Whether the place of the value is wanted, and not that of the key.
+        """
         return (self.values if value else self.keys).get(key, self.name)
 
 

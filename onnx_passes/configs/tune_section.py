@@ -35,7 +35,7 @@ class GroupSection(Section):
 
 def _formats(value: object) -> object:
     if not isinstance(value, list | tuple) or not value:
-        raise wrong("a list of formats")
+        raise wrong("a list with at least one format")
     for item in value:
         named = isinstance(item, str)
         made = isinstance(item, dict) and len(item) == 1
@@ -75,6 +75,11 @@ class TuneSection(Section):
     )
     evaluations: Whole = Field(
         default=8, ge=1, description="Number of whole models that may be tried on all samples."
+    )
+    gap: Share = Field(
+        default=0.01,
+        description="The search ends once no choice is expected to cost less by more than "
+        "this share: 1 % or 0.01. A smaller one takes more runs.",
     )
     seconds: Annotated[float, Strict(), Field(gt=0)] | None = Field(
         default=None, description="After which no other model is tried; null for no limit."

@@ -35,7 +35,12 @@ class Frame:
     start: Span | None = None
 
     def span(self, start: Any, end: Any = None) -> Span:
-        """Return the place between two marks of PyYAML, up to the end of the first line."""
+        """Return the place between two marks of PyYAML, up to the end of the first line.
+
+        Args:
+            start: A mark of PyYAML.
+            end: The mark after the last character; None for one character.
+        """
         line, column = start.line, start.column
         if self.start is not None:
             column += self.start.column if line == 0 else 0
@@ -55,6 +60,10 @@ class Frame:
 
 def compose(text: str, frame: Frame) -> yaml.Node | None:
     """Return the root node of one YAML document; None if it is empty.
+
+    Args:
+        text: The document.
+        frame: Where the text is in its file.
 
     Raises:
         ConfigError: It is not YAML, or is too deep.

@@ -52,7 +52,12 @@ class Tree:
         return None
 
     def graft(self, path: Path, other: Tree) -> None:
-        """Take over the places of ``other``, which now stands at ``path``."""
+        """Take over the places of ``other``, which now stands at ``path``.
+
+        Args:
+            path: Where ``other`` is put.
+            other: Places from its own root.
+        """
         for table, new in ((self.keys, other.keys), (self.values, other.values)):
             for old in [p for p in table if p[: len(path)] == path]:
                 if table is self.values or old != path:

@@ -36,6 +36,12 @@ def top_k_accuracy(k: int, produced: Tensors, expected: Tensors) -> float:
 
     Of equal scores the lower class ranks first, as in ArgMax and TopK, so that a model with
     constant scores gains nothing from its ties. A row with a NaN is wrong.
+
+    Args:
+        k: How many classes count, from 1.
+        produced: Outputs by name; the first holds scores [..., classes], or classes if ``k``
+            is 1.
+        expected: Labels by name; the first holds integers, one for each row of scores.
     """
     scores, labels = _first(produced, "output"), _first(expected, "label")
     if labels.size == 0:
@@ -55,6 +61,10 @@ def count_mispredictions(produced: Tensors, expected: Tensors) -> float:
 
     Rows run along the last axis; a tensor of rank 0 or 1 is one row. A row that has become NaN
     counts, one that always was does not.
+
+    Args:
+        produced: Outputs by name; the first holds scores [..., classes].
+        expected: Outputs of the reference by name, of the same shape.
     """
     ours, theirs = _first(produced, "output"), _first(expected, "output")
     demand_same_shape(ours, theirs)
@@ -75,6 +85,10 @@ def kl_divergence(produced: Tensors, expected: Tensors) -> float:
     element below 0, sum 1 within 1e-3), both are read as probabilities; otherwise both are
     logits. Probabilities that do not sum to 1 are charged for it (generalised divergence,
     ``sum e log(e/p) - e + p``), so that the result is never below 0.
+
+    Args:
+        produced: Outputs by name; the first holds probabilities or logits [..., classes].
+        expected: Outputs of the reference by name, of the same shape.
     """
     ours, theirs = _first(produced, "output"), _first(expected, "output")
     demand_same_shape(ours, theirs)
@@ -104,8 +118,8 @@ def ranked(scores: Array, labels: Array) -> tuple[Array, Array]:
     """Return scores as float64 [rows, classes], and the class that each row should have.
 
     Args:
-        scores: As :func:`accuracy` takes them.
-        labels: Class numbers.
+        scores: As :func:`accuracy` takes them: [..., classes], of any number type.
+        labels: Class numbers, integers, one for each row of scores.
 
     Raises:
         ReferenceDataError: The labels do not fit, or are not classes of the scores.
@@ -171,7 +185,12 @@ def _rows(scores: Array, labels: Array) -> Array:
 
 
 def rank_of(rows: Array, classes: Array) -> Array:
-    """Return how many classes rank before the label in each row; all, where one is NaN."""
+    """Return how many classes rank before the label in each row; all, where one is NaN.
+
+    Args:
+        rows: Scores of shape [rows, classes], of any number type.
+        classes: The label of each row, integers of shape [rows].
+    """
     wide = widen(rows)
     own = np.take_along_axis(wide, classes[:, None], axis=1)
     lower = np.arange(rows.shape[1])[None, :] < classes[:, None]

@@ -103,7 +103,13 @@ def tolerance(
     *, rtol: float | None = None, atol: float | None = None
 ) -> Callable[[ClassT], ClassT]: ...
 def tolerance(cls: Any = None, *, rtol: float | None = None, atol: float | None = None) -> Any:
-    """Declare that a pass keeps float outputs close, and all others equal."""
+    """Declare that a pass keeps float outputs close, and all others equal.
+
+    Args:
+        cls: The pass, if the decorator has no arguments.
+        rtol: Relative limit; None for the default of the type.
+        atol: Absolute limit; None for the default of the type.
+    """
     if cls is not None:
         return _declare(cls, Tolerance())
     return lambda cls: _declare(cls, Tolerance(rtol, atol))

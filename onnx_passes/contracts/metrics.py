@@ -47,7 +47,7 @@ class RegisteredMetric:
             the outputs of the original model. "labels": what the user gives there. "either":
             the same, and the outputs of the original model if nothing is given.
         samples: How many samples become one number. "mean", "max", "min" and "sum" are of the
-            samples' values; the mean weighs a sample by the length of the first axis of
+            samples' values. The mean weighs a sample by the length of the first axis of
             ``expected[0]``, so that a batch of 8 counts as 8 samples. "concatenate" joins the
             samples along their first axis, and measures once.
         builtin: Whether it comes with the package.
@@ -65,8 +65,10 @@ class RegisteredMetric:
         """Return what a result is held against.
 
         Args:
-            original: Per sample, the outputs of the original model.
-            given: Per sample, what the user gives; empty for nothing.
+            original: Per sample, the outputs of the original model, arrays of any shape and
+                type.
+            given: Per sample, what the user gives; empty for nothing, arrays of any shape and
+                type.
         """
         if self.expects == "labels":
             return given
@@ -79,8 +81,8 @@ class RegisteredMetric:
         """Measure all samples.
 
         Args:
-            produced: Per sample, the outputs in order.
-            expected: Per sample, what they are held against.
+            produced: Per sample, the outputs in order, arrays of any shape and type.
+            expected: Per sample, what they are held against, arrays of any shape and type.
 
         Raises:
             ReferenceDataError: The labels do not fit, or there are none.
@@ -145,6 +147,11 @@ def register(
 
     Works bare and called. A name may be given with - or _. A metric of the user's takes the
     place of a built-in one of the same name; two of the user's clash.
+
+    Args:
+        name: The name; that of the function by default.
+        expects: Whether it gets outputs of the reference or labels.
+        samples: How the results of samples become one number.
 
     Raises:
         ConfigError: The name is taken.

@@ -26,32 +26,62 @@ Tensors = Sequence[Array]
 
 
 def max_abs_error(produced: Tensors, expected: Tensors) -> float:
-    """Return the largest absolute difference."""
+    """Return the largest absolute difference.
+
+    Args:
+        produced: Outputs by name, of any shape and number type.
+        expected: Outputs of the reference by name, of the same shapes.
+    """
     return _worst(_max_abs, max, produced, expected)
 
 
 def max_rel_error(produced: Tensors, expected: Tensors) -> float:
-    """Return the largest ``|p - e| / |e|``; infinite where ``e`` is 0 and ``p`` is not."""
+    """Return the largest ``|p - e| / |e|``; infinite where ``e`` is 0 and ``p`` is not.
+
+    Args:
+        produced: Outputs by name, of any shape and number type.
+        expected: Outputs of the reference by name, of the same shapes.
+    """
     return _worst(_max_rel, max, produced, expected)
 
 
 def rmse(produced: Tensors, expected: Tensors) -> float:
-    """Return the root of the mean squared difference."""
+    """Return the root of the mean squared difference.
+
+    Args:
+        produced: Outputs by name, of any shape and number type.
+        expected: Outputs of the reference by name, of the same shapes.
+    """
     return _worst(_rmse, max, produced, expected)
 
 
 def snr(produced: Tensors, expected: Tensors) -> float:
-    """Return the signal-to-noise ratio in dB, ``10 log10(sum e^2 / sum (p - e)^2)``."""
+    """Return the signal-to-noise ratio in dB, ``10 log10(sum e^2 / sum (p - e)^2)``.
+
+    Args:
+        produced: Outputs by name, of any shape and number type.
+        expected: Outputs of the reference by name, of the same shapes.
+    """
     return _worst(_snr, min, produced, expected)
 
 
 def psnr(produced: Tensors, expected: Tensors) -> float:
-    """Return the peak signal-to-noise ratio in dB, the peak being ``max |e|``."""
+    """Return the peak signal-to-noise ratio in dB, the peak being ``max |e|``.
+
+    Args:
+        produced: Outputs by name, of any shape and number type.
+        expected: Outputs of the reference by name, of the same shapes.
+    """
     return _worst(_psnr, min, produced, expected)
 
 
 def cosine(produced: Tensors, expected: Tensors) -> float:
-    """Return the cosine of the angle; 1 between two zero vectors, 0 if one is zero."""
+    """Return the cosine of the angle; 1 between two zero vectors, 0 if one is zero.
+
+    Args:
+        produced: Outputs by name, of any shape and number type.
+        expected: Outputs of the reference by name, of the same shapes.
+    """
     return _worst(_cosine, min, produced, expected)
 
 
@@ -171,6 +201,10 @@ def _decibels(signal: float, noise: float) -> float:
 
 def demand_same_shape(produced: Array, expected: Array) -> None:
     """Refuse to measure tensors of unlike shape, which numpy would broadcast.
+
+    Args:
+        produced: A tensor of any shape.
+        expected: The tensor that it is measured against, of the same shape.
 
     Raises:
         VerificationError: The shapes differ.

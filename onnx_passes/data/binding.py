@@ -121,7 +121,7 @@ def _inputs(spec: DataSpec, interface: Interface, columns: list[str]) -> dict[st
 def _stacked(
     name: str, column: str, rank: int, dims: tuple[int | str | None, ...] | None
 ) -> bool | None:
-    """Return whether samples of an input are stacked; None where that cannot be told."""
+    """Return whether samples of an input are stacked; None if that is not known."""
     if dims is None:
         return None
     if rank == len(dims):

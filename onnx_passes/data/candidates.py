@@ -66,7 +66,7 @@ class WholeData:
         return f"data {self.plan.digest} within {limits}"
 
     def start(self) -> None:
-        """Give the boundary a sample of the data in the place of made-up inputs."""
+        """Give the boundary a sample of the data instead of made-up inputs."""
         self._use(int(DataSet(self.plan).rows(0, 1)[0]))
 
     def compare(
@@ -181,7 +181,7 @@ class EngineDataCheck(EngineCheck):
     choices: tuple[EngineChoice, EngineChoice] = field(kw_only=True)
 
     def __post_init__(self) -> None:
-        """Say that values at cuts are no part of a question."""
+        """Say that values at cuts do not belong to a question."""
         self.reads_values = False
 
     @property
@@ -191,6 +191,10 @@ class EngineDataCheck(EngineCheck):
 
     def judge(self, candidate: Candidate, number: int) -> Outcome:
         """Run the candidate on both engines over the data.
+
+        Args:
+            candidate: The model to judge.
+            number: Its number, which does not matter here.
 
         Raises:
             EngineUnavailableError: One of the engines is not there.
@@ -218,7 +222,7 @@ class PassDataCheck(PassCheck):
     choice: EngineChoice = field(kw_only=True)
 
     def __post_init__(self) -> None:
-        """Say that values at cuts are no part of a question."""
+        """Say that values at cuts do not belong to a question."""
         self.reads_values = False
 
     @property
@@ -227,7 +231,12 @@ class PassDataCheck(PassCheck):
         return f"{super().text} over {self.data.text}"
 
     def judge(self, candidate: Candidate, number: int) -> Outcome:
-        """Apply the passes to a copy, and compare over the data."""
+        """Apply the passes to a copy, and compare over the data.
+
+        Args:
+            candidate: The model to judge.
+            number: Its number in the search.
+        """
         outcome = super().judge(Candidate(candidate.model, lambda: None), number)
         if outcome != UNKNOWN:  # they raise, or break it, whatever the data
             return outcome

@@ -69,7 +69,12 @@ class DataSet:
         return None if text is None else named_function(text, "prepare")
 
     def rows(self, start: int, stop: int) -> Array:
-        """Return the numbers of the samples at positions of the order, int64."""
+        """Return the numbers of the samples at positions of the order, int64.
+
+        Args:
+            start: The first position.
+            stop: The position after the last.
+        """
         return self._order.rows(start, stop)
 
     def shard(self, number: int) -> Shard:
@@ -99,6 +104,9 @@ class DataSet:
 
     def read(self, rows: Array) -> Shard:
         """Read samples by their numbers in the whole data set.
+
+        Args:
+            rows: Numbers of the samples, int64 of shape [samples].
 
         Raises:
             ReferenceDataError: Their data is damaged, or does not fit the model.

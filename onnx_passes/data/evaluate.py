@@ -45,6 +45,10 @@ class Sessions:
     def get(self, model: ModelFile, run: RunSpec) -> Session:
         """Return a session, made when it is first asked for.
 
+        Args:
+            model: The file of the model.
+            run: The engine and its options.
+
         Raises:
             ModelError: The model cannot be read.
             EngineError: The engine refuses it.
@@ -194,7 +198,12 @@ def evaluator_of(text: str, digest: str, folder: str | None = None) -> Evaluator
 
 
 def moved(job: Job, folder: Path) -> Job:
-    """Return a job whose models are in folders of their digests."""
+    """Return a job whose models are in folders of their digests.
+
+    Args:
+        job: The job.
+        folder: The folder that has a folder for each digest.
+    """
     models = tuple(
         ModelFile(m.name, str(folder / m.digest / m.files[0]), m.digest, m.files)
         for m in job.models

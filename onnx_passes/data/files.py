@@ -23,6 +23,10 @@ def is_url(text: str) -> bool:
 def expand(text: str, base: str) -> list[str]:
     """Return the files and folders that a path, pattern or URL names, sorted.
 
+    Args:
+        text: A path, a pattern or a URL.
+        base: The folder that relative paths start from.
+
     Raises:
         ReferenceDataError: There are none.
         UsageError: It is a URL, and fsspec is not installed.

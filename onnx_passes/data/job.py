@@ -41,6 +41,10 @@ class ModelFile:
     def of(cls, path: str | Path, name: str | None = None) -> ModelFile:
         """Look at a file.
 
+        Args:
+            path: The file.
+            name: How reports call the model; None for the name of the file.
+
         Raises:
             ModelError: It cannot be read.
         """

@@ -1,4 +1,4 @@
-"""The journal of a run: each finished shard is a line, so that a killed run goes on."""
+"""The journal of a run: each finished shard is a line, so that a killed run can continue."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def machine() -> dict[str, Any]:
                     flags += sorted(value.split())
                     break
     except OSError:
-        pass  # another system: the processor's name tells machines apart
+        pass  # another system: the processor's name distinguishes machines
     return {
         "name": platform.node(),
         "cpu": model,

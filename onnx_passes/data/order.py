@@ -33,7 +33,12 @@ class Order:
         ]
 
     def rows(self, start: int, stop: int) -> Array:
-        """Return the numbers at positions ``start`` up to ``stop``, as int64."""
+        """Return the numbers at positions ``start`` up to ``stop``, as int64.
+
+        Args:
+            start: The first position.
+            stop: The position after the last.
+        """
         places = np.arange(start, stop, dtype=np.uint64)
         if self.seed is None:
             return places.astype(np.int64)

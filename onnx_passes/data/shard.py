@@ -116,6 +116,10 @@ class Shard:
     def labels_of(self, start: int, stop: int) -> Array | None:
         """Return the labels of samples, with the axis of samples first; None without.
 
+        Args:
+            start: The first sample, from the start of the shard.
+            stop: The sample after the last.
+
         Raises:
             ReferenceDataError: They differ in type or shape.
         """

@@ -10,6 +10,10 @@ from onnx_passes.errors import UsageError
 def read_share(given: object, what: str) -> float:
     """Read ``0.5 %``, ``0.5%`` or ``0.005``.
 
+    Args:
+        given: The text, or a number.
+        what: What it is, for messages.
+
     Raises:
         UsageError: It is not a share.
     """

@@ -1,6 +1,6 @@
 """How sure a number is: exact intervals, a paired test, and bounds that hold at each look.
 
-All intervals are of two bounds, each of which holds with the stated confidence.
+All intervals have two bounds, and each bound holds with the stated confidence.
 """
 
 from __future__ import annotations
@@ -56,6 +56,10 @@ def clopper_pearson(hits: int, count: int, confidence: float) -> Interval:
 
 def mcnemar(lost: int, gained: int) -> float:
     """Return the p-value of McNemar's exact test: are gains and losses equally likely?
+
+    Args:
+        lost: How many samples only the first model has right.
+        gained: How many only the second has right.
 
     Raises:
         UsageError: scipy is not installed.

@@ -16,9 +16,13 @@ _GRAPHS = (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS)
 def align(a: ir.Graph, b: ir.Graph) -> dict[ir.Node, ir.Node]:
     """Pair the nodes of two graphs, each with one of the same operator, or with none.
 
-    Nodes pair that compute the same from the same inputs; then those with the same operators
-    before them, or after them; then those that stand at the same place of a pair. Where
-    several fit, the one of the same name is taken, else the first.
+    Nodes pair that compute the same from the same inputs. Then pair those with the same
+    operators before them, or after them, then those at the same place of a pair. Where several
+    fit, the one of the same name is taken, else the first.
+
+    Args:
+        a: A graph; its nodes are the keys of the result.
+        b: The other graph.
 
     Raises:
         ModelError: A graph has a cycle, or weights cannot be read.

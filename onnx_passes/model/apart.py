@@ -27,14 +27,14 @@ _CHUNK = 1 << 22
 GRAPH, INITIALIZER, RAW_DATA = 7, 5, 9
 
 _Store = Callable[[FileBytes, Field], int]
-"""Puts the content of a field elsewhere, and tells where: the offset to note."""
+"""Puts the content of a field elsewhere, and returns the offset to note."""
 
 
 class Pieces(NamedTuple):
     """A model and its large initializers.
 
     Attributes:
-        proto: The model; each initializer that was taken out is external data.
+        proto: The model; each initializer that was removed is external data.
         location: What those name as their location, and no other tensor does.
         contents: What they hold; their offset says at which place.
     """

@@ -1,14 +1,14 @@
 """Barriers that make ONNX Runtime round each value below float32 as the model says.
 
 ONNX Runtime's CPU has few kernels of half precision. At every optimization level it puts Cast
-nodes around the other operators, removes each pair of Casts that meets, and runs an operator
-that has such a kernel in float32 if all its neighbors need Casts. So the same model with one
-more output, or with one node less, rounds at other places.
+nodes around the other operators, and removes each pair of Casts that meets. It runs an
+operator that has such a kernel in float32 if all its neighbors need Casts. So the same model
+with one more output, or with one node less, rounds at other places.
 
 Two Identity nodes in a row behind a value stop this: both have kernels for every type, and
 neither has neighbors that all need Casts. One Identity alone is run in float32 like any other
-operator. A barrier also keeps apart two Casts of the model, of which ONNX Runtime removes the
-first even if it loses digits.
+operator. A barrier also keeps two Casts of the model apart. ONNX Runtime removes the first of
+them even if it loses digits.
 """
 
 from __future__ import annotations
@@ -117,7 +117,12 @@ def _parts_casts(value: ir.Value, types: Types) -> bool:
 
 
 def types_of(value: ir.Value | None, types: Types) -> set[ir.DataType | None]:
-    """Return the types that a value may have; None among them if one is unknown."""
+    """Return the types that a value may have; None among them if one is unknown.
+
+    Args:
+        value: The value; None for an input that is left out.
+        types: Types that are known by name of the value.
+    """
     if value is None or value.dtype is not None:
         return {None if value is None else value.dtype}
     return {*types.get(str(value.name), {None})}

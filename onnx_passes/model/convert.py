@@ -36,6 +36,10 @@ _FIELDS = {
 def convert(model: onnx.ModelProto, path: Path) -> list[str]:
     """Change a model in place so that onnx-ir can hold all of it.
 
+    Args:
+        model: The model; it is changed.
+        path: Its file, for messages and external data.
+
     Returns:
         What was changed, one sentence each.
 
@@ -82,7 +86,7 @@ def _name_default_domain(model: onnx.ModelProto) -> list[str]:
 
 
 def _type_attributes(model: onnx.ModelProto) -> list[str]:
-    """Set the type that models of the first IR version leave to be told from the value."""
+    """Set the type that models of the first IR version leave to the value."""
     count = 0
     for _, _, attribute in all_attributes(model):
         if attribute.type == onnx.AttributeProto.UNDEFINED and not attribute.ref_attr_name:

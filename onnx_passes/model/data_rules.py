@@ -90,7 +90,7 @@ def _check_internal(tensor: onnx.TensorProto, where: str) -> None:
 
 
 def _field_of(dtype: ir.DataType, size: int) -> tuple[str, int]:
-    """Tell where a tensor's elements are and how many entries they take.
+    """Return where a tensor's elements are and how many entries they take.
 
     Source: ONNX IR, TensorProto.
     """

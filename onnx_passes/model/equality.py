@@ -20,6 +20,10 @@ def structurally_equal(a: ir.Model, b: ir.Model) -> bool:
     Constants are equal by content, whether they are initializers or Constant nodes, and
     initializers that nothing reads do not count. Neither model is changed.
 
+    Args:
+        a: A model.
+        b: The other model.
+
     Raises:
         ModelError: A graph has a cycle, or weights cannot be read.
     """

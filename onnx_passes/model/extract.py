@@ -98,7 +98,16 @@ def assemble(
     initializers: Sequence[ir.Value],
     opsets: dict[str, int] | None = None,
 ) -> ir.Model:
-    """Return a model of copied nodes, with those functions of a model that they call."""
+    """Return a model of copied nodes, with those functions of a model that they call.
+
+    Args:
+        model: The model that the nodes come from.
+        nodes: Copies of nodes, in order.
+        inputs: Inputs of the result.
+        outputs: Outputs of the result.
+        initializers: Initializers of the result.
+        opsets: Opset imports; those of ``model`` by default.
+    """
     graph = ir.Graph(
         inputs,
         outputs,

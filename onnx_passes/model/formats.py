@@ -45,7 +45,7 @@ _EXPORT = "check that the file is complete, or export the model again"
 
 
 def form_of(path: Path) -> Form | None:
-    """Tell the form that a file's extension stands for; None if it says nothing."""
+    """Return the form that a file's extension names; None if it names no form."""
     name = path.name.lower()
     return next((f for end, f in _EXTENSIONS.items() if name.endswith(end)), None)
 
@@ -105,7 +105,7 @@ def _read(path: Path) -> bytes:
 
 
 def _guess(data: bytes) -> Form:
-    """Tell the form from the content: a binary model begins with a control character."""
+    """Find the form from the content: a binary model begins with a control character."""
     start = data[:4096].lstrip()
     try:
         # Incremental: the cut may be inside a character.

@@ -60,8 +60,8 @@ def load_model(
 
     Raises:
         OSError: The weights cannot be copied to their file.
-        ModelError: The file is missing, damaged or no ONNX model; the model breaks the rules
-            of a graph or holds what cannot be represented; or external data are missing,
+        ModelError: The file is missing, damaged or not an ONNX model. The model breaks the
+            rules of a graph or holds what cannot be represented. External data are missing,
             too short, or outside of the model's folder.
     """
     path = Path(path)

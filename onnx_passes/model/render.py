@@ -18,7 +18,12 @@ _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def inlined(tensor: ir.TensorProtocol, initializer: bool) -> ir.TensorProtocol:
-    """Give a tensor as one that is written with its data, in the form that it was read in."""
+    """Give a tensor as one that is written with its data, in the form that it was read in.
+
+    Args:
+        tensor: The tensor.
+        initializer: Whether it is an initializer; the result does not depend on it.
+    """
     if isinstance(tensor, ListedTensor):
         return tensor.listed()
     if not isinstance(tensor, ir.ExternalTensor):
@@ -36,6 +41,11 @@ def inlined(tensor: ir.TensorProtocol, initializer: bool) -> ir.TensorProtocol:
 
 def render(model: onnx.ModelProto, form: Form, where: str) -> bytes:
     """Serialise a model, always to the same bytes.
+
+    Args:
+        model: The model.
+        form: The form of the file.
+        where: The file, for messages.
 
     Raises:
         ModelError: The form cannot hold the model.
@@ -81,7 +91,7 @@ def _text(model: onnx.ModelProto, where: str) -> bytes:
 
 
 def _parseable(model: onnx.ModelProto) -> tuple[onnx.ModelProto, list[str]]:
-    """Leave out names that the parser of ONNX text cannot read, and tell which those are.
+    """Leave out names that the parser of ONNX text cannot read, and return which those are.
 
     The name of a tensor that is an attribute says nothing: the value of a Constant has its
     name from the node. PyTorch writes such names, with slashes.

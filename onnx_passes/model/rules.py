@@ -17,6 +17,10 @@ _CHECK = "correct the model where it is made; onnx.checker.check_model says more
 def check_rules(model: onnx.ModelProto, path: Path) -> None:
     """Refuse what is not a model, or one in which names do not say what is what.
 
+    Args:
+        model: The model.
+        path: Its file, for messages.
+
     Raises:
         ModelError: Says what is wrong, in which graph and at which node.
     """
@@ -43,7 +47,11 @@ def _refuse(
 
 
 def check_header(model: onnx.ModelProto, path: Path) -> None:
-    """Refuse what only looks like a model, and versions that cannot be told or read.
+    """Refuse what only looks like a model, and versions that are not known or cannot be read.
+
+    Args:
+        model: The model.
+        path: Its file, for messages.
 
     Raises:
         ModelError: Says what is missing or wrong.

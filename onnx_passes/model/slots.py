@@ -44,7 +44,12 @@ def make_immutable(model: ir.Model, *, layout: Literal["any", "same"]) -> bool:
 
 
 def fill(model: ir.Model, choose: Choice) -> None:
-    """Put other tensors in a model's initializers and attributes for good."""
+    """Put other tensors in a model's initializers and attributes for good.
+
+    Args:
+        model: The model; it is changed.
+        choose: Gets a tensor and whether it is an initializer, and returns the tensor to hold.
+    """
     for graph in all_graphs(model):
         for value in graph.initializers.values():
             if value.const_value is not None:
@@ -68,6 +73,10 @@ def replaced(model: ir.Model, choose: Choice) -> Iterator[None]:
     """Put other tensors in a model's initializers and attributes until the block ends.
 
     Names of tensors are put back too, because onnx-ir sets them when it serialises.
+
+    Args:
+        model: The model.
+        choose: Gets a tensor and whether it is an initializer, and returns the tensor to hold.
     """
     values = [v for graph in all_graphs(model) for v in graph.initializers.values()]
     before = [(v, t, t.name) for v in values if (t := v.const_value) is not None]

@@ -61,7 +61,7 @@ def _text(type_: onnx.TypeProto) -> str:
 
 
 def _without_weights(model: onnx.ModelProto) -> onnx.ModelProto:
-    """Copy a model, with inputs in the place of large initializers."""
+    """Copy a model, with inputs instead of large initializers."""
     graph = onnx.GraphProto(name=model.graph.name)
     light = onnx.ModelProto(ir_version=max(model.ir_version, 4), graph=graph)
     light.opset_import.extend(model.opset_import)

@@ -83,7 +83,7 @@ def node_bytes(node: ir.Node) -> int:
     """Estimate the bytes of a node, its subgraphs and tensors left out."""
     values = sum(2 + _length(value) for value in (*node.inputs, *node.outputs))
     named = 6 + len(node.op_type) + len(node.domain) + len(node.name or "")
-    # Exporters tell where each node comes from: that may be most of a small file.
+    # Exporters note where each node comes from: that may be most of a small file.
     told = sum(_METADATA + len(key) + len(text) for key, text in node.metadata_props.items())
     told += len(node.doc_string or "")
     return named + values + told + sum(_ATTRIBUTE + len(name) for name in node.attributes)

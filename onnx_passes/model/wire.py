@@ -37,6 +37,11 @@ class Field(NamedTuple):
 def fields(data: Bytes, start: int, end: int) -> Iterator[Field]:
     """Yield the fields of a message that lies from one byte to another.
 
+    Args:
+        data: The bytes that hold the message.
+        start: Offset of its first byte.
+        end: Offset after its last byte.
+
     Raises:
         ValueError: It is not a message.
         IndexError: The data end too early.
@@ -63,7 +68,12 @@ def fields(data: Bytes, start: int, end: int) -> Iterator[Field]:
 
 
 def head(number: int, size: int) -> bytes:
-    """Return what stands before the content of a string, bytes or message field."""
+    """Return what stands before the content of a string, bytes or message field.
+
+    Args:
+        number: The number of the field.
+        size: Bytes of its content.
+    """
     return _number(number << 3 | LENGTH) + _number(size)
 
 

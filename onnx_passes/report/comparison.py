@@ -138,7 +138,7 @@ def _check(check: OutputCheck) -> str:
     parts = []
     if isinstance(check, Measured) and check.value is not None and check.passed:
         parts.append(f"{check.measure} {check.value:.6g}, {check.demand}")
-    # Of elements of which one is NaN there is no error: a 0 would be that of the others.
+    # If one of the elements is NaN there is no error: a 0 would be that of the others.
     if check.max_abs is not None and (check.passed or check.max_abs):
         parts.append(f"max abs {number(check.max_abs, 3)}")
     if check.max_rel is not None and (check.passed or check.max_rel):

@@ -23,7 +23,12 @@ _SHOWN_NAME = 60  # as passes.patterns.describe shortens names
 
 
 def failure_rows(done: PassReport, glyphs: Glyphs) -> list[Row]:
-    """Return what is known of a failure of a pass or a checkpoint."""
+    """Return what is known of a failure of a pass or a checkpoint.
+
+    Args:
+        done: The report of the pass or checkpoint.
+        glyphs: The characters that the terminal has.
+    """
     rows = blame_rows(blames(done), glyphs)
     found = summary.failing(done.checks)
     of_engine = found is not None and found[0].kind == ENGINE
@@ -48,7 +53,12 @@ def failure_rows(done: PassReport, glyphs: Glyphs) -> list[Row]:
 
 
 def final_rows(report: RunReport, glyphs: Glyphs) -> list[Row]:
-    """Return what is known of a result that is too far from the original."""
+    """Return what is known of a result that is too far from the original.
+
+    Args:
+        report: The report of the run.
+        glyphs: The characters that the terminal has.
+    """
     found = summary.failing(report.final)
     if found is None:
         return []
@@ -70,7 +80,12 @@ def blames(done: PassReport) -> list[Blame]:
 
 
 def blame_rows(found: Sequence[Blame], glyphs: Glyphs) -> list[Row]:
-    """Return culprits with their nodes before and after, and the mismatch in its place."""
+    """Return culprits with their nodes before and after, and the mismatch in its place.
+
+    Args:
+        found: The culprits, the first ones shown.
+        glyphs: The characters that the terminal has.
+    """
     rows: list[Row] = []
     for blame in found[:_MOST_CULPRITS]:
         how = f", {glyphs.name(blame.how)}" if blame.how else ""
@@ -89,7 +104,13 @@ def blame_rows(found: Sequence[Blame], glyphs: Glyphs) -> list[Row]:
 
 
 def node_rows(label: str, nodes: Sequence[str], glyphs: Glyphs) -> Iterator[Row]:
-    """Yield nodes, a row each, as many as a reader takes in."""
+    """Yield nodes, a row each, as many as a reader takes in.
+
+    Args:
+        label: The label of each row.
+        nodes: Nodes as text.
+        glyphs: The characters that the terminal has.
+    """
     for node in nodes[:_MOST_NODES]:
         yield label, _shortened(node, glyphs)
     if len(nodes) > _MOST_NODES:
@@ -122,7 +143,12 @@ def _with_mismatch(blame: Blame, glyphs: Glyphs) -> Iterator[Row]:
 
 
 def mismatch(blame: Blame, glyphs: Glyphs) -> str:
-    """Say in what a value differs, on one line."""
+    """Say in what a value differs, on one line.
+
+    Args:
+        blame: A culprit with a value.
+        glyphs: The characters that the terminal has.
+    """
     assert blame.value is not None
     sample = f", sample {blame.sample}" if blame.sample else ""
     return f"{_difference(blame.value, glyphs)}{sample}"
@@ -200,7 +226,12 @@ def check_rows(
 
 
 def rewrite_nodes(rewrite: RewriteSummary, glyphs: Glyphs) -> tuple[str, str]:
-    """Return the nodes before and after, each side on one line."""
+    """Return the nodes before and after, each side on one line.
+
+    Args:
+        rewrite: The rewrite.
+        glyphs: The characters that the terminal has.
+    """
     before, after = (
         "; ".join(node for _, node in node_rows("", side, glyphs))
         for side in (rewrite.nodes, rewrite.new_nodes)

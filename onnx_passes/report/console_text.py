@@ -58,7 +58,12 @@ class Glyphs:
         return one_line(text, self.encoding)
 
     def step(self, before: object, after: object) -> str:
-        """Return what changed, or what stayed."""
+        """Return what changed, or what stayed.
+
+        Args:
+            before: What was there.
+            after: What is there now.
+        """
         return f"{before}" if before == after else f"{before} {self.arrow} {after}"
 
 
@@ -121,13 +126,23 @@ def _wrapped(text: Text, width: int, indent: int = 4) -> list[Text]:
 
 
 def rewrite_text(rewrite: RewriteSummary, glyphs: Glyphs) -> str:
-    """Return an application as ``#31 MergeClips: Clip(..) -> y => Clip(..) -> y``."""
+    """Return an application as ``#31 MergeClips: Clip(..) -> y => Clip(..) -> y``.
+
+    Args:
+        rewrite: The rewrite.
+        glyphs: The characters that the terminal has.
+    """
     old, new = rewrite_nodes(rewrite, glyphs)
     return f"#{rewrite.number} {glyphs.name(rewrite.rule)}: {old} => {new or 'nothing'}"
 
 
 def check_text(check: Check, glyphs: Glyphs) -> str:
-    """Return a check as ``tolerance on onnxruntime, region: within 3e-7, 31 ms``."""
+    """Return a check as ``tolerance on onnxruntime, region: within 3e-7, 31 ms``.
+
+    Args:
+        check: The check.
+        glyphs: The characters that the terminal has.
+    """
     words = summary.check_words(check)
     where = f" on {glyphs.name(check.engine)}, {check.scope}" if check.engine else ""
     why = f" ({glyphs.name(words.why)})" if words.why else ""
@@ -135,7 +150,12 @@ def check_text(check: Check, glyphs: Glyphs) -> str:
 
 
 def budget_text(check: Check, glyphs: Glyphs) -> str | None:
-    """Return what is spent of the error budgets: ``budget y: 34 % spent (this pass 3 %)``."""
+    """Return what is spent of the error budgets: ``budget y: 34 % spent (this pass 3 %)``.
+
+    Args:
+        check: A check with error budgets.
+        glyphs: The characters that the terminal has.
+    """
     told = [
         f"{glyphs.name(spent.output)}: {percent(spent.total)} spent "
         f"(this pass {percent(spent.step)}, all steps {percent(spent.summed)})"
@@ -145,7 +165,12 @@ def budget_text(check: Check, glyphs: Glyphs) -> str | None:
 
 
 def read_back_text(found: ReadBackReport, glyphs: Glyphs) -> str:
-    """Return what reading the written file again has shown: ``read back: equal, 31 ms``."""
+    """Return what reading the written file again has shown: ``read back: equal, 31 ms``.
+
+    Args:
+        found: The result, bytes and seconds.
+        glyphs: The characters that the terminal has.
+    """
     if found.result == "equal":
         told = f"{size(found.tensor_bytes)} of tensors, {duration(found.seconds)}"
         return f"read back: equal, {told}"
@@ -153,7 +178,12 @@ def read_back_text(found: ReadBackReport, glyphs: Glyphs) -> str:
 
 
 def spread_text(spread: Spread, glyphs: Glyphs) -> str:
-    """Return how far runs of the original are apart in one output."""
+    """Return how far runs of the original are apart in one output.
+
+    Args:
+        spread: The largest errors, and the runs that they lie between.
+        glyphs: The characters that the terminal has.
+    """
     return (
         f"{glyphs.name(spread.output)} max abs {bound(spread.max_abs)}, max rel "
         f"{bound(spread.max_rel)} between {glyphs.name(spread.between)}"
@@ -161,7 +191,12 @@ def spread_text(spread: Spread, glyphs: Glyphs) -> str:
 
 
 def output_text(output: OutputCheck, glyphs: Glyphs) -> str:
-    """Return the comparison of one output: its errors and the limit."""
+    """Return the comparison of one output: its errors and the limit.
+
+    Args:
+        output: The comparison.
+        glyphs: The characters that the terminal has.
+    """
     parts = [glyphs.name(output.output)]
     if output.max_abs is not None:
         parts.append(f"max abs {bound(output.max_abs)}")
@@ -178,7 +213,12 @@ def output_text(output: OutputCheck, glyphs: Glyphs) -> str:
 
 
 def summary_rows(report: RunReport, glyphs: Glyphs) -> Iterator[tuple[str, str]]:
-    """Yield the summary as pairs of a label and a text."""
+    """Yield the summary as pairs of a label and a text.
+
+    Args:
+        report: The report of the run.
+        glyphs: The characters that the terminal has.
+    """
     before, after = report.before, report.after
     if before and after:
         nodes = glyphs.step(f"{before.nodes:,}", f"{after.nodes:,}")

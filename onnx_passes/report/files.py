@@ -15,6 +15,10 @@ def write_text(text: str, path: str | os.PathLike[str]) -> None:
 
     Folders that lack are made.
 
+    Args:
+        text: The content, written as UTF-8.
+        path: The file.
+
     Raises:
         UsageError: The file cannot be written.
     """

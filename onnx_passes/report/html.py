@@ -51,6 +51,10 @@ def _figures(drawn: list[Element]) -> Element | None:
 def write_html(report: RunReport, path: str | os.PathLike[str]) -> None:
     """Write a run as one HTML file.
 
+    Args:
+        report: The report of the run.
+        path: The file.
+
     Raises:
         UsageError: The file cannot be written.
     """

@@ -33,6 +33,10 @@ def to_json(report: RunReport) -> str:
 def write_json(report: RunReport, path: str | os.PathLike[str]) -> None:
     """Write a report as JSON.
 
+    Args:
+        report: The report of the run.
+        path: The file.
+
     Raises:
         UsageError: The file cannot be written.
     """
@@ -59,6 +63,10 @@ def read_json(path: str | os.PathLike[str]) -> RunReport:
 
 def from_json(text: str, *, where: str | None = None) -> RunReport:
     """Return the report that JSON text holds.
+
+    Args:
+        text: The JSON.
+        where: The file that it is from, for messages; None for none.
 
     Raises:
         ConfigError: As :func:`read_json`.

@@ -63,6 +63,10 @@ def to_junit(report: RunReport) -> str:
 def write_junit(report: RunReport, path: str | os.PathLike[str]) -> None:
     """Write a run as JUnit XML.
 
+    Args:
+        report: The report of the run.
+        path: The file.
+
     Raises:
         UsageError: The file cannot be written.
     """

@@ -59,7 +59,7 @@ class Blame:
         step: Index of its pass in the run; None where no single pass is to blame.
         name: Pipeline name of that pass.
         how: How it was found: "by its own error", "by bisection", ...
-        number: Number of the rewrite in the whole pipeline; None where it is none.
+        number: Number of the rewrite in the whole pipeline; None if it is not a rewrite.
         rule: Name of the rule; None where it is not a rewrite.
         nodes: The nodes before, as text.
         new_nodes: The nodes after, as text.

@@ -41,7 +41,12 @@ def _hides(char: str) -> bool:
 
 
 def one_line(text: str, encoding: str = "utf-8") -> str:
-    r"""Return ``text`` as :func:`printable` does, with line breaks shown as ``\n``."""
+    r"""Return ``text`` as :func:`printable` does, with line breaks shown as ``\n``.
+
+    Args:
+        text: The text.
+        encoding: What the terminal can show.
+    """
     return printable(text, encoding).replace("\n", "\\n")
 
 
@@ -81,7 +86,12 @@ def bound(error: float) -> str:
 
 
 def number(value: float, digits: int = 4) -> str:
-    """Return a number with that many digits and a short exponent: ``3.142``, ``1e-5``."""
+    """Return a number with that many digits and a short exponent: ``3.142``, ``1e-5``.
+
+    Args:
+        value: The number.
+        digits: How many significant digits are printed.
+    """
     mantissa, _, exponent = f"{value:.{digits}g}".partition("e")
     return f"{mantissa}e{int(exponent)}" if exponent else mantissa
 
@@ -92,18 +102,33 @@ def percent(share: float) -> str:
 
 
 def plural(count: int, noun: str) -> str:
-    """Return ``1 node`` or ``1,024 nodes``."""
+    """Return ``1 node`` or ``1,024 nodes``.
+
+    Args:
+        count: How many.
+        noun: The noun in the singular.
+    """
     ending = "" if count == 1 else "es" if noun.endswith(("s", "x")) else "s"
     return f"{count:,} {noun}{ending}"
 
 
 def are(count: int, noun: str) -> str:
-    """Return ``1 element is`` or ``1,024 elements are``."""
+    """Return ``1 element is`` or ``1,024 elements are``.
+
+    Args:
+        count: How many.
+        noun: The noun in the singular.
+    """
     return f"{plural(count, noun)} {'is' if count == 1 else 'are'}"
 
 
 def change(before: float, after: float) -> str:
-    """Return the change in percent with its sign, or nothing where there is none to state."""
+    """Return the change in percent with its sign, or nothing where there is none to state.
+
+    Args:
+        before: The number before.
+        after: The number after.
+    """
     if before == after or before == 0:
         return ""
     percent = 100 * (after - before) / before

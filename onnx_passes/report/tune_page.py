@@ -134,7 +134,7 @@ def _groups(data: Mapping[str, Any]) -> Element:
     rows = []
     for group in data["groups"]:
         others = [
-            f"{name} ({float(other['snr']):.0f} dB, gain {other['gain']:.3g})"
+            f"{name} ({float(other['snr']):.0f} dB, gain {other['gain']:.3g}): {other['why']}"
             for name, other in group["others"].items()
         ]
         others += [f"{name}: {why}" for name, why in group["refused"].items()]
@@ -144,7 +144,7 @@ def _groups(data: Mapping[str, Any]) -> Element:
                 group["format"],
                 f"{float(group['snr']):.1f}",
                 f"{group['gain']:.4g}",
-                "; ".join(others)[:300],
+                "; ".join(others)[:900],
             ]
         )
     unit = data["unit"]

@@ -85,6 +85,10 @@ def engine_from_config(
 def make_engine(name: str, options: Mapping[str, object]) -> Engine:
     """Make an engine that runs in this process.
 
+    Args:
+        name: Name of the engine.
+        options: Its options by name.
+
     Raises:
         ConfigError: As ``engine_from_config``.
     """
@@ -100,9 +104,8 @@ def checked_options(
     """Check options against the fields of an engine's dataclass.
 
     Args:
-        cls: A dataclass whose fields are bool, int, str, Literal, strings, which a pipeline
-            file writes as a list or as one of them, or pairs of strings, which it writes as a
-            mapping.
+        cls: A dataclass whose fields are bool, int, str, Literal, strings or pairs of strings.
+            A pipeline file writes strings as a list or as one of them, and pairs as a mapping.
         options: As a pipeline file spells them.
         engine: Name of the engine, for the message.
 

@@ -41,7 +41,7 @@ def versions() -> dict[str, str]:
 def machine() -> dict[str, str]:
     """Return the CPU, its cores that may be used, the memory and the operating system.
 
-    Nothing in it tells one machine of a kind from another: no host name, user or path.
+    Nothing in it identifies one machine among those of a kind: no host name, user or path.
     """
     facts = {
         "cpu": _cpu(),

@@ -1,4 +1,4 @@
-"""Clocks, temperature and power of NVIDIA's GPUs, as their driver's tool tells them."""
+"""Clocks, temperature and power of NVIDIA's GPUs, as their driver's tool reports them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _ASKED = {
 def gpu_states() -> list[dict[str, str]]:
     """Return what each GPU says of itself; nothing where there is none, or no such tool.
 
-    What a GPU does not tell is left out.
+    What a GPU does not report is left out.
     """
     if (tool := shutil.which(_TOOL)) is None:
         return []

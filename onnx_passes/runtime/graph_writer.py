@@ -63,11 +63,21 @@ class GraphWriter:
 
     @classmethod
     def of_model(cls, main: onnx.GraphProto, model: ir.Model) -> GraphWriter:
-        """Return the writer for the main graph of a model."""
+        """Return the writer for the main graph of a model.
+
+        Args:
+            main: The protobuf of the main graph.
+            model: The model.
+        """
         return cls(main, _definitions(model.graph))
 
     def graph_into(self, proto: onnx.GraphProto, graph: ir.Graph) -> None:
-        """Write a graph and everything below it."""
+        """Write a graph and everything below it.
+
+        Args:
+            proto: The protobuf that is written to.
+            graph: The graph.
+        """
         proto.name = graph.name or "graph"
         for value in graph.inputs:
             ir.serde.serialize_value_into(proto.input.add(), value)
@@ -101,7 +111,12 @@ class GraphWriter:
     def nodes_into(
         self, proto: onnx.GraphProto | onnx.FunctionProto, nodes: Iterable[ir.Node]
     ) -> None:
-        """Write nodes, and what is known of their outputs."""
+        """Write nodes, and what is known of their outputs.
+
+        Args:
+            proto: The protobuf of the graph or function.
+            nodes: The nodes in order.
+        """
         for node in nodes:
             if isinstance(proto, onnx.GraphProto) and self._constant_left_out(proto, node):
                 continue
@@ -214,7 +229,12 @@ def function_into(proto: onnx.FunctionProto, function: ir.Function, ir_version: 
 def opsets_into(
     proto: MutableSequence[onnx.OperatorSetIdProto], opsets: Mapping[str, int]
 ) -> None:
-    """Write opset imports."""
+    """Write opset imports.
+
+    Args:
+        proto: The list that is written to.
+        opsets: Versions by domain.
+    """
     proto.extend(
         onnx.OperatorSetIdProto(domain=domain, version=version)
         for domain, version in opsets.items()

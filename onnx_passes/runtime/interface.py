@@ -13,7 +13,12 @@ from onnx_passes.runtime.base import Data, Feeds
 
 
 def did_you_mean(name: str, known: Collection[str]) -> str:
-    """Return a help line: the nearest known name if one is near, and all of them."""
+    """Return a help line: the nearest known name if one is near, and all of them.
+
+    Args:
+        name: What was asked for.
+        known: What there is.
+    """
     near = difflib.get_close_matches(name, known, n=1)
     listing = ", ".join(sorted(known)) or "none"
     return f"did you mean {near[0]!r}? known: {listing}" if near else f"known: {listing}"

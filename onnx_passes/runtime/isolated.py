@@ -133,6 +133,10 @@ class IsolatedSession:
     def run(self, feeds: Feeds, outputs: Sequence[str] | None = None) -> Outputs:
         """Run once; see ``Session.run``.
 
+        Args:
+            feeds: Values by input.
+            outputs: Names of the outputs that are wanted; None for all.
+
         Raises:
             EngineCrashedError: As ``IsolatedEngine.prepare``, like the other two.
         """
@@ -157,6 +161,11 @@ class IsolatedSession:
     def time_runs(self, feeds: Feeds, warm_up: int, iterations: int) -> list[float]:
         """Return the seconds of single runs, without the way to the child and back.
 
+        Args:
+            feeds: Values by input.
+            warm_up: Runs before those that are timed.
+            iterations: Runs that are timed.
+
         Raises:
             EngineCrashedError: As ``IsolatedEngine.prepare``, like the other two.
         """
@@ -176,7 +185,7 @@ class IsolatedSession:
         return found
 
     def layers(self) -> list[dict[str, Any]]:
-        """Return the layers that the engine tells of, as plain data; none if it does not."""
+        """Return the layers that the engine reports, as plain data; none if it does not."""
         message = {"do": "layers", "session": self._number}
         child = self.prepare()
         with child.lock:
@@ -249,6 +258,10 @@ def _memory(name: str, memory: object) -> int | None:
 
 def spelled(name: str, options: Mapping[str, object]) -> str:
     """Return options as JSON.
+
+    Args:
+        name: Name of the engine, for messages.
+        options: Its options by name.
 
     Raises:
         ConfigError: JSON has no form for one.

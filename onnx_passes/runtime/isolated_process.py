@@ -120,6 +120,12 @@ class Child:
     ) -> None:
         """Have it make a model ready; files are sent that it does not know yet.
 
+        Args:
+            message: What the child is asked to do.
+            payload: Bytes that go with it.
+            manifest: Files of weights that the model reads.
+            seconds: Time limit; None for none.
+
         Raises:
             EngineError: As :meth:`ask`.
         """

@@ -71,7 +71,7 @@ class Manifest:
     """Weights of one model.
 
     Attributes:
-        places: What tells a child where each is, as ``load`` reads it.
+        places: Where a child finds each, as ``load`` reads it.
         files: The files that they are in, by number; those that models were read from aside.
     """
 

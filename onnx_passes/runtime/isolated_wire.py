@@ -116,7 +116,7 @@ class Area:
         """Write values over those of last time, and return where they lie.
 
         Raises:
-            EngineError: A value is none that ONNX has, or there is no room for it.
+            EngineError: ONNX has no such value, or there is no room for it.
         """
         self._end = 0
         try:
@@ -192,6 +192,11 @@ def nameless_file() -> int:
 def write_at(descriptor: int, data: memoryview, at: int) -> int:
     """Write bytes at the next aligned place, and return it.
 
+    Args:
+        descriptor: The file.
+        data: The bytes.
+        at: The least offset.
+
     Raises:
         OSError: There is no room. Writing into mapped memory would be a SIGBUS in place of it.
     """
@@ -204,6 +209,11 @@ def write_at(descriptor: int, data: memoryview, at: int) -> int:
 
 def read_into(descriptor: int, goal: memoryview, at: int) -> None:
     """Fill memory from a file.
+
+    Args:
+        descriptor: The file.
+        goal: The memory, filled to its end.
+        at: Offset of the first byte.
 
     Raises:
         EOFError: The file is too short.

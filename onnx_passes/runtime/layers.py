@@ -1,4 +1,4 @@
-"""The layers that an engine made of a model, and the time of each, where the engine tells."""
+"""The layers that an engine made of a model, and the time of each, if it reports them."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class Layer:
     Attributes:
         name: The engine's own name of it.
         kind: What it computes, in the engine's words.
-        how: What computes it: a tactic, a kernel, an execution provider; empty if not told.
-        nodes: The ONNX nodes that it was made of, as text; empty if not told.
+        how: What computes it: a tactic, a kernel, an execution provider; empty if not known.
+        nodes: The ONNX nodes that it was made of, as text; empty if not known.
         seconds: Mean time of one run; None where it was not measured.
     """
 
@@ -35,7 +35,7 @@ class Layer:
 
 
 def profiled(engine: Engine) -> Engine | None:
-    """Return an engine whose sessions tell their layers; None if it has no such option."""
+    """Return an engine whose sessions report their layers; None if it has no such option."""
     if compiler_of(engine) is not None:
         return with_options(engine, profile=True)
     inner = engine.engine if isinstance(engine, IsolatedEngine) else engine
@@ -56,7 +56,12 @@ def layers_of(session: Session) -> list[Layer]:
 
 
 def built_layers(engine: Engine, model: ir.Model) -> list[Layer]:
-    """Return the layers that an engine makes of a model; none where it does not tell them."""
+    """Return the layers that an engine makes of a model; none if it does not report them.
+
+    Args:
+        engine: The engine.
+        model: The model, which is built once more.
+    """
     own = profiled(engine)
     if own is None:
         return []

@@ -29,9 +29,10 @@ class OpenVinoEngine:
     """Run a model on OpenVINO, with its weights by reference.
 
     OpenVINO computes in bfloat16 on processors that have it, and quantises activations of some
-    matrix products, unless told otherwise: here it computes in float32 unless ``precision``
-    says so. Where the device computes in another precision than asked for, the model is
-    refused. It computes 64-bit integers in 32 bits: a feed that does not fit is an error.
+    matrix products, unless configured otherwise: here it computes in float32 unless
+    ``precision`` says so. Where the device computes in another precision than asked for, the
+    model is refused. It computes 64-bit integers in 32 bits: a feed that does not fit is an
+    error.
 
     Attributes:
         device: A device by OpenVINO's name. Those that choose one by themselves (AUTO, MULTI,
@@ -42,7 +43,7 @@ class OpenVinoEngine:
         properties: Pairs of another property of the device and its value.
         seed: Seed of the random operators that have none of their own, together with the
             name of what each computes.
-        profile: Whether sessions tell their layers and the time of each.
+        profile: Whether sessions report their layers and the time of each.
     """
 
     device: str = "CPU"

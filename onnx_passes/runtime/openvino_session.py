@@ -79,7 +79,7 @@ class OpenVinoSession:
             self._request(frozenset(), ())
 
     def close(self) -> None:
-        """Free what was compiled, then let go of the weights that it points into."""
+        """Free what was compiled, then release the weights that it points into."""
         self._requests = {}
         self._weights = {}
         self._proto = None
@@ -116,7 +116,12 @@ class OpenVinoSession:
             seconds.append(one.real_time.total_seconds())
 
     def run(self, feeds: Feeds, outputs: Sequence[str] | None = None) -> Outputs:
-        """Run once; see ``Session.run``."""
+        """Run once; see ``Session.run``.
+
+        Args:
+            feeds: Values by input.
+            outputs: Names of the outputs that are wanted; None for all.
+        """
         names = self._interface.check(feeds, outputs)
         if self._proto is None:
             raise EngineError("the session is closed")

@@ -47,6 +47,7 @@ _LEVELS: dict[Optimization, str] = {
 _FATAL_ONLY = 4  # errors reach us as exceptions; logged too, they would show twice
 _CPU = "CPUExecutionProvider"
 _DISABLE_PREPACKING = "session.disable_prepacking"
+_KEEP_QDQ = "session.disable_quant_qdq"
 _DISABLE_CPU_FALLBACK = "session.disable_cpu_ep_fallback"
 _FILES_FOLDER = "session.model_external_initializers_file_folder_path"
 _SHARED_ARENA = "session.use_env_allocators"
@@ -76,7 +77,9 @@ class OnnxRuntimeEngine:
         seed: Seed of the random operators that have none of their own, together with the
             name of what each computes.
         custom_ops: Libraries of operators of other domains, registered in this order.
-        profile: Whether sessions tell the time of each node, which slows runs down.
+        profile: Whether sessions report the time of each node, which slows runs down.
+        fuse_qdq: Whether optimizations may remove DequantizeLinear and QuantizeLinear around a
+            node, for a kernel over integers. Off, models run whose integers no kernel takes.
     """
 
     provider: str = _CPU
@@ -89,6 +92,7 @@ class OnnxRuntimeEngine:
     seed: int = 0
     custom_ops: tuple[str, ...] = ()
     profile: bool = False
+    fuse_qdq: bool = True
 
     @property
     def node_by_node(self) -> bool:
@@ -109,6 +113,7 @@ class OnnxRuntimeEngine:
         parts += [] if self.threads == 1 else [f"threads={self.threads}"]
         parts += [] if self.prepacking else ["prepacking=off"]
         parts += [] if self.cpu_fallback else ["cpu_fallback=off"]
+        parts += [] if self.fuse_qdq else ["fuse_qdq=off"]
         parts += [] if self.seed == 0 else [f"seed={self.seed}"]
         return f"onnxruntime[{', '.join(parts)}]" if parts else "onnxruntime"
 
@@ -129,6 +134,7 @@ class OnnxRuntimeEngine:
             "memory_arena": self.memory_arena,
             "cpu_fallback": self.cpu_fallback,
             "seed": self.seed,
+            **({} if self.fuse_qdq else {"fuse_qdq": False}),
             **({"custom_ops": ", ".join(self.custom_ops)} if self.custom_ops else {}),
         }
 
@@ -236,7 +242,7 @@ class OnnxRuntimeEngine:
         if self.profile:
             options.enable_profiling = True
             options.profile_file_prefix = str(Path(tempfile.gettempdir(), "onnx-passes-"))
-        entries = {_DISABLE_PREPACKING: not self.prepacking}
+        entries = {_DISABLE_PREPACKING: not self.prepacking, _KEEP_QDQ: not self.fuse_qdq}
         if self.memory_arena and self.provider == _CPU:
             _share_arena(ort)
             entries |= {_SHARED_ARENA: True}

@@ -46,9 +46,9 @@ def translate(error: Exception) -> EngineError:
         error: What ONNX Runtime raised; its classes share no base.
 
     Returns:
-        UnsupportedModelError where it lacks an operator, kernel, type, opset or IR version,
-        else EngineError; with its own message less the places in its source, and the node
-        where the message names one.
+        UnsupportedModelError if it lacks an operator, kernel, type, opset or IR version, else
+        EngineError. It holds ONNX Runtime's message less the places in its source, and the
+        node if the message names one.
     """
     text = str(error)
     if found := _TOO_NEW.search(text):

@@ -94,7 +94,7 @@ def nodes_by_provider(session: onnxruntime.InferenceSession) -> dict[str, int]:
         session: One that records it; see ``record_ep_graph_assignment_info``.
 
     Returns:
-        Nothing where this ONNX Runtime does not tell. Fused nodes count as what they were.
+        Nothing if this ONNX Runtime does not report it. Fused nodes count as what they were.
     """
     if not hasattr(session, "get_provider_graph_assignment_info"):
         return {}
@@ -115,7 +115,14 @@ def add_plugin(
     provider: str,
     settings: dict[str, str],
 ) -> None:
-    """Give a session the devices of a provider that comes as a package of its own."""
+    """Give a session the devices of a provider that comes as a package of its own.
+
+    Args:
+        ort: The module of ONNX Runtime.
+        options: Options of the session; they are changed.
+        provider: Name of the provider.
+        settings: Its options by name.
+    """
     options.add_provider_for_devices(_devices(ort, provider), settings)
 
 

@@ -32,8 +32,8 @@ class OrtSession:
     Attributes:
         in_turn: Whether runs beside each other would not repeat themselves: the generators of
             random operators go on from run to run, seeded or not.
-        placed: Number of nodes by execution provider; empty on the CPU, and where ONNX Runtime
-            does not tell.
+        placed: Number of nodes by execution provider; empty on the CPU, and if ONNX Runtime
+            does not report it.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class OrtSession:
         self._weights: Mapping[str, onnxruntime.OrtValue] = weights
 
     def close(self) -> None:
-        """Free the session, then let go of the weights that it points into."""
+        """Free the session, then release the weights that it points into."""
         self._session = None
         self._weights = {}
 
@@ -70,7 +70,12 @@ class OrtSession:
         return node_times(Path(path)) if path else []
 
     def run(self, feeds: Feeds, outputs: Sequence[str] | None = None) -> Outputs:
-        """Run once; see ``Session.run``."""
+        """Run once; see ``Session.run``.
+
+        Args:
+            feeds: Values by input.
+            outputs: Names of the outputs that are wanted; None for all.
+        """
         if outputs is None and self._session is not None and self._fits(feeds):
             try:
                 results = self._session.run(self._names, feeds)

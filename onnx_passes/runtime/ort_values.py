@@ -1,7 +1,7 @@
 """Values in the form ONNX Runtime takes and gives them, without a copy where it allows.
 
 ONNX Runtime has no numpy form of bfloat16, the 8-bit floats and everything below 8 bits.
-``ml_dtypes`` arrays stand for them on our side; on its side they are typed memory.
+On our side they are ``ml_dtypes`` arrays; on its side they are typed memory.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ def run_each(
     """Run a session on every sample, on as many cores as there are.
 
     Engines that say ``concurrent`` have one thread a run, which keeps sums in a fixed order
-    and leaves the other cores idle; the rest take one sample after the other, as do sessions
+    and leaves the other cores idle. The rest take one sample after the other, as do sessions
     that say ``in_turn``.
 
     Args:

@@ -57,11 +57,16 @@ class ReferenceSession:
         self._evaluator = evaluator
 
     def close(self) -> None:
-        """Let go of the model."""
+        """Release the model."""
         self._evaluator = None
 
     def run(self, feeds: Feeds, outputs: Sequence[str] | None = None) -> Outputs:
-        """Run once; see ``Session.run``."""
+        """Run once; see ``Session.run``.
+
+        Args:
+            feeds: Values by input.
+            outputs: Names of the outputs that are wanted; None for all.
+        """
         names = self._interface.check(feeds, outputs)
         if self._evaluator is None:
             raise EngineError("the session is closed")

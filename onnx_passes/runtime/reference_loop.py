@@ -1,8 +1,8 @@
 """Loop for onnx's reference evaluator, whose own stacks the scanned values wrongly.
 
-Measured with onnx 1.23: where the values of iterations have two dimensions or more they are
-joined along the first of them, scalars get a dimension too many, and a loop without iterations
-that scans anything is an error.
+Measured with onnx 1.23: values of iterations with two dimensions or more are joined along the
+first of them, and scalars get a dimension too many. A loop without iterations that scans
+anything is an error.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from onnx_passes.runtime.base import Feeds, Session
 
 
 def mean_without_first(seconds: Sequence[float]) -> float:
-    """Return the mean of times without the first, which warms up, if there are others."""
+    """Return the mean of times without the first, which warms up, if there are more."""
     counted = seconds[1:] or seconds
     return sum(counted) / len(counted)
 

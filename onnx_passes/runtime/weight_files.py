@@ -33,7 +33,12 @@ def files_folder(model: ir.Model) -> str | None:
 
 
 def in_folder(tensor: ir.TensorProtocol, folder: str | None) -> bool:
-    """Whether an engine finds a tensor in a file of that folder; if so, pages are let go."""
+    """Whether an engine finds a tensor in a file of that folder; if so, pages are let go.
+
+    Args:
+        tensor: The tensor.
+        folder: The folder; None for none.
+    """
     if folder is None or not isinstance(tensor, ir.ExternalTensor):
         return False
     path = Path(tensor.path).resolve()
@@ -48,7 +53,12 @@ def in_folder(tensor: ir.TensorProtocol, folder: str | None) -> bool:
 def locate_files(
     proto: onnx.ModelProto, weights: dict[str, T | ir.TensorProtocol]
 ) -> dict[str, T]:
-    """Say in a protobuf where the tensors among ``weights`` lie, and return the others."""
+    """Say in a protobuf where the tensors among ``weights`` lie, and return the others.
+
+    Args:
+        proto: The model; its initializers are changed.
+        weights: Tensors by name of the initializer.
+    """
     others: dict[str, T] = {}
     files: dict[str, ir.ExternalTensor] = {}
     for name, value in weights.items():

@@ -16,10 +16,10 @@ _VARIADIC = onnx.defs.OpSchema.FormalParameterOption.Variadic
 
 
 def dtype_of(given: Any) -> ir.DataType:
-    """Return the element type that a numpy type, a name or an onnx-ir type stands for.
+    """Return the element type that a numpy type, a name or an onnx-ir type means.
 
     Raises:
-        UsageError: It stands for none.
+        UsageError: It means no element type.
     """
     if isinstance(given, ir.DataType):
         return given
@@ -34,7 +34,12 @@ def dtype_of(given: Any) -> ir.DataType:
 
 
 def as_array(value: Any, dtype: ir.DataType | None = None) -> np.ndarray[Any, Any]:
-    """Return an array; floats become float32 and integers int64 where no type is given."""
+    """Return an array; floats become float32 and integers int64 where no type is given.
+
+    Args:
+        value: A number, a list, or an array of any shape.
+        dtype: The element type; None to keep that of an array.
+    """
     if isinstance(value, np.ndarray | np.generic):
         array = np.asarray(value)
         return array if dtype is None else array.astype(dtype.numpy())
@@ -45,7 +50,12 @@ def as_array(value: Any, dtype: ir.DataType | None = None) -> np.ndarray[Any, An
 
 
 def attribute_of(name: str, value: Any) -> ir.Attr:
-    """Return an attribute; arrays become tensors, and types their numbers."""
+    """Return an attribute; arrays become tensors, and types their numbers.
+
+    Args:
+        name: Name of the attribute.
+        value: Its value: a number, text, a list, an array, a graph or a type.
+    """
     if isinstance(value, ir.Attr):
         return value
     if isinstance(value, np.ndarray):
@@ -61,7 +71,12 @@ def attribute_of(name: str, value: Any) -> ir.Attr:
 
 
 def outputs_of_bodies(op_type: str, attributes: Mapping[str, Any]) -> int | None:
-    """Return how many outputs an operator has by its bodies."""
+    """Return how many outputs an operator has by its bodies.
+
+    Args:
+        op_type: The operator.
+        attributes: Its attributes by name.
+    """
     for name, besides in (("then_branch", 0), ("body", 1 if op_type == "Loop" else 0)):
         if isinstance(body := attributes.get(name), ir.Graph):
             return len(body.outputs) - besides  # a Loop keeps its condition to itself
@@ -72,6 +87,11 @@ def count_outputs(
     schema: onnx.defs.OpSchema | None, op_type: str, asked: int | Sequence[str] | None
 ) -> tuple[int, Sequence[str] | None]:
     """Return how many outputs a node gets, and their names where they were given.
+
+    Args:
+        schema: The schema of the operator; None if it is not known.
+        op_type: The operator, for messages.
+        asked: The number of outputs, or their names; None if nobody said.
 
     Raises:
         UsageError: The operator leaves that open, and nobody said.
@@ -99,6 +119,12 @@ def check_call(
 ) -> None:
     """Check the number of inputs and the names of attributes.
 
+    Args:
+        schema: The schema of the operator; None if it is not known.
+        op_type: The operator, for messages.
+        count: The number of inputs.
+        attributes: Names of the attributes.
+
     Raises:
         UsageError: They are not the operator's.
     """
@@ -120,7 +146,12 @@ def check_call(
 
 
 def near(name: str, known: Iterable[str]) -> str:
-    """Suggest the name that was meant."""
+    """Suggest the name that was meant.
+
+    Args:
+        name: What was asked for.
+        known: What there is.
+    """
     known = sorted(known)
     listed = f"known: {', '.join(known[:12])}" if known else "there are none"
     return did_you_mean(name, known, listed)

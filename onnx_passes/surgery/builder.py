@@ -95,7 +95,12 @@ class Builder:
         return Operators(self, "")
 
     def domain(self, name: str, version: int = 1) -> Operators:
-        """Return the operators of another domain as methods; it is imported if it is not."""
+        """Return the operators of another domain as methods; it is imported if it is not.
+
+        Args:
+            name: The domain.
+            version: Its opset version, if it is not imported yet.
+        """
         self.model.graph.opset_imports.setdefault(name, version)
         return Operators(self, name)
 
@@ -162,7 +167,7 @@ class Builder:
         Args:
             value: The value.
             name: What callers call it.
-            dtype: Its type, where no schema tells, behind operators of other domains.
+            dtype: Its type, if no schema says it, behind operators of other domains.
             shape: Its dimensions, likewise.
 
         Raises:

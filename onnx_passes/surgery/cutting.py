@@ -27,9 +27,9 @@ def extract(
             are cut out of it, and what it reads from around it has to be among the inputs.
 
     Raises:
-        UsageError: There is no such value, its type is not known or is another one, the nodes
-            do not take a shape, or the outputs depend on other inputs than those named, or
-            not on all of these.
+        UsageError: There is no such value, its type is not known or differs, or the nodes do
+            not take a shape. Or the outputs depend on other inputs than those named, or not on
+            all of these.
     """
     try_infer_shapes(model)
     part = cut_out(model, inputs, outputs)

@@ -18,6 +18,10 @@ from onnx_passes.surgery.builder import Builder
 def producer(of: ir.Node | ir.Value, index: int = 0) -> ir.Node | None:
     """Return the node that computes a value, or the input of a node at a position.
 
+    Args:
+        of: The value, or a node.
+        index: Which input of a node; negative from the end.
+
     Raises:
         UsageError: The node has fewer inputs.
     """
@@ -33,6 +37,10 @@ def consumer(of: ir.Node | ir.Value, index: int = 0) -> ir.Node | None:
     """Return one of the nodes that read a value, or the first output of a node.
 
     They are counted in the order in which they began to read; None if there are fewer.
+
+    Args:
+        of: The value, or a node.
+        index: Which reader, from 0; negative from the end.
     """
     value = of.outputs[0] if isinstance(of, ir.Node) else of
     readers = list(dict.fromkeys(node for node, _ in value.uses()))
@@ -81,7 +89,7 @@ def insert_before(
     layer: Callable[[Builder, ir.Value], ir.Value],
     index: int = 0,
 ) -> ir.Value:
-    """Write something in front of an input of a node; other readers are left alone.
+    """Write something in front of an input of a node; other readers do not change.
 
     Args:
         model: The model, changed in place.
@@ -103,12 +111,12 @@ def insert_before(
 def replace(
     model: ir.Model, value: ir.Value, layer: Callable[[Builder], ir.Value]
 ) -> ir.Value:
-    """Compute something else where a value was; :func:`cleanup` takes out what is left over.
+    """Compute something else where a value was; :func:`cleanup` removes what is left over.
 
     Args:
         model: The model, changed in place.
         value: An output of a node. If it is one of the graph, its name, type and shape stay.
-        layer: Gets a builder in front of that node, and returns what stands for the value.
+        layer: Gets a builder in front of that node, and returns what replaces the value.
 
     Raises:
         UsageError: No node computes the value.

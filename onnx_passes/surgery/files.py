@@ -22,6 +22,10 @@ def load(path: str | Path) -> ir.Model:
 def save(model: ir.Model, path: str | Path) -> None:
     """Write a model; beyond 2 GiB its weights go to a file beside it.
 
+    Args:
+        model: The model.
+        path: The file; its extension decides the form.
+
     Raises:
         ModelError: It cannot be written.
     """

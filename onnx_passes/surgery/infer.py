@@ -71,7 +71,7 @@ def infer_outputs(node: ir.Node, schema: onnx.defs.OpSchema, model: ir.Model) ->
 
 def _copy_types(node: ir.Node, bodies: list[ir.Graph]) -> None:
     if node.op_type != "If" or node.domain != "":
-        return  # what repeats stacks and carries: that is told by the whole model
+        return  # what repeats stacks and carries: only the whole model shows that
     for output, *given in zip(node.outputs, *(body.outputs for body in bodies), strict=False):
         if len({v.type for v in given}) == 1:
             output.type = given[0].type

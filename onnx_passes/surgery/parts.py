@@ -1,4 +1,4 @@
-"""One node in the place of a part, and a model in several parts."""
+"""One node instead of a part, and a model in several parts."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def insert(
     domain: str = "",
     name: str | None = None,
 ) -> ir.Model:
-    """Put one node in the place of what computes some values from others.
+    """Replace what computes some values from others by one node.
 
     Args:
         model: The model, changed in place.

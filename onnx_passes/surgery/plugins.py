@@ -125,7 +125,12 @@ def load_plugins(sources: Sequence[str | Path]) -> list[type[Plugin]]:
 
 
 def find_matches(model: ir.Model, plugins: Sequence[type[Plugin]]) -> list[Match]:
-    """Return the places where plugins take over; the model stays as it is."""
+    """Return the places where plugins take over; the model stays as it is.
+
+    Args:
+        model: The model.
+        plugins: The classes of the plugins, in the order in which they are tried.
+    """
     return replace(copy_model(model), plugins)
 
 

@@ -134,7 +134,7 @@ def _through(maker: ir.Node, axis: int) -> int | None:
 
 
 def _scales_evenly(node: ir.Node, axis: int, rank: int) -> bool:
-    """Tell whether the largest of a group are the largest before they are scaled."""
+    """Return whether the largest of a group are the largest before they are scaled."""
     scale = node.inputs[1]
     zero = node.inputs[2] if len(node.inputs) > 2 else None
     if zero is not None:

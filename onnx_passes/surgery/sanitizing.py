@@ -34,7 +34,7 @@ def sanitize(
     Args:
         model: The model, changed in place.
         fold_constants: Compute what depends on no input.
-        cleanup: Take out what nothing reads.
+        cleanup: Remove what nothing reads.
         toposort: Put the nodes in the order in which they run.
         input_shapes: Other shapes by input; names for dynamic dimensions.
         outputs: The values that are the outputs from now on; none for those that are.
@@ -55,7 +55,13 @@ def sanitize(
 
 
 def steps_of(*, fold_constants: bool, cleanup: bool, toposort: bool) -> list[str]:
-    """Return the passes that are asked for."""
+    """Return the passes that are asked for.
+
+    Args:
+        fold_constants: Whether constants are folded.
+        cleanup: Whether what nothing reads is removed.
+        toposort: Whether nodes are put in order.
+    """
     folding = ["lift-constants", "shape-inference", "fold-constants", "inline-constant-if"]
     return [
         *(["topological-sort"] if toposort else []),
@@ -71,6 +77,12 @@ def prepare(
     upper_bounds: Mapping[str, float],
 ) -> ir.Model:
     """Give a model another interface: what passes are then held against.
+
+    Args:
+        model: The model.
+        input_shapes: Shapes by name of the input; text is a dynamic dimension.
+        outputs: Names of the values that become the outputs; empty to keep them.
+        upper_bounds: Bounds of values by name, for sizes that depend on data.
 
     Raises:
         UsageError: There is no such input or value, a shape has another rank, or the nodes do

@@ -24,7 +24,7 @@ def toposort(model: ir.Model) -> ir.Model:
 
 
 def cleanup(model: ir.Model) -> ir.Model:
-    """Take out nodes, initializers, functions and opset imports that nothing reads."""
+    """Remove nodes, initializers, functions and opset imports that nothing reads."""
     for pass_ in (
         RemoveUnusedNodes(),
         RemoveUnusedFunctions(),
@@ -39,7 +39,7 @@ def fold_constants(model: ir.Model, **options: Any) -> ir.Model:
     """Compute what depends on no input; the options are those of the pass fold-constants.
 
     Raises:
-        PassError: An option is none.
+        PassError: There is no such option.
     """
     from onnx_passes.passes.annotation.shape_inference import ShapeInference
     from onnx_passes.passes.folding.fold_constants import FoldConstants

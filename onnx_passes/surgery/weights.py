@@ -16,7 +16,7 @@ KEY = "onnx_passes.stripped_weights"
 """Metadata of a model that says what its weights were."""
 
 LEAST = 1024
-"""Bytes from which a weight is taken out: smaller ones are shapes, axes and scales."""
+"""Bytes from which a weight is removed: smaller ones are shapes, axes and scales."""
 
 _SUPPORTED = frozenset(
     {
@@ -28,14 +28,14 @@ _SUPPORTED = frozenset(
 
 
 def strip_weights(model: ir.Model, least: int = LEAST) -> list[str]:
-    """Put a ConstantOfShape that gives the mean in the place of each large weight.
+    """Replace each large weight by a ConstantOfShape that gives the mean.
 
     The model stays valid and can be run. Its metadata notes type, shape, digest, mean,
     standard deviation and range of each weight, and :func:`restore_weights` reads them.
 
     Args:
         model: The model, changed in place.
-        least: Bytes from which a weight is taken out.
+        least: Bytes from which a weight is removed.
 
     Returns:
         The names of the weights.

@@ -47,7 +47,7 @@ def write(tmp_path):
 
 @pytest.fixture
 def model(tmp_path):
-    """A small model file: y = Relu(a + b), with an Identity to take out."""
+    """A small model file: y = Relu(a + b), with an Identity to remove."""
     import onnx.parser
 
     text = """<ir_version: 10, opset_import: ["" : 20]>

@@ -123,6 +123,34 @@ def test_a_pass_that_is_no_rule_has_a_certificate_of_what_it_changed_by_itself(c
     assert cli("certify", "merge-equal-dimensions", "--check").code == 0
 
 
+def test_stale_certificates_are_made_anew_with_no_fewer_models(cli):
+    words = ("certify", "eliminate-identity", "--level", "test", "--write", "--stale")
+    assert cli(*words, "--models", 103).code == 0
+    path = Path("certificates/eliminate-identity.json")
+    path.write_text(path.read_text().replace('"verdict": "tested"', '"verdict": "proved"'))
+    assert cli("certify", "eliminate-identity", "--level", "test", "--write").code == 0
+    assert json.loads(path.read_text())["bounds"]["models"] == 103
+    unchanged = path.read_bytes()
+    end = cli(*words)
+    assert (end.code, end.out) == (0, "")
+    assert path.read_bytes() == unchanged
+
+
+def test_a_certificate_is_written_before_the_next_pass_is_judged(cli, monkeypatch):
+    from onnx_passes.verify.rules import fuzz_child
+
+    judge = fuzz_child.certify_apart
+
+    def interrupted(job):
+        if "unique_names" in job.subject:
+            raise KeyboardInterrupt
+        return judge(job)
+
+    monkeypatch.setattr(fuzz_child, "certify_apart", interrupted)
+    cli("certify", "eliminate-identity", "unique-names", "--level", "test", "--write")
+    assert Path("certificates/eliminate-identity.json").exists()
+
+
 def test_a_missing_certificate_says_what_to_run(cli):
     end = cli("certify", "eliminate-identity", "--check")
     assert end.code == 1

@@ -81,8 +81,8 @@ def test_a_model_of_a_commands_name_is_a_model(cli, relu):
 def test_a_pipeline_as_a_pass_is_met_by_its_option(cli, relu):
     done = cli(relu(), "optimize")
     assert done.code == 2
-    assert "write -c optimize" in done.err
-    # The name of a group of passes is none of a pipeline alone.
+    assert "run it with '-c optimize'" in done.err
+    # The name of a group of passes does not name a pipeline alone.
     assert cli(relu(), "cleanup", "-o", "out.onnx").code == 0
 
 

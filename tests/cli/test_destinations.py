@@ -1,4 +1,4 @@
-"""Places that results and reports cannot go to: told before the run, and nothing is lost."""
+"""Places that results and reports cannot go to: reported before the run; nothing is lost."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Generated inputs on which the model does not run are replaced by others that it runs on."""
+"""Generated inputs that the model does not run on are replaced by some that it runs on."""
 
 import json
 

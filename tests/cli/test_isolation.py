@@ -1,4 +1,4 @@
-"""An engine that breaks on what a pass made: the check fails, and the run goes on."""
+"""An engine that breaks on what a pass made: the check fails, and the run continues."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""TensorRT plugins: what they take over is found, told and replaced."""
+"""TensorRT plugins: what they take over is found, reported and replaced."""
 
 import json
 

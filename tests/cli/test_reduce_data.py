@@ -68,7 +68,7 @@ def test_a_fault_on_one_sample_is_reduced_to_its_node(chain):
 
 
 def test_inner_values_are_judged_by_the_largest_element(tmp_path, cli):
-    """What rounding does to a sum of large and small numbers is no fault inside a model."""
+    """What rounding does to a sum of large and small numbers is not a fault inside a model."""
     text = """<ir_version: 10, opset_import: ["" : 20]>
     g (float[N,4] x) => (float[N,4] y) {
         s = Constant <value_floats: floats = [1e6, 1.0, 1.0, 1.0]> ()

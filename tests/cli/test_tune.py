@@ -40,7 +40,10 @@ def test_a_model_is_written_that_is_smaller_and_says_why(cli, config):
     with open("out.json") as file:
         data = json.load(file)
     assert data["cost"]["chosen"] < 0.3 * data["cost"]["original"]
-    assert data["gap"] == 0.0
+    assert data["gap"] <= 0.01
+    others = [other for group in data["groups"] for other in group["others"].values()]
+    assert others
+    assert all(other["why"].startswith("not chosen, ") for other in others)
     assert {group["format"] for group in data["groups"]} <= {
         *("float32", "float16", "int8-dynamic", "int8-weights"),
     }

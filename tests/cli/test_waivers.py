@@ -1,4 +1,4 @@
-"""What a pipeline file accepts, what it costs, and how it is told."""
+"""What a pipeline file accepts, what it costs, and how it is reported."""
 
 import json
 from xml.etree import ElementTree

@@ -1,4 +1,4 @@
-"""Nodes out of order are no fault: every preset puts them in order before it checks."""
+"""Nodes out of order are not a fault: every preset puts them in order before it checks."""
 
 import onnx_ir as ir
 import pytest

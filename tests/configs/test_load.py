@@ -194,6 +194,7 @@ def test_plain_data_is_a_copy_with_the_users_own_keys(load):
             "1:28",
             None,
         ),
+        ("verify: {tolerance: derive}", "expected 'derived', 'default'", "1:21", None),
         ("verify: {tolerance: {rtol: .nan}}", "verify.tolerance.rtol", "1:28", None),
         (
             "verify: {tolerance: {rtol: x}}",

@@ -82,7 +82,7 @@ def test_kl_divergence_of_probabilities():
     assert classification.kl_divergence([e], [e]) == 0
     assert math.isnan(classification.kl_divergence([p * math.nan], [e]))
     assert math.isnan(classification.kl_divergence([p - 1], [e]))
-    # Twice a distribution is none, though its shape is right.
+    # Twice a distribution is not a distribution, though its shape is right.
     assert classification.kl_divergence([p * 2], [p]) == pytest.approx(1 - math.log(2))
 
 

@@ -72,7 +72,7 @@ def test_cosine_neither_overflows_nor_underflows():
 
 
 def test_sums_are_float64():
-    # 2^24 ones and a half are not told apart in float32.
+    # 2^24 ones and a half are equal in float32.
     ones = np.ones(2**20, np.float16)
     assert scores.rmse([ones], [ones * 0]) == 1.0
 

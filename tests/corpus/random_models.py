@@ -75,7 +75,7 @@ def findings_of(preset: str, models: Iterable[Recipe], *, verify: bool = False) 
         preset: Name of a shipped pipeline.
         models: The models.
         verify: Whether the gate looks on. What it refuses is a fault then, of the gate or of a
-            pass: the same models without it tell which.
+            pass: the same models without it show which.
     """
     found = Findings()
     try_, quiet = (trial_of(preset, fired, verify) for fired in (found.fired, Counter()))
@@ -99,7 +99,7 @@ def trial_of(preset: str, fired: Counter[str], verify: bool) -> partial[Trial]:
     off = [] if verify else ["verify=false"]
     settings = load_config(preset, ["reproducers=false", *off])
     if verify:
-        # NVIDIA's compiler is none of the engines that every machine has.
+        # Not every machine has NVIDIA's compiler.
         settings = settings.model_copy(update={"engines": default_config().engines})
     exact = preset in EXACT
     allowed = {

@@ -1,4 +1,4 @@
-"""Whether a preset comes to rest, gives the same bytes, and in any order of its rules."""
+"""Whether a preset reaches a fixpoint, and gives the same bytes in any order of its rules."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def unsettled(name: str, model: ir.Model, preset: str, seeds: Iterable[int] = ()
     """Say what a second run of a preset changes, and which orders give another model.
 
     A run on what it has made is not repeated where that is the very file it was given. Nor are
-    orders tried where each pass of the groups has left alone the model that all were given:
+    orders tried if no pass of the groups has changed the model that all were given:
     in another order each is given that model again.
     """
     once = result_of(model, quiet(preset))

@@ -1,7 +1,7 @@
 """Every backend test model of the onnx package through the shipped pipelines.
 
 None may end with a changed result, a lost or renamed input or output, an invalid file, a
-refusal or a crash, and each must be verified in the run, on its own reference inputs. What no
+refusal or a crash. Each must be verified in the run, on its own reference inputs. What no
 engine runs even before the first pass is counted with its reason; it goes through unverified,
 and is held to all but the numbers.
 """

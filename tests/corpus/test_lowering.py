@@ -1,4 +1,4 @@
-"""The preset ``lower`` on backend test models of the operators that it takes out.
+"""The preset ``lower`` on backend test models of the operators that it removes.
 
 All 2,033 models go through it in the slow part of ``test_backend_suite.py``.
 """

@@ -12,7 +12,7 @@ NIGHTLY = 2000
 PARTS = 20
 VERIFIED = 60
 LOW = 120
-"""Models of which a third, all kinds of low precision among them, is tested by default."""
+"""Models; a third of them, all kinds of low precision among them, is tested by default."""
 
 
 @pytest.mark.parametrize("config", shipped_configs())

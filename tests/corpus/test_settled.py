@@ -1,4 +1,4 @@
-"""Presets come to rest, give the same bytes in every process, in any order of their rules."""
+"""Presets reach a fixpoint: the same bytes in every process, in any order of their rules."""
 
 import logging
 import os

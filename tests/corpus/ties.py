@@ -2,7 +2,7 @@
 
 What a quantiser decides about an element is *undecided* if what it reads is so near a step
 that rounding alone can put it on either side. Every other element must be what the original
-makes of the same decisions before it. The result is replayed: at each quantiser, the original
+makes of the same decisions before it. The result is replayed. At each quantiser, the original
 computes what it reads from the decisions that the result made so far, in double precision with
 a bound on what rounding can do (``RoundingSemantics``). So one tie early on explains no
 difference behind it, only itself.
@@ -71,7 +71,7 @@ class Ties:
 
 @dataclass(frozen=True)
 class Step:
-    """A quantiser of computed values: nodes in a row, the first of which reads them."""
+    """A quantiser of computed values: nodes in a row, and the first reads them."""
 
     nodes: tuple[ir.Node, ...]
     quantiser: Quantiser | None
@@ -290,12 +290,12 @@ def _decide(
     found: Ties,
     nearest: bool,
 ) -> Tensor:
-    """Return what the result decides; what it may decide where it does not tell.
+    """Return what the result decides; what it may decide where it does not show it.
 
     Args:
         step: A quantiser.
         tensor: What it reads, with bounds.
-        decided: Readings of the result's thresholds, of which the best one is taken.
+        decided: Readings of the result's thresholds; the best one is taken.
         opset: Version of the standard domain.
         found: What is counted.
         nearest: Whether of readings that are as good the one with fewer flips is taken, and

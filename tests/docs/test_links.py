@@ -16,7 +16,7 @@ LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
 
 
 def prose(path):
-    """Return a page without its code, in which brackets are no links."""
+    """Return a page without its code, where brackets are not links."""
     text = re.sub(r"^```.*?^```$", "", path.read_text("utf-8"), flags=re.S | re.M)
     return re.sub(r"`[^`\n]*`", "code", text)
 

@@ -197,7 +197,7 @@ def test_work_is_linear(model, monkeypatch):
 
 
 def test_in_the_corpus_hashes_are_equal_where_texts_are(tmp_path):
-    """Two programs written apart, hash and text, must tell the same models apart."""
+    """Two programs written apart, hash and text, must distinguish the same models."""
     text_of: dict[str, list[str]] = {}
     hash_of: dict[tuple[str, ...], str] = {}
     kinds = [

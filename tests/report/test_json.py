@@ -18,7 +18,7 @@ from onnx_passes.report.model import (
 )
 from onnx_passes.verify.result import Check, MetricCheck, OutputCheck, Verdict
 
-# The union of an engine's details cannot tell a NaN from the string "NaN".
+# The union of an engine's details cannot distinguish a NaN from the string "NaN".
 numbers = st.floats(allow_nan=False, allow_infinity=False)
 details = st.dictionaries(st.text(), st.text() | st.integers() | st.booleans() | numbers)
 for kind in [OutputCheck, MetricCheck, Check, RewriteSummary, PassReport, ModelSummary]:

@@ -46,7 +46,7 @@ class Classes:
         Args:
             rows: Their numbers, int64 [n].
             left: Scores of the reference: [n, ..., C], or [n, C, ...] where labels say so.
-            right: Those of the candidate.
+            right: Those of the candidate, of the same shape.
             labels: Class numbers [n, ...]; None without.
 
         Raises:

@@ -44,7 +44,7 @@ class Errors:
         Args:
             rows: Their numbers, int64 [n].
             left: The reference's output [n, ...].
-            right: The candidate's.
+            right: The candidate's, of the same shape.
 
         Returns:
             Which samples fail, bool [n].

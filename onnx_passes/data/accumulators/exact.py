@@ -74,6 +74,11 @@ def number(value: Any) -> float:
 
 
 def add_counts(into: dict[str, int], more: Mapping[str, int]) -> None:
-    """Add counts by key."""
+    """Add counts by key.
+
+    Args:
+        into: Counts that are added to, in place.
+        more: Counts to add.
+    """
     for key, count in more.items():
         into[key] = into.get(key, 0) + count

@@ -24,7 +24,13 @@ class State(Protocol):
     """
 
     def update(self, produced: list[Array], expected: list[Array]) -> None:
-        """Add samples: outputs of the candidate, and labels or outputs of the reference."""
+        """Add samples: outputs of the candidate, and labels or outputs of the reference.
+
+        Args:
+            produced: Outputs of the candidate, of any type and of shape [samples, ...].
+            expected: Labels or outputs of the reference, of any type and of shape [samples,
+                ...].
+        """
         ...
 
     def merge(self, other: Self) -> None:

@@ -58,7 +58,13 @@ class Measures:
     def of(
         cls, contract: Equality | Tolerance, overrides: Mapping[str, Tolerance], **rest: Any
     ) -> Measures:
-        """Return the measures of limits as other commands have them."""
+        """Return the measures of limits as other commands have them.
+
+        Args:
+            contract: Equality, or the limits of all outputs.
+            overrides: Limits of single outputs by name.
+            **rest: Other fields.
+        """
         named = {name: (limit.rtol, limit.atol) for name, limit in overrides.items()}
         if isinstance(contract, Equality):
             return cls(exact=True, **rest)
@@ -139,7 +145,7 @@ class PairState:
             return
         left, right = block.left[name], block.right[name]
         if left.shape != right.shape:
-            return  # told as a failing output
+            return  # reported as a failing output
         if self.classes is None:
             self.classes = Classes()
         self.classes.update(block.rows, left, right, block.labels)

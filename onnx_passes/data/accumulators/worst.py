@@ -63,6 +63,11 @@ class Worst:
 
 
 def first_rows(rows: Array, chosen: Array) -> tuple[Array, Array]:
-    """Return badness and numbers of samples that are chosen, for one that are all as bad."""
+    """Return badness and numbers of samples that are chosen, for one that are all as bad.
+
+    Args:
+        rows: Numbers of samples, int64 of shape [samples].
+        chosen: Which of them are chosen, booleans or places of that axis.
+    """
     picked = rows[chosen]
     return np.full(len(picked), math.inf), picked

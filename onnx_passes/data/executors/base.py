@@ -130,7 +130,13 @@ class Kept:
 
 
 def died(shard: int, samples: int, reason: str) -> dict[str, Any]:
-    """Return the outcome of a shard whose worker ended."""
+    """Return the outcome of a shard whose worker ended.
+
+    Args:
+        shard: Number of the shard.
+        samples: How many samples it has.
+        reason: Why the worker ended, a sentence.
+    """
     return {
         "shard": shard,
         "samples": samples,

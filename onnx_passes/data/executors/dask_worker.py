@@ -27,7 +27,12 @@ def version() -> str:
 
 
 def make_plugin(text: str, digest: str) -> Any:
-    """Return a plugin that hands a job to each worker."""
+    """Return a plugin that hands a job to each worker.
+
+    Args:
+        text: The job as JSON.
+        digest: Its digest, by which workers know it.
+    """
 
     class Warm(need("distributed.diagnostics.plugin").WorkerPlugin):  # type: ignore[misc]
         """Hands the job to each worker, those that join later included."""
@@ -42,7 +47,12 @@ def make_plugin(text: str, digest: str) -> Any:
 
 
 def keep(digest: str, text: str) -> None:
-    """Remember a job in this worker."""
+    """Remember a job in this worker.
+
+    Args:
+        digest: The digest of the job.
+        text: The job as JSON.
+    """
     _jobs.setdefault(digest, (text, None))
 
 

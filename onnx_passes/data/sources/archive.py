@@ -24,7 +24,7 @@ class TarPart:
 
     A column is the rest of a member's name after the first point. Its last ending says how it
     is read: .npy as an array, .npz as its only array, .cls and .id as an integer, .txt as
-    text, .json as numbers, images as uint8 [height, width, channels], all else as bytes.
+    text, .json as numbers. Images are uint8 [height, width, channels], all else is bytes.
     """
 
     def __init__(self, spec: PartSpec) -> None:
@@ -64,7 +64,11 @@ class TarPart:
         return len(self._keys)
 
     def take(self, rows: Array) -> Columns:
-        """Read samples; see ``Part.take``."""
+        """Read samples; see ``Part.take``.
+
+        Args:
+            rows: Numbers of the samples in the part, int64 of shape [samples].
+        """
         found: list[dict[str, Any]] = [{} for _ in rows]
         with open(self._path, "rb") as file:
             for place in np.argsort(rows, kind="stable"):
@@ -82,6 +86,10 @@ class TarPart:
 
 def join(samples: list[dict[str, Any]], name: str) -> Columns:
     """Put the values of samples into columns.
+
+    Args:
+        samples: The values of each sample by column.
+        name: Name of the part, for messages.
 
     Raises:
         ReferenceDataError: Samples have different columns.

@@ -124,6 +124,10 @@ class ArrayPart:
 def read_npz(path: str, name: str) -> dict[str, Array | Mapped]:
     """Return the arrays of a .npz file; those that are not compressed are left there.
 
+    Args:
+        path: The file.
+        name: Its name, for messages.
+
     Raises:
         ReferenceDataError: The file is damaged.
     """
@@ -136,6 +140,10 @@ def read_npz(path: str, name: str) -> dict[str, Array | Mapped]:
 
 def npz_shapes(path: str, name: str) -> dict[str, tuple[int, ...]]:
     """Return the shapes of the arrays of a .npz file; nothing else is read.
+
+    Args:
+        path: The file.
+        name: Its name, for messages.
 
     Raises:
         ReferenceDataError: The file is damaged.

@@ -1,4 +1,4 @@
-"""Find the parts of a data set: what a path, pattern, URL or function stands for."""
+"""Find the parts of a data set: what a path, pattern, URL or function names."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ def _is_whole(part: PartSpec, spec: DataSpec, interface: Interface) -> bool:
     try:
         shapes = arrays.npz_shapes(files.local(part.path), part.name)
     except ReferenceDataError:
-        return False  # it is told as broken when it is opened
+        return False  # it is reported as broken when it is opened
     for name, rank in interface.ranks.items():
         shape = shapes.get(spec.columns.get(name, name))
         if shape is not None and rank is not None:

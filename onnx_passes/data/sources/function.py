@@ -99,6 +99,10 @@ def is_sequence(given: Any) -> bool:
 def as_sample(given: Any, text: str) -> dict[str, Array]:
     """Return a sample as arrays by column.
 
+    Args:
+        given: What the function gave: arrays or lists of any shape by column.
+        text: The name of the function, for messages.
+
     Raises:
         ReferenceDataError: It is not a mapping.
     """

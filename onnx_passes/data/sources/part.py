@@ -76,5 +76,11 @@ FORMS: dict[str, Callable[[PartSpec], Part]] = {}
 
 
 def broken(name: str, what: str, help_: str = "write it again, or leave it out") -> Any:
-    """Return the error of a file that cannot be used."""
+    """Return the error of a file that cannot be used.
+
+    Args:
+        name: Name of the part.
+        what: What is wrong with it, as the end of a sentence.
+        help_: What to do about it.
+    """
     return ReferenceDataError(f"data {name!r} {what}", help=help_)

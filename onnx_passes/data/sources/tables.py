@@ -14,7 +14,7 @@ from onnx_passes.data.sources.part import FORMS, Columns, PartSpec, broken
 
 
 class _Blocks:
-    """Blocks of rows of known lengths, of which the last one read is kept."""
+    """Blocks of rows of known lengths; the last one read is kept."""
 
     def __init__(self, name: str, lengths: list[int]) -> None:
         self._name = name

@@ -20,7 +20,7 @@ def tag(name: str, /, *children: Child, **attributes: str | float | bool | None)
     Args:
         name: Its name.
         children: Elements, texts, and nests of both; None is left out.
-        attributes: ``class_`` stands for ``class`` and ``_`` for ``-``; True writes the bare
+        attributes: ``class_`` means ``class``, and ``_`` means ``-``; True writes the bare
             attribute; None and False leave it out.
     """
     element = ET.Element(name)

@@ -24,7 +24,7 @@ _MOST_NODES = 8
 
 
 def passes(report: RunReport) -> Element | None:
-    """Return the list of passes, with a choice of which to show."""
+    """Return the list of passes, with a choice what to show."""
     if not report.passes:
         return None
     shown = _chosen(report.passes)

@@ -26,7 +26,12 @@ _MOST_BARS = 40
 
 
 def errors(name: str, output: Mapping[str, Any]) -> Element | None:
-    """Return the distribution of absolute errors of an output, a bar for each power of two."""
+    """Return the distribution of absolute errors of an output, a bar for each power of two.
+
+    Args:
+        name: Name of the output.
+        output: What was counted of it, with a histogram by power of two.
+    """
     histogram = output["histogram"]
     counts: dict[int, int] = {}
     for place, count in histogram["bins"].items():
@@ -124,7 +129,12 @@ def _axis(place: int, count: int, cell: int, margin: int) -> Element:
 
 
 def per_class(classes: Mapping[str, Any], *, alone: bool) -> Element | None:
-    """Return how many rows of each class are right."""
+    """Return how many rows of each class are right.
+
+    Args:
+        classes: Counts by label, for both sides.
+        alone: Whether there is one side only.
+    """
     if not classes["labelled"]:
         return None
     left, right = (_hits(classes, side) for side in ("left", "right"))
@@ -165,7 +175,7 @@ def worst(rows: Sequence[tuple[str, Mapping[str, Array]]]) -> Element | None:
     """Return the worst samples; those that look like images are shown as images.
 
     Args:
-        rows: Names of samples, and what a model is fed for each.
+        rows: Names of samples, and arrays of any shape that a model is fed for each.
     """
     if not rows:
         return None

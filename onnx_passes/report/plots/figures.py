@@ -119,6 +119,10 @@ class Layer:
 def layers(values: Sequence[Layer], title: str) -> Array:
     """Draw the largest error of each value, in topological order; those that differ are red.
 
+    Args:
+        values: The values in topological order, with their errors.
+        title: The text above.
+
     Returns:
         uint8 of shape [height, width, 3].
     """

@@ -22,7 +22,12 @@ WIDTH, HEIGHT = 4, 5
 
 
 def text_width(text: str, scale: int = 2) -> int:
-    """Return the width of a text in pixels."""
+    """Return the width of a text in pixels.
+
+    Args:
+        text: The text, in characters of fixed width.
+        scale: Pixels for each dot of a character.
+    """
     return len(text) * WIDTH * scale
 
 

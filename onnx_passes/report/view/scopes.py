@@ -39,14 +39,24 @@ class Groups:
     _known: dict[tuple[int, str], int] = field(default_factory=dict)
 
     def add(self, parent: int, name: str) -> int:
-        """Make a group, and return its place."""
+        """Make a group, and return its place.
+
+        Args:
+            parent: Place of the group around it.
+            name: Its name.
+        """
         self.groups.append(Group(name, parent))
         place = len(self.groups) - 1
         self.groups[parent].children.append((True, place))
         return place
 
     def find(self, parent: int, path: Iterable[str]) -> int:
-        """Return the group of a path below another one; groups that lack are made."""
+        """Return the group of a path below another one; groups that lack are made.
+
+        Args:
+            parent: Place of the group that the path starts from.
+            path: Names of groups, the outermost first.
+        """
         place = parent
         for name in path:
             key = (place, name)
@@ -56,7 +66,12 @@ class Groups:
         return place
 
     def place(self, group: int, node: int) -> None:
-        """Put a node into a group."""
+        """Put a node into a group.
+
+        Args:
+            group: Place of the group.
+            node: Number of the node.
+        """
         self.groups[group].children.append((False, node))
 
     def tidy(self) -> None:

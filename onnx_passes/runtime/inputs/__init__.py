@@ -1,4 +1,4 @@
-"""Inputs for a model of which nothing is known but its graph."""
+"""Inputs for a model if only its graph is known."""
 
 from onnx_passes.runtime.inputs.adversarial import (
     AdversarialFeeds,

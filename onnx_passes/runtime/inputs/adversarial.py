@@ -29,7 +29,8 @@ class AdversarialFeeds(dict[str, Data]):
     Attributes:
         kind: "NaN", "extremes", "size 0", ...
         name: The kind and where it is: "adversarial: NaN in x".
-        asked: Whether the user asked for them, and is told where the model does not take them.
+        asked: Whether the user asked for them, and gets a message if the model does not take
+            them.
     """
 
     def __init__(self, feeds: Feeds, kind: str, where: str, *, asked: bool = True) -> None:
@@ -63,8 +64,7 @@ def adversarial(
 
     Args:
         model: The model; left as it is.
-        given: The user's samples, of which the first is the ordinary one; otherwise it is
-            generated.
+        given: The user's samples; the first is the ordinary one, which is generated otherwise.
         seed: As for ``generate``.
         ranges: As for ``generate``; no value outside is made up.
         dims: As for ``generate``; no other size of these dimensions is made up.
@@ -101,7 +101,15 @@ def adversarial(
 def base_sample(
     model: ir.Model, given: Sequence[Feeds], seed: int, ranges: Ranges, dims: Dims
 ) -> Made:
-    """Return the ordinary sample that others are made from: the first that is given."""
+    """Return the ordinary sample that others are made from: the first that is given.
+
+    Args:
+        model: The model.
+        given: Samples of the user, arrays by name; empty for none.
+        seed: Seed of a generated one.
+        ranges: Ranges of values by input.
+        dims: Sizes of dynamic dimensions.
+    """
     if not given:
         return make_samples(model, seed=seed, samples=1, ranges=ranges, dims=dims)[0]
     inputs = {str(v.name) for v in model.graph.inputs if not v.is_initializer()}
@@ -174,7 +182,14 @@ def _sized(
 
 
 def generate_sized(model: ir.Model, seed: int, ranges: Ranges, dims: Dims) -> Feeds | None:
-    """Generate a sample with some sizes; None where they do not fit."""
+    """Generate a sample with some sizes; None where they do not fit.
+
+    Args:
+        model: The model.
+        seed: Seed of the values.
+        ranges: Ranges of values by input.
+        dims: Sizes of dynamic dimensions.
+    """
     try:
         return generate(model, seed=seed, samples=1, ranges=ranges, dims=dims)[0]
     except (ModelError, ReferenceDataError):

@@ -18,7 +18,7 @@ from onnx_passes.runtime.inputs.generate import Ranges, generate
 from onnx_passes.runtime.inputs.memory import fits_memory
 
 _MOST_SIZES = 12
-"""Sizes that the model shows, each of which is tried."""
+"""Sizes that the model shows; each is tried."""
 _MOST_SHAPES = 160
 """Choices of sizes that are looked at; those that shape inference accepts come first."""
 _MOST_DIMS = 6
@@ -54,7 +54,15 @@ class Alternative:
         ranges: Ranges | None = None,
         dims: Dims | None = None,
     ) -> list[Feeds]:
-        """Make up the inputs; arguments are those of ``generate``."""
+        """Make up the inputs; arguments are those of ``generate``.
+
+        Args:
+            model: The model.
+            seed: Seed of the values.
+            samples: How many; None for the default.
+            ranges: Ranges of values by input.
+            dims: Sizes of dynamic dimensions; these win over those of the alternative.
+        """
         merged = {**self.dims, **(dims or {})}
         made = generate(model, seed=seed, samples=samples, ranges=ranges, dims=merged)
         return [

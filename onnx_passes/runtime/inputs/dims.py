@@ -33,7 +33,7 @@ _PICTURE_OPERATORS = frozenset({"Conv", "ConvTranspose", "MaxPool", "AveragePool
 class Symbols:
     """The dynamic dimensions of the inputs of a model.
 
-    An unnamed dimension goes by its input and axis, as in ``x[0]``.
+    An unnamed dimension is named after its input and axis, as in ``x[0]``.
 
     Attributes:
         shapes: Per input, each dimension as a size, the name of a dynamic dimension, or an
@@ -47,12 +47,22 @@ class Symbols:
     unnamed: set[str] = field(default_factory=set)
 
     def resolve(self, name: str, sizes: Mapping[str, int]) -> Shape:
-        """Return the shape of an input for given sizes of the dynamic dimensions."""
+        """Return the shape of an input for given sizes of the dynamic dimensions.
+
+        Args:
+            name: Name of the input.
+            sizes: Sizes of dynamic dimensions by name.
+        """
         return tuple(size_of(dim, sizes) or 0 for dim in self.shapes[name])
 
 
 def size_of(dim: int | str, sizes: Mapping[str, int]) -> int | None:
-    """Return the size of a dimension; None if it is not determined by ``sizes``."""
+    """Return the size of a dimension; None if it is not determined by ``sizes``.
+
+    Args:
+        dim: A size, or the name or formula of a dynamic dimension.
+        sizes: Sizes of dynamic dimensions by name.
+    """
     if isinstance(dim, int):
         return dim
     if dim in sizes:
@@ -67,7 +77,12 @@ def size_of(dim: int | str, sizes: Mapping[str, int]) -> int | None:
 
 
 def symbols_of(inputs: Sequence[ir.Value], model: ir.Model) -> Symbols:
-    """Collect the dynamic dimensions of ``inputs``."""
+    """Collect the dynamic dimensions of ``inputs``.
+
+    Args:
+        inputs: The inputs.
+        model: The model, whose operators show which inputs are pictures.
+    """
     symbols = Symbols()
     has_pictures = any(n.op_type in _PICTURE_OPERATORS for n in model.graph.all_nodes())
     for value in inputs:
@@ -156,7 +171,7 @@ class Plan:
 
 
 def plans(symbols: Symbols) -> Iterator[Plan]:
-    """Yield plans, the most telling first."""
+    """Yield plans, the most informative first."""
     kinds = symbols.kinds
     yield Plan()
     if not kinds:

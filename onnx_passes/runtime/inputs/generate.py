@@ -28,8 +28,11 @@ SAMPLES = 3
 LARGE = 1 << 17
 """Elements of a sample that make two enough; two pictures of 224 by 224 have more."""
 HUGE = 1 << 26
-"""Elements of all values of one run that make one sample enough: that many values are checked
-by it, and more than that are not kept between checks, so that each would cost another run."""
+"""Elements of all values of one run that make one sample enough.
+
+That many values are checked by it. More than that are not kept between checks, so that each
+would cost another run.
+"""
 
 _HELP = "give reference data, or the shape under `dims` by the name of the input"
 
@@ -95,7 +98,15 @@ def make_samples(
     ranges: Ranges | None = None,
     dims: Dims | None = None,
 ) -> list[Made]:
-    """Make up inputs as ``generate`` does, and say why they are what they are."""
+    """Make up inputs as ``generate`` does, and say why they are what they are.
+
+    Args:
+        model: The model.
+        seed: Seed of the values.
+        samples: How many; None for the default, which depends on sizes.
+        ranges: Ranges of values by input.
+        dims: Sizes of dynamic dimensions, or shapes of inputs.
+    """
     inputs = [value for value in model.graph.inputs if not value.is_initializer()]
     dims, ranges = dims or {}, ranges or {}
     _check_ranges(ranges, inputs)

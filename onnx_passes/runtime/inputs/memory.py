@@ -42,12 +42,22 @@ def machine_memory() -> int:
 
 
 def fits_memory(inputs: Iterable[ir.Value], shapes: Mapping[str, Shape]) -> bool:
-    """Whether one sample of these shapes takes at most half of the memory."""
+    """Whether one sample of these shapes takes at most half of the memory.
+
+    Args:
+        inputs: The inputs, for their types.
+        shapes: Their shapes by name.
+    """
     return _input_bytes(inputs, shapes) <= machine_memory() // _SHARE
 
 
 def too_large(inputs: Iterable[ir.Value], shapes: Mapping[str, Shape]) -> ModelError:
-    """Return the error of inputs that do not fit into the memory."""
+    """Return the error of inputs that do not fit into the memory.
+
+    Args:
+        inputs: The inputs, for their types.
+        shapes: Their shapes by name.
+    """
     return _error("the inputs of the model take", _input_bytes(inputs, shapes))
 
 

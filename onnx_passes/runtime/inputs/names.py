@@ -16,6 +16,12 @@ def hint_of_name(
 
     A mask is ones, then zeros: the graph turns it into large negative numbers, and any other
     integers into infinities, beside which nothing shows.
+
+    Args:
+        name: Name of the input.
+        dtype: Its element type; None if it is not known.
+        shape: The shape of the sample.
+        rng: Draws how much of each row the mask keeps.
     """
     is_mask = "mask" in name.lower() and dtype is not None and dtype.is_integer()
     if not is_mask or not shape or not shape[-1]:

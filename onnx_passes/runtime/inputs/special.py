@@ -31,7 +31,7 @@ def variants(
     """Yield arrays of the same type and shape with special values, and what to call them.
 
     Args:
-        array: An ordinary value of the input.
+        array: An ordinary value of the input, of any shape and type.
         hint: What the graph says about its values.
         span: The range that the user gave; nothing outside of it is yielded.
         steers: Whether values beyond what the hint allows are not safe.

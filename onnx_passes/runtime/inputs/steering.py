@@ -81,7 +81,7 @@ def _divides_safely(node: ir.Node) -> bool:
 
 
 def _repeated(node: ir.Node) -> Iterator[ir.Value]:
-    """Yield what decides whether a loop goes on."""
+    """Yield what decides whether a loop continues."""
     body = node.attributes.get("body")
     if node.op_type == "Loop" and body is not None and not body.is_ref():
         yield from (value for value in node.inputs[:2] if value is not None)

@@ -1,4 +1,4 @@
-"""Inputs of a model that is run in steps, each of which reads states that the last made."""
+"""Inputs of a model that is run in steps; each step reads the states of the last."""
 
 from __future__ import annotations
 
@@ -19,6 +19,10 @@ Feed = Mapping[str, str]
 
 def check_feed(model: ir.Model, feed: Feed) -> None:
     """Check that states can go from outputs to inputs.
+
+    Args:
+        model: The model.
+        feed: The output that each input is read from, by input.
 
     Raises:
         ReferenceDataError: There is no such input or output, or their types differ.

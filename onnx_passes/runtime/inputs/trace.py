@@ -31,7 +31,12 @@ class Tracer:
                 self._leaves.setdefault(inner, []).append(outer)
 
     def hint(self, value: ir.Value, rng: np.random.Generator) -> Hint:
-        """Return everything that the uses of a graph input say about its values."""
+        """Return everything that the uses of a graph input say about its values.
+
+        Args:
+            value: The input.
+            rng: Draws what hints leave open.
+        """
         hint = Hint()
         for use, layout in self._uses(value, rng):
             found = admitted(use)

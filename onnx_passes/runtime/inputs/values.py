@@ -9,7 +9,7 @@ from onnx_passes.ops.hints import Bound, Hint
 from onnx_passes.runtime.base import Array
 
 WORDS = ("alpha", "Beta", "gamma delta", "", "1.5", "Ωmega", "zeta")
-"""Strings that tell case, blanks, digits and other alphabets apart."""
+"""Strings that differ in case, blanks, digits and alphabets."""
 
 _MODERATE = {True: (-10, 10), False: (0, 20)}
 _INTEGER_SPREAD = 20
@@ -58,7 +58,15 @@ def uniform(
     high: float,
     rng: np.random.Generator,
 ) -> Array:
-    """Draw a numeric tensor uniform in a range that the user gave; integers inclusive."""
+    """Draw a numeric tensor uniform in a range that the user gave; integers inclusive.
+
+    Args:
+        dtype: Element type of the tensor.
+        shape: Its shape.
+        low: The least value.
+        high: The greatest value.
+        rng: Draws the values.
+    """
     if dtype.is_integer() or dtype == ir.DataType.BOOL:
         drawn = rng.integers(int(low), int(high), shape, endpoint=True)
         return np.asarray(drawn).astype(dtype.numpy())

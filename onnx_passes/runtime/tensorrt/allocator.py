@@ -19,7 +19,7 @@ class Grown:
 
     Attributes:
         memory: Memory on the GPU.
-        shape: Shape of the output; None before TensorRT told it.
+        shape: Shape of the output; None until TensorRT reports it.
         error: What went wrong inside TensorRT's call, which an exception would not leave.
         listener: What TensorRT calls.
     """
@@ -92,7 +92,16 @@ class Watched:
     def keep(
         self, addr: Any, location: Any, type_: Any, shape: Any, name: str, stream: int
     ) -> None:
-        """Copy a value; one of a type that numpy has no form for is left out."""
+        """Copy a value; one of a type that numpy has no form for is left out.
+
+        Args:
+            addr: Address of the value.
+            location: Whether it is on the host or the device.
+            type_: Its type, as TensorRT has it.
+            shape: Its shape.
+            name: Its name.
+            stream: The CUDA stream that computes it.
+        """
         try:
             dtype, shape = numpy_type(type_, name), tuple(shape)
             size = dtype.itemsize * int(np.prod(shape, dtype=np.int64))
@@ -127,7 +136,13 @@ def _debug_listener(trt: ModuleType, keep: Callable[..., None]) -> Any:
 
 
 def copied(address: int, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Any:
-    """Return a copy of an array that lies in memory of the host."""
+    """Return a copy of an array that lies in memory of the host.
+
+    Args:
+        address: Address of the first element.
+        dtype: Element type of the array.
+        shape: Its shape.
+    """
     count = int(np.prod(shape, dtype=np.int64))
     array = np.empty(count, dtype)
     if count:

@@ -15,6 +15,11 @@ from onnx_passes.runtime.tensorrt.store import load_bytes
 def configure(trt: ModuleType, config: Any, options: TensorRtOptions) -> Any:
     """Set the options on a builder's config.
 
+    Args:
+        trt: The bindings.
+        config: The builder's config; it is changed.
+        options: The options of the engine.
+
     Returns:
         The timing cache; None without one.
 

@@ -36,7 +36,12 @@ def list_creators(
 
 
 def registered(package: Package, libraries: Sequence[str]) -> list[dict[str, str]]:
-    """Return the plugins that are registered in this process; see :func:`list_creators`."""
+    """Return the plugins that are registered in this process; see :func:`list_creators`.
+
+    Args:
+        package: Whose plugins they are.
+        libraries: Files of libraries with further plugins.
+    """
     trt = load_bindings(package)
     load_plugins(trt, Log(trt, "error"), libraries)
     return [_plain(one) for one in trt.get_plugin_registry().all_creators]

@@ -66,7 +66,13 @@ class Cuda:
         )
 
     def to_device(self, target: int, source: int, size: int) -> None:
-        """Copy from pinned memory, on the stream."""
+        """Copy from pinned memory, on the stream.
+
+        Args:
+            target: Address on the device.
+            source: Address of pinned memory.
+            size: Bytes.
+        """
         if size:
             self._driver.call(
                 "cuMemcpyHtoDAsync_v2",
@@ -77,7 +83,14 @@ class Cuda:
             )
 
     def to_host(self, target: int, source: int, size: int, stream: int | None = None) -> None:
-        """Copy to pinned memory, on a stream, by default one's own."""
+        """Copy to pinned memory, on a stream, by default one's own.
+
+        Args:
+            target: Address of pinned memory.
+            source: Address on the device.
+            size: Bytes.
+            stream: The stream; None for one's own.
+        """
         if size:
             self._driver.call(
                 "cuMemcpyDtoHAsync_v2",

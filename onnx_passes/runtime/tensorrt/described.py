@@ -56,7 +56,7 @@ def is_engine(path: str | Path) -> bool:
 def describe_engine(
     path: str | Path, package: Package, *, seconds: float | None = 600.0
 ) -> dict[str, Any]:
-    """Tell what an engine holds, asked in a process of its own.
+    """Describe what an engine holds, in a process of its own.
 
     Args:
         path: The file.
@@ -64,8 +64,8 @@ def describe_engine(
         seconds: How long it may take; None for no limit.
 
     Returns:
-        The file's size and the version that built it, where the header tells; beside a GPU
-        that takes it also inputs and outputs with their profiles, layers, and device memory;
+        The file's size and the version that built it, if the header says it. Beside a GPU that
+        takes it also inputs and outputs with their profiles, layers, and device memory;
         elsewhere ``not_read`` says why not.
 
     Raises:
@@ -87,7 +87,7 @@ def describe_engine(
 
 @contextmanager
 def load_engine(path: str | Path, package: Package, **options: object) -> Iterator[Session]:
-    """Make an engine from a file ready to run, in a child process unless told otherwise.
+    """Make an engine from a file ready to run, in a child process by default.
 
     Args:
         path: The file, as ``build`` or ``save_engine`` wrote it.
@@ -134,7 +134,12 @@ def _asked(path: Path, package: Package, seconds: float | None) -> dict[str, Any
 
 
 def read_engine(package: Package, path: str) -> dict[str, Any]:
-    """Return what an engine holds, loaded in this process; see :func:`describe_engine`."""
+    """Return what an engine holds, loaded in this process; see :func:`describe_engine`.
+
+    Args:
+        package: Whose engine it is.
+        path: The file.
+    """
     return _read(load_bindings(package), Path(path).read_bytes())
 
 

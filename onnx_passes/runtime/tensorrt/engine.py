@@ -187,6 +187,10 @@ class BuiltModel:
     def run(self, feeds: Feeds, outputs: Sequence[str] | None = None) -> Outputs:
         """Say why it is not run.
 
+        Args:
+            feeds: Values by input; they are not read.
+            outputs: Names of outputs; they are not read.
+
         Raises:
             EngineUnavailableError: Always.
         """
@@ -202,7 +206,13 @@ def compiler_of(engine: Engine) -> TensorRtEngine | None:
 
 
 def fitted(engine: Engine, model: ir.Model, samples: Sequence[Feeds]) -> Engine:
-    """Return an engine with profiles that hold the samples, where it has none of its own."""
+    """Return an engine with profiles that hold the samples, where it has none of its own.
+
+    Args:
+        engine: Any engine; one that is not TensorRT is returned as it is.
+        model: The model.
+        samples: Values by input, one mapping a sample, whose shapes the profiles hold.
+    """
     inner = compiler_of(engine)
     if inner is None:
         return engine
@@ -248,6 +258,10 @@ def with_options(engine: Engine, **changed: object) -> Engine:
 
 def make_tensorrt(package: Package, options: Mapping[str, Any]) -> TensorRtEngine:
     """Make an engine from the options of a pipeline file.
+
+    Args:
+        package: Which package runs it.
+        options: Options by name.
 
     Raises:
         ConfigError: There is no such option, or a value does not fit.

@@ -1,4 +1,4 @@
-"""The layers of an engine: as the builder logs them, and as the inspector tells them."""
+"""The layers of an engine: as the builder logs them, and as the inspector reports them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,12 @@ def logged_layers(text: str) -> list[dict[str, Any]]:
 
 
 def inspected_layers(trt: ModuleType, engine: Any) -> list[dict[str, Any]]:
-    """Ask TensorRT's inspector for the layers of an engine that is loaded."""
+    """Ask TensorRT's inspector for the layers of an engine that is loaded.
+
+    Args:
+        trt: The bindings.
+        engine: The engine of the bindings.
+    """
     inspector = engine.create_engine_inspector()
     text = inspector.get_engine_information(trt.LayerInformationFormat.JSON)
     try:

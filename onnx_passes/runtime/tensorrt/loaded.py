@@ -45,7 +45,12 @@ class Port:
     profiles: tuple[Ranges, ...] = ()
 
     def fits(self, array: np.ndarray[Any, Any], index: int) -> bool:
-        """Whether a value is within a profile."""
+        """Whether a value is within a profile.
+
+        Args:
+            array: The value of the input, of any shape; of integers if it decides shapes.
+            index: Number of the profile.
+        """
         least, _, most = self.profiles[index] if index < len(self.profiles) else ((), (), ())
         if not most:
             return True  # a scalar, or values that are not limited

@@ -1,4 +1,4 @@
-"""What the compiler says, kept: its API returns None and tells the reason only here."""
+"""What the compiler says, kept: its API returns None and gives the reason only here."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class Log:
     """The lines that were logged, with their severity.
 
     Attributes:
-        lines: Pairs of severity and text, the oldest first. Of the many, the oldest that are
-            no errors are dropped.
+        lines: Pairs of severity and text, the oldest first. If there are many, the oldest that
+            are not errors are dropped.
         listener: What TensorRT logs to.
         layers: The last list of layers that a builder logged, at whatever verbosity.
     """
@@ -67,7 +67,7 @@ class Log:
         if len(self.lines) >= _MOST_LINES:
             spare = (i for i, (kind, _) in enumerate(self.lines) if kind not in _ERRORS)
             if (index := next(spare, None)) is None:
-                return  # errors alone, and the first ones tell the most
+                return  # errors alone, and the first ones say the most
             del self.lines[index]
         self.lines.append((severity, message))
 

@@ -117,7 +117,7 @@ class TensorRtOptions(BaseModel):
         config_hook: ``module:function``, called with the bindings and the builder's config.
         verbosity: How much of what the compiler logs is attached to a failure.
         watch: Whether fusion stays as it is and values between kernels are debug tensors.
-        profile: Whether sessions tell their layers, and beside a GPU the time of each.
+        profile: Whether sessions report their layers, and beside a GPU the time of each.
         cache: Folder of engines that were built before, by the content of what makes them.
         save: File that every build writes its engine to; not for pipelines, which build many.
         load: File of an engine that is run in place of one that is built.
@@ -168,6 +168,10 @@ class TensorRtOptions(BaseModel):
 
 def read_options(engine: str, options: Mapping[str, object]) -> TensorRtOptions:
     """Check options.
+
+    Args:
+        engine: Name of the engine, for messages.
+        options: Options by name.
 
     Raises:
         ConfigError: There is no such option, or a value does not fit.

@@ -1,4 +1,4 @@
-"""A model through the parser, with what it refuses told by node."""
+"""A model through the parser, and the nodes that it refuses."""
 
 from __future__ import annotations
 

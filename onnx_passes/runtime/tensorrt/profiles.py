@@ -40,7 +40,12 @@ def observed_profiles(model: ir.Model, samples: Sequence[Feeds]) -> dict[str, An
 
 
 def observed_values(model: ir.Model, samples: Sequence[Feeds]) -> dict[str, Any]:
-    """Return the values of integer inputs that may decide shapes, as profiles."""
+    """Return the values of integer inputs that may decide shapes, as profiles.
+
+    Args:
+        model: The model.
+        samples: Values by input, one mapping a sample.
+    """
     found: dict[str, Any] = {}
     for value in model.graph.inputs:
         static = value.shape is not None and value.shape.is_static()

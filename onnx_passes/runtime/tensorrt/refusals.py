@@ -100,7 +100,12 @@ def _ask(child: Child, package: Package, path: Path, seconds: float | None) -> l
 
 
 def read_refusals(package: Package, path: str) -> list[dict[str, str]]:
-    """Ask the parser in this process about a file; see :func:`parser_refusals`."""
+    """Ask the parser in this process about a file; see :func:`parser_refusals`.
+
+    Args:
+        package: Whose parser it is.
+        path: The file of the model.
+    """
     trt = load_bindings(package)
     return [asdict(each) for each in _refused(trt, load_model(path).model)]
 

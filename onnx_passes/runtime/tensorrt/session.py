@@ -92,7 +92,11 @@ class TensorRtSession:
     def run(self, feeds: Feeds, outputs: Sequence[str] | None = None) -> Outputs:
         """Run once; see ``Session.run``.
 
-        A session that watches adds the debug tensors where ``outputs`` is None.
+        A session that watches adds the debug tensors unless ``outputs`` names some.
+
+        Args:
+            feeds: Values by input.
+            outputs: Names of the outputs that are wanted; None for all.
 
         Raises:
             EngineCrashedError: The GPU is lost to this process.

@@ -70,6 +70,11 @@ def cached_place(package: Package, options: TensorRtOptions, model: ir.Model) ->
     options, the version of the package, and the GPU with its driver. Hooks are code, whose
     effect has no digest: with them nothing is cached.
 
+    Args:
+        package: Which package builds it.
+        options: The options of the engine.
+        model: The model.
+
     Returns:
         The file; None where the options name no cache, or a hook.
 

@@ -46,6 +46,10 @@ def onnx_type(found: Any, name: str) -> ir.DataType:
 def numpy_type(found: Any, name: str) -> np.dtype[Any]:
     """Return numpy's type, or that of ``ml_dtypes``, for one of the bindings.
 
+    Args:
+        found: A type of the bindings.
+        name: Name of the value, for messages.
+
     Raises:
         UnsupportedModelError: As :func:`onnx_type`.
     """

@@ -250,7 +250,7 @@ def test_a_truncated_file_is_named_and_the_others_are_used(tmp_path, form, keep)
     if form == "as_tar":
         assert (keep, plan.total) == (0.98, whole)  # what is cut is padding
         return
-    # What a look at the headers does not show is told when the samples are read.
+    # What a look at the headers does not show is reported when the samples are read.
     with pytest.raises(
         ReferenceDataError, match=r"is damaged|cannot be read|is not a complete"
     ):

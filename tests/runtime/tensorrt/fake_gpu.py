@@ -58,8 +58,8 @@ class Engine:
     """What the bindings make of bytes; its model says what it is like.
 
     Metadata of the model: "profiles" is how often the profiles repeat, each twice as large;
-    "host" are names of inputs whose values decide shapes; "unknown" are outputs whose shapes
-    only the data decide; "refuse" names a method that gives False.
+    "host" are names of inputs whose values decide shapes. "unknown" are outputs whose shapes
+    only the data decide. "refuse" names a method that gives False.
     """
 
     def __init__(self, logger, plan):
@@ -318,7 +318,7 @@ class Control:
 
 
 def plug_in(monkeypatch, folder):
-    """Put the fake driver in the place of NVIDIA's; None without a compiler."""
+    """Replace NVIDIA's driver by the fake one; None without a compiler."""
     from onnx_passes.runtime.tensorrt import driver
 
     library = compile_driver(folder)

@@ -178,7 +178,7 @@ def test_what_the_bindings_call_is_overridden_with_their_arguments(
     owner, method, count, package
 ):
     there = look_up(package)
-    # Some overrides are no attribute of the base, and only its documentation names them.
+    # Some overrides are not an attribute of the base, and only its documentation names them.
     documented = " ".join([there[owner][0], *there.get(f"{owner}.{method}", [])])
     signature = re.search(rf"{method}\(self[^,]*, ([^)]*)\)", documented)
     assert signature, (owner, documented)

@@ -101,7 +101,7 @@ def test_a_context_that_cannot_be_used_is_given_back(gpu):
 
 
 def test_every_function_that_is_called_is_one_of_the_driver(gpu):
-    """Of a name with a mistake ctypes tells only when it is called, and that is on a GPU."""
+    """ctypes reports a name with a mistake only when it is called, and that is on a GPU."""
     from onnx_passes.runtime.tensorrt import cuda
 
     library = Driver()._library

@@ -1,4 +1,4 @@
-"""Layers as TensorRT's builder logs them, and as its inspector and profiler tell them."""
+"""Layers as TensorRT's builder logs them, and as its inspector and profiler report them."""
 
 from types import SimpleNamespace
 
