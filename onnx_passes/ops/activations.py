@@ -107,6 +107,7 @@ class Relu(Primitive):
     """The operand, and 0 below 0."""
 
     primitive, kinks = "relu", _KINK
+    exact_bits = 31
     algebra = Algebra(idempotent=True, monotone={0: 1})
 
 

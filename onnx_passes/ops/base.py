@@ -94,7 +94,10 @@ class Operator:
         view: Whether the results are the operand under another shape, in the same order.
         joins: Whether the result is the operands, one behind the other.
         free: Whether it computes no number by itself.
+        one_attribute: Whether a node has exactly one of its attributes.
         computed_in: The widest type that engines compute in, if it is not the operand's.
+        exact_bits: Bits of an integer operand up to which ONNX Runtime's results are those of
+            the standard, where they are not for all: it computes in another type.
         elementwise: Whether each element of the result depends on the elements of the
             operands at the same place, after broadcasting, and on nothing else.
     """
@@ -110,8 +113,10 @@ class Operator:
     view: ClassVar[bool] = False
     joins: ClassVar[bool] = False
     free: ClassVar[bool] = False
+    one_attribute: ClassVar[bool] = False
     reads_sizes: ClassVar[bool] = False
     computed_in: ClassVar[ir.DataType | None] = None
+    exact_bits: ClassVar[int | None] = None
     elementwise: ClassVar[bool] = False
 
     def __init_subclass__(cls, *, abstract: bool = False, **kwargs: Any) -> None:

@@ -284,6 +284,7 @@ class Mod(Elementwise):
 class Pow(Elementwise):
     """A power of floats; engines compute powers of integers in floating point."""
 
+    exact_bits = 10
     algebra = Algebra(neutral={1: Element(1, "f")})
     domain_of = ((0, POSITIVE), (1, between(0, 3)))
 
@@ -299,6 +300,7 @@ class Max(Variadic):
     """The greatest operand."""
 
     primitive, chooses = "max", range(2**31)
+    exact_bits = 31
     ties = True
     algebra = Algebra(
         associative="bif",

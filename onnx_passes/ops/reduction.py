@@ -51,6 +51,8 @@ class Reduce(Operator, abstract=True):
     """
 
     steers, exact = (1,), (1,)
+    # ONNX Runtime adds integers in double precision, and cuts what is too large.
+    exact_bits: ClassVar[int | None] = 20
 
     def row(self, call: Call, a: Primitives, terms: Elements) -> Scalar:
         """Return what the elements along the last axis become.
@@ -154,6 +156,7 @@ class ReduceMean(Reduce):
 class _Extreme(Reduce, abstract=True):
     primitive: ClassVar[str]
     algebra = _RISING
+    exact_bits = None
 
     def row(self, call: Call, a: Primitives, terms: Elements) -> Scalar:
         if not terms.shape[-1]:
@@ -180,6 +183,8 @@ class ReduceMin(_Extreme):
 class ReduceProd(Reduce):
     """The product."""
 
+    exact_bits = 4
+
     def row(self, call: Call, a: Primitives, terms: Elements) -> Scalar:
         if is_float(a.dtype) and not call.semantics.expands and terms.shape[-1] > 2:
             return a.function("Product", *terms)
@@ -189,6 +194,7 @@ class ReduceProd(Reduce):
 class ReduceSumSquare(Reduce):
     """The sum of squares."""
 
+    exact_bits = 10
     algebra = Algebra(even=True)
 
     def row(self, call: Call, a: Primitives, terms: Elements) -> Scalar:
@@ -207,6 +213,7 @@ class ReduceL1(Reduce):
 class ReduceL2(Reduce):
     """The root of the sum of squares."""
 
+    exact_bits = 10
     algebra = Algebra(even=True)
 
     def row(self, call: Call, a: Primitives, terms: Elements) -> Scalar:

@@ -26,7 +26,7 @@ _PLAIN = {
 class Constant(Operator):
     """A tensor that the node holds."""
 
-    free = True
+    free = one_attribute = True
 
     def evaluate(self, call: Call) -> Tensor:
         attributes = call.node.attributes

@@ -24,7 +24,8 @@ class InlineQonnx(RulePass):
     Sound because this is how QONNX defines them, in every rounding mode; the clamp comes
     before the rounding. A sum with 0 changes the sign of a zero only.
 
-    Leaves alone: opsets before 12; parameters that are computed; every other quantiser.
+    Leaves alone: opsets before 12; parameters that are computed; fewer than two levels, as of
+    0 bits; every other quantiser.
     """
 
     def table(self) -> list[Rule]:
@@ -33,7 +34,8 @@ class InlineQonnx(RulePass):
 
 def _known(v: Values) -> Quantiser | None:
     found = quantiser_of(node_of(v["y"]))
-    return found if found is not None and found.mode in _ROUNDINGS else None
+    fits = found is not None and found.mode in _ROUNDINGS and found.low < found.high
+    return found if fits else None
 
 
 def _inlined(op: Op, v: Values, found: Quantiser) -> Value:

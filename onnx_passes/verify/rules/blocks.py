@@ -19,7 +19,7 @@ from onnx_passes.verify.rules.block_pointwise import BLOCK_OPERATORS, known_cons
 from onnx_passes.verify.rules.block_sizes import Ambiguous, Contradiction, Refined, Sizes
 from onnx_passes.verify.rules.block_values import Blocks, Node, symbol
 from onnx_passes.verify.rules.pairs import Pair
-from onnx_passes.verify.rules.proof import Coverage
+from onnx_passes.verify.rules.proof import CUTS, Coverage
 
 _MAX_ROUNDS = 40
 _MAX_DEPTH = 8
@@ -48,7 +48,7 @@ def block_argument(pair: Pair, *, ring: bool) -> Coverage:
     if any(1 in concrete_shape(v) for v in pair.inputs):
         conditions.append("axes of size 1 stay so")
     if prover.cuts:
-        conditions.append("Split and Slice cut where they do here: between or within operands")
+        conditions.append(CUTS)
     if not ring and prover.sums:
         conditions.append(SUMMATION)
     return Coverage(True, f"all sizes of inputs with ranks {_ranks(pair)}", tuple(conditions))

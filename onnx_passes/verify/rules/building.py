@@ -410,8 +410,12 @@ class Builder:
     def _unmentioned(
         self, domain: str, op_type: str, known: list[Shape | None], given: dict[str, Any]
     ) -> dict[str, Any]:
-        extra = {}
+        extra: dict[str, Any] = {}
+        described = find(domain, op_type, self._opset)
+        alone = described is not None and described.one_attribute
         for name, required in attribute_names(domain, op_type, self._opset).items():
+            if alone and (given or extra):
+                break
             wanted = required or self._guide.offers(op_type, name)
             if name in given or not (wanted or self._choose.rng.random() < self._further_odds):
                 continue

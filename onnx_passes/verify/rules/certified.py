@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from onnx_passes.verify.rules.proof import CUTS
+
 VERDICTS = ("proved", "tested", "never fired", "undecided", "refuted")
 """From the strongest to the weakest."""
 
@@ -71,7 +73,8 @@ def _coverage(rules: list[dict[str, Any]]) -> str:
     ]
     everywhere = [bool(j["coverage"] and j["coverage"]["everywhere"]) for j in judgements]
     if everywhere and all(everywhere):
-        return "for all sizes"
+        cut = any(CUTS in j["coverage"].get("conditions", ()) for j in judgements)
+        return f"for all sizes{' where Split and Slice cut as in these' if cut else ''}"
     return "some for all sizes, some for their own" if any(everywhere) else "of given sizes"
 
 

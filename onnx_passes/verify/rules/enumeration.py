@@ -36,6 +36,9 @@ EDGES: tuple[Shape, ...] = (
 )
 """Shapes with axes that authors forget."""
 
+_LONGEST = 1 << 17
+"""The longest axis that an integer of a pattern asks for."""
+
 Ranks: TypeAlias = Mapping[str, int]
 
 
@@ -79,7 +82,7 @@ def plans_of(rule: RewriteRule, types: Sequence[ir.DataType], since: int = 1) ->
     ranks = [Plan(ranks=profile) for profile in rank_profiles(operand_names(rule))]
     opsets = [o for o in sorted(set(OPSETS)) if fits(rule._target_pattern, o)]
     opsets = [o for o in opsets if o >= since] or opsets
-    edges = EDGES if operand_names(rule) else ()
+    edges = (*EDGES, *_longer(rule)) if operand_names(rule) else ()
     nodes: list[Any] = list(rule._target_pattern)
     more = [Plan(full=f, draws=_MORE, enough=_ENOUGH) for f in choices_of_inputs(rule)]
     # An empty axis and the axis that an attribute names are each one of few.
@@ -98,6 +101,23 @@ def plans_of(rule: RewriteRule, types: Sequence[ir.DataType], since: int = 1) ->
         *_one_rank(operand_names(rule)),
         *more,
     ]
+
+
+def _longer(rule: RewriteRule) -> Iterator[Shape]:
+    """Yield shapes with an axis that is longer than an integer of the pattern.
+
+    A Slice that ends at 1000 takes all of an axis, until there are more.
+    """
+    found: list[Any] = [getattr(operand, "value", None) for operand in operands_of(rule)]
+    for node in rule._target_pattern:
+        plain = (node.attributes.get(name) for name in ("value_int", "value_ints"))
+        found += [getattr(attribute, "_value", None) for attribute in plain]
+    numbers: set[Any] = set()
+    for each in found:
+        numbers.update(each if isinstance(each, list | tuple) else [each])
+    sizes = {abs(n) for n in numbers if isinstance(n, int) and _FEW < abs(n) < _LONGEST}
+    for size in sorted(sizes):
+        yield from ((size + 1,), (2, size + 1))
 
 
 def _opset_plans(rule: RewriteRule, opsets: Sequence[int]) -> Iterator[Plan]:

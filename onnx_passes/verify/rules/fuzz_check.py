@@ -24,8 +24,11 @@ from onnx_passes.verify.rules.fuzz_error import Error, errors_of, exceeds
 from onnx_passes.verify.rules.generate_variants import AMPLIFIED
 from onnx_passes.verify.rules.proof import Counterexample
 from onnx_passes.verify.rules.replay import Replayer
-from onnx_passes.verify.rules.running import Feeds
+from onnx_passes.verify.rules.running import Array, Feeds
 from onnx_passes.verify.structure import check_structure
+
+_SHOWN = 64
+"""Elements of an array that a report shows."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,11 +67,18 @@ class Fault:
                 "actual": self.found.actual,
             }
             lines += [
-                f"{word} {name} = {array.dtype}{list(array.shape)} {array.tolist()}"
+                f"{word} {name} = {array.dtype}{list(array.shape)} {_numbers(array)}"
                 for word, side in sides.items()
                 for name, array in side.items()
             ]
         return "\n".join(lines)
+
+
+def _numbers(array: Array) -> str:
+    """Return the numbers of an array; of many, the first few."""
+    if array.size <= _SHOWN:
+        return str(array.tolist())
+    return f"[{', '.join(map(str, array.reshape(-1)[:_SHOWN].tolist()))}, ...]"
 
 
 def _indented(model: ir.Model) -> list[str]:
@@ -158,7 +168,8 @@ class Examiner:
         # An engine may have operators in the main domain that onnx does not know.
         unknown = bool(faults) and "No Op registered" in faults[0]
         if faults and not (unknown and new is None):
-            trial.fault = self._sorted(Fault(faults[0], kind, model, after, breaks="model"))
+            reason = f"{faults[0]} (opset {model.opset_imports.get('')})"
+            trial.fault = self._sorted(Fault(reason, kind, model, after, breaks="model"))
             return trial
         for sample in feeds:
             trial.runs += 1

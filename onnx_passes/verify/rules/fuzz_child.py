@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -76,13 +75,14 @@ def resolve(subject: str) -> Any:
 
 
 _running: set[subprocess.Popen[str]] = set()
-_interrupted = threading.Event()
+_killed: set[subprocess.Popen[str]] = set()
+"""Children that :func:`end_children` ended: nothing is asked again without the proof."""
 
 
 def end_children() -> None:
     """End the children that other threads wait for, and what these have started."""
-    _interrupted.set()
     for child in tuple(_running):
+        _killed.add(child)
         with suppress(ProcessLookupError):
             os.killpg(child.pid, signal.SIGKILL)
 
@@ -120,12 +120,14 @@ def certify_apart(job: Job) -> dict[str, Any]:
             os.killpg(child.pid, signal.SIGKILL)
         child.communicate()
         _running.discard(child)
+        interrupted = child in _killed
+        _killed.discard(child)
     if child.returncode == 0:
         result: dict[str, Any] = json.loads(out.splitlines()[-1])
         return result
     if child.returncode < 0:
         died = f"died of {signal.Signals(-child.returncode).name}"
-        if job.level != "all" or _interrupted.is_set():
+        if job.level != "all" or interrupted:
             verdict = "undecided" if job.level == "prove" else "refuted"
             return _ended(job, verdict, f"the process {died}")
         # Engines have a process of their own: what is left is the rule, or the proof.

@@ -14,7 +14,7 @@ from onnx_passes.passes.patterns import rule_name
 from onnx_passes.verify.rules.applying import assumes_finite
 from onnx_passes.verify.rules.fuzz import Tested, fuzz_rule
 from onnx_passes.verify.rules.fuzz_check import Fault
-from onnx_passes.verify.rules.proof import NEAR
+from onnx_passes.verify.rules.proof import CUTS, NEAR, Coverage
 from onnx_passes.verify.rules.refutations import repeats, write_refutation
 from onnx_passes.verify.rules.regression import write_regression
 from onnx_passes.verify.rules.schemas import impossible
@@ -148,7 +148,7 @@ def _claim(proof: Proof | None) -> str:
     if proof is None:
         return ""
     parts = [
-        f"{j.arithmetic} for {j.coverage.text}"
+        f"{j.arithmetic} for {_covered(j.coverage)}"
         for j in proof.judgements
         if j.outcome == "proved" and j.coverage is not None
     ]
@@ -156,6 +156,12 @@ def _claim(proof: Proof | None) -> str:
         f"{'; '.join(parts)}; on the {proof.templates} templates that its guard admitted, "
         "along the paths that they take through its check and rewrite"
     )
+
+
+def _covered(coverage: Coverage) -> str:
+    """Return what a proof covers, with the sizes that it excludes."""
+    cuts = f" ({CUTS})" if CUTS in coverage.conditions else ""
+    return f"{coverage.text}{cuts}"
 
 
 def _idle(rule: RewriteRule, tested: Tested) -> str:

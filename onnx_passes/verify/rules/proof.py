@@ -40,6 +40,10 @@ class FloatMode(StrEnum):
     FINITE = "finite only"
 
 
+CUTS = "Split and Slice cut where they do here: between or within operands"
+"""The condition on sizes of a proof in which an axis is cut at a number."""
+
+
 @dataclass(frozen=True, slots=True)
 class Coverage:
     """What a verdict ranges over.

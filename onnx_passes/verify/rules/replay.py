@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.contracts import Equality, Tolerance
+from onnx_passes.model.contents import all_nodes
+from onnx_passes.ops.base import operator_of
 from onnx_passes.ops.evaluation import concrete_shape
 from onnx_passes.ops.semantics import is_float
 from onnx_passes.verify.judge import Promise
@@ -34,6 +36,7 @@ class Replayer:
         self._runner = Runner(self._models)
         self.outputs = [str(o.name) for o in before.graph.outputs]
         self.inputs = list(before.graph.inputs)
+        self._bits = _exact_bits(self._models)
 
     def compare(self, feeds: Feeds, *, real: bool) -> Counterexample | None:
         """Return a counterexample if the two sides differ on ``feeds``.
@@ -87,7 +90,11 @@ class Replayer:
         return None if found is None else found.message
 
     def _first(self, candidates: Sequence[Feeds], real: bool) -> Counterexample | None:
-        for feeds, before, after in self._runner.run(candidates):
+        exact = [
+            {name: _within(array, self._bits) for name, array in feeds.items()}
+            for feeds in candidates
+        ]
+        for feeds, before, after in self._runner.run(exact):
             if isinstance(before, Failure):
                 continue
             expected = dict(zip(self.outputs, before, strict=True))
@@ -109,6 +116,20 @@ class Replayer:
                     text = f"output {name}: {found}"
                     return Counterexample(feeds, expected, actual, engine_name(), text)
         return None
+
+
+def _exact_bits(models: Iterable[ir.Model]) -> int | None:
+    """Return up to how many bits the engine computes integers as the standard says."""
+    described = (operator_of(node) for model in models for node in all_nodes(model))
+    return min((o.exact_bits for o in described if o and o.exact_bits), default=None)
+
+
+def _within(array: Array, bits: int | None) -> Array:
+    """Return an array whose integers have at most so many bits; None for any number."""
+    if bits is None or array.dtype.kind not in "iu" or 8 * array.dtype.itemsize <= bits:
+        return array
+    low = 0 if array.dtype.kind == "u" else -(2**bits)
+    return np.clip(array, low, 2**bits)
 
 
 def samples(

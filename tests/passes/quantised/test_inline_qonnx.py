@@ -38,3 +38,15 @@ def test_leaves_computed_parameters_alone(leaves_alone, text):
         InlineQonnx(),
         text("(float[N] x, float s) => (float[N] y) { y = q.BipolarQuant(x, s) }"),
     )
+
+
+def test_a_quantiser_of_no_bits_is_left_alone(leaves_alone, text):
+    # Its lowest level is above its highest: what it computes is nobody's definition.
+    leaves_alone(
+        InlineQonnx(),
+        text(
+            """(float[N] x) => (float[N] y)
+            <float s = {2.0}, float z = {0.0}, float b = {0.0}> {
+            y = q.Quant<signed = 1, narrow = 1, rounding_mode = "HALF_UP">(x, s, z, b) }"""
+        ),
+    )

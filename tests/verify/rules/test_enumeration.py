@@ -158,3 +158,23 @@ def test_variables_that_are_joined_to_a_shape_make_one_that_fits():
     tested = fuzz_rule(rule, seconds=600, models=20, seed=0)
     assert tested.verdict == "refuted"
     assert "expected" in tested.fault.reason
+
+
+@pytest.mark.parametrize("end", [1000, 100_000])
+def test_a_slice_that_ends_at_a_number_meets_a_longer_axis(end):
+    whole = RewriteRule(
+        lambda op, x: op.Slice(x, [0], [end], [0]), lambda op, x: op.Identity(x), name="whole"
+    )
+    found = fuzz_rule(whole, seconds=600, models=60)
+    assert found.fault is not None, "no axis of the models was longer than the number"
+    assert f"[{end}]" in found.fault.reason
+    assert len(found.fault.text()) < 5000, "long arrays are cut"
+
+
+def test_shapes_longer_than_the_numbers_of_constant_nodes_are_planned():
+    rule = RewriteRule(
+        lambda op, x: op.Slice(x, [0], op.Constant(value_ints=[70]), [0]),
+        lambda op, x: op.Identity(x),
+    )
+    edges = {plan.edge for plan in plans_of(rule, TYPES)}
+    assert {(71,), (2, 71)} <= edges

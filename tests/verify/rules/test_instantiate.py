@@ -161,3 +161,16 @@ def test_what_a_pass_may_assume_is_assumed_and_told():
     assert not Assuming().assume_no_nan
     assert assumes_finite(Assuming)
     assert not assumes_finite(Transformation)
+
+
+def test_a_constant_of_the_pattern_has_no_second_value():
+    # Templates with value and value_float were no models: a right rule was not proved.
+    half = RewriteRule(
+        lambda op, x: op.Mul(x, op.Constant(value_float=0.5)),
+        lambda op, x: op.Div(x, op.Constant(value_float=2.0)),
+        name="half",
+    )
+    for model in instances(half, limit=8):
+        held = [node for node in model.graph if node.op_type == "Constant"]
+        assert [list(node.attributes) for node in held] == [["value_float"]]
+    assert prove_rule(half).outcome is Outcome.PROVED
