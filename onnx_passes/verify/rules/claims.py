@@ -20,7 +20,7 @@ from onnx_passes.ops.semantics import Scalar, Semantics, is_float
 from onnx_passes.verify.rules.pairs import Pair
 from onnx_passes.verify.rules.proof import FloatMode
 from onnx_passes.verify.rules.scalar import ScalarArgument
-from onnx_passes.verify.rules.solver import Answer, differs, refute
+from onnx_passes.verify.rules.solver import BACKSTOP, Answer, OutOfTime, differs, refute
 
 CLOSE = "up to a relative 1e-6, because constants are rounded"
 CLOSE_TO_INPUTS = "up to 1e-4 of the largest input, or of 1, because constants are rounded"
@@ -91,7 +91,16 @@ class Claim:
         known = [*assumptions, *self._laws(self._terms())]
         parts = len(negation) > 1 and not isinstance(self.semantics, IeeeSemantics)
         first = milliseconds // _TOGETHER if parts else milliseconds
-        answer = refute(negation, known, milliseconds=first, prefer=prefer)
+        patience = BACKSTOP // _TOGETHER if parts else BACKSTOP
+        try:
+            answer = refute(
+                negation, known, milliseconds=first, prefer=prefer, backstop=patience
+            )
+        except OutOfTime:
+            # Each is asked alone below, and all again, with the whole time.
+            if not parts:
+                raise
+            answer = Answer(None)
         if answer.holds is not None or not parts:
             return answer
         for formula in negation:

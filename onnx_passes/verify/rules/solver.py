@@ -12,7 +12,7 @@ from onnx_passes.ops.domains.z3_module import z3
 GAVE_UP = "z3 gave up"
 STEPS = 2000
 """Steps of z3 that count as a millisecond; nonlinear arithmetic takes three times as long."""
-_BACKSTOP = 1000
+BACKSTOP = 1000
 """How many times that limit z3 may take, in wall time, before it is stopped."""
 
 
@@ -64,6 +64,7 @@ def refute(
     *,
     milliseconds: int,
     prefer: Sequence[Any] = (),
+    backstop: int = BACKSTOP,
 ) -> Answer:
     """Look for a model in which any of ``negation`` holds under ``assumptions``.
 
@@ -74,6 +75,7 @@ def refute(
             millisecond: a verdict must not depend on the machine.
         prefer: Further constraints tried first, for a model that is easier to replay; they
             cannot make a broken claim look valid, because the query is put again without.
+        backstop: How many times that limit each query may take in wall time.
 
     Raises:
         OutOfTime: A query took so long that its steps do not say why.
@@ -87,10 +89,10 @@ def refute(
     known = [*assumptions, broken]
     if prefer:
         solver = _solver([*known, *prefer])
-        if _checked(solver, max(50, milliseconds // 4)) == solver_module.sat:
+        if _checked(solver, max(50, milliseconds // 4), backstop) == solver_module.sat:
             return Answer(False, solver.model())
     solver = _solver(known)
-    result = _checked(solver, milliseconds)
+    result = _checked(solver, milliseconds, backstop)
     if result == solver_module.unsat:
         return Answer(True)
     if result == solver_module.sat:
@@ -106,7 +108,7 @@ def _solver(formulas: Sequence[Any]) -> Any:
     return solver
 
 
-def _checked(solver: Any, milliseconds: int) -> Any:
+def _checked(solver: Any, milliseconds: int, backstop: int) -> Any:
     """Return what z3 says within a limit of steps.
 
     Raises:
@@ -115,10 +117,10 @@ def _checked(solver: Any, milliseconds: int) -> Any:
     """
     solver.set("rlimit", milliseconds * STEPS)
     # Only for what the solver does not count as steps; no answer is made of it.
-    solver.set("timeout", milliseconds * _BACKSTOP)
+    solver.set("timeout", milliseconds * backstop)
     start = time.monotonic()
     result = solver.check()
     spent = (time.monotonic() - start) * 1000
-    if result == z3().unknown and spent >= milliseconds * _BACKSTOP:
+    if result == z3().unknown and spent >= milliseconds * backstop:
         raise OutOfTime("z3 was stopped by the clock before its count of steps")
     return result

@@ -50,10 +50,9 @@ def test_no_time_is_not_all_time():
 
 @pytest.mark.parametrize("prefer", [(), (True,)])
 def test_what_the_clock_stops_is_no_answer(monkeypatch, prefer):
-    monkeypatch.setattr(solver, "_BACKSTOP", 1)
     monkeypatch.setattr(solver, "STEPS", 2_000_000)
     with pytest.raises(solver.OutOfTime):
-        solver.refute(HARD, milliseconds=50, prefer=prefer)
+        solver.refute(HARD, milliseconds=50, prefer=prefer, backstop=1)
 
 
 def test_what_the_count_of_steps_stops_is_the_same_answer_each_time():
