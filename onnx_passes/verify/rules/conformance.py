@@ -163,7 +163,7 @@ def _numbers(value: ir.Value, hint: Hint, rng: np.random.Generator, bits: int) -
     if dtype.is_integer():
         low, high = (-9 if dtype.is_signed() else 0), 10
         if not hint.bounded and rng.random() < 0.2:
-            low, high = max(int(dtype.min), -(2**bits)), min(int(dtype.max), 2**bits)
+            low, high = max(int(dtype.min), 1 - 2**bits), min(int(dtype.max), 2**bits)
         array = rng.integers(low, high, shape)
     else:
         array = rng.standard_normal(shape) * rng.choice((0.1, 1.0, 4.0, 30.0))

@@ -128,8 +128,9 @@ def _within(array: Array, bits: int | None) -> Array:
     """Return an array whose integers have at most so many bits; None for any number."""
     if bits is None or array.dtype.kind not in "iu" or 8 * array.dtype.itemsize <= bits:
         return array
-    low = 0 if array.dtype.kind == "u" else -(2**bits)
-    return np.clip(array, low, 2**bits)
+    end = 2**bits - 1
+    # Of a scalar, numpy makes a number.
+    return np.asarray(np.clip(array, 0 if array.dtype.kind == "u" else -end, end))
 
 
 def samples(

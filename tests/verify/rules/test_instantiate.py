@@ -164,7 +164,7 @@ def test_what_a_pass_may_assume_is_assumed_and_told():
 
 
 def test_a_constant_of_the_pattern_has_no_second_value():
-    # Templates with value and value_float were no models: a right rule was not proved.
+    # A template with value and value_float is not a model: a right rule was not proved.
     half = RewriteRule(
         lambda op, x: op.Mul(x, op.Constant(value_float=0.5)),
         lambda op, x: op.Div(x, op.Constant(value_float=2.0)),
