@@ -49,7 +49,9 @@ def start_beside(
     for graph in all_graphs(copy):
         for name, value in graph.initializers.items():
             tensor = value.const_value
-            if tensor is None or (tensor.nbytes < _LEAST and not _is_file(tensor)):
+            if tensor is None or tensor.dtype is ir.DataType.STRING:
+                continue
+            if not _is_file(tensor) and (tensor.nbytes < _LEAST or value.is_graph_input()):
                 continue
             if graph is not copy.graph:
                 # ONNX Runtime takes data from outside in the main graph only.
