@@ -170,7 +170,7 @@ class Search:
         if task.score_all or task.objective == "time" or not small:
             return False
         if self.record.folder is not None:
-            return False  # a record tells why each group has its format
+            return False  # a record shows why each group has its format
         scores = scorer.costs()
         cheapest = Cheapest(task, scores, scorer.recorded.outputs)
         found = cheapest.attempt(self._all, self._refuses)

@@ -90,7 +90,7 @@ def test_a_second_time_changes_nothing_but_scales_stay(typed, run):
     assert not modified
 
 
-def test_what_onnx_runtime_joins_is_told(digits, images, run):
+def test_a_note_says_how_onnx_runtime_loads_scales(digits, images, run):
     model = digits(21)
     pass_ = ConvertFloat8(scaled=True)
     pass_.context = PassContext(samples=[{"image": images[:100]}])
