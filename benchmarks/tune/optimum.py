@@ -86,13 +86,26 @@ class Row:
     """What one tool reached: cost, inferences of the whole model, seconds.
 
     Inferences are in passes over all samples, those of few samples as shares of one. The first
-    run of the original is not among them: each tool has it.
+    run of the original is not among them: each tool has it. Seconds of the CPU leave
+    out other work on the machine.
     """
 
     cost: float
     inferences: float
     seconds: float
+    cpu: float
     parts: float = 0.0
+
+
+class Clock:
+    """Seconds since it was made: those of a wall clock, and those of the CPU."""
+
+    def __init__(self) -> None:
+        self._start = time.perf_counter(), time.process_time()
+
+    def read(self) -> tuple[float, float]:
+        """Return both."""
+        return time.perf_counter() - self._start[0], time.process_time() - self._start[1]
 
 
 def ask(
@@ -121,12 +134,11 @@ def ask(
 
 def ours(task: Task) -> tuple[Row, Any]:
     """Search."""
-    start = time.perf_counter()
+    clock = Clock()
     result = Search(task, Record(None, "")).run()
     work = result.work
     whole = work["whole model"] - 1 + work["whole model, few samples"]
-    seconds = time.perf_counter() - start
-    return Row(result.best.cost, whole, seconds, work["parts"]), result
+    return Row(result.best.cost, whole, *clock.read(), work["parts"]), result
 
 
 class Runs:
@@ -154,7 +166,7 @@ class Runs:
 
 def greedy(task: Task, runs: Runs, costs: dict[tuple[str, str], float]) -> Row:
     """Lower one group after the other, those with the best signal-to-noise ratio first."""
-    start, before = time.perf_counter(), runs.count
+    clock, before = Clock(), runs.count
     none = {group.name: "float32" for group in task.groups}
     scored = []
     for group, name in costs:
@@ -170,7 +182,7 @@ def greedy(task: Task, runs: Runs, costs: dict[tuple[str, str], float]) -> Row:
         if runs.holds(runs.of(tried), task.budget):
             names = tried
     cost = sum(costs[pair] for pair in names.items())
-    return Row(cost, runs.count - before, time.perf_counter() - start)
+    return Row(cost, runs.count - before, *clock.read())
 
 
 def auto_mixed(task: Task, runs: Runs) -> Row | None:
@@ -179,7 +191,7 @@ def auto_mixed(task: Task, runs: Runs) -> Row | None:
         module = importlib.import_module("onnxconverter_common.auto_mixed_precision")
     except ImportError:
         return None
-    count, start = 0, time.perf_counter()
+    count, clock = 0, Clock()
 
     def validate(expected: list[Any], found: list[Any]) -> bool:
         nonlocal count
@@ -198,9 +210,9 @@ def auto_mixed(task: Task, runs: Runs) -> Row | None:
             )
     except Exception as error:
         click.echo(f"    auto_mixed_precision: {type(error).__name__}: {str(error)[:80]}")
-        return Row(math.inf, count, time.perf_counter() - start)
+        return Row(math.inf, count, *clock.read())
     size = sum(onnx.numpy_helper.to_array(t).nbytes for t in made.graph.initializer)
-    return Row(float(size), count, time.perf_counter() - start)
+    return Row(float(size), count, *clock.read())
 
 
 @click.command()
@@ -258,8 +270,8 @@ def compare(
         + f", {seconds_of(rows):.3f} s"
         for name, rows in found.items()
     )
-    ratio = seconds_of(found["tune"]) / seconds_of(found["greedy"])
-    click.echo(f"{title:16}{text:26}{best:9.0f}  {told}, time {ratio:.2f}")
+    ratio = ratio_of(found["tune"], found["greedy"])
+    click.echo(f"{title:16}{text:26}{best:9.0f}  {told}, {ratio}")
 
 
 def against_peer(
@@ -280,13 +292,21 @@ def against_peer(
             f"{'':51}  float16 only: tune {own[0].cost:.0f} B, {own[0].inferences:.2f}, "
             f"{seconds_of(own):.3f} s  auto_mixed_precision {peers[0].cost:.0f} B, "
             f"{peers[0].inferences:.0f}, {seconds_of(peers):.3f} s, "
-            f"time {seconds_of(own) / seconds_of(peers):.2f}"
+            f"{ratio_of(own, peers)}"
         )
 
 
 def seconds_of(rows: list[Row]) -> float:
     """Return the median of the seconds."""
     return statistics.median(row.seconds for row in rows)
+
+
+def ratio_of(rows: list[Row], others: list[Row]) -> str:
+    """Return how the medians of two tools' times compare."""
+    cpu = statistics.median(row.cpu for row in rows) / statistics.median(
+        row.cpu for row in others
+    )
+    return f"time {seconds_of(rows) / seconds_of(others):.2f}, CPU {cpu:.2f}"
 
 
 if __name__ == "__main__":

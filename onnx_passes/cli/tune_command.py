@@ -139,6 +139,8 @@ def command(
         _culprits(task, loaded, output, json_file, tell)
         return
     assert output is not None, "it was asked for above"
+    # A page and JSON show the error of each group.
+    task = replace(task, score_all=page is not None or json_file is not None)
     _search(task, loaded, output, record, json_file, page, tell)
 
 

@@ -90,28 +90,41 @@ def kl_divergence(produced: Tensors, expected: Tensors) -> float:
         produced: Outputs by name; the first holds probabilities or logits [..., classes].
         expected: Outputs of the reference by name, of the same shape.
     """
+    rows = divergences(produced, expected)
+    total = float(rows.sum())
+    return max(total / max(1, rows.size), 0.0) if not math.isnan(total) else math.nan
+
+
+def divergences(produced: Tensors, expected: Tensors) -> Array:
+    """Return ``KL(expected || produced)`` of each row of the first output, in nats.
+
+    Args:
+        produced: As for :func:`kl_divergence`.
+        expected: As for :func:`kl_divergence`.
+
+    Returns:
+        Floats of shape [rows]; NaN where a probability is below 0.
+    """
     ours, theirs = _first(produced, "output"), _first(expected, "output")
     demand_same_shape(ours, theirs)
     if theirs.size == 0:
-        return 0.0
+        return np.zeros(0)
     width = theirs.shape[-1] if theirs.ndim else 1
     is_distribution = all(
         bool((e >= 0).all() and (np.abs(e.sum(axis=1) - 1) <= 1e-3).all())
         for _, e in _row_blocks(ours, theirs, width)
     )
-    total = 0.0
+    found = []
     with np.errstate(divide="ignore", invalid="ignore"):
         for p, e in _row_blocks(ours, theirs, width):
             if is_distribution:
-                if (p < 0).any():
-                    return math.nan
-                log_p, log_e = np.log(p), np.log(e)
+                log_p, log_e = np.log(p), np.log(e)  # NaN for what is below 0
             else:
                 log_p, log_e = _log_softmax(p), _log_softmax(e)
                 p, e = np.exp(log_p), np.exp(log_e)
-            gain = np.where(e > 0, e * (log_e - log_p), 0.0)
-            total += float((gain - e + p).sum())
-    return max(total / (theirs.size // width), 0.0) if not math.isnan(total) else math.nan
+            gain = np.where((e > 0) | (p < 0), e * (log_e - log_p), 0.0)
+            found.append((gain - e + p).sum(axis=1))
+    return np.concatenate(found)
 
 
 def ranked(scores: Array, labels: Array) -> tuple[Array, Array]:

@@ -133,3 +133,14 @@ def change(before: float, after: float) -> str:
         return ""
     percent = 100 * (after - before) / before
     return f"{percent:+.1f} %" if abs(percent) >= 0.05 else f"{percent:+.2g} %"
+
+
+def snr_text(value: float | str, digits: int) -> str:
+    """Return a signal-to-noise ratio in dB as text.
+
+    Args:
+        value: The ratio or its text; NaN if nothing was run.
+        digits: Number of decimals.
+    """
+    number = float(value)
+    return "not run" if math.isnan(number) else f"{number:.{digits}f}"

@@ -12,6 +12,7 @@ from onnx_passes.report.page.markup import Element, named, tag
 from onnx_passes.report.page.overview import badge
 from onnx_passes.report.page.table import table
 from onnx_passes.report.summary import Words
+from onnx_passes.report.text import snr_text
 
 _MOST_NAMES, _LONGEST = 3, 84
 
@@ -134,7 +135,8 @@ def _groups(data: Mapping[str, Any]) -> Element:
     rows = []
     for group in data["groups"]:
         others = [
-            f"{name} ({float(other['snr']):.0f} dB, gain {other['gain']:.3g}): {other['why']}"
+            f"{name} ({snr_text(other['snr'], 0)} dB, gain {other['gain']:.3g}): "
+            f"{other['why']}"
             for name, other in group["others"].items()
         ]
         others += [f"{name}: {why}" for name, why in group["refused"].items()]
@@ -142,7 +144,7 @@ def _groups(data: Mapping[str, Any]) -> Element:
             [
                 named(group["group"]),
                 group["format"],
-                f"{float(group['snr']):.1f}",
+                snr_text(group["snr"], 1),
                 f"{group['gain']:.4g}",
                 "; ".join(others)[:900],
             ]

@@ -43,6 +43,7 @@ class Task:
         judges: Engines that have to build what is chosen; they measure nothing.
         gap: The search ends once no choice is expected to cost less by more than this share.
         drawn: The samples of the scores as the search has drawn them; None before.
+        score_all: Whether groups are scored though the cheapest choice keeps the budget.
     """
 
     model: ir.Model
@@ -60,6 +61,7 @@ class Task:
     judges: Sequence[Engine] = ()
     gap: float = 0.01
     drawn: Sketch | None = None
+    score_all: bool = False
 
     def build(self, names: Mapping[str, str]) -> ir.Model:
         """Return the model in which groups have certain formats.

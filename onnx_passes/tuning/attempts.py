@@ -136,7 +136,7 @@ class Attempts:
             self._compare(choice, few, predicted)
         except Exception as error:
             return self._note(choice, None, why_of(error))
-        # What all samples tell beyond few is not known before the first run on all.
+        # What all samples show beyond few is not known before the first run on all.
         if few * table.factor > (1.0 if self._ratios else min(limit, 1.1)) and not flips:
             self._errors.append(_within(few * table.factor / expected if expected else 1.0))
             return self._note(
@@ -213,7 +213,7 @@ class Attempts:
             self._errors.append(_within(spent / expected))
 
     def _compare(self, choice: Choice, few: float, predicted: float) -> None:
-        """Hold what few samples tell against what was predicted of them."""
+        """Hold what few samples show against what was predicted of them."""
         alone = self._table.predict_alone(choice).total
         self._less = self._less or few * DISAGREES < alone
         culprits = self.few.find_interaction(choice, few, predicted)

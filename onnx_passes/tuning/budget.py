@@ -159,7 +159,7 @@ class Budget:
             counted: Number of decisions that differ, and of all.
             sure: Whether flips count with their upper bound, and not as they are.
         """
-        shares = {n: self._share(n, value, self.limits[n]) for n, value in values.items()}
+        shares = {n: self.share(n, value) for n, value in values.items()}
         found = None
         if self.flips is not None:
             flipped, total = counted
@@ -188,8 +188,14 @@ class Budget:
                 found[name] = metric.measure(ours, against)
         return found
 
-    def _share(self, name: str, value: float, limits: tuple[float, float]) -> float:
-        low, high = limits
+    def share(self, name: str, value: float) -> float:
+        """Return what the value of a metric uses of the budget.
+
+        Args:
+            name: The metric.
+            value: Its value.
+        """
+        low, high = self.limits[name]
         start = self._start.get(name, value)
         if math.isnan(value):
             return math.inf

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -209,10 +209,12 @@ class Table:
         if self._ratio is None:
             self._ratio = most_made_up(self)
         hopeless = self._ratio * limit / self.factor
-        for cost, loss, choice in self.every():
-            if cost >= below or (best is not None and cost > bound * (1 + gap)):
+        costs, losses, picks = self.every()
+        for place in np.flatnonzero((costs < below) & ~(losses > hopeless)):
+            cost, choice = float(costs[place]), tuple(map(int, picks[place]))
+            if best is not None and cost > bound * (1 + gap):
                 break
-            if loss > hopeless or choice in without:
+            if choice in without:
                 continue
             expected = self.expected(choice)
             if best is None and expected <= limit:
@@ -221,11 +223,12 @@ class Table:
                 best, least = choice, expected
         return best, bound
 
-    def every(self) -> Iterator[tuple[float, float, Choice]]:
-        """Yield all choices, the cheapest first.
+    def every(self) -> tuple[Array, Array, Array]:
+        """Return all choices, the cheapest first.
 
-        Yields:
-            The cost, the sum of what the groups lose alone, and the choice.
+        Returns:
+            The costs, floats of shape [choices]; the sums of what the groups lose alone; and
+            the number of the option of each group, of shape [choices, groups].
         """
         if self._every is None:
             costs = [np.array([score.cost for score in row]) for row in self.rows]
@@ -234,8 +237,7 @@ class Table:
                 for i, row in enumerate(self.rows)
             ]
             self._every = by_cost(costs, losses)
-        for cost, loss, pick in zip(*self._every, strict=True):
-            yield float(cost), float(loss), tuple(map(int, pick))
+        return self._every
 
     def _by_program(
         self, limit: float, below: float, without: set[Choice], closely: bool

@@ -8,7 +8,7 @@ from onnx_passes.errors import OnnxPassesError
 def why_of(error: Exception) -> str:
     """Return why a model could not be built or run, in one clause.
 
-    A fault in a pass is told as well: a search has to end with a valid model whatever happens.
+    A fault in a pass is reported as well: a search ends with a valid model whatever happens.
     """
     if isinstance(error, OnnxPassesError):
         return error.message

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+import numpy as np
+
 from onnx_passes.tuning.choice import ALL, Table
 from onnx_passes.tuning.runs import Choice
 
@@ -40,10 +42,8 @@ def front(table: Table, steps: Sequence[float]) -> list[tuple[Choice, float, flo
 
 def _roughly_best(table: Table) -> list[Choice]:
     """Return choices that no other beats, if losses of groups just add up."""
-    kept, least = list[Choice](), math.inf
-    for _, loss, choice in table.every():
-        if loss < least:
-            kept.append(choice)
-            least = loss
+    _, losses, picks = table.every()
+    least = np.fmin.accumulate(losses)
+    kept = np.flatnonzero(losses < np.concatenate([[math.inf], least[:-1]]))
     step = max(1, math.ceil(len(kept) / _POINTS))
-    return kept[::step]
+    return [tuple(map(int, picks[place])) for place in kept[::step]]

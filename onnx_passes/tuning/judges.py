@@ -53,6 +53,23 @@ class Judges:
                 return f"{name} refuses it: {why}"[:300]
         return None
 
+    def leave_out(
+        self, before: ir.Model, models: dict[str, ir.Model], refused: dict[str, str]
+    ) -> None:
+        """Leave out what an engine refuses that builds the same in float32.
+
+        Args:
+            before: A part in float32.
+            models: The part by format; what is refused is removed.
+            refused: Why, by format; added to.
+        """
+        known = self.refusals(before)
+        for name, model in list(models.items()):
+            why = self.refuses(known, model)
+            if why is not None:
+                refused[name] = why
+                del models[name]
+
 
 def _fixed(model: ir.Model, values: Mapping[str, object]) -> ir.Model:
     """Return a model whose inputs have sizes: compilers ask for them."""

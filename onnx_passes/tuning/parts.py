@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import onnx_ir as ir
@@ -14,6 +15,21 @@ from onnx_passes.runtime.base import Data, Engine, Outputs
 
 _NEGATED = (ir.DataType.FLOAT, ir.DataType.DOUBLE, ir.DataType.INT32, ir.DataType.INT64)
 """Types of values that engines negate."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """A group by itself.
+
+    Attributes:
+        before: In float32.
+        models: In other formats, by name.
+        refused: Why it cannot have the others.
+    """
+
+    before: ir.Model
+    models: dict[str, ir.Model]
+    refused: dict[str, str]
 
 
 def negate_ends(model: ir.Model, ends: Collection[str]) -> tuple[ir.Model, dict[str, str]]:

@@ -12,6 +12,7 @@ from onnx_passes.errors import VerificationError
 from onnx_passes.model.load import LoadedModel
 from onnx_passes.model.save import save_model
 from onnx_passes.ops.bodies import CUSTOM, attach_to_model
+from onnx_passes.report.text import snr_text
 from onnx_passes.tuning.asked import Result, Tried
 from onnx_passes.tuning.audit import audit
 from onnx_passes.tuning.formats import FLOAT32
@@ -145,10 +146,8 @@ def lines(data: Mapping[str, Any]) -> list[str]:
     rows = [("group", "format", "SNR", f"gain [{unit}]", "why not the others")]
     for group in data["groups"]:
         why = "; ".join(f"{n}: {text}" for n, text in group["refused"].items())
-        noise = float(group["snr"])
-        rows.append(
-            (group["group"], group["format"], f"{noise:.1f}", f"{group['gain']:.4g}", why[:80])
-        )
+        noise = snr_text(group["snr"], 1)
+        rows.append((group["group"], group["format"], noise, f"{group['gain']:.4g}", why[:80]))
     text = _table(rows)
     text += ["", *_table([("expected share of budget", f"cost [{unit}]"), *_front(data)])]
     if cost["original"]:

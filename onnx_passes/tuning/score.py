@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 import onnx_ir as ir
@@ -25,7 +26,7 @@ from onnx_passes.tuning.objective import (
     size_of,
     time_runs,
 )
-from onnx_passes.tuning.parts import negate_ends, run_part
+from onnx_passes.tuning.parts import Part, negate_ends, run_part
 from onnx_passes.tuning.recorded import record
 from onnx_passes.tuning.regions import Regions, needed_values
 from onnx_passes.verify.snapshot import Change, Snapshot
@@ -39,7 +40,7 @@ class Score:
         group: Name of the group.
         format: Name of the format.
         refused: Why the group cannot have it; empty if it can.
-        snr: Signal-to-noise ratio of what the group computes, in dB.
+        snr: Signal-to-noise ratio of what the group computes, in dB; NaN if it was not run.
         cost: In the unit of the objective.
         effect: By sample, how far each output of the model moves if this group alone has the
             format; outputs that do not move are left out.
@@ -113,8 +114,13 @@ class Scorer:
         self._judges.values = self.recorded.rows[0]
         self.work.whole += 1
         self._times: dict[str, float] = {}
-        first = {n: v for n, v in feeds[0].items() if isinstance(v, np.ndarray)}
-        self._operations = operations(model, first)
+        self._prepared: dict[str, Part | None] = {}
+
+    @cached_property
+    def _operations(self) -> dict[str, float]:
+        feeds = self.recorded.feeds[0]
+        rows = {n: v for n, v in feeds.items() if isinstance(v, np.ndarray)}
+        return operations(self.model, rows)
 
     def score(self, known: Callable[[str, str], Score | None]) -> list[Score]:
         """Score each group in each of its formats.
@@ -132,15 +138,35 @@ class Scorer:
                 found += self._score(group, names)
         return found
 
-    def _score(self, group: Group, names: Sequence[str]) -> list[Score]:
-        region, rows = self._own[group.name], self.recorded.rows
-        if not region.frontier:  # nobody reads what it computes
-            return [Score(group.name, FLOAT32)]
-        before = self._regions.build(region, rows)
+    def costs(self) -> list[Score]:
+        """Return the scores of all groups without runs: the cost alone, or why it is refused.
+
+        What was converted is kept for :meth:`score`.
+        """
+        found = []
+        for group in self.groups:
+            part = self._prepared[group.name] = self._prepare(group)
+            if part is None:
+                found.append(Score(group.name, FLOAT32))
+                continue
+            models = {FLOAT32: part.before, **part.models}
+            found += [
+                Score(group.name, n, "", np.nan, self._cost(group, n, part.before, model))
+                for n, model in models.items()
+            ]
+            found += [Score(group.name, n, why) for n, why in part.refused.items()]
+        return found
+
+    def _prepare(self, group: Group) -> Part | None:
+        """Convert a group to each of its formats; None if nobody reads what it computes."""
+        region, names = self._own[group.name], [n for n in group.formats if n != FLOAT32]
+        if not region.frontier:
+            return None
+        before = self._regions.build(region, self.recorded.rows)
         snapshot = Snapshot(before)
         models: dict[str, ir.Model] = {}
         refused: dict[str, str] = {}
-        for name in names[1:]:
+        for name in names:
             try:
                 after = convert(before, {name: group.nodes}, self.formats, self.known)
                 if snapshot.change(after) is Change.NONE:
@@ -151,7 +177,18 @@ class Scorer:
                     models[name] = after
             except Exception as error:
                 refused[name] = why_of(error)
-        self._ask_judges(before, models, refused)
+        self._judges.leave_out(before, models, refused)
+        return Part(before, models, refused)
+
+    def _score(self, group: Group, names: Sequence[str]) -> list[Score]:
+        region = self._own[group.name]
+        if group.name in self._prepared:
+            part = self._prepared.pop(group.name)
+        else:
+            part = self._prepare(group)
+        if part is None:
+            return [Score(group.name, FLOAT32)]
+        before, models, refused = part.before, part.models, part.refused
         try:
             base = self._run(before)
         except EngineError as error:
@@ -184,23 +221,6 @@ class Scorer:
             else score
             for score in found
         ]
-
-    def _ask_judges(
-        self, before: ir.Model, models: dict[str, ir.Model], refused: dict[str, str]
-    ) -> None:
-        """Leave out what an engine refuses that builds the group in float32.
-
-        Args:
-            before: The group in float32.
-            models: The group by format; what is refused is removed.
-            refused: Why, by format; added to.
-        """
-        known = self._judges.refusals(before)
-        for name, model in list(models.items()):
-            why = self._judges.refuses(known, model)
-            if why is not None:
-                refused[name] = why
-                del models[name]
 
     def _audit(
         self, after: ir.Model, before: ir.Model, group: Group, name: str

@@ -7,18 +7,26 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 
+import onnx_ir as ir
+
 from onnx_passes.errors import EngineError
+from onnx_passes.model.walk import weight_bytes
 from onnx_passes.tuning.asked import Result, Task, Tried
 from onnx_passes.tuning.attempts import Attempts
+from onnx_passes.tuning.cheapest import Cheapest
 from onnx_passes.tuning.choice import Table
+from onnx_passes.tuning.formats import FLOAT32
 from onnx_passes.tuning.front import front
 from onnx_passes.tuning.journal import Record, plain
 from onnx_passes.tuning.judges import Judges
 from onnx_passes.tuning.score import Scorer
 from onnx_passes.tuning.sketch import Sketch, draw
+from onnx_passes.tuning.tries import note
 
 _PATIENCE = 2
 """So many choices that are expected to lose too much are run in a row."""
+_SMALL = 1 << 28
+"""Of models with so many bytes of weights, all groups are converted at once."""
 _FRONT = (0.01, 0.03, 0.1, 0.2, 0.4, 0.7, 1.0, 1.5, 2.5, 5.0)
 
 
@@ -104,6 +112,8 @@ class Search:
             result.judges[judge.name] = self._judged.get(judge.name, "")
         for name, reason in self._judged.items():
             self.tell(f"{name} does not build the original: {reason}")
+        if self._try_cheapest(result, scorer):
+            return
         self.tell("scoring each group in each format")
         for place, group in enumerate(task.groups):
             self.progress(place, len(task.groups))
@@ -131,19 +141,65 @@ class Search:
             table,
             self.record,
             self._all,
-            lambda model: self._judges.refuses(self._judged, model),
+            self._refuses,
             self.tell,
         )
+        early = result.tried
         try:
             self._improve(result, table)
         finally:
-            result.tried = self._tries.tried
+            result.tried = early + self._tries.tried
             self._whole += self._tries.runs
             self._on_sketch += self._tries.few.spent
         result.front = [
             {"names": table.names(c), "expected": plain(share), "cost": cost}
             for c, share, cost in front(table, _FRONT)
         ]
+
+    def _refuses(self, model: ir.Model) -> str | None:
+        return self._judges.refuses(self._judged, model)
+
+    def _try_cheapest(self, result: Result, scorer: Scorer) -> bool:
+        """Run the cheapest choice, if it may keep the budget; return whether it does.
+
+        Costs in seconds have to be measured first, and models of large weights are converted
+        group by group.
+        """
+        task = self.task
+        small = weight_bytes(task.model) <= _SMALL
+        if task.score_all or task.objective == "time" or not small:
+            return False
+        if self.record.folder is not None:
+            return False  # a record shows why each group has its format
+        scores = scorer.costs()
+        cheapest = Cheapest(task, scores, scorer.recorded.outputs)
+        found = cheapest.attempt(self._all, self._refuses)
+        self._whole += cheapest.runs
+        self._on_sketch += cheapest.spent
+        if found is None:
+            return False
+        tried, model = found
+        note(self.record, tried)
+        result.tried.append(tried)
+        if model is None:
+            self.tell(f"the cheapest choice is rejected: {tried.why}")
+            return False
+        result.scores = scores
+        result.start = sum(score.cost for score in scores if score.format == FLOAT32)
+        result.best, result.model, result.bound = tried, model, tried.cost
+        assert tried.spent is not None, "it was accepted"
+        nothing = dict.fromkeys(tried.names, FLOAT32)
+        result.front = [
+            {"names": nothing, "expected": 0.0, "cost": result.start},
+            {
+                "names": dict(tried.names),
+                "expected": plain(tried.spent.total),
+                "cost": tried.cost,
+            },
+        ]
+        result.work["parts"] = result.work["regions"] = 0.0
+        self.tell("the cheapest of all choices keeps the budget: nothing has to be scored")
+        return True
 
     def _scorer(self) -> Scorer:
         task = self.task

@@ -16,9 +16,8 @@ import numpy as np
 
 from onnx_passes.runtime.base import Array, Data, Feeds, Outputs
 from onnx_passes.tuning.budget import Budget
+from onnx_passes.tuning.sensitivity import sensitivity
 
-_NOISE, _PROBES = 0.05, 2
-"""Noise, as a share of a sample's outputs, and how often it is drawn."""
 _MOST = 1024
 """So many samples are represented; of more, some that are spread evenly."""
 _SENSITIVE = 0.75
@@ -135,7 +134,7 @@ def draw(
         return plain
     every = np.linspace(0, total - 1, min(total, _MOST)).round().astype(int)
     samples = [original[i] if whole is None else _rows(whole, [i]) for i in every]
-    weights = _sensitivity(samples, budget)
+    weights = sensitivity(samples, budget)
     if weights is None:
         return plain
     chosen, represented = _choose(weights, size)
@@ -145,32 +144,6 @@ def draw(
     ends = np.searchsorted(every, np.cumsum([_count(feed) for feed in feeds]))
     parts = [part.tolist() for part in np.split(represented, ends[:-1])]
     return Sketch.of(feeds, numbers, [part for part in parts if part], by_rows=True)
-
-
-def _sensitivity(samples: Sequence[Outputs], budget: Budget) -> Array | None:
-    """Return what samples lose by noise, by sample; None if nothing is lost."""
-    rng = np.random.default_rng(0)
-    total = np.zeros(len(samples))
-    for _ in range(_PROBES):
-        moved = [{name: _noisy(value, rng) for name, value in s.items()} for s in samples]
-        spent = [
-            budget.measure([ours], [theirs], sure=False).shares
-            for ours, theirs in zip(moved, samples, strict=True)
-        ]
-        for kind in spent[0]:
-            shares = np.array([own[kind] for own in spent])
-            mean = shares.mean()
-            if np.isfinite(mean) and mean > 0:
-                total += shares / mean
-    return total if total.any() else None
-
-
-def _noisy(value: Data, rng: np.random.Generator) -> Data:
-    if not isinstance(value, np.ndarray) or value.dtype.kind != "f" or not value.size:
-        return value
-    size = np.sqrt(np.mean(np.square(value, dtype=np.float64)))
-    noise = rng.normal(size=value.shape) * _NOISE * size
-    return np.asarray(value + noise, value.dtype)
 
 
 def _choose(weights: Array, size: int) -> tuple[Array, Array]:

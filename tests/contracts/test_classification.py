@@ -86,6 +86,20 @@ def test_kl_divergence_of_probabilities():
     assert classification.kl_divergence([p * 2], [p]) == pytest.approx(1 - math.log(2))
 
 
+def test_divergences_are_those_of_rows():
+    rng = np.random.default_rng(0)
+    theirs = rng.standard_normal((5, 4))
+    ours = theirs + rng.standard_normal((5, 4)) * 0.1
+    rows = classification.divergences([ours], [theirs])
+    alone = [
+        classification.kl_divergence([p[None]], [e[None]])
+        for p, e in zip(ours, theirs, strict=True)
+    ]
+    np.testing.assert_allclose(rows, alone)
+    assert classification.kl_divergence([ours], [theirs]) == pytest.approx(rows.mean())
+    assert classification.divergences([ours[:0]], [theirs[:0]]).shape == (0,)
+
+
 def test_kl_divergence_of_logits():
     logits = np.array([[3.0, 1.0], [100.0, -2000.0]], np.float32)
     assert classification.kl_divergence([logits + 5], [logits]) == pytest.approx(0, abs=1e-12)

@@ -58,6 +58,7 @@ def task(original, images):
             "budget": Budget(limits or {"snr": (25.0, math.inf)}, given.pop("flips", None)),
             "feeds": [{"image": images}],
             "sketch": [{"image": images[:64]}],
+            "score_all": True,
             "evaluations": 6,
         }
         return Task(**asked | given)

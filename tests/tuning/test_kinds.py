@@ -42,6 +42,7 @@ def search(model, feeds, formats=("int8-weights",), limit=25.0):
             Budget({"snr": (limit, math.inf)}),
             [feeds],
             [feeds],
+            score_all=True,
         ),
         Record(None, ""),
     ).run()

@@ -152,7 +152,8 @@ class Inserter:
             grid: Their grid.
             dtype: Their type.
             name: The start of names.
-            before: The reader; the node is put in front of it.
+            before: The reader; the node is put in front of it, or of the main graph if the
+                reader is in a body.
         """
         inputs = [
             self.constant(levels, f"{name}_{dtype.name.lower()}", dtype),
@@ -170,9 +171,12 @@ class Inserter:
         (output,) = made.outputs
         output.name = self.namer.value(f"{name}_DequantizeLinear")
         output.type, output.shape = ir.TensorType(WIDE), ir.Shape(levels.shape)
-        graph = before.graph
-        assert graph is not None, "the reader is in a graph"
-        graph.insert_before(before, made)
+        if before.graph is self.model.graph:
+            self.model.graph.insert_before(before, made)
+        else:
+            # In front of all: ONNX Runtime joins it with a reader in a body, and fails then,
+            # because it looks for the integers in the body.
+            insert_behind(self.model, made, inputs[0])
         return output
 
     def array(self, value: ir.Value) -> Array:

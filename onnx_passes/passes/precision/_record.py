@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
-import onnx
 import onnx_ir as ir
 
 from onnx_passes.errors import PassError
-from onnx_passes.passes._support.session import start
+from onnx_passes.passes.precision._session import start_beside
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
@@ -63,17 +62,12 @@ def record(
         if v.name in wanted and v.dtype is ir.DataType.FLOAT
     ]
     try:
-        proto = ir.to_proto(model)
-        known = {output.name for output in proto.graph.output}
-        for name in inner:
-            if name not in known:
-                kind = onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, None)
-                proto.graph.output.append(kind)
-        session = start(proto)
+        session, weights = start_beside(model, inner)
         for feed in feeds:
             arrays = session.run(inner, dict(feed)) if inner else []
             found = dict(zip(inner, arrays, strict=True))
             yield found | {name: np.asarray(feed[name]) for name in inputs if name in feed}
+        del weights  # they had to live as long as the session
     except PassError:
         raise
     except Exception as error:  # those of ONNX Runtime have no common class

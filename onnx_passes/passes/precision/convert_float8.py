@@ -80,6 +80,12 @@ class ConvertFloat8(OnData):
         rounded: dict[ir.Value, ir.Value] = {}
         for layer in found:
             self._round(layer, sizes, inserter, rounded)
+        if found and self.scaled:
+            self.context.notes.append(
+                "ONNX Runtime joins the quantisers with kernels for integers, and refuses "
+                "the model: load it with session.disable_quant_qdq = 1 (the engine's option "
+                "fuse_qdq: false), or convert without scales"
+            )
         return ir.passes.PassResult(model, modified=bool(found))
 
     def _sizes(self, model: ir.Model, layers: list[Layer]) -> dict[str, float]:

@@ -3,9 +3,10 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
-from onnx_passes.errors import PassError
+from onnx_passes.errors import EngineError, PassError
 from onnx_passes.passes.context import PassContext
 from onnx_passes.passes.precision.convert_float8 import ConvertFloat8
+from onnx_passes.runtime.ort import OnnxRuntimeEngine
 
 LAYER = """(float[2,4] x) => (float[2,3] y) <float[4,3] w =
 {0.5, -1, 2, 0.25, 1, -2, 0.125, -0.5, 1, 1.3, 0.7, 1}> { m = MatMul(x, w) y = Relu(m) }"""
@@ -87,3 +88,18 @@ def test_a_second_time_changes_nothing_but_scales_stay(typed, run):
         pass_.context = PassContext(samples=[{"x": x}])
         modified = pass_.call(model).modified
     assert not modified
+
+
+def test_a_note_says_how_onnx_runtime_loads_scales(digits, images, run):
+    model = digits(21)
+    pass_ = ConvertFloat8(scaled=True)
+    pass_.context = PassContext(samples=[{"image": images[:100]}])
+    pass_.call(model)
+    assert any("session.disable_quant_qdq" in note for note in pass_.context.notes)
+    with pytest.raises(EngineError):
+        run(model, {"image": images}, "all")
+    engine = OnnxRuntimeEngine(optimization="all", fuse_qdq=False)
+    with engine.prepare(model) as session:
+        (new,) = session.run({"image": images}).values()
+    (old,) = run(digits(21), {"image": images})
+    assert (old.argmax(1) == new.argmax(1)).mean() >= 0.98

@@ -95,7 +95,8 @@ def test_a_weight_with_two_readers_is_stored_for_those_that_are_meant(typed, run
     np.testing.assert_allclose(y, [[2, 4], [6, 8]], atol=0.05)
 
 
-def test_bodies_are_looked_into(typed, run):
+@pytest.mark.parametrize("optimization", ["none", "all"])
+def test_bodies_are_looked_into(typed, run, optimization):
     model = typed(
         """(float[2,3] x, bool b) => (float[2,2] y) <float[3,2] w = {1, 2, 3, 4, 5, 6}>
         {
@@ -114,7 +115,8 @@ def test_bodies_are_looked_into(typed, run):
     inner = [n.op_type for n in model.graph.all_nodes()]
     assert inner.count("DequantizeLinear") == 2
     for feed, expected in zip(feeds, old, strict=True):
-        np.testing.assert_allclose(run(model, feed)[0], expected, atol=0.1)
+        found = run(model, feed, optimization)[0]
+        np.testing.assert_allclose(found, expected, atol=0.1)
 
 
 @pytest.mark.parametrize("weights", ["int2", "uint2"])
