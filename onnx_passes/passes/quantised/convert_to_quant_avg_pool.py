@@ -14,6 +14,7 @@ from onnx_passes.passes._support.rules import Rule, RulePass, Values, call
 from onnx_passes.passes.base import Op, Value
 from onnx_passes.passes.quantised._attributes import Quantiser, quantiser_of
 from onnx_passes.passes.quantised._pairs import pair_of
+from onnx_passes.passes.streamline._products import size_of
 from onnx_passes.passes.streamline._terms import constant, rank_of, scalar
 
 _MOST = 32
@@ -28,7 +29,8 @@ class ConvertToQuantAvgPool(RulePass):
     Before: ``Trunc(Mul(AveragePool(x), k * k), s, 0, in_bits, out_bits)``, and version 2,
             ``Trunc(AveragePool(x), s / (k * k), 0, in_bits, out_scale, out_bits)``, where
             ``x`` is what a quantiser with the scale ``s`` and the zero point 0 makes (Quant,
-            or QuantizeLinear and DequantizeLinear)
+            or QuantizeLinear and DequantizeLinear). The mean may also be a
+            GlobalAveragePool over as many rows as columns
     After:  ``Mul(QuantAvgPool2d(Div(x, s)), s)``; with version 2 the last factor is
             ``out_scale``
 
@@ -60,7 +62,7 @@ def _pooled(op: Op, v: Values, found: _Pool) -> Value:
 
 def _pool(v: Values) -> _Pool | None:
     """Return the attributes of the pooling, the divisor before it and the factor behind."""
-    window, source, node = _window(v["mean"]), _source(v["x"]), node_of(v["y"])
+    window, source, node = _window(v["mean"], v["x"]), _source(v["x"]), node_of(v["y"])
     t = v.get("t")
     scale, zero, before, after = (scalar(v[name]) for name in "szio")
     mode = (node.attributes.get_string("rounding_mode", "FLOOR") or "").upper()
@@ -110,8 +112,12 @@ def _source(x: Value) -> Quantiser | None:
     return quantiser_of(x.producer()) if pair is None else pair.quantiser
 
 
-def _window(mean: Value) -> tuple[int, int] | None:
+def _window(mean: Value, x: Value) -> tuple[int, int] | None:
     """Return the sides of the window and of the step; None if they are not square."""
+    if node_of(mean).op_type == _GLOBAL:
+        sides = {size_of(x, -1), size_of(x, -2)}
+        side = sides.pop()
+        return None if sides or not side else (side, side)
     attributes = node_of(mean).attributes
     kernel = attributes.get_ints("kernel_shape") or ()
     strides = attributes.get_ints("strides") or (1,) * len(kernel)
@@ -154,9 +160,10 @@ def _is_unclamped(
     return low <= least and most < high + 1
 
 
-_MEAN = call("AveragePool", "x", result="mean")
+_GLOBAL = "GlobalAveragePool"
 _RULES = [
     Rule(call("Trunc", *operands, result="y", domain=domain), _pool, _pooled)
+    for mean in (call(kind, "x", result="mean") for kind in ("AveragePool", _GLOBAL))
     for domain in QONNX_ALIASES
-    for operands in ((call("Mul", _MEAN, "m"), *"szio"), (_MEAN, *"szito"))
+    for operands in ((call("Mul", mean, "m"), *"szio"), (mean, *"szito"))
 ]

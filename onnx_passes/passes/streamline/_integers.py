@@ -15,7 +15,13 @@ from onnx_passes.ops.bodies.domains import CHANNELS_LAST, CUSTOM, QONNX_ALIASES
 from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.quantised._tables import table_of
 from onnx_passes.passes.streamline._movement import only_moves, padding_of
-from onnx_passes.passes.streamline._products import PRODUCTS, Range, of_product, size_of
+from onnx_passes.passes.streamline._products import (
+    PRODUCTS,
+    Range,
+    of_pooling,
+    of_product,
+    size_of,
+)
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -104,6 +110,8 @@ def _of_node(node: ir.Node, of: _Lookup) -> Range | None:
     if node.domain in QONNX_ALIASES and node.op_type == "XnorPopcountMatMul":
         depth = size_of(node.inputs[1], -2)
         return None if depth is None else Range(0.0, float(depth))
+    if node.domain in QONNX_ALIASES and node.op_type == "QuantAvgPool2d":
+        return of_pooling(node, of(node.inputs[0]))
     if node.domain == CUSTOM and node.op_type in ("Im2Col", "LayoutConverter"):
         return _moved(of(node.inputs[0]))
     if node.domain not in ("", CHANNELS_LAST):
