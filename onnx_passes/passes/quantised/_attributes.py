@@ -9,7 +9,6 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.ops.bodies.domains import CUSTOM, QONNX_ALIASES
-from onnx_passes.ops.bodies.writer import Call as Operation
 from onnx_passes.passes._support.rules import Call, call
 from onnx_passes.passes._support.tensors import constant_of
 
@@ -80,14 +79,6 @@ def quantiser_of(node: ir.Node | None) -> Quantiser | None:
         return None
     scale, zero, bits = arrays
     return _integer(node, scale, zero, float(bits.reshape(())))
-
-
-def plain_call(node: ir.Node) -> Operation | None:
-    """Read a node's attributes; None if one of them is a parameter of a function."""
-    if any(attribute.is_ref() for attribute in node.attributes.values()):
-        return None
-    attributes = {a.name: a.value for a in node.attributes.values()}
-    return Operation(node.domain, node.op_type, 1, attributes, 0)
 
 
 def _truncation(node: ir.Node, arrays: list[Array]) -> Quantiser | None:

@@ -13,7 +13,7 @@ from onnx_passes.ops.bodies.writer import Call
 from onnx_passes.passes._support.matches import node_of
 from onnx_passes.passes._support.rules import Rule, RulePass, Values, call
 from onnx_passes.passes.base import Op, Value
-from onnx_passes.passes.quantised._attributes import plain_call
+from onnx_passes.passes.quantised._windows import plain_call
 from onnx_passes.passes.streamline._terms import constant
 
 

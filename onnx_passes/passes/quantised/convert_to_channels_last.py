@@ -11,7 +11,7 @@ from onnx_passes.ops.bodies.domains import CHANNELS_LAST, QONNX_ALIASES
 from onnx_passes.passes._support.matches import node_of
 from onnx_passes.passes._support.rules import Rule, RulePass, Values, call
 from onnx_passes.passes.base import Op, Value
-from onnx_passes.passes.quantised._attributes import plain_call
+from onnx_passes.passes.quantised._windows import plain_call
 from onnx_passes.passes.streamline._terms import rank_of
 
 Attributes = dict[str, Any]
@@ -90,7 +90,8 @@ def _normalization(v: Values) -> Attributes | None:
     call = plain_call(node)
     if call is None or call.integer("training_mode", 0):
         return None
-    return {n: call.attributes[n] for n in ("epsilon", "momentum") if n in call.attributes}
+    defaults = {"epsilon": 1e-5, "momentum": 0.9}  # QONNX's operator needs both
+    return {name: call.number(name, value) for name, value in defaults.items()}
 
 
 def _mean(v: Values) -> Attributes | None:
@@ -124,7 +125,9 @@ def _made(kind: str, moved: int = 1, domain: str = CHANNELS_LAST) -> Any:
         assert rank is not None, "asked for before"
         given = [v[name] for name in "xwbcde" if name in v]
         operands = [*(_last(op, value, rank) for value in given[:moved]), *given[moved:]]
-        made = getattr(op, kind)(*operands, **attributes, _domain=domain)
+        # QONNX reads the version of the standard operators from that of this domain.
+        version = {"_version": v.opset} if domain == CHANNELS_LAST and v.opset else {}
+        made = getattr(op, kind)(*operands, **attributes, _domain=domain, **version)
         return _first(op, made, rank)
 
     return make

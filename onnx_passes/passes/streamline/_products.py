@@ -10,9 +10,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.ops.bodies.pooling import dropped_bits
 from onnx_passes.passes._support.tensors import constant_of
-from onnx_passes.passes.quantised._attributes import plain_call
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -25,9 +23,6 @@ PRODUCTS = frozenset({"MatMul", *CONVOLUTIONS})
 
 _EXACT = 2.0**24
 """Up to here float32 holds every integer."""
-
-_EXACT_OF_MEAN = 2.0**22
-"""Up to here a sum is the integer next to its mean times the number of elements."""
 
 
 @dataclass(frozen=True)
@@ -151,23 +146,6 @@ def _of_computed(node: ir.Node, data: Range, other: Range) -> Range | None:
     return Range(low, high, least=min(low, 0.0), most=max(high, 0.0))
 
 
-def of_pooling(node: ir.Node, data: Range | None) -> Range | None:
-    """Bound what QuantAvgPool2d makes: sums of windows without their lowest bits.
-
-    Args:
-        node: The pooling.
-        data: Bounds of what it reads; None if they are not known.
-    """
-    call = plain_call(node)
-    if data is None or call is None:
-        return None
-    area, step = call.integer("kernel", 1) ** 2, 2.0 ** dropped_bits(call)
-    low, high = data.low * area, data.high * area
-    if max(abs(low), abs(high)) > _EXACT_OF_MEAN:
-        return None
-    return Range(float(np.floor(low / step)), float(np.floor(high / step)))
-
-
 def size_of(value: ir.Value | None, axis: int) -> int | None:
     """Return the size of an axis, counted from the end; None if it is not known.
 
@@ -188,7 +166,6 @@ __all__ = [
     "SPREADS",
     "Range",
     "may_skip",
-    "of_pooling",
     "of_product",
     "size_of",
     "sums_of",

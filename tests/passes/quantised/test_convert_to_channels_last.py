@@ -45,7 +45,7 @@ def model_of(body, rank=4):
             {"strides": (1, 1), "pads": (1, 1, 1, 1), "kernel_shape": (2, 2)},
         ),
         ("y = MaxPool<kernel_shape = [3], strides = [2]>(u)", 3, {"strides": (2,)}),
-        ("y = BatchNormalization(x, s, o, s, d)", 4, {}),
+        ("y = BatchNormalization(x, s, o, s, d)", 4, {"momentum": pytest.approx(0.9)}),
         ("y = BatchNormalization<epsilon = 0.25>(u, s, o, s, d)", 3, {"epsilon": 0.25}),
     ],
 )
