@@ -66,12 +66,7 @@ def _pool(v: Values) -> _Pool | None:
     t = v.get("t")
     scale, zero, before, after = (scalar(v[name]) for name in "szio")
     mode = (node.attributes.get_string("rounding_mode", "FLOOR") or "").upper()
-    if (
-        window is None
-        or source is None
-        or mode != "FLOOR"
-        or zero != 0
-    ):
+    if window is None or source is None or mode != "FLOOR" or zero != 0:
         return None
     if scale is None or before is None or after is None or scale <= 0:
         return None

@@ -40,10 +40,11 @@ class SinkPastMovement(Transformation):
             ``Mul(Concat(x, y), s)``; ``Relu(Slice(x, ...))``
 
     Constants are single numbers; behind Transpose, changes of shape, Slice, Split, pooling
-    and Relu also arrays, which are transposed, reshaped and cut alike. Operators are those whose elements are all
-    elements of the first operand, Split and Concat, Resize to the nearest element, and Pad;
-    past a Pad with zeros go factors only. Past MaxPool, GlobalMaxPool, ReduceMax, ReduceMin
-    and Relu go positive factors, past all but Relu terms as well.
+    and Relu also arrays, which are transposed, reshaped and cut alike. Operators are those
+    whose elements are all elements of the first operand, Split and Concat, Resize to the
+    nearest element, and Pad; past a Pad with zeros go factors only. Past MaxPool,
+    GlobalMaxPool, ReduceMax, ReduceMin and Relu go positive factors, past all but Relu terms
+    as well.
 
     Sound because each element of the result is one of the operand, on which the same operation
     rounds the same way. Rounding keeps the order of numbers, so that the largest stays the

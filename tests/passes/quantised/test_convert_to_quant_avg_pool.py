@@ -10,7 +10,8 @@ from onnx_passes.passes.quantised.convert_to_quant_avg_pool import ConvertToQuan
 HEAD = """<ir_version: 10, opset_import: ["" : 20, "qonnx.custom_op.general" : VERSION]> main
 (float[2,3,6,6] x) => (float[A,B,C,D] y)
 <float s = {0.1}, float z = {0}, float one = {1}, float b = {4}, float i = {8}, float o = {4},
-float n = {9}, float m = {4}, float p = {0.025}, float t = {0.4}, float j = {7}, float c = {36}, float l = {10}> """
+float n = {9}, float m = {4}, float p = {0.025}, float t = {0.4}, float j = {7},
+float c = {36}, float l = {10}> """
 LARGE = "a = AveragePool<kernel_shape = [3, 3], strides = [3, 3]>(q)"
 OTHER = LARGE.replace("(q)", "(x)")
 SMALL = "a = AveragePool<kernel_shape = [2, 2], strides = [2, 2]>(q)"
