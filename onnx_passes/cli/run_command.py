@@ -260,8 +260,10 @@ def _save(run: Run, loaded: LoadedModel, settings: PipelineConfig, goal: Path) -
     from onnx_passes.verify.read_back import ReadBack
 
     report = run.report
-    # Other engines do not know the operators of our own domain.
-    attach_to_model(run.model, (CUSTOM,))
+    # Other engines do not know the operators of our own domain. A file that holds some needs
+    # functions in any case, so that what is left of QONNX's operators gets its own as well.
+    if any(node.domain == CUSTOM for node in run.model.graph.all_nodes()):
+        attach_to_model(run.model)
     # ONNX text has no place for doc strings and other remarks.
     check = ReadBack(remarks=form_of(goal) != "text") if report.verify else None
     try:

@@ -57,6 +57,14 @@ _MEANT_OTHERWISE: dict[str, tuple[Use, ...]] = {
     "eliminate-identity": _uses("eliminate-noop-arithmetic", "eliminate-identity"),
     "lower-conv": (Use("lower-conv", {"to": "im2col"}),),
     "fuse-silu": (Use("fuse-silu", {"custom": True}),),
+    "reorder": _uses(
+        "reorder",
+        "eliminate-double-transpose",
+        "eliminate-noop-transpose",
+        "merge-shape-changes",
+        "eliminate-noop-reshape",
+        "eliminate-noop-slice",
+    ),
 }
 """Names that mean something else in the seed system than here."""
 

@@ -133,7 +133,22 @@ def thresholds(net):
     return net.node("Conv", x, net.weights(2, 3, 1, 1)), [1, 2, 8, 8]
 
 
-@pytest.mark.parametrize("build", [standard, thresholds])
+def pooled(net):
+    """Means that Trunc makes integers of, as Brevitas exports them, and QONNX's operator."""
+    x = net.quant("x", 0.11, 4, signed=0)
+    x = net.node("AveragePool", x, kernel_shape=[2, 2], strides=[2, 2])
+    x = net.node("Mul", x, net.tensor(4))
+    grid = [net.tensor(value) for value in (0.11, 0, 6, 4)]
+    x = net.node("Trunc", x, *grid, domain=QONNX, rounding_mode="FLOOR")
+    x = net.node("Conv", x, net.weights(4, 2, 3, 3), pads=[1, 1, 1, 1])
+    x = net.node("Div", net.quant(x, 0.3, 4), net.tensor(0.3))
+    sizes = {"kernel": 2, "stride": 1, "ibits": 4, "obits": 4, "signed": 1}
+    x = net.node("QuantAvgPool2d", x, domain=QONNX, **sizes)
+    x = net.node("Conv", net.node("Mul", x, net.tensor(0.3)), net.weights(3, 4, 3, 3))
+    return net.quant(x, 0.4, 3), [1, 2, 12, 12]
+
+
+@pytest.mark.parametrize("build", [standard, thresholds, pooled])
 def test_no_quantiser_is_left(build, cli, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     net = Network(opset=13)
@@ -149,6 +164,7 @@ def test_no_quantiser_is_left(build, cli, tmp_path, monkeypatch):
     assert done.code == 0, done.err
     kinds = {node.op_type for node in onnx.load("out.onnx").graph.node}
     assert not kinds & {"QuantizeLinear", "DequantizeLinear", "Quant", "Sigmoid", "Relu"}
+    assert not kinds & {"Trunc", "AveragePool", "Div"}
 
 
 @pytest.mark.parametrize("build", [convolutional, residual])

@@ -46,6 +46,8 @@ def test_a_name_of_both_systems_means_what_its_author_meant():
     assert use.options == {"to": "im2col"}
     names = [use.name for use in uses_of("eliminate-identity", for_seed=True)]
     assert names == ["eliminate-noop-arithmetic", "eliminate-identity"]
+    names = [use.name for use in uses_of("reorder", for_seed=True)]
+    assert names[0] == "reorder", "the group here, then what merges what meets"
     assert is_for_seed({"passes": [], "model_checker": {}})
     assert not is_for_seed({"passes": [], "verify": True})
 

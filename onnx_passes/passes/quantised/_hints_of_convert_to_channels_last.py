@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from onnx_passes.passes.hints import Hint, data
+from onnx_passes.passes.hints import Hint, data, filled
 
 _FLOATS = (ir.DataType.FLOAT,)
 _NO_PADDING = (None, "NOTSET")
@@ -42,8 +42,39 @@ def _images(kind: str) -> Hint:
     return Hint({}, {}, _FLOATS, 11, cases=cases)
 
 
+_NORMALIZED = Hint(
+    {
+        **dict.fromkeys("bcd", data("3")),
+        "e": filled("3", 0.5, 2.0),
+        "x": data("2 3 4 5", "1 3 4"),
+    },
+    {
+        "BatchNormalization.epsilon": (None, 0.001),
+        "BatchNormalization.momentum": (None, 0.8),
+        "BatchNormalization.training_mode": (None,),
+    },
+    _FLOATS,
+    13,
+)
+_POOLED = Hint(
+    {"x": (*filled("1 2 4 4", 3.0, -2.0), *filled("2 3 5 6", 7.0))},
+    {
+        "QuantAvgPool2d.kernel": (2, 3),
+        "QuantAvgPool2d.stride": (1, 2),
+        "QuantAvgPool2d.ibits": (4,),
+        "QuantAvgPool2d.obits": (4,),
+        "QuantAvgPool2d.signed": (0, 1),
+        "QuantAvgPool2d.data_layout": ("NCHW", None),
+    },
+    _FLOATS,
+    13,
+)
+
 HINTS = {
     "convert-to-channels-last[0]": _images("Conv"),
     "convert-to-channels-last[1]": _images("Conv"),
     "convert-to-channels-last[2]": _images("MaxPool"),
+    "convert-to-channels-last[3]": _NORMALIZED,
+    "convert-to-channels-last[4]": _POOLED,
+    "convert-to-channels-last[5]": _POOLED,
 }

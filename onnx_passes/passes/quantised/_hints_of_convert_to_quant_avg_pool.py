@@ -13,10 +13,11 @@ _ZERO = {
 }
 
 
-def _window(side: int, bits: int, *, version: int, zero: str) -> Hint:
+def _window(side: int, bits: int, *, version: int, zero: str, whole: bool) -> Hint:
     """Return what a window of bytes needs, whose sums have so many bits."""
     area, left = side * side, 4
     scale = _STEP if version == 1 else _STEP / area
+    image = f"2 3 {side} {side}" if whole else f"1 2 {side}*a {side}*b"
     # Of the two versions one multiplies by the area, and one has a scale of its result.
     target = {"t": filled("", scale * 2 ** (bits - left))}
     own = {"m": filled("", area)} if version == 1 else target
@@ -24,7 +25,7 @@ def _window(side: int, bits: int, *, version: int, zero: str) -> Hint:
         {
             "x": (Spec(node="DequantizeLinear", of=("q", "r", zero)),),
             "q": (Spec(node="QuantizeLinear", of=("u", "r", zero)),),
-            "u": data("1 2 2*a 2*b" if side == 2 else "1 2 3*a 3*b"),
+            "u": data(image),
             "r": filled("", _STEP),
             **_ZERO,
             "s": filled("", scale),
@@ -47,13 +48,13 @@ def _window(side: int, bits: int, *, version: int, zero: str) -> Hint:
     )
 
 
-def _windows(version: int) -> Hint:
+def _windows(version: int, *, whole: bool) -> Hint:
     cases = tuple(
-        _window(side, bits, version=version, zero=zero)
+        _window(side, bits, version=version, zero=zero, whole=whole)
         for side, bits in ((2, 10), (3, 12))
         for zero in ("p", "n")
     )
     return Hint({}, {}, (ir.DataType.FLOAT,), 13, cases=cases)
 
 
-HINTS = {f"convert-to-quant-avg-pool[{i}]": _windows(1 + i % 2) for i in range(4)}
+HINTS = {f"convert-to-quant-avg-pool[{i}]": _windows(1 + i % 2, whole=i > 3) for i in range(8)}

@@ -13,6 +13,7 @@ from onnx_passes.ops.bodies.writer import Call
 from onnx_passes.passes._support.matches import node_of
 from onnx_passes.passes._support.rules import Rule, RulePass, Values, call
 from onnx_passes.passes.base import Op, Value
+from onnx_passes.passes.quantised._windows import plain_call
 from onnx_passes.passes.streamline._terms import constant
 
 
@@ -39,15 +40,12 @@ class ConvertFromQuantAvgPool(RulePass):
 def _plain(v: Values) -> Call | None:
     """Return the pooling with its attributes, if its channels come second."""
     node = node_of(v["y"])
-    if any(attribute.is_ref() for attribute in node.attributes.values()):
-        return None
     version = 1 if node.graph is None else node.graph.opset_imports.get(node.domain, 1)
     if v["x"].dtype != ir.DataType.FLOAT or version != 1:
         return None
     if node.attributes.get_string("data_layout", "NCHW") != "NCHW":
         return None
-    attributes = {a.name: a.value for a in node.attributes.values()}
-    return Call(node.domain, node.op_type, 1, attributes, 0)
+    return plain_call(node)
 
 
 def _truncated(op: Op, v: Values, pool: Call) -> Value:

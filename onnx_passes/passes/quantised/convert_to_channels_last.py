@@ -1,4 +1,4 @@
-"""Replace Conv and MaxPool by QONNX's operators over channels-last data."""
+"""Replace convolutions and pooling by QONNX's operators over channels-last data."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from typing import Any
 import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.ops.bodies.domains import CHANNELS_LAST
+from onnx_passes.ops.bodies.domains import CHANNELS_LAST, QONNX_ALIASES
 from onnx_passes.passes._support.matches import node_of
 from onnx_passes.passes._support.rules import Rule, RulePass, Values, call
 from onnx_passes.passes.base import Op, Value
+from onnx_passes.passes.quantised._windows import plain_call
 from onnx_passes.passes.streamline._terms import rank_of
 
 Attributes = dict[str, Any]
@@ -19,11 +20,15 @@ Attributes = dict[str, Any]
 @passes.verify.equality
 @passes.register()
 class ConvertToChannelsLast(RulePass):
-    """Replace Conv and MaxPool by QONNX's operators over channels-last data.
+    """Replace convolutions and pooling by QONNX's operators over channels-last data.
 
-    Before: ``Conv(x, w, b)``, ``MaxPool(x)``
+    Before: ``Conv(x, w, b)``, ``MaxPool(x)``, ``BatchNormalization(x, s, b, m, v)``,
+            ``QuantAvgPool2d(x)``
     After:  ``Transpose(channels_last.Conv(Transpose(x), Transpose(w), b))``,
-            ``Transpose(channels_last.MaxPool(Transpose(x)))``, with all attributes
+            ``Transpose(channels_last.MaxPool(Transpose(x)))``,
+            ``Transpose(channels_last.BatchNormalization(Transpose(x), s, b, m, v))``,
+            ``Transpose(QuantAvgPool2d(Transpose(x)))`` with the layout NHWC, all with
+            their attributes
 
     The Transposes between two of these go away with ``channels-last``, which moves them as
     far as they go.
@@ -33,8 +38,9 @@ class ConvertToChannelsLast(RulePass):
 
     Leaves alone: ``auto_pad``; ranks that are not known, and other ranks than 3 and 4; of
     MaxPool further dilations, ``ceil_mode``, ``storage_order``, padding that is not the same
-    on both sides, and a second output, which QONNX's operator does not have. Of
-    BatchNormalization, ``inline-batchnorm`` makes operators that Transposes move past.
+    on both sides, and a second output, which QONNX's operator does not have; of
+    BatchNormalization the training mode, and opsets before 9. QONNX has no channels-last
+    AveragePool and ConvTranspose.
     """
 
     def table(self) -> list[Rule]:
@@ -77,11 +83,32 @@ def _pool(v: Values) -> Attributes | None:
     return {name: found[name] for name in ("kernel_shape", "strides", "pads")}
 
 
+def _normalization(v: Values) -> Attributes | None:
+    node = node_of(v["y"])
+    if rank_of(v["x"]) not in (3, 4) or len([out for out in node.outputs if out.name]) > 1:
+        return None
+    call = plain_call(node)
+    if call is None or call.integer("training_mode", 0):
+        return None
+    defaults = {"epsilon": 1e-5, "momentum": 0.9}  # QONNX's operator needs both
+    return {name: call.number(name, value) for name, value in defaults.items()}
+
+
+def _mean(v: Values) -> Attributes | None:
+    call = plain_call(node_of(v["y"]))
+    if call is None or rank_of(v["x"]) != 4 or call.text("data_layout", "NCHW") != "NCHW":
+        return None
+    return {**call.attributes, "data_layout": "NHWC"}
+
+
 _UNKNOWN = ("ceil_mode", "storage_order")
 
 
 def _last(op: Op, value: Value, rank: int) -> Value:
-    made: Value = op.Transpose(value, perm=[0, *range(2, rank), 1])
+    perm = [0, *range(2, rank), 1]
+    made: Value = op.Transpose(value, perm=perm)
+    if value.shape is not None:  # the operators' bodies depend on the rank
+        made.type, made.shape = value.type, ir.Shape([value.shape[axis] for axis in perm])
     return made
 
 
@@ -90,15 +117,17 @@ def _first(op: Op, value: Value, rank: int) -> Value:
     return made
 
 
-def _made(kind: str, moved: int) -> Any:
+def _made(kind: str, moved: int = 1, domain: str = CHANNELS_LAST) -> Any:
     """Return what builds an operator, of whose operands the first ones are transposed."""
 
     def make(op: Op, v: Values, attributes: Attributes) -> Value:
         rank = rank_of(v["x"])
         assert rank is not None, "asked for before"
-        given = [v[name] for name in "xwb" if name in v]
+        given = [v[name] for name in "xwbcde" if name in v]
         operands = [*(_last(op, value, rank) for value in given[:moved]), *given[moved:]]
-        made = getattr(op, kind)(*operands, **attributes, _domain=CHANNELS_LAST)
+        # QONNX reads the version of the standard operators from that of this domain.
+        version = {"_version": v.opset} if domain == CHANNELS_LAST and v.opset else {}
+        made = getattr(op, kind)(*operands, **attributes, _domain=domain, **version)
         return _first(op, made, rank)
 
     return make
@@ -107,5 +136,19 @@ def _made(kind: str, moved: int) -> Any:
 _RULES = [
     Rule(call("Conv", "x", "w", result="y"), _conv, _made("Conv", 2)),
     Rule(call("Conv", "x", "w", "b", result="y"), _conv, _made("Conv", 2)),
-    Rule(call("MaxPool", "x", result="y"), _pool, _made("MaxPool", 1)),
+    Rule(call("MaxPool", "x", result="y"), _pool, _made("MaxPool")),
+    Rule(
+        call("BatchNormalization", *"xbcde", result="y"),
+        _normalization,
+        _made("BatchNormalization"),
+        since=9,
+    ),
+    *(
+        Rule(
+            call("QuantAvgPool2d", "x", result="y", domain=domain),
+            _mean,
+            _made("QuantAvgPool2d", domain=domain),
+        )
+        for domain in QONNX_ALIASES
+    ),
 ]

@@ -14,7 +14,8 @@ from onnx_passes.passes._support.rules import Rule, RulePass, Values, call
 from onnx_passes.passes.base import Op, Value
 from onnx_passes.passes.quantised._attributes import Quantiser, quantiser_of
 from onnx_passes.passes.quantised._pairs import pair_of
-from onnx_passes.passes.streamline._terms import constant, rank_of, scalar
+from onnx_passes.passes.quantised._windows import MEANS, square_window
+from onnx_passes.passes.streamline._terms import constant, scalar
 
 _MOST = 32
 """Bits of an accumulator."""
@@ -28,7 +29,8 @@ class ConvertToQuantAvgPool(RulePass):
     Before: ``Trunc(Mul(AveragePool(x), k * k), s, 0, in_bits, out_bits)``, and version 2,
             ``Trunc(AveragePool(x), s / (k * k), 0, in_bits, out_scale, out_bits)``, where
             ``x`` is what a quantiser with the scale ``s`` and the zero point 0 makes (Quant,
-            or QuantizeLinear and DequantizeLinear)
+            or QuantizeLinear and DequantizeLinear). The mean may also be a
+            GlobalAveragePool or ReduceMean over as many rows as columns
     After:  ``Mul(QuantAvgPool2d(Div(x, s)), s)``; with version 2 the last factor is
             ``out_scale``
 
@@ -60,17 +62,11 @@ def _pooled(op: Op, v: Values, found: _Pool) -> Value:
 
 def _pool(v: Values) -> _Pool | None:
     """Return the attributes of the pooling, the divisor before it and the factor behind."""
-    window, source, node = _window(v["mean"]), _source(v["x"]), node_of(v["y"])
+    window, source, node = square_window(node_of(v["mean"])), _source(v["x"]), node_of(v["y"])
     t = v.get("t")
     scale, zero, before, after = (scalar(v[name]) for name in "szio")
     mode = (node.attributes.get_string("rounding_mode", "FLOOR") or "").upper()
-    if (
-        window is None
-        or source is None
-        or mode != "FLOOR"
-        or zero != 0
-        or rank_of(v["x"]) != 4
-    ):
+    if window is None or source is None or mode != "FLOOR" or zero != 0:
         return None
     if scale is None or before is None or after is None or scale <= 0:
         return None
@@ -110,21 +106,6 @@ def _source(x: Value) -> Quantiser | None:
     return quantiser_of(x.producer()) if pair is None else pair.quantiser
 
 
-def _window(mean: Value) -> tuple[int, int] | None:
-    """Return the sides of the window and of the step; None if they are not square."""
-    attributes = node_of(mean).attributes
-    kernel = attributes.get_ints("kernel_shape") or ()
-    strides = attributes.get_ints("strides") or (1,) * len(kernel)
-    plain = (
-        not any(attributes.get_ints("pads") or ())
-        and attributes.get_string("auto_pad", "NOTSET") in ("NOTSET", "VALID")
-        and not attributes.get_int("ceil_mode", 0)
-        and all(size == 1 for size in attributes.get_ints("dilations") or ())
-    )
-    square = len(kernel) == len(strides) == 2 and len({*kernel}) == len({*strides}) == 1
-    return (kernel[0], strides[0]) if plain and square else None
-
-
 def _bits(kernel: int, dropped: float, after: float) -> int | None:
     """Return the bits of what is pooled with which as many bits of the sum are dropped."""
     for bits in range(1, _MOST + 1):
@@ -154,9 +135,12 @@ def _is_unclamped(
     return low <= least and most < high + 1
 
 
-_MEAN = call("AveragePool", "x", result="mean")
 _RULES = [
     Rule(call("Trunc", *operands, result="y", domain=domain), _pool, _pooled)
+    for mean in (
+        *(call(kind, "x", result="mean") for kind in MEANS),
+        call(MEANS[-1], "x", "r", result="mean"),
+    )
     for domain in QONNX_ALIASES
-    for operands in ((call("Mul", _MEAN, "m"), *"szio"), (_MEAN, *"szito"))
+    for operands in ((call("Mul", mean, "m"), *"szio"), (mean, *"szito"))
 ]

@@ -14,6 +14,7 @@ import onnx_ir as ir
 from onnx_passes.ops.bodies.domains import CHANNELS_LAST, CUSTOM, QONNX_ALIASES
 from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.quantised._tables import table_of
+from onnx_passes.passes.quantised._windows import range_of_sums
 from onnx_passes.passes.streamline._movement import only_moves, padding_of
 from onnx_passes.passes.streamline._products import PRODUCTS, Range, of_product, size_of
 
@@ -104,6 +105,8 @@ def _of_node(node: ir.Node, of: _Lookup) -> Range | None:
     if node.domain in QONNX_ALIASES and node.op_type == "XnorPopcountMatMul":
         depth = size_of(node.inputs[1], -2)
         return None if depth is None else Range(0.0, float(depth))
+    if node.domain in QONNX_ALIASES and node.op_type == "QuantAvgPool2d":
+        return range_of_sums(node, of(node.inputs[0]))
     if node.domain == CUSTOM and node.op_type in ("Im2Col", "LayoutConverter"):
         return _moved(of(node.inputs[0]))
     if node.domain not in ("", CHANNELS_LAST):

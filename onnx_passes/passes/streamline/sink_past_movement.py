@@ -13,9 +13,9 @@ from onnx_passes.ops.base import operator_of
 from onnx_passes.ops.bodies.domains import CUSTOM
 from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.base import Transformation
+from onnx_passes.passes.streamline._cuts import moved_rows
 from onnx_passes.passes.streamline._movement import ARITHMETIC, CHOOSING, let_through
 from onnx_passes.passes.streamline._moves import Mover
-from onnx_passes.passes.streamline._rows import moved_row
 from onnx_passes.passes.streamline._terms import floats, is_single, rank_of, scalar
 
 _OURS = ("Im2Col", "LayoutConverter")
@@ -39,11 +39,12 @@ class SinkPastMovement(Transformation):
     After:  ``Mul(Reshape(x, shape), s)``, ``Add(Transpose(x), a)``, ``Mul(MaxPool(x), s)``,
             ``Mul(Concat(x, y), s)``; ``Relu(Slice(x, ...))``
 
-    Constants are single numbers; behind Transpose, changes of shape, pooling and Relu also
-    arrays, which are transposed and reshaped alike. Operators are those whose elements are all
-    elements of the first operand, Split and Concat, Resize to the nearest element, and Pad;
-    past a Pad with zeros go factors only. Past MaxPool, GlobalMaxPool, ReduceMax, ReduceMin
-    and Relu go positive factors, past all but Relu terms as well.
+    Constants are single numbers; behind Transpose, changes of shape, Slice, Split, pooling
+    and Relu also arrays, which are transposed, reshaped and cut alike. Operators are those
+    whose elements are all elements of the first operand, Split and Concat, Resize to the
+    nearest element, and Pad; past a Pad with zeros go factors only. Past MaxPool,
+    GlobalMaxPool, ReduceMax, ReduceMin and Relu go positive factors, past all but Relu terms
+    as well.
 
     Sound because each element of the result is one of the operand, on which the same operation
     rounds the same way. Rounding keeps the order of numbers, so that the largest stays the
@@ -105,18 +106,19 @@ def _move(node: ir.Node, mover: Mover) -> bool:
     positive = node.op_type in CHOOSING
     if first.op_type == "Mul" and not ((array > 0).all() if positive else array.all()):
         return False
-    behind = first.inputs[1]
-    if array.ndim > 1 or not is_single(behind):
-        row = array.reshape(()) if array.size == 1 else moved_row(node, array)
-        if row is None or node.graph is None:
+    behind = [first.inputs[1]] * len(read)
+    if array.ndim > 1 or not is_single(first.inputs[1]):
+        rows = [array.reshape(())] * len(read) if array.size == 1 else moved_rows(node, array)
+        if rows is None or node.graph is None:
             return False
-        behind = mover.constant(node.graph, ir.tensor(row))
+        behind = [mover.constant(node.graph, ir.tensor(row)) for row in rows]
     inputs = list(node.inputs)
     for index, operation in zip(moved, found, strict=True):
         assert operation is not None, "looked at above"
         inputs[index] = operation.inputs[0]
     inner = mover.node(node, inputs, *(out.shape for out in read))
-    outer = (mover.node(first, [out, behind], out.shape) for out in inner.outputs)
+    pairs = zip(inner.outputs, behind, strict=True)
+    outer = (mover.node(first, [out, constant], out.shape) for out, constant in pairs)
     mover.swap(node, inner, *outer)
     return True
 

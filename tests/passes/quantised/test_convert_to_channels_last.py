@@ -1,11 +1,11 @@
 import pytest
 
 from onnx_passes import testing
-from onnx_passes.ops.bodies.domains import CHANNELS_LAST
+from onnx_passes.ops.bodies.domains import CHANNELS_LAST, QONNX
 from onnx_passes.passes.annotation.shape_inference import infer_shapes
 from onnx_passes.passes.quantised.convert_to_channels_last import ConvertToChannelsLast
 
-SIZES = {"x": "2,4,6,5", "u": "2,4,7", "v": "1,2,3,4,5"}
+SIZES = {"x": "2,4,6,5", "u": "2,4,7", "v": "1,4,3,4,5"}
 HEAD = """({inputs}) => (float[{outputs}] y) <float[6,4,3,3] w = {{{w}}},
 float[4,1,1,2] g = {{1, 2, 3, 4, 5, 6, 7, 8}}, float[2,4,3] n = {{{n}}},
 float[6] b = {{1, 2, 3, 4, 5, 6}}, float[4] s = {{1, -2, 3, 0.5}},
@@ -45,6 +45,8 @@ def model_of(body, rank=4):
             {"strides": (1, 1), "pads": (1, 1, 1, 1), "kernel_shape": (2, 2)},
         ),
         ("y = MaxPool<kernel_shape = [3], strides = [2]>(u)", 3, {"strides": (2,)}),
+        ("y = BatchNormalization(x, s, o, s, d)", 4, {"momentum": pytest.approx(0.9)}),
+        ("y = BatchNormalization<epsilon = 0.25>(u, s, o, s, d)", 3, {"epsilon": 0.25}),
     ],
 )
 def test_fires(body, rank, told):
@@ -66,9 +68,26 @@ def test_fires(body, rank, told):
         ("y = MaxPool<kernel_shape = [2, 2], dilations = [2, 1]>(x)", 4),
         ("y = MaxPool<kernel_shape = [2, 2], pads = [1, 1, 0, 0]>(x)", 4),
         ("y = MaxPool<kernel_shape = [2, 2, 2]>(v)", 5),
-        ("y = BatchNormalization(x, s, o, s, d)", 4),
+        ("y = BatchNormalization(v, s, o, s, d)", 5),
+        ("y, a, c = BatchNormalization<training_mode = 1>(x, s, o, s, d)", 4),
         ("a, i = MaxPool<kernel_shape = [2, 2]>(x) c = Cast<to = 1>(i) y = Add(a, c)", 4),
     ],
 )
 def test_leaves_alone(body, rank):
     testing.assert_leaves_alone(ConvertToChannelsLast(), model_of(body, rank))
+
+
+def test_truncated_sums_of_windows_change_their_layout(text):
+    attributes = "kernel = 2, stride = 1, ibits = 4, obits = 4, signed = 1"
+    model = testing.parse(
+        text("(float[2,4,6,5] x) => (float[A,B,C,D] y) { ")
+        + f"r = Round(x) y = {QONNX}.QuantAvgPool2d<{attributes}>(r) }}"
+    )
+    infer_shapes(model)
+    before = testing.Snapshot(model)
+    assert ConvertToChannelsLast()(model).modified
+    testing.assert_verified(ConvertToChannelsLast(), before, model)
+    (node,) = (n for n in model.graph if n.op_type == "QuantAvgPool2d")
+    assert node.attributes.get_string("data_layout") == "NHWC"
+    assert node.attributes.get_int("obits") == 4
+    assert not ConvertToChannelsLast()(model).modified

@@ -10,10 +10,12 @@ from onnx_passes.passes.quantised.convert_to_quant_avg_pool import ConvertToQuan
 HEAD = """<ir_version: 10, opset_import: ["" : 20, "qonnx.custom_op.general" : VERSION]> main
 (float[2,3,6,6] x) => (float[A,B,C,D] y)
 <float s = {0.1}, float z = {0}, float one = {1}, float b = {4}, float i = {8}, float o = {4},
-float n = {9}, float m = {4}, float p = {0.025}, float t = {0.4}, float j = {7}> """
+float n = {9}, float m = {4}, float p = {0.025}, float t = {0.4}, float j = {7},
+float c = {36}, float l = {10}> """
 LARGE = "a = AveragePool<kernel_shape = [3, 3], strides = [3, 3]>(q)"
 OTHER = LARGE.replace("(q)", "(x)")
 SMALL = "a = AveragePool<kernel_shape = [2, 2], strides = [2, 2]>(q)"
+WHOLE = "a = GlobalAveragePool(q)"
 UNSIGNED = "q = Q.Quant<signed = 0, narrow = 0>(x, s, z, b)"
 SIGNED = "q = Q.Quant(x, s, z, b)"
 
@@ -40,6 +42,7 @@ def pool(model):
         (f"{UNSIGNED} {LARGE} v = Mul(a, n) r = Q.Trunc(v, s, z, i, o)", 1, 3, 4, 0),
         (f"{SIGNED} {SMALL} v = Mul(a, m) r = Q.Trunc(v, s, z, i, o)", 1, 2, 6, 1),
         (f"{UNSIGNED} {SMALL} r = Q.Trunc<signed = 0>(a, p, z, i, t, o)", 2, 2, 6, 0),
+        (f"{SIGNED} {WHOLE} v = Mul(a, c) r = Q.Trunc(v, s, z, l, o)", 1, 6, 4, 1),
     ],
 )
 def test_fires(body, version, kernel, ibits, signed):

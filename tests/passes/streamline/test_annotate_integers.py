@@ -159,3 +159,17 @@ def test_thresholds_of_qonnx_make_integers(attributes, found, text):
     graph = f"""(float[N,2] x) => (float[N,2] y) <float[2,3] t = {{0, 1, 2, 3, 4, 5}}>
     {{ y = q.MultiThreshold<{attributes} data_layout = "NC">(x, t) }}"""
     assert noted(graph, text)["y"] == found
+
+
+@pytest.mark.parametrize(
+    ("low", "kernel", "bits", "name"),
+    [(0, 2, 4, "UINT4"), (-8, 2, 4, "INT4"), (0, 3, 8, "UINT8"), (0, 2, 9, "UINT6")],
+)
+def test_a_truncated_sum_of_a_window_is_an_integer(text, low, kernel, bits, name):
+    steps = ", ".join(str(step + 0.5) for step in range(15))
+    graph = f"""(float[1,2,6,6] x) => (float[1,2,A,B] y) <float[15] t = {{{steps}}},
+    float w = {{1}}, float c = {{{low}}}>
+    {{ a = o.MultiThreshold(x, t, w) b = Add(a, c) y = q.QuantAvgPool2d<kernel = {kernel},
+    stride = 1, ibits = 4, obits = {bits}, signed = {int(low < 0)}>(b) }}"""
+    # Sums of 4 bits by 2 by 2 have 6 bits, and by 3 by 3 have 8.
+    assert noted(graph, text)["y"] == name

@@ -105,7 +105,8 @@ def test_an_array_is_transposed_alike():
 
 MORE = """(float[2,4,6] x, float[1,2,4,4] i) => (float[A,B,C] y, float[D,E,F] z)
 <float s = {0.3}, float n = {-0.3}, int64[2] p = {3, 1}, float[4] f = {1, 1, 2, 2},
-int64[6] e = {0, 0, 1, 0, 0, 1}, float o = {1}> """
+int64[6] e = {0, 0, 1, 0, 0, 1}, float o = {1}, float[4,1] k = {1, 2, 3, 4},
+int64[1] l = {-1}, int64[1] u = {-4}, int64[1] t = {-2}, int64[1] q = {1}> """
 
 
 def moved(body):
@@ -127,6 +128,12 @@ def moved(body):
             "m = Mul(x, s) a, b = Split<axis = 1>(m, p) c = Exp(a) y = Concat<axis = 1>(c, b)",
             ["Split", "Mul", "Mul", "Exp", "Concat"],
         ),
+        (
+            "m = Add(x, k) a, b = Split<axis = 1>(m, p) c = Exp(a) y = Concat<axis = 1>(c, b)",
+            ["Split", "Add", "Add", "Exp", "Concat"],
+        ),
+        ("m = Add(x, k) y = Slice(m, l, u, q, t)", ["Slice", "Add"]),
+        ("m = Mul(x, k) y = Slice(m, u, l)", ["Slice", "Mul"]),
         ('m = Mul(i, n) y = Resize<mode = "nearest">(m, , f)', ["Resize", "Mul"]),
         ("m = Add(i, s) y = Resize(m, , f)", ["Resize", "Add"]),
         ("m = Mul(x, n) y = Pad(m, e)", ["Pad", "Mul"]),

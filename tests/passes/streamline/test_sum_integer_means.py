@@ -1,0 +1,58 @@
+import pytest
+
+from onnx_passes import testing
+from onnx_passes.passes.annotation.shape_inference import infer_shapes
+from onnx_passes.passes.streamline.annotate_integers import KEY, AnnotateIntegers
+from onnx_passes.passes.streamline.sum_integer_means import SumIntegerMeans
+
+GRAPH = """(float[N,2,6,6] x) => (float[A,B,C,D] y) <float[3] t = {{0, 1, 2}}, float w = {{1}},
+float c = {{{low}}}, int64[2] r = {{-1, 2}}, int64[1] one = {{1}}>
+{{ a = o.MultiThreshold(x, t, w) b = Add(a, c) y = {mean} }}"""
+SQUARE = "AveragePool<kernel_shape = [3, 3], strides = [2, 2]>(b)"
+
+
+def model_of(text, mean, low=0):
+    model = testing.parse(text(GRAPH.format(mean=mean, low=low)))
+    infer_shapes(model)
+    return model
+
+
+@pytest.mark.parametrize(
+    ("mean", "low", "told"),
+    [
+        (SQUARE, 0, {"kernel": 3, "stride": 2, "ibits": 2, "obits": 5, "signed": 0}),
+        (SQUARE, -2, {"kernel": 3, "stride": 2, "ibits": 2, "obits": 6, "signed": 1}),
+        ("ReduceMean(b, r)", 0, {"kernel": 6, "stride": 6, "ibits": 2, "obits": 7}),
+        ("AveragePool<kernel_shape = [2, 2]>(b)", 0, {"stride": 1, "obits": 4}),
+    ],
+)
+def test_fires(mean, low, told, text):
+    model = model_of(text, mean, low)
+    before = testing.Snapshot(model)
+    assert SumIntegerMeans()(model).modified
+    testing.assert_verified(SumIntegerMeans(), before, model)
+    (pool,) = (node for node in model.graph if node.op_type == "QuantAvgPool2d")
+    found = {a.name: a.value for a in pool.attributes.values()}
+    assert {name: found[name] for name in told} == told
+    assert [node.op_type for node in model.graph if node.op_type != "Constant"][-1] == "Div"
+    assert not SumIntegerMeans()(model).modified
+    AnnotateIntegers()(model)
+    bits = found["obits"]
+    assert pool.outputs[0].meta["quant_parameter_tensor_names"][KEY] in {
+        f"{sign}INT{n}" for sign in ("U", "") for n in range(1, bits + 1)
+    }
+
+
+@pytest.mark.parametrize(
+    "mean",
+    [
+        "AveragePool<kernel_shape = [3, 2]>(b)",
+        "AveragePool<kernel_shape = [3, 3], pads = [1, 1, 1, 1]>(b)",
+        "AveragePool<kernel_shape = [3, 3]>(x)",
+        "GlobalAveragePool(b)",
+        "ReduceMean(b, one)",
+        "ReduceMean<keepdims = 0>(b, r)",
+    ],
+)
+def test_leaves_alone(mean, text):
+    testing.assert_leaves_alone(SumIntegerMeans(), model_of(text, mean))
