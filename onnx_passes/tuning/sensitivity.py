@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -101,7 +101,7 @@ def _snr(ours: Array, theirs: Array) -> Array:
         return np.where(noise > 0, 10 * np.log10(np.square(theirs).sum(1) / noise), np.inf)
 
 
-_BY_ROW = {
+_BY_ROW: Mapping[str, Callable[[Array, Array], Array]] = {
     "snr": _snr,
     "rmse": lambda ours, theirs: np.sqrt(np.square(ours - theirs).mean(1)),
     "max_abs_error": lambda ours, theirs: np.abs(ours - theirs).max(1),

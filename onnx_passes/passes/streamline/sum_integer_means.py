@@ -52,8 +52,9 @@ class SumIntegerMeans(Transformation):
         """Replace the means of the main graph."""
         ranges, mover, changed = integer_ranges(model.graph), Mover(model), False
         for node in list(model.graph):
-            if node.domain == "" and node.op_type in _MEANS:
-                changed |= _replace(node, ranges.get(node.inputs[0]), model, mover)
+            data = node.inputs[0] if node.inputs else None
+            if node.domain == "" and node.op_type in _MEANS and data is not None:
+                changed |= _replace(node, ranges.get(data), model, mover)
         return ir.passes.PassResult(model, modified=changed)
 
 
