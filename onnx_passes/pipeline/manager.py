@@ -26,6 +26,7 @@ from onnx_passes.passes.context import PassContext, Rewrites
 from onnx_passes.passes.options import validate_options
 from onnx_passes.passes.registry import collect
 from onnx_passes.passes.replace import reserve_names
+from onnx_passes.pipeline.attempt import Attempt, Attempts
 from onnx_passes.pipeline.budget import budget_spent
 from onnx_passes.pipeline.drifting import Drifted, Kept, Traced, trace_drift
 from onnx_passes.pipeline.execute import complaint, execute
@@ -33,6 +34,7 @@ from onnx_passes.pipeline.failing import FailedCheck
 from onnx_passes.pipeline.gate import Gate
 from onnx_passes.pipeline.idle import Idle
 from onnx_passes.pipeline.instruments import Instrument
+from onnx_passes.pipeline.state import Checked
 from onnx_passes.pipeline.summary import rewrite_summary
 from onnx_passes.pipeline.waiving import waive_failure
 from onnx_passes.report.model import PassReport, RunReport
@@ -40,6 +42,7 @@ from onnx_passes.verify.result import Check, Checks, Verdict
 from onnx_passes.verify.snapshot import Change, Snapshot
 
 if TYPE_CHECKING:
+    from onnx_passes.pipeline.paying import Paying
     from onnx_passes.pipeline.whole_data import WholeData
 
 
@@ -64,6 +67,7 @@ class PassManager:
         instruments: Who looks on.
         rewrites: Budget and record of rewrites over the whole run.
         whole: Compares models over the data set of the pipeline; None without one.
+        paying: Undoes rewrites that do not pay; None without an objective.
         after_step: Called after each step at top level that did not stop the run.
     """
 
@@ -75,6 +79,7 @@ class PassManager:
     instruments: Sequence[Instrument] = ()
     rewrites: Rewrites = field(default_factory=Rewrites)
     whole: WholeData | None = None
+    paying: Paying | None = None
     after_step: Callable[[], object] | None = None
 
     def __post_init__(self) -> None:
@@ -267,6 +272,8 @@ class PassManager:
             failure = error
         report.pass_seconds = time.perf_counter() - start
         report.notes += self.context.notes
+        if failure is None and self.paying is not None and report.claimed:
+            self._undo_what_does_not_pay(self.paying, pass_, step, report, first)
         report.rewrites = [rewrite_summary(a) for a in self.rewrites.applied[first:]]
         self.state["counter"] += 1
         self.state["history"].append(type(pass_))
@@ -334,6 +341,29 @@ class PassManager:
         self._finish(pass_, report)
         return kept
 
+    def _undo_what_does_not_pay(
+        self, paying: Paying, pass_: Pass, step: PassStep, report: PassReport, first: int
+    ) -> None:
+        """Leave out the rewrites that cost more than they save, before anything is checked."""
+        rewrites, before = self.rewrites, self.snapshot
+        attempts = Attempts(
+            lambda: step.make(self.plain, dict(self.state)),
+            before,
+            self.context,
+            first,
+            lambda *_: Checked(),
+            self.config.limits.pass_seconds,
+        )
+        made = Attempt(attempts, self.model, list(rewrites.applied[first:]))
+        chosen = paying.choose(pass_, attempts, made)
+        report.pays, report.notes = chosen.reports, [*report.notes, *chosen.notes]
+        if not chosen.undone:
+            return
+        rest = chosen.rest
+        self.model = before.restore() if rest is None else rest.model
+        rewrites.applied[first:] = [] if rest is None else rest.applied
+        rewrites.skip |= chosen.skip
+
     def _may_undo(self, pass_: Pass, step: PassStep) -> bool:
         """Whether the model before a pass may be needed once it has run.
 
@@ -341,7 +371,8 @@ class PassManager:
         run, only an analysis is held against the model that it was given.
         """
         stops = (step.on_failure or self.config.on_failure) == "stop"
-        return self.gate is not None or not stops or isinstance(pass_, Analysis)
+        needed = self.gate is not None or self.paying is not None
+        return needed or not stops or isinstance(pass_, Analysis)
 
     def _change(
         self,
