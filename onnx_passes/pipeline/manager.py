@@ -95,6 +95,8 @@ class PassManager:
         self.valid: set[str] = set()
         self.idle = Idle()
         self.kept: list[Kept] = []
+        # The last of the passes that were believed since the model was measured.
+        self._believed: tuple[Pass, PassStep, PassReport, int] | None = None
 
     def run(self, steps: Sequence[ResolvedStep]) -> None:
         """Run all steps.
@@ -104,8 +106,16 @@ class PassManager:
         """
         for step in steps:
             self._step(step, "")
+            self._measure_believed()
             if self.after_step is not None:
                 self.after_step()
+
+    def _measure_believed(self) -> None:
+        """Measure what passes left that are believed to change nothing."""
+        believed, self._believed = self._believed, None
+        if believed is not None and self.snapshot.differs(self.model):
+            pass_, step, report, first = believed
+            self._judge(pass_, step, report, self.snapshot, first, believe=False)
 
     def _step(self, step: ResolvedStep, group: str) -> None:
         match step:
@@ -124,15 +134,15 @@ class PassManager:
             for inner in step.steps:
                 self._step(inner, path)
             return
-        seen = {self.snapshot.hash}
+        seen = [self._settled()]
         for turn in range(1, step.limit + 1):
             first = len(self.report.passes)
             for inner in step.steps:
                 self._step(inner, f"{path}#{turn}")
-            now = self.snapshot.hash
-            if now in seen:
+            now = self._settled()
+            if any(now is state or now.is_alike(state) for state in seen):
                 return
-            seen.add(now)
+            seen.append(now)
         restless = [p.name for p in self.report.passes[first:] if p.changed]
         raise Stopped(
             FixpointError(
@@ -142,6 +152,12 @@ class PassManager:
                 help="raise its limit, or take out a pass that undoes another",
             )
         )
+
+    def _settled(self) -> Snapshot:
+        """Return the model between rounds, with its hash where it will be lost."""
+        if self.gate is None:
+            _ = self.snapshot.hash
+        return self.snapshot
 
     def _compose(self, step: PassStep, group: str) -> None:
         """Run a composed pass: each pass of its sequence is checked, then the whole."""
@@ -293,11 +309,20 @@ class PassManager:
         report: PassReport,
         before: Snapshot,
         first: int | None = None,
+        *,
+        believe: bool = True,
     ) -> bool:
         """Measure what changed, check it, and keep or undo it."""
         start = time.perf_counter()
+        believed = believe and first is not None and self._is_believed(pass_, report)
+        if believed and first is not None:
+            self._believed = (pass_, step, report, first)
+        else:
+            self._believed = None
         try:
-            change = self._change(pass_, step, report, before, first)
+            change = (
+                Change.NONE if believed else self._change(pass_, step, report, before, first)
+            )
         except OnnxPassesError as broken:  # a cycle, for one: the model has no hash any more
             report.changed, report.verdict = True, Verdict.FAILED
             error = VerificationError(broken.message, where=step.where)
@@ -363,6 +388,15 @@ class PassManager:
         self.model = before.restore() if rest is None else rest.model
         rewrites.applied[first:] = [] if rest is None else rest.applied
         rewrites.skip |= chosen.skip
+
+    def _is_believed(self, pass_: Pass, report: PassReport) -> bool:
+        """Whether a pass that claims no change is measured later, with the next that does.
+
+        Tests hold each pass of the library to what it claims. What one changed nonetheless is
+        measured and checked with the next pass that claims a change, or after the step.
+        """
+        library = is_shipped(type(pass_)) and not isinstance(pass_, Analysis)
+        return self.gate is not None and library and not report.claimed
 
     def _may_undo(self, pass_: Pass, step: PassStep) -> bool:
         """Whether the model before a pass may be needed once it has run.
