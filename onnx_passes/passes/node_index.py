@@ -66,7 +66,7 @@ def note_constants(nodes: Iterable[ir.Node]) -> None:
     Types and shapes stay as they are: those of a graph output are its user's.
 
     Args:
-        nodes: Any nodes; those that are no Constant are skipped.
+        nodes: Any nodes; only Constant nodes are read.
     """
     for node in nodes:
         if node.op_type == "Constant" and node.domain == "" and len(node.attributes) == 1:

@@ -21,7 +21,7 @@ class Operand:
         output: Which of that node's outputs it is.
         operands: What the operands of that node must be in turn.
         shape: Shape of the constant; None for any.
-        choices: Alternatives, one of which it must be; the other attributes ask nothing then.
+        choices: Alternatives: it must be one of them. The other attributes ask nothing then.
     """
 
     index: int

@@ -16,7 +16,7 @@ _NEEDED: Mapping[str, Operators] = {
     "merge-equal-dimensions": _SIZES,
     "shorten-shape-arithmetic": _SIZES,
 }
-"""Passes of the library without rules, and operators of which a model must have one."""
+"""Passes of the library without rules, and operators: a model must have one of them."""
 
 
 @dataclass

@@ -7,7 +7,7 @@ import statistics
 import time
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from contextlib import ExitStack
-from typing import Any, Literal
+from typing import Literal
 
 import onnx_ir as ir
 
@@ -24,6 +24,7 @@ from onnx_passes.model.walk import (
 from onnx_passes.passes.context import Application
 from onnx_passes.pipeline.regions_beside import Beside, Sides
 from onnx_passes.runtime.base import Engine, Feeds
+from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.runtime.timing import time_runs
 from onnx_passes.verify.node_equality import constant_tensor
 from onnx_passes.verify.recording import inlined
@@ -83,7 +84,7 @@ class Meter:
     ) -> list[tuple[list[Application], Cost]] | None:
         """Measure rewrites, those of one connected part of the model together.
 
-        Where the parts cannot be told apart, or not be run, the whole models are measured.
+        Where the parts cannot be separated, or not be run, the whole models are measured.
 
         Args:
             without: The model without the rewrites.
@@ -142,10 +143,8 @@ def fast_form(engine: Engine) -> Engine:
     Args:
         engine: An engine that checks. Verification runs ONNX Runtime without optimisations.
     """
-    given: Any = engine
-    if getattr(given, "optimization", None) == "none" and dataclasses.is_dataclass(given):
-        made: Engine = dataclasses.replace(given, optimization="all", prepacking=True)
-        return made
+    if isinstance(engine, OnnxRuntimeEngine) and engine.optimization == "none":
+        return dataclasses.replace(engine, optimization="all", prepacking=True)
     return engine
 
 
