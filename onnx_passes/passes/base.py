@@ -239,10 +239,15 @@ class _Rewriting(Pass):
     def call(self, model: ir.Model) -> ir.passes.PassResult:
         """Apply the rules until none matches."""
         from onnx_passes.passes.driver import rewrite
+        from onnx_passes.passes.node_index import NodeIndex
 
-        if type(self).call is not _Rewriting.call:
-            self.context.rewrites.index = None  # it may have changed the model itself
-        applied = rewrite(model, self.rules(), self.context.rewrites)
+        rewrites = self.context.rewrites
+        index, rewrites.index = rewrites.index, None
+        # A pass with a call of its own may have changed the model before this one.
+        if index is None or index.model is not model or type(self).call is not _Rewriting.call:
+            index = NodeIndex.of(model)
+        applied = rewrite(model, self.rules(), rewrites, index)
+        rewrites.index = None if applied else index
         return ir.passes.PassResult(model, modified=bool(applied))
 
     def _rules(self, *triples: tuple[Any, Any, Any, str]) -> list[RewriteRule]:

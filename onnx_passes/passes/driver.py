@@ -36,7 +36,10 @@ FREE_APPLICATIONS = 1000
 
 
 def rewrite(
-    model: ir.Model, rules: Sequence[RewriteRule], rewrites: Rewrites | None = None
+    model: ir.Model,
+    rules: Sequence[RewriteRule],
+    rewrites: Rewrites | None = None,
+    index: NodeIndex | None = None,
 ) -> list[Application]:
     """Apply ``rules`` wherever they match, until none does.
 
@@ -47,6 +50,7 @@ def rewrite(
         model: Changed in place.
         rules: Tried in this order at each node.
         rewrites: Budget and record, shared by the passes of a pipeline.
+        index: The nodes of the model as it is, if they are known.
 
     Returns:
         The applications, in order.
@@ -55,7 +59,7 @@ def rewrite(
         FixpointError: The rules keep matching their own output; the error names the rule.
         PassError: A rule raised.
     """
-    driver = _Driver(model, rules, rewrites or Rewrites())
+    driver = _Driver(model, rules, rewrites or Rewrites(), index or NodeIndex.of(model))
     with _overridable_hidden(model), _types_of_functions_hidden(model):
         driver.run()
     return driver.applied
@@ -63,9 +67,14 @@ def rewrite(
 
 class _Driver:
     def __init__(
-        self, model: ir.Model, rules: Sequence[RewriteRule], rewrites: Rewrites
+        self,
+        model: ir.Model,
+        rules: Sequence[RewriteRule],
+        rewrites: Rewrites,
+        index: NodeIndex,
     ) -> None:
         self.model = model
+        self.index = index
         self.rewrites = rewrites
         self.applied: list[Application] = []
         self.patterns = [PatternInfo.of(rule) for rule in rules]
@@ -93,26 +102,20 @@ class _Driver:
                 rule.rule.graph_pre_visitor()
         nodes = self.enqueue_all()
         limit = FREE_APPLICATIONS + APPLICATIONS_PER_NODE * nodes
-        try:
-            while self.queue and not self.rewrites.exhausted:
-                container, node = self.queue.popleft()
-                self.queued.discard(node)
-                if node.graph is not None:  # else removed since it was queued
-                    self.visit(container, node)
-                if len(self.applied) > limit:
-                    self.give_up()
-        finally:
-            if self.applied:
-                self.rewrites.index = None
+        while self.queue and not self.rewrites.exhausted:
+            container, node = self.queue.popleft()
+            self.queued.discard(node)
+            if node.graph is not None:  # else removed since it was queued
+                self.visit(container, node)
+            if len(self.applied) > limit:
+                self.give_up()
         for rule in self.patterns:
             if rule.rule.graph_post_visitor is not None:
                 rule.rule.graph_post_visitor()
 
     def enqueue_all(self) -> int:
         """Queue nodes that a rule may match at, and return the number of all nodes."""
-        index = self.rewrites.index
-        if index is None or index.model is not self.model:
-            index = self.rewrites.index = NodeIndex.of(self.model)
+        index = self.index
         self.note_operators(index.places)
         if not any(map(self.may_occur, self.patterns)):
             return len(index.nodes)

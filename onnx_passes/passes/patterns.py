@@ -150,8 +150,13 @@ def _operand(index: int, value: Any, known: dict[int, tuple[Operand, ...]]) -> O
     if isinstance(value, _pattern_ir.Constant):
         number = value.value
         return Operand(index, shape=(len(number),) if isinstance(number, list) else ())
-    if isinstance(value, _pattern_ir.BacktrackingOr):
-        choices = [_operand(index, choice, known) for choice in value._values]
+    if isinstance(value, _pattern_ir.BacktrackingOr | _pattern_ir.OpIdDispatchOr):
+        alternatives = (
+            value._values
+            if isinstance(value, _pattern_ir.BacktrackingOr)
+            else [choice for _, choice in value._op_to_pattern.values()]
+        )
+        choices = [_operand(index, choice, known) for choice in alternatives]
         if None in choices:
             return None
         return Operand(index, choices=tuple(c for c in choices if c is not None))
