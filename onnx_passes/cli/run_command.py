@@ -69,6 +69,12 @@ Examples:
     help="Check on this engine, not on the pipeline's: openvino, onnxruntime:CUDA. Repeat "
     "for several.",
 )
+@click.option(
+    "--objective",
+    type=click.Choice(["nodes", "time", "size"]),
+    help="Undo rewrites that do not pay, measured by nodes, by time on the last engine, or by "
+    "the size of the file.",
+)
 @click.option("--no-verify", is_flag=True, help="Check nothing. The report says so.")
 @click.option(
     "--allow-invalid",
@@ -115,6 +121,7 @@ def command(
     output: Path | None,
     overrides: Sequence[str],
     engines: Sequence[str],
+    objective: str | None,
     no_verify: bool,
     allow_invalid: bool,
     strict: bool,
@@ -142,6 +149,8 @@ def command(
     extra = list(overrides)
     if engines:
         extra.append(f"engines={_engines(engines)}")
+    if objective is not None:
+        extra.append(f"objective={objective}")
     if no_verify:
         extra.append("verify=false")
     elif allow_invalid:

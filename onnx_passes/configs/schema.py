@@ -175,6 +175,12 @@ class PipelineConfig(Section):
         description="What 'on_failure: rollback' undoes: the whole pass, or only the rewrites "
         "that are wrong, where what is left of the pass then passes its checks.",
     )
+    objective: Literal["nodes", "time", "size"] | None = Field(
+        default=None,
+        description="What rewrites that do not always pay are measured by, each before and "
+        "after: nodes, the time of runs on the last engine, or the size of the file. Those "
+        "that do not pay are undone. Without it none is measured.",
+    )
     strict: bool = Field(
         default=False, description="Whether a run fails if something could not be verified."
     )

@@ -64,6 +64,9 @@ class Pass(ir.passes.PassBase, abc.ABC):
         repeats_itself: Whether what it does depends on the model and its options alone, so
             that a pipeline need not run it again on a model that it did not change. So it is
             with the library's passes; one of yours may share state, unless it says so.
+        always_pays: Whether the model costs less, or as much, after each of its rewrites. If
+            not, and a run has an objective, each is measured, and undone unless it pays. For
+            passes of the library, ``onnx_passes.passes.paying`` has their names.
         example: Options for tests of the pass by itself; needed where one has no default.
         in_place_of: The library's pass whose name this one has in the pipelines that import
             it; empty for none. Set when it is registered.
@@ -80,6 +83,7 @@ class Pass(ir.passes.PassBase, abc.ABC):
     followed_by: ClassVar[Sequence[str]] = ()
     interface_changes: ClassVar[frozenset[str]] = frozenset()
     repeats_itself: ClassVar[bool] = False
+    always_pays: ClassVar[bool] = True
     example: ClassVar[Mapping[str, Any]] = MappingProxyType({})
     tested_after: ClassVar[Sequence[str]] = ()
     required_passes: ClassVar[tuple[str, ...]] = ()
@@ -132,7 +136,14 @@ class Pass(ir.passes.PassBase, abc.ABC):
                 f"this is {cls.__module__}.{cls.__qualname__}, which the pipeline imports, "
                 f"in place of {self.in_place_of}"
             )
-        return super().__call__(model_or_result)
+        unchanged = False
+        try:
+            result = super().__call__(model_or_result)
+            unchanged = not result.modified and is_shipped(type(self))
+        finally:
+            if not unchanged:
+                self.context.rewrites.index = None
+        return result
 
     @classmethod
     def contracts(cls) -> tuple[Contract, ...]:
@@ -228,8 +239,15 @@ class _Rewriting(Pass):
     def call(self, model: ir.Model) -> ir.passes.PassResult:
         """Apply the rules until none matches."""
         from onnx_passes.passes.driver import rewrite
+        from onnx_passes.passes.node_index import NodeIndex
 
-        applied = rewrite(model, self.rules(), self.context.rewrites)
+        rewrites = self.context.rewrites
+        index, rewrites.index = rewrites.index, None
+        # A pass with a call of its own may have changed the model before this one.
+        if index is None or index.model is not model or type(self).call is not _Rewriting.call:
+            index = NodeIndex.of(model)
+        applied = rewrite(model, self.rules(), rewrites, index)
+        rewrites.index = None if applied else index
         return ir.passes.PassResult(model, modified=bool(applied))
 
     def _rules(self, *triples: tuple[Any, Any, Any, str]) -> list[RewriteRule]:

@@ -8,6 +8,8 @@ from typing import Any, Protocol
 
 import onnx_ir as ir
 
+from onnx_passes.passes.node_index import NodeIndex
+
 
 @dataclass(frozen=True)
 class Application:
@@ -69,6 +71,7 @@ class Rewrites:
         only: Keys of the applications that may be made; None for all.
         applied: Every application so far.
         witness: Who looks on; None for nobody.
+        index: The nodes of the model; None where passes have changed it since.
     """
 
     limit: int | None = None
@@ -76,6 +79,7 @@ class Rewrites:
     only: frozenset[str] | None = None
     applied: list[Application] = field(default_factory=list)
     witness: Witness | None = None
+    index: NodeIndex | None = field(default=None, repr=False, compare=False)
 
     def admits(self, key: str) -> bool:
         """Whether the application with that key may be made now."""

@@ -18,20 +18,28 @@ import onnx_ir as ir
 from onnxscript.rewriter import RewriteRule
 
 from onnx_passes.errors import FixpointError, PassError
-from onnx_passes.model.walk import graphs_within, subgraphs_of
+from onnx_passes.model.walk import graphs_within
 from onnx_passes.passes.context import Application, Rewrites
+from onnx_passes.passes.node_index import Container, NodeIndex, Operator, note_constants
 from onnx_passes.passes.patterns import PatternInfo, describe, rule_name
-from onnx_passes.passes.reasons import NEARBY, MatchingTracer, question_of, reason_of
+from onnx_passes.passes.reasons import (
+    NEARBY,
+    MatchingTracer,
+    is_asking,
+    question_of,
+    reason_of,
+)
 from onnx_passes.passes.replace import Namer, creates_cycle, replace, restores_itself
-
-Container = ir.Graph | ir.Function
 
 APPLICATIONS_PER_NODE = 100
 FREE_APPLICATIONS = 1000
 
 
 def rewrite(
-    model: ir.Model, rules: Sequence[RewriteRule], rewrites: Rewrites | None = None
+    model: ir.Model,
+    rules: Sequence[RewriteRule],
+    rewrites: Rewrites | None = None,
+    index: NodeIndex | None = None,
 ) -> list[Application]:
     """Apply ``rules`` wherever they match, until none does.
 
@@ -42,6 +50,7 @@ def rewrite(
         model: Changed in place.
         rules: Tried in this order at each node.
         rewrites: Budget and record, shared by the passes of a pipeline.
+        index: The nodes of the model as it is, if they are known.
 
     Returns:
         The applications, in order.
@@ -50,7 +59,7 @@ def rewrite(
         FixpointError: The rules keep matching their own output; the error names the rule.
         PassError: A rule raised.
     """
-    driver = _Driver(model, rules, rewrites or Rewrites())
+    driver = _Driver(model, rules, rewrites or Rewrites(), index or NodeIndex.of(model))
     with _overridable_hidden(model), _types_of_functions_hidden(model):
         driver.run()
     return driver.applied
@@ -58,9 +67,14 @@ def rewrite(
 
 class _Driver:
     def __init__(
-        self, model: ir.Model, rules: Sequence[RewriteRule], rewrites: Rewrites
+        self,
+        model: ir.Model,
+        rules: Sequence[RewriteRule],
+        rewrites: Rewrites,
+        index: NodeIndex,
     ) -> None:
         self.model = model
+        self.index = index
         self.rewrites = rewrites
         self.applied: list[Application] = []
         self.patterns = [PatternInfo.of(rule) for rule in rules]
@@ -73,6 +87,9 @@ class _Driver:
         self.queue: deque[tuple[Container, ir.Node]] = deque()
         self.queued: set[ir.Node] = set()
         self.counts: Counter[str] = Counter()
+        self.present: set[Operator] = set()
+        self.possible: dict[Operator, list[PatternInfo]] = {}
+        self.asked = is_asking()
 
     @cached_property
     def namer(self) -> Namer:
@@ -97,23 +114,26 @@ class _Driver:
                 rule.rule.graph_post_visitor()
 
     def enqueue_all(self) -> int:
-        """Queue nodes that a rule begins at, note constants, and count nodes, in one walk."""
-        count, anywhere = 0, None in self.by_root
-        pending: list[Container] = [*reversed(self.model.functions.values())]
-        pending.append(self.model.graph)
-        while pending:
-            container, nested = pending.pop(), list[Container]()
-            for node in container:
-                count += 1
-                operator = node.domain, node.op_type
-                if operator == ("", "Constant"):
-                    _note_constants((node,))
-                nested.extend(subgraphs_of(node))
-                if anywhere or operator in self.by_root:
-                    self.queued.add(node)
-                    self.queue.append((container, node))
-            pending.extend(reversed(nested))
-        return count
+        """Queue nodes that a rule may match at, and return the number of all nodes."""
+        index = self.index
+        self.note_operators(index.places)
+        if not any(map(self.may_occur, self.patterns)):
+            return len(index.nodes)
+        roots = {root for root in self.by_root if root is not None}
+        self.queue.extend(index.nodes if None in self.by_root else index.rooted(roots))
+        self.queued.update(node for _, node in self.queue)
+        return len(index.nodes)
+
+    def may_occur(self, info: PatternInfo) -> bool:
+        """Whether the model has the operators of a pattern, or a user asks why it fails."""
+        return self.asked or info.rule.as_function or info.needed <= self.present
+
+    def note_operators(self, operators: Iterable[Operator]) -> None:
+        """Note operators of the model: patterns that lacked them may match from now on."""
+        new = {*operators} - self.present
+        if new:
+            self.present |= new
+            self.possible.clear()
 
     def enqueue(self, container: Container, node: ir.Node) -> None:
         if node not in self.queued and self.candidates(node):
@@ -128,16 +148,29 @@ class _Driver:
         return sorted((*rooted, *anywhere), key=lambda info: self.order[id(info)])
 
     def visit(self, container: Container, node: ir.Node) -> None:
-        for info in self.candidates(node):
-            if not info.rule.as_function and not info.may_match(node):
-                name = rule_name(info.rule)
-                if question := question_of(name, node):
-                    question.note(name, node, NEARBY)
+        operator = (node.domain, node.op_type)
+        possible = self.possible.get(operator)
+        if possible is None:
+            possible = [info for info in self.candidates(node) if self.may_occur(info)]
+            self.possible[operator] = possible
+        for info in possible:
+            if not info.rule.as_function and not self.may_match(info, node):
                 continue
             if self.model.functions and _reads_function_attributes(node, info.depth):
                 continue
             if self.try_apply(info.rule, container, node):
                 return
+
+    def may_match(self, info: PatternInfo, node: ir.Node) -> bool:
+        """Whether it takes the pattern itself to see that a rule does not match."""
+        if not self.asked:
+            return info.can_match(node)
+        if info.may_match(node):
+            return True
+        name = rule_name(info.rule)
+        if question := question_of(name, node):
+            question.note(name, node, NEARBY)
+        return False
 
     def try_apply(self, rule: RewriteRule, container: Container, node: ir.Node) -> bool:
         name = rule_name(rule)
@@ -181,7 +214,8 @@ class _Driver:
             outermost = container is self.model.graph
             witness.before(outermost, matched, old, delta.new_nodes, new)
         touched = replace(container, node, delta, self.namer)
-        _note_constants(delta.new_nodes)
+        note_constants(delta.new_nodes)
+        self.note_operators((new.domain, new.op_type) for new in touched.nodes)
         record = Application(
             number=len(self.rewrites.applied) + 1,
             rule=name,
@@ -233,19 +267,6 @@ class _Driver:
             where=f"  --> last: {' + '.join(last.nodes)} => {' + '.join(last.new_nodes)}",
             help="make its check refuse what its rewrite produces",
         )
-
-
-def _note_constants(nodes: Iterable[ir.Node]) -> None:
-    """Fill in ``const_value``, from which patterns read constants, for Constant nodes.
-
-    Types and shapes stay as they are: those of a graph output are its user's.
-    """
-    for node in nodes:
-        if node.op_type == "Constant" and node.domain == "" and len(node.attributes) == 1:
-            (attribute,) = node.attributes.values()
-            if not attribute.is_ref() and attribute.name != "sparse_value":
-                (value,) = node.outputs
-                value.const_value = ir.convenience.get_const_tensor(value)
 
 
 def _container_of(container: Container, graph: ir.Graph) -> Container:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import onnx_ir as ir
@@ -19,21 +20,30 @@ class Operand:
         operator: Domain and operator of the node that computes it; None for a constant.
         output: Which of that node's outputs it is.
         operands: What the operands of that node must be in turn.
+        shape: Shape of the constant; None for any.
+        choices: Alternatives: it must be one of them. The other attributes ask nothing then.
     """
 
     index: int
     operator: tuple[str, str] | None = None
     output: int = 0
     operands: tuple[Operand, ...] = ()
+    shape: tuple[int, ...] | None = None
+    choices: tuple[Operand, ...] = ()
 
     def fits(self, node: ir.Node) -> bool:
         """Whether the operand of ``node`` is such a one."""
+        if self.choices:
+            return any(choice.fits(node) for choice in self.choices)
         inputs = node.inputs
         value = inputs[self.index] if self.index < len(inputs) else None
         if value is None:
             return False
         if self.operator is None:
-            return value.const_value is not None
+            tensor = value.const_value
+            return tensor is not None and (
+                self.shape is None or tuple(tensor.shape) == self.shape
+            )
         producer = value.producer()
         return (
             producer is not None
@@ -41,6 +51,14 @@ class Operand:
             and value.index() == self.output
             and all(operand.fits(producer) for operand in self.operands)
         )
+
+    @cached_property
+    def needed(self) -> frozenset[tuple[str, str]]:
+        """Domains and operators without which nothing fits."""
+        if self.choices:
+            return frozenset.intersection(*(choice.needed for choice in self.choices))
+        own = frozenset() if self.operator is None else frozenset((self.operator,))
+        return own.union(*(operand.needed for operand in self.operands))
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,6 +71,7 @@ class PatternInfo:
         depth: Number of nodes on the longest path of the pattern.
         size: Number of nodes of the pattern, alternatives included.
         operands: What the operands of the root must be for a match; empty where it has no say.
+        all_operands: The same, with alternatives and the shapes of constants.
     """
 
     rule: RewriteRule
@@ -60,6 +79,7 @@ class PatternInfo:
     depth: int
     size: int
     operands: tuple[Operand, ...] = ()
+    all_operands: tuple[Operand, ...] = ()
 
     def may_match(self, node: ir.Node) -> bool:
         """Whether a match at ``node`` is not ruled out by the operators above it.
@@ -67,6 +87,19 @@ class PatternInfo:
         Nearly every node fails at its first operand, and this costs a hundredth of trying.
         """
         return all(operand.fits(node) for operand in self.operands)
+
+    def can_match(self, node: ir.Node) -> bool:
+        """Whether a match at ``node`` is ruled out neither by that nor by alternatives.
+
+        Numbers that a pattern names are scalars, which most constants of models are not.
+        """
+        return all(operand.fits(node) for operand in self.all_operands)
+
+    @cached_property
+    def needed(self) -> frozenset[tuple[str, str]]:
+        """Domains and operators without which a model has no match."""
+        own = frozenset() if self.root is None else frozenset((self.root,))
+        return own.union(*(operand.needed for operand in self.all_operands))
 
     @classmethod
     def of(cls, rule: RewriteRule) -> PatternInfo:
@@ -80,7 +113,8 @@ class PatternInfo:
         depth = max((_depth(node, depths) for node in roots), default=0)
         # Several outputs: one root may lie downstream of the other by a path of any length.
         size = max(len(depths), depth)
-        return cls(rule, _operator(roots[0]), depth, size, _operands(roots[0]))
+        operands = _operands(roots[0]), _all_operands(roots[0], {})
+        return cls(rule, _operator(roots[0]), depth, size, *operands)
 
 
 def _operands(pattern: Any) -> tuple[Operand, ...]:
@@ -96,6 +130,44 @@ def _operands(pattern: Any) -> tuple[Operand, ...]:
                 below = _operands(producer)
                 found.append(Operand(index, operator, value.output_index, below))
     return tuple(found)
+
+
+def _all_operands(pattern: Any, known: dict[int, tuple[Operand, ...]]) -> tuple[Operand, ...]:
+    """Say what a node pattern asks of its operands; variables ask nothing.
+
+    Args:
+        pattern: The pattern of a node.
+        known: What others ask, by identity: alternatives share them.
+    """
+    if id(pattern) not in known:
+        pairs = enumerate(pattern.inputs)
+        found = [_operand(index, value, known) for index, value in pairs]
+        known[id(pattern)] = tuple(operand for operand in found if operand is not None)
+    return known[id(pattern)]
+
+
+def _operand(index: int, value: Any, known: dict[int, tuple[Operand, ...]]) -> Operand | None:
+    if isinstance(value, _pattern_ir.Constant):
+        number = value.value
+        return Operand(index, shape=(len(number),) if isinstance(number, list) else ())
+    if isinstance(value, _pattern_ir.BacktrackingOr | _pattern_ir.OpIdDispatchOr):
+        alternatives = (
+            value._values
+            if isinstance(value, _pattern_ir.BacktrackingOr)
+            else [choice for _, choice in value._op_to_pattern.values()]
+        )
+        choices = [_operand(index, choice, known) for choice in alternatives]
+        if None in choices:
+            return None
+        return Operand(index, choices=tuple(c for c in choices if c is not None))
+    if not isinstance(value, _pattern_ir.NodeOutputPattern):
+        return None
+    producer = value.producer()
+    operator = _operator(producer)
+    if operator is None:
+        return None
+    below = _all_operands(producer, known)
+    return Operand(index, operator, value.output_index, below)
 
 
 def _operator(pattern: Any) -> tuple[str, str] | None:

@@ -95,6 +95,11 @@ def asking(question: WhyNot | None) -> Iterator[None]:
         _ASKED.reset(token)
 
 
+def is_asking() -> bool:
+    """Whether there is a question about any rule."""
+    return _ASKED.get() is not None
+
+
 def question_of(rule: str, node: ir.Node) -> WhyNot | None:
     """Return the question that is about a rule at a node, if there is one.
 

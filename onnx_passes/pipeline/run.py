@@ -6,6 +6,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,9 +24,9 @@ from onnx_passes.configs.resolve import (
 )
 from onnx_passes.configs.schema import PipelineConfig
 from onnx_passes.configs.sections import OutputTolerance
-from onnx_passes.errors import OnnxPassesError, VerificationError
+from onnx_passes.errors import ConfigError, OnnxPassesError, VerificationError
 from onnx_passes.passes.context import Rewrites
-from onnx_passes.pipeline.baseline import prepared
+from onnx_passes.pipeline.baseline import Baseline, prepared
 from onnx_passes.pipeline.both_ends import check_original, check_thresholds
 from onnx_passes.pipeline.collector import patient_collector
 from onnx_passes.pipeline.context_dump import dump_context
@@ -59,6 +60,7 @@ from onnx_passes.verify.structure import check_structure
 from onnx_passes.verify.validity import check_validity
 
 if TYPE_CHECKING:
+    from onnx_passes.pipeline.paying import Paying
     from onnx_passes.pipeline.whole_data import WholeData
 
 
@@ -167,6 +169,7 @@ def _run(
     rewrites = Rewrites(limit=config.limits.rewrites)
     manager = PassManager(model, original, config, report, gate, watchers, rewrites)
     manager.whole = whole
+    manager.paying = _paying(original, config, gate, reference)
     error: OnnxPassesError | None = None
     stopped_at: OnnxPassesError | None = None
     try:
@@ -277,6 +280,54 @@ def _gate(
     check_thresholds(gate.state, _own_tolerances(pipeline.steps))
     _tell_baseline(report, gate)
     return gate
+
+
+def _paying(
+    original: Snapshot, config: PipelineConfig, gate: Gate | None, reference: Reference | None
+) -> Paying | None:
+    """Return what undoes rewrites that do not pay; None if the pipeline has no objective."""
+    if config.objective is None:
+        return None
+    from onnx_passes.pipeline.objective import Meter, fast_form
+    from onnx_passes.pipeline.paying import Paying
+
+    engines = resolve_engines(config)
+    if not engines:
+        raise ConfigError(
+            "an objective needs an engine, and the pipeline has none",
+            where=config.where("objective"),
+            help="name one under 'engines'",
+        )
+
+    unchecked = cache(lambda: _unchecked(original.model, config, reference))
+
+    def samples() -> Sequence[Feeds]:
+        """Return inputs that the original runs on, as it is called now."""
+        baseline = unchecked() if gate is None else gate.state.baseline
+        baseline.ready("each")
+        return baseline.samples
+
+    fast = fast_form(engines[-1].engine)
+    return Paying(Meter(config.objective, fast, engines[0].engine, samples))
+
+
+def _unchecked(
+    model: ir.Model, config: PipelineConfig, reference: Reference | None
+) -> Baseline:
+    """Return the samples of a run that checks nothing."""
+    if reference is None:
+        spec = config.reference.model_dump()
+        reference = load_reference(spec, model, config.folder or Path())
+    given = bool(reference.samples)
+    made = [] if given else [one.feeds for one in _generated(model, config)]
+    return prepared(
+        model,
+        reference.samples or made,
+        resolve_engines(config),
+        given=given,
+        special=[],
+        substitutes=_substitutes(model, config),
+    )
 
 
 def _whole_data(config: PipelineConfig, original: Snapshot) -> WholeData | None:

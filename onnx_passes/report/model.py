@@ -81,6 +81,35 @@ class Blame:
 
 
 @dataclass
+class PaysReport:
+    """What a rewrite that does not always pay costs, and what the nodes that it replaced did.
+
+    Attributes:
+        rules: Names of its rules, or of the pass.
+        keys: Keys of the rewrites measured together: rule and values replaced.
+        objective: "nodes", "time" or "size".
+        unit: "nodes", "s" or "bytes".
+        without: The cost without the rewrites.
+        with_it: The cost with them.
+        scope: What was measured: "region", or the whole "model".
+        kept: Whether they cost less, so that they were kept.
+        engine: The engine that ran both; None where none did.
+        noise: How far two measurements of the same were apart; None where nothing was run.
+    """
+
+    rules: str
+    keys: list[str]
+    objective: str
+    unit: str
+    without: float
+    with_it: float
+    scope: str
+    kept: bool
+    engine: str | None = None
+    noise: float | None = None
+
+
+@dataclass
 class PassReport:
     """One pass of the pipeline.
 
@@ -108,6 +137,7 @@ class PassReport:
         reproducer: Folder of the reproducer that a failure left.
         blame: What a failure was traced to, with the value that went wrong, the worst first.
         budget_spent: Share of the error budget used up after this pass, 1 being all of it.
+        pays: What rewrites that do not always pay cost, where the run has an objective.
         resumed: Whether an earlier run has done it, from whose state this one went on.
     """
 
@@ -134,6 +164,7 @@ class PassReport:
     reproducer: str | None = None
     blame: list[Blame] = field(default_factory=list)
     budget_spent: float | None = None
+    pays: list[PaysReport] = field(default_factory=list)
     resumed: bool = False
 
     @property

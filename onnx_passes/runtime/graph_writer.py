@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Iterable, Mapping, MutableSequence
+from collections.abc import Hashable, Iterable, Mapping, MutableSequence
 from dataclasses import dataclass, field
 
 import onnx
@@ -53,6 +53,7 @@ class GraphWriter:
         weights: The tensors left out so far.
         renamed: Subgraph values that moved under another name.
         used: Names that nodes take and graphs return.
+        types: Types and shapes that were written, by what decides how they are.
     """
 
     main: onnx.GraphProto | None = None
@@ -60,6 +61,7 @@ class GraphWriter:
     weights: dict[str, ir.TensorProtocol] = field(default_factory=dict)
     renamed: dict[ir.Value, str] = field(default_factory=dict)
     used: set[str] = field(default_factory=set)
+    types: dict[Hashable, onnx.TypeProto] = field(default_factory=dict)
 
     @classmethod
     def of_model(cls, main: onnx.GraphProto, model: ir.Model) -> GraphWriter:
@@ -86,7 +88,7 @@ class GraphWriter:
             if tensor is None or self._left_out(proto, value, tensor):
                 continue
             if not value.is_graph_input():
-                _value_info_into(proto, value)
+                _value_info_into(proto, value, self.types)
             _inline_into(proto.initializer.add(), value.name, tensor)
         self.nodes_into(proto, graph)
         for value in graph.outputs:
@@ -123,7 +125,7 @@ class GraphWriter:
             self._node_into(proto.node.add(), node)
             for value in node.outputs:
                 if not value.is_graph_output():
-                    _value_info_into(proto, value)
+                    _value_info_into(proto, value, self.types)
 
     def _constant_left_out(self, proto: onnx.GraphProto, node: ir.Node) -> bool:
         # To an engine, a Constant node is an initializer.
@@ -152,7 +154,7 @@ class GraphWriter:
                 self.renamed[value] = name
         _declare_into(self.main.initializer.add(), name, tensor)
         if not value.is_graph_input() and not value.is_graph_output():
-            _value_info_into(self.main, value, name)
+            _value_info_into(self.main, value, self.types, name)
         self.weights[name] = tensor
         return True
 
@@ -242,10 +244,36 @@ def opsets_into(
 
 
 def _value_info_into(
-    proto: onnx.GraphProto | onnx.FunctionProto, value: ir.Value, name: str | None = None
+    proto: onnx.GraphProto | onnx.FunctionProto,
+    value: ir.Value,
+    known: dict[Hashable, onnx.TypeProto],
+    name: str | None = None,
 ) -> None:
-    if value.name and (value.type is not None or value.shape is not None):
-        ir.serde.serialize_value_into(proto.value_info.add(), value, name=name or value.name)
+    if not value.name or (value.type is None and value.shape is None):
+        return
+    info = proto.value_info.add()
+    key = _type_key(value)
+    if key in known:  # hardly any value has a type and shape that no other one has
+        info.name = name or value.name
+        info.type.CopyFrom(known[key])
+        return
+    ir.serde.serialize_value_into(info, value, name=name or value.name)
+    if key is not None:
+        known[key] = onnx.TypeProto()
+        known[key].CopyFrom(info.type)
+
+
+def _type_key(value: ir.Value) -> Hashable:
+    """Return what decides how a value is written, apart from its name; None for no tensor."""
+    type_, shape = value.type, value.shape
+    if type(type_) is not ir.TensorType or value.metadata_props or value.doc_string:
+        return None
+    if shape is None:
+        return type_.dtype, type_.denotation
+    dims = shape.dims
+    sizes = tuple([dim if isinstance(dim, int) else (dim.value,) for dim in dims])
+    noted = tuple(map(shape.get_denotation, range(len(dims))))
+    return type_.dtype, type_.denotation, sizes, noted
 
 
 def _is_large(tensor: ir.TensorProtocol) -> bool:

@@ -14,7 +14,7 @@ import onnx_ir as ir
 
 from onnx_passes.contracts import Tolerance
 from onnx_passes.model.barriers import LOW, Types, types_of
-from onnx_passes.model.walk import captured_values, subgraphs_of
+from onnx_passes.model.walk import all_graphs, all_tensors, captured_values, subgraphs_of
 from onnx_passes.runtime.value_types import inferred_types
 from onnx_passes.verify.elementwise import default_tolerance
 
@@ -22,6 +22,14 @@ STEPS = 4
 """Machine epsilons of 16 bits that a rewrite may move an output by: a formula of a few nodes
 rounds at each of them, where its operator rounds once."""
 _SIXTEEN_BITS = (ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
+_TYPELESS = frozenset(
+    getattr(ir.AttributeType, name)
+    for name in (
+        *("FLOAT", "FLOATS", "INT", "INTS", "STRING", "STRINGS"),
+        *("GRAPH", "GRAPHS", "TENSOR", "TENSORS"),
+    )
+)
+"""Attributes that name no type, but for integers; tensors and graphs are looked at anyway."""
 _READS_NO_ELEMENT = ("Shape", "Size", "ConstantOfShape", "EyeLike")
 
 
@@ -57,9 +65,36 @@ def low_tolerance(dtype: ir.DataType) -> Tolerance:
 
 def coarsest_types(model: ir.Model) -> dict[ir.Value, ir.DataType]:
     """Return the coarsest type below float32 that each value depends on, if there is one."""
+    if not _may_have_low_types(model):
+        return {}  # inference takes as long as a pass
     walk = _Walk(inferred_types(model), model)
     walk.graph(model.graph)
     return walk.coarsest
+
+
+def _may_have_low_types(model: ir.Model) -> bool:
+    """Whether a type below float32 is noted, held, or named by an attribute of a node.
+
+    Operators of ONNX compute no other types than those of their operands, or that an
+    attribute names.
+    """
+    if model.functions:
+        return True
+    numbers = {dtype.value for dtype in LOW}
+    if any(tensor.dtype in LOW for tensor in all_tensors(model)):
+        return True
+    for graph in all_graphs(model):
+        if any(value.dtype in LOW for value in graph.inputs):
+            return True
+        for node in graph:
+            if node.domain or any(value.dtype in LOW for value in node.outputs):
+                return True
+            for attribute in node.attributes.data.values():
+                if attribute.is_ref() or attribute.type not in _TYPELESS:
+                    return True
+                if attribute.type == ir.AttributeType.INT and attribute.value in numbers:
+                    return True
+    return False
 
 
 class _Walk:

@@ -16,7 +16,7 @@ from typing import Any
 import onnx_ir as ir
 
 from onnx_passes.model.copy import copy_model
-from onnx_passes.model.digest import Key, leaf_key, type_key
+from onnx_passes.model.digest import Key, leaf_key, type_key, value_key
 from onnx_passes.model.fingerprint import canonical_hash
 from onnx_passes.model.slots import make_immutable
 from onnx_passes.model.walk import node_count, weight_bytes
@@ -104,6 +104,15 @@ class Snapshot:
         """Whether the model has changed and there is no copy."""
         return self._copy is None and self._live is None
 
+    def is_alike(self, other: Snapshot) -> bool:
+        """Whether the canonical hashes are equal, annotations included.
+
+        Args:
+            other: Another snapshot; both have copies, or their hashes are known.
+        """
+        hashed = True in self._hashes and True in other._hashes
+        return (hashed or self._counts == other._counts) and self.hash == other.hash
+
     def hold(self) -> None:
         """Copy the model, unless that is done."""
         if self._copy is None:
@@ -181,8 +190,13 @@ class Snapshot:
         key, hashes = self._compared
         if _census(model) != self._counts:
             return Change.COMPUTATION  # no hashes could be equal, and they take longer
+        in_notes = _differ_in_notes(self._key, key)
+        if in_notes and _read_notes(self.model, self._key, key) != _read_notes(
+            model, self._key, key
+        ):
+            return Change.ANNOTATIONS  # no hashes could be equal
         for noted, larger in ((False, Change.COMPUTATION), (True, Change.ANNOTATIONS)):
-            if not noted and _differ_in_notes(self._key, key):
+            if not noted and in_notes:
                 continue  # these hashes are equal, and take longer than the rest
             hashes[noted] = canonical_hash(model, annotations=noted)
             if hashes[noted] != self._hash(annotations=noted):
@@ -207,6 +221,22 @@ def _differ_in_notes(old: Any, new: Any) -> bool:
         and outputs == last
         and len(nodes) == len(later)
         and all(map(_same_but_notes, nodes, later))
+    )
+
+
+def _read_notes(model: ir.Model, old: Any, new: Any) -> Counter[Key]:
+    """Count types and shapes where nodes read what two exact keys note in different ways.
+
+    Hashes of nodes hold them, except for the outputs of the graph.
+    """
+    nodes = zip(old[-1][-2], new[-1][-2], strict=True)
+    pairs = (zip(a[_RESULTS], b[_RESULTS], strict=True) for a, b in nodes if a is not b)
+    changed = {a[0] for found in pairs for a, b in found if a[1:3] != b[1:3]}
+    return Counter(
+        value_key(value)
+        for node in model.graph
+        for value in node.inputs
+        if value is not None and value.name in changed and not value.is_graph_output()
     )
 
 

@@ -1,11 +1,13 @@
 import onnx_ir as ir
 import pytest
-from onnxscript.rewriter import RewriteRule
+from onnxscript.rewriter import RewriteRule, pattern
 
 from onnx_passes.errors import FixpointError, PassError
-from onnx_passes.passes.context import Rewrites
+from onnx_passes.passes import registry
+from onnx_passes.passes.context import PassContext, Rewrites
 from onnx_passes.passes.driver import rewrite
 from onnx_passes.passes.eliminate.eliminate_noop_reshape import EliminateNoopReshape
+from onnx_passes.passes.node_index import NodeIndex
 
 HEADER = '<ir_version: 10, opset_import: ["" : 20, "local" : 1]> '
 
@@ -230,3 +232,49 @@ def test_a_shape_noted_in_a_function_is_not_believed(leaves_alone):
         <domain: "l", opset_import: ["" : 20]> F (a) => (c) <float[2,3] b>
         { b = Exp(a) s = Constant<value_ints = [2, 3]>() c = Reshape(b, s) }""",
     )
+
+
+def test_a_rule_is_tried_once_another_rewrite_brings_its_operators():
+    model = parse("m (float[2] x) => (float[2] y) { a = Relu(x) y = Neg(a) }")
+    rules = [
+        RewriteRule(lambda op, x: op.Neg(op.Exp(x)), lambda op, x: op.Abs(x), name="second"),
+        RewriteRule(lambda op, x: op.Relu(x), lambda op, x: op.Exp(x), name="first"),
+    ]
+    assert [a.rule for a in rewrite(model, rules)] == ["first", "second"]
+    assert operators(model) == ["Abs"]
+
+
+def test_alternatives_and_numbers_of_a_pattern_are_looked_at_before_it_is_tried(monkeypatch):
+    def either(op, x):
+        return op.Mul(pattern.OrValue([op.Exp(x), op.Tanh(x)]), 2.0)
+
+    rule = RewriteRule(either, lambda op, x: op.Abs(x), name="either")
+    tried = []
+    known = RewriteRule.try_rewrite
+    monkeypatch.setattr(
+        RewriteRule,
+        "try_rewrite",
+        lambda self, *a, **k: tried.append(a[2]) or known(self, *a, **k),
+    )
+    model = parse(
+        """m (float[2] x) => (float[2] y) <float two = {2}, float[2] twos = {2, 2}> {
+        a = Tanh(x) b = Mul(a, two) c = Exp(b) d = Mul(c, twos) e = Relu(d)
+        y = Mul(e, two) }"""
+    )
+    rewrite(model, [rule])
+    assert len(tried) == 1
+    assert operators(model) == ["Abs", "Exp", "Mul", "Relu", "Mul"]
+
+
+def test_passes_that_change_nothing_share_one_walk(monkeypatch):
+    walks = []
+    known = NodeIndex.of
+    monkeypatch.setattr(NodeIndex, "of", lambda model: walks.append(model) or known(model))
+    model = parse("m (float[2] x) => (float[2] y) { a = Relu(x) y = Neg(a) }")
+    context = PassContext()
+    for name in ("eliminate-noop-cast", "eliminate-noop-clip", "eliminate-noop-pad"):
+        (cls,) = registry.lookup(name)
+        pass_ = cls()
+        pass_.context = context
+        assert not pass_(model).modified
+    assert len(walks) == 1

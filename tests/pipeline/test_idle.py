@@ -12,6 +12,7 @@ from onnx_passes.pipeline.collector import patient_collector
 from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.testing import parse
 from onnx_passes.verify import snapshot
+from onnx_passes.verify.result import Verdict
 
 CHAIN = "(float[2] x) => (float[2] y) { a = Identity(x) b = Relu(a) c = Neg(b) y = Neg(c) }"
 calls: list[str] = []
@@ -98,6 +99,20 @@ def test_rules_whose_operators_are_not_there_are_not_tried_and_nothing_is_measur
     assert not swept
     assert len(keys) == 1  # of the original
     assert all(not p.changed for p in done.report.passes)
+
+
+@pytest.mark.parametrize("steps", [(), ("eliminate-identity",)])
+def test_what_a_library_pass_changed_and_denied_is_measured_and_fails(monkeypatch, steps):
+    def deny(self, model):
+        model.graph.node(1).op_type = "Abs"
+        return ir.passes.PassResult(model, False)
+
+    (cls,) = registry.lookup("lift-constants")
+    monkeypatch.setattr(cls, "call", deny)
+    done = run("lift-constants", *steps, verify=True)
+    assert done.report.exit_code == 1
+    assert [p.verdict for p in done.report.passes if p.changed] == [Verdict.FAILED]
+    assert not any(node.op_type == "Abs" for node in done.model.graph)
 
 
 def test_a_change_of_operators_needs_no_hash(monkeypatch):

@@ -1,0 +1,242 @@
+"""What rewrites cost: nodes, bytes of the file or seconds on an engine."""
+
+from __future__ import annotations
+
+import dataclasses
+import statistics
+import time
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from contextlib import ExitStack
+from typing import Literal
+
+import onnx_ir as ir
+
+from onnx_passes.errors import EngineError
+from onnx_passes.model.walk import (
+    all_tensors,
+    attribute_tensors,
+    constant_bytes,
+    file_bytes,
+    node_bytes,
+    node_count,
+    subgraphs_of,
+)
+from onnx_passes.passes.context import Application
+from onnx_passes.pipeline.regions_beside import Beside, Sides
+from onnx_passes.runtime.base import Engine, Feeds
+from onnx_passes.runtime.ort import OnnxRuntimeEngine
+from onnx_passes.runtime.timing import time_runs
+from onnx_passes.verify.node_equality import constant_tensor
+from onnx_passes.verify.recording import inlined
+
+Objective = Literal["nodes", "time", "size"]
+UNITS: dict[Objective, str] = {"nodes": "nodes", "time": "s", "size": "bytes"}
+
+_WARM_UP, _RUNS, _MOST_RUNS = 2, 7, 301
+"""Runs that do not count, and the fewest and most that do."""
+_FEW = 16
+"""Elements of a constant up to which its values may decide what an operator does."""
+_SPENT = 0.1
+"""Seconds of runs of a model, from which on no more than the fewest are made."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Cost:
+    """What rewrites cost, and what is there without them.
+
+    Attributes:
+        without: The cost without the rewrites, in the unit of the objective.
+        with_them: The cost with them.
+        noise: How far two measurements of the same are apart.
+        whole: Whether all of the model was measured, and not only what the rewrites change.
+    """
+
+    without: float
+    with_them: float
+    noise: float | None = None
+    whole: bool = False
+
+    @property
+    def pays(self) -> bool:
+        """Whether the model costs less with the rewrites, by more than the noise."""
+        return self.with_them < self.without - (self.noise or 0.0)
+
+
+@dataclasses.dataclass
+class Meter:
+    """Measures what rewrites cost.
+
+    Attributes:
+        objective: What is measured.
+        engine: What models are timed on.
+        plain: The engine that records the values at borders of regions.
+        samples: Returns inputs of the model; called where times are measured.
+    """
+
+    objective: Objective
+    engine: Engine
+    plain: Engine
+    samples: Callable[[], Sequence[Feeds]]
+    _times: dict[Hashable, Cost] = dataclasses.field(default_factory=dict)
+
+    def measure(
+        self, without: ir.Model, with_them: ir.Model, applied: Sequence[Application]
+    ) -> list[tuple[list[Application], Cost]] | None:
+        """Measure rewrites, those of one connected part of the model together.
+
+        Where the parts cannot be separated, or not be run, the whole models are measured.
+
+        Args:
+            without: The model without the rewrites.
+            with_them: The model with them.
+            applied: The rewrites; empty for a pass that records none.
+
+        Returns:
+            Rewrites with their cost; None if the models are called in different ways.
+
+        Raises:
+            EngineError: The engine does not run one of the models.
+        """
+        if _interface(without) != _interface(with_them):
+            return None
+        beside = Beside(inlined(without), inlined(with_them))
+        parts = beside.parts(applied)
+        costs = None if parts is None else self._costs(beside, parts)
+        if parts is None or costs is None:
+            return [(list(applied), self._whole(without, with_them))]
+        numbers = {application.number: application for application in applied}
+        pairs = zip(parts, costs, strict=True)
+        return [([numbers[n] for n in part.numbers], cost) for part, cost in pairs]
+
+    def _costs(self, beside: Beside, parts: Sequence[Sides]) -> list[Cost] | None:
+        if self.objective == "nodes":
+            return [Cost(_count(part.old), _count(part.new)) for part in parts]
+        if self.objective == "size":
+            kept = _tensors(beside.before) & _tensors(beside.after)
+            return [Cost(_bytes(p.old, kept), _bytes(p.new, kept)) for p in parts]
+        models = beside.models(parts, self.samples()[:1], self.plain)
+        if models is None:
+            return None
+        try:
+            return [self._timed(*sides) for sides in models]
+        except EngineError:
+            return None
+
+    def _timed(self, old: ir.Model, new: ir.Model | None, feeds: Feeds) -> Cost:
+        key = (_kind(old, feeds), None if new is None else _kind(new, feeds))
+        if key not in self._times:
+            self._times[key] = time_sides(self.engine, old, new, feeds)
+        return self._times[key]
+
+    def _whole(self, without: ir.Model, with_them: ir.Model) -> Cost:
+        if self.objective == "nodes":
+            return Cost(node_count(without), node_count(with_them), whole=True)
+        if self.objective == "size":
+            return Cost(file_bytes(without), file_bytes(with_them), whole=True)
+        found = time_sides(self.engine, without, with_them, self.samples()[0])
+        return dataclasses.replace(found, whole=True)
+
+
+def fast_form(engine: Engine) -> Engine:
+    """Return the engine as users run it: ONNX Runtime with its optimisations.
+
+    Args:
+        engine: An engine that checks. Verification runs ONNX Runtime without optimisations.
+    """
+    if isinstance(engine, OnnxRuntimeEngine) and engine.optimization == "none":
+        return dataclasses.replace(engine, optimization="all", prepacking=True)
+    return engine
+
+
+def time_sides(
+    engine: Engine, without: ir.Model, with_them: ir.Model | None, feeds: Feeds
+) -> Cost:
+    """Time two models of the same inputs, runs of both taking turns, the first one twice.
+
+    Args:
+        engine: Runs them.
+        without: The model without the rewrites.
+        with_them: The model with them; None if it computes nothing.
+        feeds: Their inputs.
+
+    Returns:
+        Medians in seconds. The noise is the difference of both medians of ``without``.
+
+    Raises:
+        EngineError: The engine refuses a model.
+    """
+    models = [without, without, *([] if with_them is None else [with_them])]
+    with ExitStack() as stack:
+        sessions = [stack.enter_context(engine.prepare(model)) for model in models]
+        for session in sessions:
+            time_runs(session, feeds, _WARM_UP, 1)
+        seconds: list[list[float]] = [[] for _ in sessions]
+        start, count = time.perf_counter(), 0
+        while count < _RUNS or (
+            count < _MOST_RUNS and time.perf_counter() - start < _SPENT * len(sessions)
+        ):
+            turn = list(enumerate(sessions))
+            # Who runs behind whom differs from turn to turn.
+            for place, session in turn if count % 2 else reversed(turn):
+                seconds[place] += time_runs(session, feeds, 0, 1)
+            count += 1
+    one, other, *rest = map(statistics.median, seconds)
+    return Cost(min(one, other), rest[0] if rest else 0.0, abs(one - other))
+
+
+def _interface(model: ir.Model) -> Hashable:
+    ports = (model.graph.inputs, model.graph.outputs)
+    return tuple(tuple(value.name for value in values) for values in ports)
+
+
+def _count(nodes: Iterable[ir.Node]) -> int:
+    return sum(1 + sum(len(g) for g in _within(node)) for node in nodes)
+
+
+def _within(node: ir.Node) -> Iterable[ir.Graph]:
+    for graph in subgraphs_of(node):
+        yield graph
+        for inner in graph:
+            yield from _within(inner)
+
+
+def _tensors(model: ir.Model) -> set[int]:
+    return {id(tensor) for tensor in all_tensors(model)}
+
+
+def _bytes(nodes: Sequence[ir.Node], kept: set[int]) -> int:
+    """Estimate the bytes of nodes and of the constants that only one of the models has."""
+    constants = {
+        str(value.name): tensor
+        for node in nodes
+        for value in node.inputs
+        if value is not None and (tensor := constant_tensor(value)) is not None
+    }
+    own = {name: t for name, t in constants.items() if id(t) not in kept}
+    held = {id(t): t.nbytes for t in own.values()}
+    held |= {id(t): t.nbytes for node in nodes for t in attribute_tensors(node.attributes)}
+    return sum(map(node_bytes, nodes)) + sum(map(constant_bytes, own)) + sum(held.values())
+
+
+def _kind(model: ir.Model, feeds: Feeds) -> Hashable:
+    """Return what two parts share that take the same time: operators, wiring and shapes."""
+    places: dict[ir.Value | None, int] = {None: -1}
+    shapes: list[Hashable] = []
+    for value in model.graph.inputs:
+        places[value] = len(places)
+        data = feeds[str(value.name)]
+        shapes.append((getattr(data, "shape", None), str(getattr(data, "dtype", None))))
+    for value in model.graph.initializers.values():
+        places[value] = len(places)
+        tensor = value.const_value
+        assert tensor is not None, "an initializer of a region has its tensor"
+        small = tensor.numpy().tobytes() if tensor.size <= _FEW else b""
+        shapes.append((tuple(tensor.shape.numpy()), str(tensor.dtype), small))
+    nodes = []
+    for node in model.graph:
+        wiring = tuple(places.setdefault(value, len(places)) for value in node.inputs)
+        for value in node.outputs:
+            places.setdefault(value, len(places))
+        nodes.append((node.op_identifier(), wiring, repr(sorted(node.attributes.items()))))
+    ends = tuple(places[value] for value in model.graph.outputs)
+    return tuple(shapes), tuple(nodes), ends
