@@ -95,8 +95,6 @@ class PassManager:
         self.valid: set[str] = set()
         self.idle = Idle()
         self.kept: list[Kept] = []
-        # The last of the passes that were believed since the model was measured.
-        self._believed: tuple[Pass, PassStep, PassReport, int] | None = None
 
     def run(self, steps: Sequence[ResolvedStep]) -> None:
         """Run all steps.
@@ -106,16 +104,8 @@ class PassManager:
         """
         for step in steps:
             self._step(step, "")
-            self._measure_believed()
             if self.after_step is not None:
                 self.after_step()
-
-    def _measure_believed(self) -> None:
-        """Measure what passes left that are believed to change nothing."""
-        believed, self._believed = self._believed, None
-        if believed is not None and self.snapshot.differs(self.model):
-            pass_, step, report, first = believed
-            self._judge(pass_, step, report, self.snapshot, first, believe=False)
 
     def _step(self, step: ResolvedStep, group: str) -> None:
         match step:
@@ -309,20 +299,11 @@ class PassManager:
         report: PassReport,
         before: Snapshot,
         first: int | None = None,
-        *,
-        believe: bool = True,
     ) -> bool:
         """Measure what changed, check it, and keep or undo it."""
         start = time.perf_counter()
-        believed = believe and first is not None and self._is_believed(pass_, report)
-        if believed and first is not None:
-            self._believed = (pass_, step, report, first)
-        else:
-            self._believed = None
         try:
-            change = (
-                Change.NONE if believed else self._change(pass_, step, report, before, first)
-            )
+            change = self._change(pass_, step, report, before, first)
         except OnnxPassesError as broken:  # a cycle, for one: the model has no hash any more
             report.changed, report.verdict = True, Verdict.FAILED
             error = VerificationError(broken.message, where=step.where)
@@ -388,15 +369,6 @@ class PassManager:
         self.model = before.restore() if rest is None else rest.model
         rewrites.applied[first:] = [] if rest is None else rest.applied
         rewrites.skip |= chosen.skip
-
-    def _is_believed(self, pass_: Pass, report: PassReport) -> bool:
-        """Whether a pass that claims no change is measured later, with the next that does.
-
-        Tests hold each pass of the library to what it claims. What one changed nonetheless is
-        measured and checked with the next pass that claims a change, or after the step.
-        """
-        library = is_shipped(type(pass_)) and not isinstance(pass_, Analysis)
-        return self.gate is not None and library and not report.claimed
 
     def _may_undo(self, pass_: Pass, step: PassStep) -> bool:
         """Whether the model before a pass may be needed once it has run.
