@@ -33,8 +33,8 @@ def error_growth(
 ) -> list[OutputCheck]:
     """Compare the errors of two results.
 
-    Names, types, shapes, NaN and infinities are compared as always, integers exactly. Only what
-    double precision has, too, is right where either result is infinite and the old one differs.
+    Names, types, shapes, NaN and infinities are compared as always, integers exactly. Only
+    where one of the results is infinite, what double precision has is right.
 
     Args:
         old: Outputs of the model that is held to be right.
