@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from onnx_passes.passes.hints import Hint, Spec, data, filled
+from onnx_passes.passes.hints import Hint, Spec, data, filled, ints
 
 _STEP = 0.5
 _ZERO = {
@@ -30,6 +30,7 @@ def _window(side: int, bits: int, *, version: int, zero: str, whole: bool) -> Hi
             **_ZERO,
             "s": filled("", scale),
             "z": filled("", 0.0),
+            "axes": ints("2 3", "-2 -1"),
             "i": filled("", bits),
             "o": filled("", left),
             **own,
@@ -41,6 +42,8 @@ def _window(side: int, bits: int, *, version: int, zero: str, whole: bool) -> Hi
                 (f"AveragePool.{name}" for name in ("pads", "auto_pad", "ceil_mode")), (None,)
             ),
             "AveragePool.dilations": (None,),
+            "ReduceMean.axes": ((2, 3), (-1, -2)),
+            "ReduceMean.keepdims": (1, None),
             "Trunc.rounding_mode": ("FLOOR", "floor", None),
             "Trunc.signed": (int(zero == "n"),),
             "Trunc.narrow": (0, None),
@@ -57,4 +60,6 @@ def _windows(version: int, *, whole: bool) -> Hint:
     return Hint({}, {}, (ir.DataType.FLOAT,), 13, cases=cases)
 
 
-HINTS = {f"convert-to-quant-avg-pool[{i}]": _windows(1 + i % 2, whole=i > 3) for i in range(8)}
+HINTS = {
+    f"convert-to-quant-avg-pool[{i}]": _windows(1 + i % 2, whole=i > 3) for i in range(16)
+}

@@ -15,7 +15,7 @@ from onnx_passes.passes.base import Op, Value
 from onnx_passes.passes.quantised._attributes import Quantiser, quantiser_of
 from onnx_passes.passes.quantised._pairs import pair_of
 from onnx_passes.passes.quantised._windows import MEANS, square_window
-from onnx_passes.passes.streamline._terms import constant, scalar
+from onnx_passes.passes.streamline._terms import constant, is_single, rank_of, scalar
 
 _MOST = 32
 """Bits of an accumulator."""
@@ -68,6 +68,8 @@ def _pool(v: Values) -> _Pool | None:
     mode = (node.attributes.get_string("rounding_mode", "FLOOR") or "").upper()
     if window is None or source is None or mode != "FLOOR" or zero != 0:
         return None
+    if not all(_is_narrow(v[name]) for name in (*"szio", "m" if t is None else "t")):
+        return None
     if scale is None or before is None or after is None or scale <= 0:
         return None
     kernel, stride = window
@@ -98,6 +100,12 @@ def _pool(v: Values) -> _Pool | None:
         "data_layout": "NCHW",
     }
     return attributes, scale, factor
+
+
+def _is_narrow(parameter: Value) -> bool:
+    """Whether a parameter is one number, which does not widen what it is combined with."""
+    rank = rank_of(parameter)
+    return is_single(parameter) and rank is not None and rank <= 4
 
 
 def _source(x: Value) -> Quantiser | None:
@@ -139,7 +147,7 @@ _RULES = [
     Rule(call("Trunc", *operands, result="y", domain=domain), _pool, _pooled)
     for mean in (
         *(call(kind, "x", result="mean") for kind in MEANS),
-        call(MEANS[-1], "x", "r", result="mean"),
+        call(MEANS[-1], "x", "axes", result="mean"),
     )
     for domain in QONNX_ALIASES
     for operands in ((call("Mul", mean, "m"), *"szio"), (mean, *"szito"))
