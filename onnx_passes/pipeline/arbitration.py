@@ -138,7 +138,8 @@ class Arbiter:
         size = output.max_abs or 0.0
         if output.share is not None:
             told = (
-                f"differs by up to {bound(size)}; the model rounds to steps, and moves by "
+                f"{output.mismatched} of {are(output.size, 'element')} undecided, and differ "
+                f"by up to {bound(size)}; the model rounds to steps, and moves by "
                 f"{bound(moved.most)} where its weights move by one unit in the last place"
             )
             return _settled(output, told) if size <= _MOVED * moved.most else None
