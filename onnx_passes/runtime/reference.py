@@ -90,13 +90,14 @@ def _evaluator(proto: onnx.ModelProto, weights: Mapping[str, Array]) -> Any:
     from onnx.reference import ReferenceEvaluator
 
     from onnx_passes.runtime.reference_loop import Loop
+    from onnx_passes.runtime.reference_softmax import LogSoftmax
 
     class Evaluator(ReferenceEvaluator):
         def retrieve_external_data(self, initializer: onnx.TensorProto) -> Array:
             return weights[initializer.name]
 
     try:
-        return Evaluator(_without_overloads(proto), new_ops=[Loop])
+        return Evaluator(_without_overloads(proto), new_ops=[Loop, LogSoftmax])
     except Exception as error:
         raise _translate(error) from error
 

@@ -64,9 +64,9 @@ WEIGHTS = [("s", 16), ("w", 16, 16), ("b", 16)]
 @pytest.fixture
 def run(cli, write):
     """Run a pipeline over a model; return the report and the operators of the result."""
-    write("mine.py", MODULE)
+    write("own_objective.py", MODULE)
 
-    def call(text, *words, steps, head="imports: [mine]\n", weights=()):
+    def call(text, *words, steps, head="imports: [own_objective]\n", weights=()):
         model = onnx.parser.parse_model(text)
         rng = np.random.default_rng(0)
         for name, *shape in weights:
@@ -118,7 +118,7 @@ def test_a_rewrite_that_was_undone_is_not_made_again(run):
 
 
 def test_the_objective_of_a_pipeline_file_counts(run):
-    head = "imports: [mine]\nobjective: size\n"
+    head = "imports: [own_objective]\nobjective: size\n"
     report, operators, _ = run(ABS, steps=["rewrite-abs"], head=head)
     assert operators == ["Relu", "Abs", "Add"]
     (found,) = measured(report).values()

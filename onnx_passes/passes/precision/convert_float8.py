@@ -82,9 +82,10 @@ class ConvertFloat8(OnData):
             self._round(layer, sizes, inserter, rounded)
         if found and self.scaled:
             self.context.notes.append(
-                "ONNX Runtime joins the quantisers with kernels for integers, and refuses "
-                "the model: load it with session.disable_quant_qdq = 1 (the engine's option "
-                "fuse_qdq: false), or convert without scales"
+                "ONNX Runtime's extended optimisations replace the quantisers by kernels for "
+                "integers: it refuses the model, or computes other values with "
+                "session.disable_quant_qdq = 1. Load it with basic optimisations (the "
+                "engine's option optimization: basic), or convert without scales"
             )
         return ir.passes.PassResult(model, modified=bool(found))
 

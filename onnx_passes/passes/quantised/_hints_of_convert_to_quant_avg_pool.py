@@ -7,17 +7,19 @@ import onnx_ir as ir
 from onnx_passes.passes.hints import Hint, Spec, data, filled, ints
 
 _STEP = 0.5
+_LAST = 3
+"""Of the four kinds of means that which reads its axes; only the first has a window."""
 _ZERO = {
     "p": filled("", 0.0, dtype=ir.DataType.UINT8),
     "n": filled("", 0.0, dtype=ir.DataType.INT8),
 }
 
 
-def _window(side: int, bits: int, *, version: int, zero: str, whole: bool) -> Hint:
+def _window(side: int, bits: int, *, version: int, zero: str, mean: int) -> Hint:
     """Return what a window of bytes needs, whose sums have so many bits."""
     area, left = side * side, 4
     scale = _STEP if version == 1 else _STEP / area
-    image = f"2 3 {side} {side}" if whole else f"1 2 {side}*a {side}*b"
+    image = f"2 3 {side} {side}" if mean else f"1 2 {side}*a {side}*b"
     # Of the two versions one multiplies by the area, and one has a scale of its result.
     target = {"t": filled("", scale * 2 ** (bits - left))}
     own = {"m": filled("", area)} if version == 1 else target
@@ -30,10 +32,10 @@ def _window(side: int, bits: int, *, version: int, zero: str, whole: bool) -> Hi
             **_ZERO,
             "s": filled("", scale),
             "z": filled("", 0.0),
-            "axes": ints("2 3", "-2 -1"),
             "i": filled("", bits),
             "o": filled("", left),
             **own,
+            **({"axes": ints("2 3", "-2 -1")} if mean == _LAST else {}),
         },
         {
             "AveragePool.kernel_shape": ((side, side),),
@@ -51,9 +53,9 @@ def _window(side: int, bits: int, *, version: int, zero: str, whole: bool) -> Hi
     )
 
 
-def _windows(version: int, *, whole: bool) -> Hint:
+def _windows(version: int, mean: int) -> Hint:
     cases = tuple(
-        _window(side, bits, version=version, zero=zero, whole=whole)
+        _window(side, bits, version=version, zero=zero, mean=mean)
         for side, bits in ((2, 10), (3, 12))
         for zero in ("p", "n")
     )
@@ -61,5 +63,6 @@ def _windows(version: int, *, whole: bool) -> Hint:
 
 
 HINTS = {
-    f"convert-to-quant-avg-pool[{i}]": _windows(1 + i % 2, whole=i > 3) for i in range(16)
+    f"convert-to-quant-avg-pool[{i}]": _windows(1 + i % 2, i // 4)
+    for i in range(4 * (_LAST + 1))
 }

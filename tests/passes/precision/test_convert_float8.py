@@ -95,11 +95,15 @@ def test_a_note_says_how_onnx_runtime_loads_scales(digits, images, run):
     pass_ = ConvertFloat8(scaled=True)
     pass_.context = PassContext(samples=[{"image": images[:100]}])
     pass_.call(model)
-    assert any("session.disable_quant_qdq" in note for note in pass_.context.notes)
+    assert any("optimization: basic" in note for note in pass_.context.notes)
     with pytest.raises(EngineError):
         run(model, {"image": images}, "all")
-    engine = OnnxRuntimeEngine(optimization="all", fuse_qdq=False)
-    with engine.prepare(model) as session:
-        (new,) = session.run({"image": images}).values()
     (old,) = run(digits(21), {"image": images})
-    assert (old.argmax(1) == new.argmax(1)).mean() >= 0.98
+    alike = {}
+    for optimization in ("basic", "all"):
+        engine = OnnxRuntimeEngine(optimization=optimization, fuse_qdq=False)
+        with engine.prepare(model) as session:
+            (new,) = session.run({"image": images}).values()
+        alike[optimization] = (old.argmax(1) == new.argmax(1)).mean()
+    assert alike["basic"] >= 0.98
+    assert alike["all"] < 0.9, "then the note, and docs/precision.md, can go"
