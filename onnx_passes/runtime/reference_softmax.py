@@ -20,9 +20,14 @@ class LogSoftmax(OnnxLogSoftmax):
     op_domain = ""
     axis: int
 
-    def _run(self, X: Array) -> tuple[Any]:  # noqa: N803 - the operator's own name
+    def _run(
+        self,
+        X: Array,  # noqa: N803 - the operator's own name
+        axis: int | None = None,
+    ) -> tuple[Any]:
         if not X.size:
             return (X,)
-        less = X - X.max(axis=self.axis, keepdims=True)
-        total = np.log(np.exp(less).sum(axis=self.axis, keepdims=True))
+        axis = self.axis if axis is None else axis
+        less = X - X.max(axis=axis, keepdims=True)
+        total = np.log(np.exp(less).sum(axis=axis, keepdims=True))
         return ((less - total).astype(X.dtype),)
