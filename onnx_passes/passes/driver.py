@@ -262,7 +262,7 @@ class _Driver:
         name, count = self.counts.most_common(1)[0]
         last = self.applied[-1]
         raise FixpointError(
-            f"rule {name!r} does not come to rest: {count} applications, "
+            f"rule {name!r} matches again and again: {count} applications, "
             f"{len(self.applied)} in all",
             where=f"  --> last: {' + '.join(last.nodes)} => {' + '.join(last.new_nodes)}",
             help="make its check refuse what its rewrite produces",

@@ -79,7 +79,10 @@ class WhyNot:
             yield f"{rule} at {node}: {reason}"
         if not self.found:
             where = "" if self.node is None else f" at {self.node!r}"
-            yield f"{self.rule}{where}: no such rule looked at a node and refused it"
+            yield (
+                f"{self.rule}{where}: no rule of this name was tried there: the pipeline "
+                "lacks it, or no node has its operator"
+            )
 
 
 _ASKED: ContextVar[WhyNot | None] = ContextVar("asked", default=None)
