@@ -13,6 +13,11 @@ from onnx_passes.model.copy import copy_model
 from onnx_passes.model.walk import all_nodes
 from onnx_passes.ops.decisions import RESIZING, makes_steps
 
+_MOVED = frozenset(
+    (ir.DataType.FLOAT, ir.DataType.DOUBLE, ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
+)
+"""Types of weights that are moved: scales of 16 bits round no less than those of 32."""
+
 
 def makes_any_steps(model: ir.Model) -> bool:
     """Whether a model holds an operator whose result jumps where an operand moves a little."""
@@ -34,11 +39,7 @@ def move_weights(model: ir.Model, seed: int) -> ir.Model:
     sizes = {value for node in resized for value in node.inputs[1:]}
     for value in moved.graph.initializers.values():
         tensor = value.const_value
-        if (
-            value in sizes
-            or tensor is None
-            or tensor.dtype not in (ir.DataType.FLOAT, ir.DataType.DOUBLE)
-        ):
+        if value in sizes or tensor is None or tensor.dtype not in _MOVED:
             continue
         array = tensor.numpy()
         far = np.where(rng.random(array.shape) < 0.5, np.inf, -np.inf).astype(array.dtype)

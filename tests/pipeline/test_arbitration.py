@@ -251,8 +251,8 @@ class MoveScale(Transformation):
     def call(self, model: ir.Model) -> ir.passes.PassResult:
         """Multiply."""
         value = model.graph.initializers["k"]
-        moved = np.float32(value.const_value.numpy() * np.float32(self.factor))
-        value.const_value = ir.tensor(moved, name="k")
+        old = value.const_value.numpy()
+        value.const_value = ir.tensor(old * old.dtype.type(self.factor), name="k")
         return ir.passes.PassResult(model, modified=True)
 
 
@@ -260,16 +260,21 @@ class MoveScale(Transformation):
     ("x", "factor", "expected"),
     [
         ([1, 3, 5, 7], 1 + 2**-22, Verdict.PASSED),  # all lie at a tie
+        (np.float16([1, 3, 5, 7]), 1 + 2**-10, Verdict.PASSED),
         ([1, 3, 5, 7], 3.0, Verdict.FAILED),
+        (np.float16([1, 3, 5, 7]), 3.0, Verdict.FAILED),
         ([2, 4, 6, 8], 3.0, Verdict.FAILED),
     ],
-    ids=["a step at a tie", "more than a step", "no tie"],
+    ids=["a step at a tie", "of halves", "more than a step", "more of halves", "no tie"],
 )
 def test_a_step_that_rounding_alone_makes_is_no_fault(x, factor, expected):
     passes.register()(MoveScale)
     config = config_from_data({"passes": [{"move-scale": {"factor": factor}}]})
-    given = Reference([{"x": np.float32(x)}], None, "test")
-    found = run_pipeline(ir.from_onnx_text(STEPS), config, reference=given)
+    x = np.asarray(x, getattr(x, "dtype", np.float32))
+    given = Reference([{"x": x}], None, "test")
+    half = STEPS.replace("float", "float16").replace("{0.5}", "{14336}")  # its bits
+    text = half if x.dtype == np.float16 else STEPS
+    found = run_pipeline(ir.from_onnx_text(text), config, reference=given)
     (done,) = found.report.passes
     assert done.verdict is expected
     told = any("rounds to steps" in (check.reason or "") for check in done.checks)

@@ -109,6 +109,13 @@ def test_quantisers_are_computed_in_double_precision():
     assert not found.notes()
 
 
+def test_the_sigmoid_of_a_far_negative_keeps_its_digits():
+    model = parse("(float[3] x) => (float[3] y) { y = Sigmoid(x) }")
+    x = np.float32([-60, -30, 2])
+    (found,) = evaluate(model, [{"x": x}]).outputs
+    np.testing.assert_allclose(found["y"], 1 / (1 + np.exp(-x.astype(float))), 1e-15)
+
+
 def test_what_is_computed_in_single_precision_is_said():
     model = ir.from_onnx_text(
         """<ir_version: 10, opset_import: ["" : 20, "com.microsoft" : 1]>

@@ -38,6 +38,17 @@ def test_weights_move_by_one_unit_in_the_last_place():
     assert (other != new).any()
 
 
+@pytest.mark.parametrize(
+    ("dtype", "half"), [("float16", 14336), ("bfloat16", 16128), ("double", 0.5)]
+)
+def test_scales_of_other_floats_move_as_well(dtype, half):
+    text = f"({dtype}[2] x) => ({dtype}[2] y) <{dtype} w = {{{half}}}> {{ y = Mul(x, w) }}"
+    model = ir.from_onnx_text(HEAD + text)
+    tensor = move_weights(model, 0).graph.initializers["w"].const_value
+    assert tensor.dtype == model.graph.initializers["w"].const_value.dtype
+    assert tensor.numpy() != np.asarray(0.5, tensor.dtype.numpy())
+
+
 def test_the_scales_of_a_resize_stay_where_they_are():
     text = """(float[1,1,2,2] x) => (float[1,1,4,4] y) <float[4] s = {1, 1, 2, 2}> {
         y = Resize(x, , s) }"""
