@@ -315,6 +315,7 @@ class Min(Variadic):
     """The least operand."""
 
     primitive, chooses = "min", range(2**31)
+    exact_bits = 31
     ties = True
     algebra = Algebra(
         associative="bif",
