@@ -11,8 +11,8 @@ from onnx_passes.ops.base import Algebra, Operator
 from onnx_passes.ops.call import Call, Tensor
 from onnx_passes.ops.hints import Hint, between
 from onnx_passes.ops.operands import Operands
-from onnx_passes.ops.reduction import softmax
 from onnx_passes.ops.semantics import Elements, Misfit, Scalar, Unsupported, is_float
+from onnx_passes.ops.softmax import softmax
 from onnx_passes.ops.suggestions import Choices, Known, Operand, first
 from onnx_passes.ops.use import Use, below
 

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, TypeAlias
 import onnx_ir as ir
 
 from onnx_passes.ops.call import Call, Tensor
-from onnx_passes.ops.domains.intervals import Interval
+from onnx_passes.ops.domains.interval_ends import Interval
 from onnx_passes.ops.hints import Hint
 from onnx_passes.ops.operands import Operands
 from onnx_passes.ops.semantics import Unsupported

@@ -11,15 +11,8 @@ import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
-from onnx_passes.ops.semantics import (
-    Elements,
-    Misfit,
-    Primitives,
-    Scalar,
-    Semantics,
-    Unsupported,
-    scalars,
-)
+from onnx_passes.ops.primitives import Primitives
+from onnx_passes.ops.semantics import Elements, Misfit, Scalar, Semantics, Unsupported, scalars
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -6,9 +6,10 @@ import onnx_ir as ir
 
 from onnx_passes.ops.base import Algebra, Element
 from onnx_passes.ops.call import Call
-from onnx_passes.ops.elementwise import Elementwise, Primitive, ScalarRule
+from onnx_passes.ops.elementwise_base import Elementwise, Primitive, ScalarRule
 from onnx_passes.ops.hints import Hint, between
-from onnx_passes.ops.semantics import Primitives, Scalar, Unsupported
+from onnx_passes.ops.primitives import Primitives
+from onnx_passes.ops.semantics import Scalar, Unsupported
 from onnx_passes.ops.suggestions import Choices, Known, Operand, conditions
 from onnx_passes.ops.use import Use
 

@@ -1,18 +1,15 @@
-"""Operators that move elements about and compute nothing: reshape, transpose, concat, ..."""
+"""Operators that move elements about and compute nothing: Transpose, Expand, Concat, ..."""
 
 from __future__ import annotations
-
-import math
-from collections.abc import Sequence
 
 import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.ops.base import Algebra, Operator
-from onnx_passes.ops.call import Call, Tensor, normalize_axis
+from onnx_passes.ops.call import Call, Tensor
 from onnx_passes.ops.hints import Hint, between, exactly
-from onnx_passes.ops.semantics import Misfit, Unsupported
-from onnx_passes.ops.suggestions import Choices, Known, Operand, axes, first
+from onnx_passes.ops.semantics import Misfit
+from onnx_passes.ops.suggestions import Choices, Known, Operand, first
 from onnx_passes.ops.use import Shape, Use
 
 MOVES = Algebra(monotone={0: 1}, linear=(0,))
@@ -24,159 +21,6 @@ class Move(Operator, abstract=True):
 
     moves = (0,)
     algebra = MOVES
-
-
-def _reshaped(x: Tensor, shape: Sequence[int]) -> Tensor:
-    try:
-        return Tensor(x.data.reshape(tuple(shape)), x.dtype)
-    except ValueError as error:
-        raise Misfit(str(error)) from None
-
-
-class Reshape(Move):
-    """The same elements in another shape."""
-
-    view = True
-    steers = (1,)
-
-    def evaluate(self, call: Call) -> Tensor:
-        x = call.required(0)
-        wanted = call.ints_of(1, "shape") or []
-        if not call.flag("allowzero"):
-            wanted = [
-                x.shape[i] if d == 0 and i < len(x.shape) else d for i, d in enumerate(wanted)
-            ]
-        return _reshaped(x, wanted)
-
-    def admits(self, use: Use) -> Hint | None:
-        if use.index != 1:
-            return None
-        data, output = use.input_shape(0), use.output_shape()
-        if output is not None and (data is None or math.prod(data) == math.prod(output)):
-            return exactly(output)
-        length = use.length()
-        if length is None:
-            return exactly([-1])
-        # One row, or as a last resort one column.
-        return exactly([1] * (length - 1) + [-1] if length else [])
-
-    def suggest(self, c: Choices, index: int, known: Known) -> Operand:
-        if index == 0:
-            return c.data(
-                c.shape() if c.square else c.pick(((2, 3), (2, 3, 4), (4, 6), (0, 3)))
-            )
-        if c.parts:
-            sizes = [1] * c.parts
-            for factor in c.pick(((2, 3), (2, 3, 4), (4, 6))):
-                sizes[int(c.rng.integers(c.parts))] *= factor
-            if c.rng.random() < 0.5:
-                sizes[int(c.rng.integers(c.parts))] = -1
-            return c.integers(*sizes)
-        shape = first(known, (2, 3))
-        size = int(np.prod(shape, dtype=np.int64))
-        options: list[Shape] = [
-            (size,),
-            (-1,),
-            (1, -1),
-            shape,
-            (-1, shape[-1] if shape else 1),
-        ]
-        if len(shape) == 2:
-            options += [shape[::-1], (1, *shape), (0, -1)]
-        if size % 16 == 0:
-            options += [(size // 4, 2, 2), (size // 4, 2, 2), (size // 4, 4), (4, 4)]
-        if c.target is not None and c.rng.random() < 0.5:
-            # What two operands are reshaped to is often the same.
-            return c.integers(*c.target)
-        c.target = c.pick(options)
-        return c.integers(*c.target)
-
-
-class Flatten(Move):
-    """The same elements as a matrix."""
-
-    view = True
-
-    def evaluate(self, call: Call) -> Tensor:
-        x = call.required(0)
-        axis = call.integer("axis", 1)
-        axis = axis + len(x.shape) if axis < 0 else axis
-        return _reshaped(x, (math.prod(x.shape[:axis]), math.prod(x.shape[axis:])))
-
-
-class Squeeze(Move):
-    """The same elements without axes of size 1."""
-
-    view = True
-    steers = (1,)
-
-    def evaluate(self, call: Call) -> Tensor:
-        x = call.required(0)
-        axes, rank = call.ints_of(1, "axes"), len(x.shape)
-        ones = {i for i, d in enumerate(x.shape) if d == 1}
-        if axes == []:  # ONNX Runtime removes all of size 1, the reference none
-            raise Unsupported("Squeeze with an empty list of axes")
-        drop = ones if axes is None else {normalize_axis(a, rank) for a in axes}
-        if not drop <= ones:
-            raise Misfit("Squeeze of an axis whose size is not 1")
-        return _reshaped(x, [d for i, d in enumerate(x.shape) if i not in drop])
-
-    def admits(self, use: Use) -> Hint | None:
-        data = use.input_shape(0)
-        if data is None or use.index != 1:
-            return None
-        ones = [axis for axis, size in enumerate(data) if size == 1]
-        return exactly(ones if (length := use.length()) is None else ones[:length])
-
-    def suggest(self, c: Choices, index: int, known: Known) -> Operand:
-        return axes(c, index, none=False)
-
-
-class Unsqueeze(Move):
-    """The same elements with more axes of size 1."""
-
-    view = True
-    steers = (1,)
-
-    def evaluate(self, call: Call) -> Tensor:
-        x = call.required(0)
-        axes = call.ints_of(1, "axes") or []
-        rank = len(x.shape) + len(axes)
-        new = {normalize_axis(a, rank) for a in axes}
-        if len(new) != len(axes):
-            raise Misfit("Unsqueeze of the same axis twice")
-        sizes = iter(x.shape)
-        return _reshaped(x, [1 if i in new else next(sizes) for i in range(rank)])
-
-    def admits(self, use: Use) -> Hint | None:
-        if use.index != 1:
-            return None
-        data, output, length = use.input_shape(0), use.output_shape(), use.length()
-        if data is None or (length is None and output is None):
-            return exactly([0])
-        if output is None or length is None:
-            return exactly(range(length or 1))
-        axes = _added(data, output)
-        return exactly(axes if len(axes) == length else range(length))
-
-    def suggest(self, c: Choices, index: int, known: Known) -> Operand:
-        return axes(c, index, none=True)
-
-
-def _added(data: Shape, output: Shape) -> list[int]:
-    axes: list[int] = []
-    position = 0
-    for axis, size in enumerate(output):
-        left = len(output) - axis - 1
-        if (
-            position < len(data)
-            and data[position] == size
-            and (size != 1 or left < len(data) - position)
-        ):
-            position += 1
-        else:
-            axes.append(axis)
-    return axes
 
 
 class Transpose(Move):

@@ -10,11 +10,12 @@ import onnx_ir as ir
 
 from onnx_passes.ops.base import Algebra, Operator
 from onnx_passes.ops.call import Call, Tensor, constant
-from onnx_passes.ops.domains.intervals import UNBOUNDED, Interval
+from onnx_passes.ops.domains.interval_ends import UNBOUNDED, Interval
 from onnx_passes.ops.hints import Hint, between, exactly
 from onnx_passes.ops.operands import Operands
-from onnx_passes.ops.reduction import opaque_rows, summed
-from onnx_passes.ops.semantics import Elements, Misfit, Primitives, Scalar, Unsupported
+from onnx_passes.ops.primitives import Primitives
+from onnx_passes.ops.rows import opaque_rows, summed
+from onnx_passes.ops.semantics import Elements, Misfit, Scalar, Unsupported
 from onnx_passes.ops.suggestions import Choices, Known, Operand, first
 from onnx_passes.ops.use import Use
 

@@ -9,8 +9,9 @@ import numpy as np
 from onnx_passes.ops.base import Operator
 from onnx_passes.ops.call import Call, Tensor, normalize_axis
 from onnx_passes.ops.operands import Operands
-from onnx_passes.ops.reduction import gathered, opaque_rows, summed
-from onnx_passes.ops.semantics import PADDING, Elements, Primitives, Scalar, Unsupported
+from onnx_passes.ops.primitives import Primitives
+from onnx_passes.ops.rows import gathered, opaque_rows, summed
+from onnx_passes.ops.semantics import PADDING, Elements, Scalar, Unsupported
 from onnx_passes.ops.suggestions import Choices, Known, Operand
 
 

@@ -12,7 +12,8 @@ import onnx_ir as ir
 
 from onnx_passes.ops.call import Call, Tensor
 from onnx_passes.ops.domains.counting import CountingSemantics, blank
-from onnx_passes.ops.domains.intervals import Array, Interval, IntervalSemantics, pair
+from onnx_passes.ops.domains.interval_ends import Array, Interval, pair
+from onnx_passes.ops.domains.intervals import IntervalSemantics
 from onnx_passes.ops.semantics import Semantics, Unsupported
 
 if TYPE_CHECKING:

@@ -11,8 +11,9 @@ import onnx_ir as ir
 
 from onnx_passes.ops.base import Algebra, Operator
 from onnx_passes.ops.call import Call, Tensor, constant, normalize_axis
+from onnx_passes.ops.convolution import Conv, conv_cost
 from onnx_passes.ops.hints import Hint, between
-from onnx_passes.ops.linear import Conv, conv_cost, matmul, matmul_cost
+from onnx_passes.ops.linear import matmul, matmul_cost
 from onnx_passes.ops.operands import Operands
 from onnx_passes.ops.semantics import Elements, Misfit, Scalar, Unsupported, is_float
 from onnx_passes.ops.suggestions import Choices, Known, Operand, first

@@ -14,15 +14,9 @@ import onnx_ir as ir
 from onnx_passes.ops import families  # noqa: F401 (makes operators known)
 from onnx_passes.ops.base import Operator, operator_of
 from onnx_passes.ops.call import Call, Tensor
-from onnx_passes.ops.domains.intervals import (
-    UNBOUNDED,
-    Interval,
-    IntervalSemantics,
-    fitted,
-    of_type,
-    pair,
-)
-from onnx_passes.ops.domains.intervals import hull as hull_of
+from onnx_passes.ops.domains.interval_ends import UNBOUNDED, Interval, fitted, of_type, pair
+from onnx_passes.ops.domains.interval_ends import hull as hull_of
+from onnx_passes.ops.domains.intervals import IntervalSemantics
 from onnx_passes.ops.operands import Operands
 from onnx_passes.ops.semantics import MALFORMED, Unsupported
 

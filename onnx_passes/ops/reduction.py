@@ -1,11 +1,11 @@
-"""Operators that fold axes into one element, and those built on such folds."""
+"""Operators that fold axes into one element: ReduceSum, ReduceMax, ..."""
 
 from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Callable, Sequence
-from typing import Any, ClassVar
+from collections.abc import Sequence
+from typing import ClassVar
 
 import numpy as np
 import onnx_ir as ir
@@ -13,35 +13,15 @@ import onnx_ir as ir
 from onnx_passes.ops.base import Algebra, Operator
 from onnx_passes.ops.call import Call, Tensor, normalize_axis
 from onnx_passes.ops.domains.counting import CountingSemantics, blank
-from onnx_passes.ops.domains.intervals import ULPS, Interval, resolution
 from onnx_passes.ops.hints import Hint, between, exactly
 from onnx_passes.ops.operands import Operands
-from onnx_passes.ops.semantics import (
-    Elements,
-    Primitives,
-    Scalar,
-    Unsupported,
-    columns,
-    is_float,
-)
+from onnx_passes.ops.primitives import Primitives
+from onnx_passes.ops.rows import finite_top, gathered
+from onnx_passes.ops.semantics import Elements, Scalar, Unsupported, is_float
 from onnx_passes.ops.suggestions import Choices, Known, Operand, axes
 from onnx_passes.ops.use import Shape, Use
 
 _RISING = Algebra(monotone={0: 1})
-
-
-def gathered(x: Elements, axes: list[int]) -> tuple[Elements, tuple[int, ...]]:
-    """Return an array with some axes flattened into one at the end, and the sizes before.
-
-    Args:
-        x: Elements of any shape.
-        axes: Axes counted from the front.
-    """
-    rest = [i for i in range(x.ndim) if i not in axes]
-    moved = x.transpose([*rest, *axes])
-    outer = moved.shape[: len(rest)]
-    size = int(np.prod(moved.shape[len(rest) :], dtype=np.int64))
-    return moved.reshape((*outer, size)), outer
 
 
 class Reduce(Operator, abstract=True):
@@ -249,239 +229,3 @@ class ReduceLogSumExp(Reduce):
         most = finite_top(a, terms)
         powers = semantics.map(lambda t, m: a.exp(a.sub(t, m)), terms, most[..., None])
         return a.add(a.log(a.total(powers)), most)
-
-
-def finite_top(a: Primitives, terms: Elements) -> Elements:
-    """Return the greatest element along the last axis, within the finite numbers.
-
-    Args:
-        a: Primitives of the element type.
-        terms: Elements [..., n].
-    """
-    return np.asarray(a.clip(a.fold("max", terms), *a.extremes()))
-
-
-class _Arg(Operator, abstract=True):
-    """The place of an extreme: the first one, or with an attribute the last."""
-
-    least: ClassVar[bool]
-
-    def cost(self, operands: Operands) -> int | None:
-        return operands.elements(0)
-
-    def bounds(self, operands: Operands) -> Interval | None:
-        shape = operands.sizes(0)
-        size = shape[operands.node.attributes.get_int("axis", 0)] if shape else 1
-        return 0.0, float(max(0, size - 1))
-
-    def evaluate(self, call: Call) -> Tensor:
-        x = call.required(0)
-        axis = call.axis(0, len(x.shape))
-        a = call.primitives(x.dtype)
-        rows, _ = gathered(x.data, [axis])
-        found = call.semantics.along(lambda terms: self._place(call, a, terms), rows)
-        if call.flag("keepdims", 1):
-            found = np.expand_dims(found, axis)
-        return Tensor(found, ir.DataType.INT64)
-
-    def _place(self, call: Call, a: Primitives, terms: Elements) -> Scalar:
-        if not terms.shape[-1]:
-            raise Unsupported("the place of the extreme of nothing")
-        last, index = call.flag("select_last_index"), call.primitives(ir.DataType.INT64)
-        if is_float(a.dtype) and not call.semantics.expands:
-            # What a NaN is held for depends on the kernel.
-            return index.function(f"{self.op_type}[{last:d}]", *terms)
-        return first_extreme(a, index, terms, least=self.least, last=last)
-
-
-def first_extreme(
-    a: Primitives, index: Primitives, row: Elements, *, least: bool = False, last: bool = False
-) -> Scalar:
-    """Return the place of the greatest element along the last axis.
-
-    Args:
-        a: Primitives of the element type.
-        index: Primitives of places.
-        row: Elements [..., n], with n from 1.
-        least: Whether the least element is meant.
-        last: Whether the last of equal elements is.
-    """
-    test = a.less_equal if last else a.less
-    best, *rest = columns(row)
-    place = index.scalar(0)
-    for i, term in enumerate(rest, 1):
-        better = test(term, best) if least else test(best, term)
-        best, place = a.select(better, term, best), index.select(better, i, place)
-    return np.broadcast_to(place, np.shape(best)) if np.ndim(best) else place
-
-
-class ArgMax(_Arg):
-    """The place of the greatest element."""
-
-    least = False
-
-
-class ArgMin(_Arg):
-    """The place of the least element."""
-
-    least = True
-
-
-class _Cumulative(Operator, abstract=True):
-    """What the elements up to each place come to."""
-
-    steers = (1,)
-
-    def cost(self, operands: Operands) -> int | None:
-        return operands.elements(0)
-
-    def row(self, a: Primitives, terms: Elements) -> Scalar:
-        raise NotImplementedError
-
-    def evaluate(self, call: Call) -> Tensor:
-        x = call.required(0)
-        axis = normalize_axis(call.static_ints(1)[0], len(x.shape))
-        step = -1 if call.flag("reverse") else 1
-        moved, a = np.moveaxis(x.data, axis, -1)[..., ::step], call.primitives(x.dtype)
-        more = 0 if call.flag("exclusive") else 1
-        ends = range(more, moved.shape[-1] + more)
-        parts = [
-            call.semantics.along(lambda terms: self.row(a, terms), moved[..., :end])
-            for end in ends
-        ]
-        found = np.stack(parts, -1) if parts else moved
-        return Tensor(np.moveaxis(found[..., ::step], -1, axis), x.dtype)
-
-    def admits(self, use: Use) -> Hint | None:
-        shape = use.input_shape(0)
-        rank = 1 if shape is None else len(shape)
-        return between(0, max(0, rank - 1)) if use.index == 1 else None
-
-
-class CumSum(_Cumulative):
-    """Sums of the elements up to each place."""
-
-    algebra = Algebra(monotone={0: 1}, linear=(0,))
-
-    def row(self, a: Primitives, terms: Elements) -> Scalar:
-        return a.total(terms)
-
-
-class CumProd(_Cumulative):
-    """Products of the elements up to each place."""
-
-    def row(self, a: Primitives, terms: Elements) -> Scalar:
-        shape = terms.shape[:-1]
-        if not terms.shape[-1]:
-            return np.broadcast_to(a.scalar(1), shape) if shape else a.scalar(1)
-        return a.fold("mul", terms)
-
-
-class _Normal(Operator, abstract=True):
-    """A function of each element and all along an axis, or before opset 13 behind it."""
-
-    def rows(self, call: Call, a: Primitives, x: Elements) -> Elements:
-        raise NotImplementedError
-
-    def cost(self, operands: Operands) -> int | None:
-        return operands.counted([operands.sizes(0)], self)
-
-    def evaluate(self, call: Call) -> Tensor:
-        x = call.required(0)
-        rank = len(x.shape)
-        axis = call.axis(-1 if call.opset >= 13 else 1, rank)
-        axes = [axis] if call.opset >= 13 else list(range(axis, rank))
-        rest = [i for i in range(rank) if i not in axes]
-        rows, outer = gathered(x.data, axes)
-        a = call.primitives(x.dtype)
-        if not call.semantics.expands:
-            found = opaque_rows(call, a, rows, self.op_type)
-        else:
-            found = self.rows(call, a, rows)
-        shape = (*outer, *(x.shape[i] for i in axes))
-        return Tensor(found.reshape(shape).transpose(np.argsort([*rest, *axes])), x.dtype)
-
-
-def opaque_rows(call: Call, a: Primitives, rows: Elements, label: str) -> Elements:
-    """Take each element of a row as a function of the whole row.
-
-    Args:
-        call: The call, for its arithmetic.
-        a: Primitives of the element type.
-        rows: Elements [..., n].
-        label: Name of the function.
-    """
-    parts = [
-        call.semantics.along(lambda row, i=i: a.function(f"{label}[{i}]", *row), rows)
-        for i in range(rows.shape[-1])
-    ]
-    return np.stack(parts, -1) if parts else rows
-
-
-def _lowered(call: Call, a: Primitives, rows: Elements) -> Elements:
-    """Return rows less their greatest element, where powers of them would overflow."""
-    if not call.semantics.overflows or not rows.shape[-1]:
-        return rows
-    return call.semantics.map(a.sub, rows, finite_top(a, rows)[..., None])
-
-
-def summed(call: Call, function: Callable[..., Any], *rows: Elements) -> Elements:
-    """Return a function of rows, as columns that broadcast with them.
-
-    Args:
-        call: The call, for its arithmetic.
-        function: Gets a row of each array.
-        *rows: Elements [..., n].
-    """
-    return call.semantics.along(function, *rows)[..., None]
-
-
-def softmax(call: Call, a: Primitives, rows: Elements) -> Elements:
-    """Return exponentials over their sum along the last axis.
-
-    Args:
-        call: The call, for its arithmetic.
-        a: Primitives of the element type.
-        rows: Elements [..., n].
-    """
-    powers = call.semantics.map(a.exp, _lowered(call, a, rows))
-    return call.semantics.map(a.div, powers, summed(call, a.total, powers))
-
-
-class Softmax(_Normal):
-    """Exponentials over their sum."""
-
-    def bounds(self, operands: Operands) -> Interval | None:
-        dtype = operands.node.outputs[0].dtype or ir.DataType.FLOAT
-        return 0.0, 1.0 + ULPS * resolution(dtype)
-
-    def rows(self, call: Call, a: Primitives, x: Elements) -> Elements:
-        return softmax(call, a, x)
-
-
-class LogSoftmax(_Normal):
-    """The logarithm of the softmax."""
-
-    def rows(self, call: Call, a: Primitives, x: Elements) -> Elements:
-        lowered = _lowered(call, a, x)
-        powers = call.semantics.map(a.exp, lowered)
-        logs = call.semantics.map(a.log, summed(call, a.total, powers))
-        return call.semantics.map(a.sub, lowered, logs)
-
-
-class Hardmax(_Normal):
-    """One at the first of the greatest elements, zeros elsewhere."""
-
-    def bounds(self, operands: Operands) -> Interval | None:
-        return 0.0, 1.0
-
-    def rows(self, call: Call, a: Primitives, x: Elements) -> Elements:
-        if not x.shape[-1]:
-            return x
-        index = call.primitives(ir.DataType.INT64)
-        place = call.semantics.along(lambda row: first_extreme(a, index, row), x)
-        parts = [
-            call.semantics.map(lambda at, i=i: a.select(index.equal(at, i), 1.0, 0.0), place)
-            for i in range(x.shape[-1])
-        ]
-        return np.stack(parts, -1)

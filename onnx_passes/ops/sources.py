@@ -7,7 +7,7 @@ import onnx_ir as ir
 
 from onnx_passes.ops.base import Operator
 from onnx_passes.ops.call import Call, Tensor, constant
-from onnx_passes.ops.domains.intervals import Interval
+from onnx_passes.ops.domains.interval_ends import Interval
 from onnx_passes.ops.hints import Hint, exactly
 from onnx_passes.ops.operands import Operands
 from onnx_passes.ops.semantics import Unsupported

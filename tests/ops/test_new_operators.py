@@ -10,15 +10,16 @@ from onnx_passes.ops.base import Algebra
 from onnx_passes.ops.call import constant
 from onnx_passes.ops.costs import flops_of
 from onnx_passes.ops.domains.concrete import ConcreteSemantics
-from onnx_passes.ops.domains.intervals import UNBOUNDED
+from onnx_passes.ops.domains.interval_ends import UNBOUNDED
 from onnx_passes.ops.domains.rounding import RoundingSemantics
-from onnx_passes.ops.elementwise import Elementwise
+from onnx_passes.ops.elementwise_base import Elementwise
 from onnx_passes.ops.evaluation import evaluate
 from onnx_passes.ops.hints import between
 from onnx_passes.ops.operands import Operands
+from onnx_passes.ops.primitives import Primitives
 from onnx_passes.ops.ranges import range_of
 from onnx_passes.ops.reduction import Reduce
-from onnx_passes.ops.semantics import Primitives, Scalar
+from onnx_passes.ops.semantics import Scalar
 from onnx_passes.ops.use import Use
 from onnx_passes.passes.analysis.cost import cost_of
 from onnx_passes.passes.analysis.value_ranges import ranges_of

@@ -5,7 +5,8 @@ import onnx_ir as ir
 import pytest
 
 from onnx_passes.ops.domains.concrete import ConcreteSemantics
-from onnx_passes.ops.domains.intervals import IntervalSemantics, pair
+from onnx_passes.ops.domains.interval_ends import pair
+from onnx_passes.ops.domains.intervals import IntervalSemantics
 
 FLOAT = ir.DataType.DOUBLE
 WITHIN = {"acos": (-1, 1), "asin": (-1, 1), "atanh": (-0.99, 0.99), "acosh": (1, 9)}
