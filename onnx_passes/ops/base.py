@@ -95,6 +95,8 @@ class Operator:
         joins: Whether the result is the operands, one behind the other.
         free: Whether it computes no number by itself.
         one_attribute: Whether a node has exactly one of its attributes.
+        images: Whether its first operand is an image: a batch, channels and axes of places.
+        wants: Attributes that engines ask for, though the standard does not.
         computed_in: The widest type that engines compute in, if it is not the operand's.
         exact_bits: Bits of an integer operand up to which ONNX Runtime's results are those of
             the standard, where they are not for all: it computes in another type.
@@ -114,6 +116,8 @@ class Operator:
     joins: ClassVar[bool] = False
     free: ClassVar[bool] = False
     one_attribute: ClassVar[bool] = False
+    images: ClassVar[bool] = False
+    wants: ClassVar[tuple[str, ...]] = ()
     reads_sizes: ClassVar[bool] = False
     computed_in: ClassVar[ir.DataType | None] = None
     exact_bits: ClassVar[int | None] = None
@@ -151,6 +155,15 @@ class Operator:
             known: Shapes of the operands, None for those not chosen yet.
         """
         return None
+
+    def options(self, name: str, known: Known) -> Sequence[Any]:
+        """Return values that an attribute of a template may have; none where any fits.
+
+        Args:
+            name: The attribute; an option of None leaves it out.
+            known: Shapes of the operands.
+        """
+        return ()
 
     def admits(self, use: Use) -> Hint | None:
         """Return what an operand must be for the node to mean something; None for anything."""

@@ -184,4 +184,12 @@ class Einsum(Operator):
         return Tensor(call.semantics.along(function, *flat), tensors[0].dtype)
 
     def suggest(self, c: Choices, index: int, known: Known) -> Operand:
-        return c.data((2, 3, 4) if index == 0 else (2, 4, 5))
+        left = str(c.fixed.get("equation", "")).replace(" ", "").partition("->")[0]
+        terms = left.split(",")
+        if index >= len(terms) or not terms[index].isalpha():
+            return c.data((2, 3, 4) if index == 0 else (2, 4, 5))
+        sizes = {letter: 2 + k % 3 for k, letter in enumerate(dict.fromkeys("".join(terms)))}
+        for term, shape in zip(terms, known):  # noqa: B905 (those that are known)
+            if shape is not None and len(shape) == len(term):
+                sizes |= dict(zip(term, shape, strict=True))
+        return c.data(tuple(sizes[letter] for letter in terms[index]))

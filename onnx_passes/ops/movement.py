@@ -187,6 +187,8 @@ class Trilu(Operator):
 class DepthToSpace(Move):
     """Channels laid out in space."""
 
+    images = True
+
     def evaluate(self, call: Call) -> Tensor:
         x, block = call.required(0), call.integer("blocksize", 1)
         n, c, h, w = x.shape
@@ -203,6 +205,8 @@ class DepthToSpace(Move):
 
 class SpaceToDepth(Move):
     """Blocks of space laid out in channels."""
+
+    images = True
 
     def evaluate(self, call: Call) -> Tensor:
         x, block = call.required(0), call.integer("blocksize", 1)

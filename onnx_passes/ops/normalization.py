@@ -165,7 +165,7 @@ class RMSNormalization(LayerNormalization):
 class InstanceNormalization(Operator):
     """Each channel of each sample less its mean, by its deviation, times a factor."""
 
-    algebra = Algebra(affine=(1, 2))
+    algebra, images = Algebra(affine=(1, 2)), True
 
     def cost(self, operands: Operands) -> int | None:
         return 7 * operands.made()

@@ -42,6 +42,21 @@ class _Quantizer(Operator, abstract=True):
         shape = [-1 if i == axis else 1 for i in range(rank)]
         return Tensor(given.data.reshape(shape), given.dtype)
 
+    def operand_type(self, c: Choices) -> ir.DataType:
+        """Return the type of the first operand of a template."""
+        raise NotImplementedError
+
+    def suggest(self, c: Choices, index: int, known: Known) -> Operand:
+        if index == 0:
+            return Operand(c.shape(), self.operand_type(c))
+        if index == 2:
+            scale = known[1] if len(known) > 1 else None
+            return Operand(scale or (), c.levels)
+        wide = c.dtype if is_float(c.dtype) else ir.DataType.FLOAT
+        x, axis = first(known, ()), int(c.fixed.get("axis", 1))
+        each = x[axis : axis + 1 or None]
+        return Operand(c.pick(((), (), each)), wide, positive=True)
+
     def admits(self, use: Use) -> Hint | None:
         if use.index == 1:
             return SCALE
@@ -54,6 +69,9 @@ class _Quantizer(Operator, abstract=True):
 
 class QuantizeLinear(_Quantizer):
     """The nearest integer of a quotient, plus a zero point, within an integer type."""
+
+    def operand_type(self, c: Choices) -> ir.DataType:
+        return c.dtype if is_float(c.dtype) else ir.DataType.FLOAT
 
     def evaluate(self, call: Call) -> Tensor:
         x, scale, zero = call.required(0), self.parameter(call, 1), self.parameter(call, 2)
@@ -79,6 +97,9 @@ class DequantizeLinear(_Quantizer):
     """An integer less a zero point, times a scale."""
 
     algebra = Algebra(monotone={0: 1}, affine=(0,), linear=(1,))
+
+    def operand_type(self, c: Choices) -> ir.DataType:
+        return c.levels
 
     def evaluate(self, call: Call) -> Tensor:
         x, scale, zero = call.required(0), self.parameter(call, 1), self.parameter(call, 2)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import onnx_ir as ir
 
 from onnx_passes.ops.base import Operator
 from onnx_passes.ops.hints import Hint, between
 from onnx_passes.ops.operands import Operands
+from onnx_passes.ops.suggestions import Choices, Known, Operand, Shape, first
 from onnx_passes.ops.use import Use
 
 
@@ -19,6 +23,36 @@ class _Recurrent(Operator, abstract=True):
 
     gates: ClassVar[int]
     steers = (4,)
+    wants = ("hidden_size",)
+
+    def suggest(self, c: Choices, index: int, known: Known) -> Operand:
+        x = first(known, (4, 2, 3))
+        batch, width = x[-2:] if len(x) == 3 else (2, 3)
+        ways = 2 if c.fixed.get("direction") == "bidirectional" else 1
+        weights = known[1] if len(known) > 1 else None
+        hidden = weights[1] // self.gates if weights and len(weights) == 3 else 2
+        if index == 4:
+            return Operand((batch,), ir.DataType.INT32, constant=True, positive=True)
+        rows = self.gates * hidden
+        shapes: dict[int, Shape] = {
+            0: (4, batch, width),
+            1: (ways, rows, width),
+            2: (ways, rows, hidden),
+            3: (ways, 2 * rows),
+            7: (ways, 3 * hidden),
+        }
+        return c.data(shapes.get(index, (ways, batch, hidden)))
+
+    def options(self, name: str, known: Known) -> Sequence[Any]:
+        recurrence = known[2] if len(known) > 2 else None
+        found: dict[str, Sequence[Any]] = {
+            "hidden_size": recurrence[-1:] if recurrence else (2,),
+            "direction": ("forward", "reverse"),
+            "layout": (0,),
+            "activations": (None,),
+            "clip": (None, 2.0),
+        }
+        return found.get(name, ())
 
     def admits(self, use: Use) -> Hint | None:
         length = use.dimension(0, 1 if use.integer("layout") else 0) or 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
@@ -42,6 +42,7 @@ class Choices(Protocol):
         square: The size of all axes of matrices, if they have one.
         target: What was last reshaped to.
         parts: How many integers the next operand has, if a pattern joins as many.
+        fixed: Attributes that the pattern gives the node.
     """
 
     rng: Any
@@ -50,6 +51,11 @@ class Choices(Protocol):
     square: int | None
     target: Shape | None
     parts: int | None
+    fixed: Mapping[str, Any]
+
+    @property
+    def levels(self) -> ir.DataType:
+        """The type of the integers that quantisers make or read."""
 
     def pick(self, options: Sequence[Any]) -> Any:
         """Return one of the options."""

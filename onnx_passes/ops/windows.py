@@ -16,6 +16,7 @@ from onnx_passes.ops.norms import norm
 from onnx_passes.ops.operands import Operands
 from onnx_passes.ops.primitives import Primitives
 from onnx_passes.ops.semantics import Elements, Unsupported, present
+from onnx_passes.ops.suggestions import Choices, Known, Operand, Shape, first
 from onnx_passes.ops.window_places import Window
 
 
@@ -101,7 +102,26 @@ class LpPool(_Pool):
 class Resize(Operator):
     """An image in another size."""
 
-    steers = (1, 2, 3)
+    steers, images = (1, 2, 3), True
+
+    def suggest(self, c: Choices, index: int, known: Known) -> Operand:
+        x = first(known, (1, 2, 3, 4))
+        if index == 0:
+            return c.data(c.pick(((1, 2, 3, 4), (1, 1, 4, 4), (2, 2, 5))))
+        if index == 3:
+            return c.integers(*x[:2], *(c.pick((d, 2 * d, d + 1)) for d in x[2:]))
+        scales: Shape = (len(x),) if index == 2 and c.rng.random() < 0.7 else (0,)
+        return Operand(scales, ir.DataType.FLOAT, constant=True, positive=True)
+
+    def options(self, name: str, known: Known) -> Sequence[Any]:
+        found: dict[str, Sequence[Any]] = {
+            "mode": (None, "nearest", "linear", "cubic"),
+            "coordinate_transformation_mode": (None, "asymmetric", "align_corners"),
+            "nearest_mode": (None, "floor", "ceil", "round_prefer_ceil"),
+            "keep_aspect_ratio_policy": (None,),
+            "axes": (None,),
+        }
+        return found.get(name, ())
 
     def cost(self, operands: Operands) -> int | None:
         mode = operands.node.attributes.get_string("mode", "nearest")

@@ -9,6 +9,7 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 
+from onnx_passes.ops.base import find
 from onnx_passes.ops.suggestions import Shape
 from onnx_passes.verify.rules.operands import Chooser
 
@@ -29,6 +30,9 @@ def attribute_value(
         name: The attribute.
         known: Shapes of the node's inputs.
     """
+    operator = find("", op_type)
+    if operator is not None and (options := operator.options(name, known)):
+        return choose.pick(options)
     rank = len(known[0]) if known and known[0] is not None else 2
     if name == "group":
         return _group(op_type, known)

@@ -176,6 +176,8 @@ class Builder:
         self, pattern: Any, op_type: str
     ) -> tuple[list[ir.Value | None], list[Shape | None]]:
         inputs = [None if v is None else self._alternative(v) for v in pattern.inputs]
+        plain = {n: getattr(a, "_value", None) for n, a in pattern.attributes.items()}
+        fixed = {name: value for name, value in plain.items() if value is not None}
         # What nodes compute comes first, because variables are fitted to it.
         operands: list[ir.Value | None] = [None] * len(inputs)
         known: list[Shape | None] = [None] * len(inputs)
@@ -183,12 +185,14 @@ class Builder:
         for index in computed:
             self._join(inputs[index], op_type, index, known)
         for index in [*computed, *(i for i in range(len(inputs)) if i not in computed)]:
+            self._choose.fixed = fixed
             operand = self._operand(inputs[index], op_type, index, known)
             operands[index] = operand
             known[index] = self._tensors[operand].shape if operand is not None else None
         if pattern.allow_other_inputs:
             schema = schema_of(op_type, self._opset)
             named = (*(v.name or op_type for v in pattern.outputs), op_type)
+            self._choose.fixed = fixed
             for index in self._further(op_type, len(operands), named):
                 if may_be_absent(schema, index) and self._choose.rng.random() < 0.1:
                     operands.append(None)  # an optional input may be left out by an empty name
@@ -417,6 +421,7 @@ class Builder:
             if alone and (given or extra):
                 break
             wanted = required or self._guide.offers(op_type, name)
+            wanted = wanted or (described is not None and name in described.wants)
             if name in given or not (wanted or self._choose.rng.random() < self._further_odds):
                 continue
             value = self._attribute(op_type, name, known)

@@ -6,8 +6,9 @@ the template is evaluated.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,8 @@ SHAPES: tuple[Shape, ...] = ((2, 3), (3,), (2, 3, 4), (3, 4), (), (1, 3), (3, 1)
 RANKED: tuple[Shape, ...] = ((), (3,), (2, 3), (2, 3, 4), (2, 3, 2, 4))
 """A shape of each rank that is asked for."""
 
+_LEVELS = (ir.DataType.INT8, ir.DataType.UINT8, ir.DataType.INT8, ir.DataType.INT16)
+
 SIZES = (1, 2, 2, 3, 3, 4, 5)
 """What the sizes that a hint names are drawn from; one in a hundred is 0."""
 
@@ -38,7 +41,8 @@ class Chooser:
         ``near`` says afterwards whether a constant is only almost the number asked for, which
         happens only with ``slack``, and wherever it can with ``keen``. ``rank`` is that of the
         next operand, and ``edge`` the shape of all, if they are enumerated. ``target`` is what
-        was last reshaped to, and ``parts`` the number of integers that the next operand has.
+        was last reshaped to, ``parts`` the number of integers that the next operand has, and
+        ``fixed`` what attributes its pattern gives the node.
         """
         self.rng, self.dtype, self.numbers = rng, dtype, numbers
         self._shapes = SHAPES
@@ -52,6 +56,12 @@ class Chooser:
         self.edge: Shape | None = None
         self.target: Shape | None = None
         self.parts: int | None = None
+        self.fixed: Mapping[str, Any] = {}
+
+    @cached_property
+    def levels(self) -> ir.DataType:
+        """The type of the integers that quantisers make or read."""
+        return self.dtype if self.dtype.is_integer() else self.pick(_LEVELS)
 
     def prefer(self, op_types: Collection[str]) -> None:
         """Keep to shapes that the most demanding of some operators takes.
@@ -69,6 +79,8 @@ class Chooser:
             self._shapes = ((1, 2, 5, 5), (1, 4, 5, 5), (2, 2, 6), (1, 2, 1, 5))
         elif "BatchNormalization" in op_types and "Gemm" not in op_types:
             self._shapes = ((1, 2, 5, 5), (2, 3))
+        elif any((o := find("", name)) is not None and o.images for name in op_types):
+            self._shapes = ((1, 2, 3, 4), (2, 1, 4, 4), (1, 4, 2, 2), (2, 2, 3))
         elif "Gemm" in op_types:
             self._shapes = ((2, 3), (3, 4), (3, 3))
         draw = self.rng.random()

@@ -1,0 +1,124 @@
+"""Operators that read images at computed places, as far as their inputs go."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import onnx_ir as ir
+
+from onnx_passes.ops.base import Operator
+from onnx_passes.ops.suggestions import Choices, Known, Operand, Shape, first
+
+
+class _Sampling(Operator, abstract=True):
+    """An operator whose operands have shapes of their own.
+
+    Attributes:
+        shapes: Shapes of data that fit one another, by operand.
+        numbers: Integers that must be known, by operand.
+        values: What attributes may be, by name.
+    """
+
+    images = True
+    shapes: ClassVar[tuple[Shape, ...]]
+    numbers: ClassVar[dict[int, tuple[int, ...]]] = {}
+    values: ClassVar[dict[str, Sequence[Any]]] = {}
+
+    def suggest(self, c: Choices, index: int, known: Known) -> Operand:
+        shape = self.shapes[min(index, len(self.shapes) - 1)]
+        if index in self.numbers:
+            return Operand(shape, ir.DataType.INT64, self.numbers[index], constant=True)
+        return c.data(shape)
+
+    def options(self, name: str, known: Known) -> Sequence[Any]:
+        return self.values.get(name, ())
+
+
+class GridSample(_Sampling):
+    """An image at the places that a grid names."""
+
+    shapes = ((1, 2, 3, 4),)
+
+    def suggest(self, c: Choices, index: int, known: Known) -> Operand:
+        x = first(known, self.shapes[0])
+        axes = max(len(x) - 2, 1)
+        return c.data((*x[:1], *(2, 3, 4)[:axes], axes) if index else x)
+
+    values: ClassVar = {
+        "mode": (None, "linear", "nearest", "cubic"),
+        "padding_mode": (None, "zeros", "border", "reflection"),
+    }
+
+
+class AffineGrid(_Sampling):
+    """The grid of an affine map."""
+
+    steers, images = (1,), False
+    shapes, numbers = ((2, 2, 3), (4,)), {1: (2, 3, 4, 5)}
+
+
+class RoiAlign(_Sampling):
+    """Regions of an image, in one size."""
+
+    steers = (2,)
+    shapes, numbers = ((2, 3, 4, 4), (2, 4), (2,)), {2: (0, 1)}
+    values: ClassVar = {
+        "mode": (None, "avg", "max"),
+        "coordinate_transformation_mode": (None, "half_pixel", "output_half_pixel"),
+        "output_height": (1, 2),
+        "output_width": (1, 3),
+        "spatial_scale": (None, 1.0, 0.5),
+    }
+
+
+class MaxRoiPool(_Sampling):
+    """The greatest elements of regions of an image."""
+
+    shapes = ((2, 3, 4, 4), (2, 5))
+    values: ClassVar = {"pooled_shape": ((1, 1), (2, 2))}
+
+
+class MaxUnpool(_Sampling):
+    """An image with the elements that MaxPool has kept, each at its place."""
+
+    steers = (1,)
+    shapes, numbers = ((1, 1, 2, 2), (1, 1, 2, 2)), {1: (0, 2, 6, 8)}
+    values: ClassVar = {
+        "kernel_shape": ((2, 2),),
+        "strides": ((1, 1), (2, 2)),
+        "pads": (None,),
+    }
+
+
+class DeformConv(_Sampling):
+    """A convolution whose kernel reads at places that are moved."""
+
+    def suggest(self, c: Choices, index: int, known: Known) -> Operand:
+        x = first(known, (1, 2, 4, 4))
+        batch, channels = x[:2] if len(x) == 4 else (1, 2)
+        shapes = (x, (3, channels, 1, 1), (batch, 2, *x[2:]), (3,), (batch, 1, *x[2:]))
+        return c.data(shapes[index])
+
+    values: ClassVar = dict.fromkeys(
+        ("group", "offset_group", "strides", "pads", "dilations", "kernel_shape"), (None,)
+    )
+
+
+class Col2Im(_Sampling):
+    """The image whose columns are given."""
+
+    steers, images = (1, 2), False
+
+    def suggest(self, c: Choices, index: int, known: Known) -> Operand:
+        x = first(known, (1, 8, 9))
+        if index == 0:
+            return c.data(x)
+        # Columns that do not come from blocks of 2 by 2 are those of single elements.
+        blocks = x[1:] == (8, 9)
+        if index == 1:
+            return c.integers(*((4, 4) if blocks else (1, math.prod(x[-1:]))))
+        return c.integers(*((2, 2) if blocks else (1, 1)))
+
+    values: ClassVar = dict.fromkeys(("strides", "pads", "dilations"), (None,))
