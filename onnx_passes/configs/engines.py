@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from onnx_passes.configs.field_types import When
 from onnx_passes.configs.problems import located
 from onnx_passes.configs.schema import EngineUse, PipelineConfig
-from onnx_passes.configs.sections import When
 from onnx_passes.errors import ConfigError
 from onnx_passes.passes.options import parse_size
 from onnx_passes.runtime.base import Engine

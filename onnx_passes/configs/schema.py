@@ -11,19 +11,12 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, PlainValidator, PrivateAttr, ValidationInfo
 
 from onnx_passes.configs import yaml_tree
+from onnx_passes.configs.field_types import Policy, When
 from onnx_passes.configs.problems import Place, described, located
 from onnx_passes.configs.read_steps import read_steps
+from onnx_passes.configs.run_sections import Limits, Logging, OnnxRuntime, Save
 from onnx_passes.configs.section import Section, wrong
-from onnx_passes.configs.sections import (
-    Limits,
-    Logging,
-    OnnxRuntime,
-    Policy,
-    Reference,
-    Save,
-    Verify,
-    When,
-)
+from onnx_passes.configs.sections import Reference, Verify
 from onnx_passes.configs.source import Span
 from onnx_passes.configs.steps import Places, Step
 from onnx_passes.configs.tune_section import TuneSection

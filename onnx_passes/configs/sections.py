@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import math
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar
 
 from pydantic import (
-    AfterValidator,
     BeforeValidator,
-    ConfigDict,
     Field,
     PrivateAttr,
     Strict,
@@ -22,78 +19,22 @@ from onnx_passes.configs.data_section import (
     read_accuracy,
     read_data,
 )
+from onnx_passes.configs.field_types import (
+    Files,
+    Inputs,
+    Interval,
+    Limit,
+    LimitsName,
+    Scope,
+    Sizes,
+    Truth,
+    Whole,
+)
+from onnx_passes.configs.field_types import Policy as Policy
+from onnx_passes.configs.field_types import When as When
+from onnx_passes.configs.run_sections import Logging as Logging
 from onnx_passes.configs.section import Section, wrong
 from onnx_passes.passes.options import Size
-
-Policy = Literal["stop", "rollback", "warn"]
-When = Literal["each", "checkpoint", "end"]
-Scope = Literal["auto", "region", "model"]
-Truth = Literal["engine", "float64"]
-Inputs = Literal["random", "adversarial"]
-LimitsName = Literal["derived", "default"]
-
-Whole = Annotated[int, Strict()]
-Number = Annotated[float, Strict()]
-Limit = Annotated[float, Strict(), Field(ge=0, allow_inf_nan=False)]
-
-
-def _interval(value: object) -> object:
-    match value:
-        case [int() | float() as low, int() | float() as high] if not (
-            isinstance(low, bool) or isinstance(high, bool)
-        ):
-            if low <= high:
-                return (low, high)
-            if not (math.isnan(low) or math.isnan(high)):
-                raise wrong("two numbers, the lower one first")
-    raise wrong("two numbers, [low, high]")
-
-
-Interval = Annotated[tuple[float, float], BeforeValidator(_interval)]
-
-
-def _sizes(value: object) -> object:
-    sizes = value if isinstance(value, list | tuple) else [value]
-    if all(isinstance(n, int) and not isinstance(n, bool) and n >= 0 for n in sizes):
-        return tuple(sizes) if sizes is value else value
-    raise wrong("a size, or a list of sizes")
-
-
-Sizes = Annotated[
-    int | tuple[int, ...],
-    BeforeValidator(_sizes, json_schema_input_type=int | tuple[int, ...]),
-]
-
-
-def _files(value: object) -> object:
-    if value in ([], {}):
-        return None  # as the seed system writes that there are none
-    listed = isinstance(value, list) and all(isinstance(v, str) for v in value)
-    named = isinstance(value, dict) and all(
-        isinstance(v, str)
-        or (isinstance(v, list) and bool(v) and all(isinstance(p, str) for p in v))
-        for v in value.values()
-    )
-    if value is None or isinstance(value, str) or listed or named:
-        return value
-    raise wrong("a path, a list of paths, or a mapping of names to paths")
-
-
-Files = Annotated[str | list[str] | dict[str, str | list[str]] | None, BeforeValidator(_files)]
-
-
-def _path_or_false(value: object) -> object:
-    if value is False or value is None:
-        return None
-    if isinstance(value, str) and value:
-        return value
-    raise wrong("a path, or false")
-
-
-PathOrFalse = Annotated[
-    str | None,
-    BeforeValidator(_path_or_false, json_schema_input_type=str | Literal[False] | None),
-]
 
 
 class Tolerance(Section):
@@ -298,87 +239,3 @@ class Reference(Section):
             other = "data" if self.data is not None else "samples"
             raise wrong(f"no '{other}' beside 'steps': each step is a sample")
         return self
-
-
-class OnnxRuntime(Section):
-    """Options of every engine 'onnxruntime'; its own keys go to the engine."""
-
-    model_config = ConfigDict(extra="allow", frozen=True)
-
-    providers: Annotated[list[Any], AfterValidator(lambda v: _providers(v))] = Field(
-        default=[],
-        description="Execution providers: names, or lists of a name and a mapping of options.",
-    )
-    full_context_dump: bool = Field(
-        default=False, description="Whether every intermediate value is recorded."
-    )
-
-    def engine_options(self) -> dict[str, Any]:
-        """Return the options as the engine has them, whose provider is the first."""
-        options = dict(self.model_extra or {})
-        if self.providers:
-            provider, provider_options = self.providers[0]
-            options |= {"provider": provider, "provider_options": provider_options}
-        return options
-
-
-def _providers(value: list[Any]) -> list[tuple[str, dict[str, Any]]]:
-    result: list[tuple[str, dict[str, Any]]] = []
-    for item in value:
-        match item:
-            case str() as name:
-                result.append((name, {}))
-            case [str() as name]:
-                result.append((name, {}))
-            case [str() as name, dict() as options]:
-                result.append((name, dict(options)))
-            case _:
-                raise wrong("provider names, or pairs [name, {option: value}]")
-    return result
-
-
-class Logging(Section):
-    """What is reported and kept while the pipeline runs."""
-
-    verbose: bool = Field(
-        default=False, description="Whether every pass says when it starts and ends."
-    )
-    checkpoint: PathOrFalse = Field(
-        default=None,
-        description="Name of files written before and after each pass; false for none.",
-    )
-    keep_intermediates: PathOrFalse = Field(
-        default=None, description="Folder that gets the model after each pass; false for none."
-    )
-
-
-class Limits(Section):
-    """Where a run stops by itself."""
-
-    pass_seconds: Annotated[float, Strict(), Field(gt=0)] | None = Field(
-        default=600.0, description="Time limit of one pass in seconds; null for none."
-    )
-    rewrites: Annotated[int, Strict(), Field(ge=0)] | None = Field(
-        default=None,
-        description="Number of rewrites after which no other is made; null for no limit.",
-    )
-    reproducer_seconds: Annotated[float, Strict(), Field(ge=0)] = Field(
-        default=20.0,
-        description="Time in seconds for making the reproducer of a failure smaller.",
-    )
-
-
-class Save(Section):
-    """How the result is written."""
-
-    external_data: Literal["keep", "inline", "external"] = Field(
-        default="keep",
-        description="Where weights go: where they were (keep), into the model, or into a file "
-        "beside it. Over 2 GiB always the latter.",
-    )
-    size_threshold: Annotated[
-        Size, Field(ge=0), WithJsonSchema({"type": ["integer", "string"]})
-    ] = Field(
-        default=1024,
-        description="Weights of at least this size go into the file beside the model.",
-    )

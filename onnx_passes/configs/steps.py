@@ -8,8 +8,9 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import Field, Strict
 
+from onnx_passes.configs.field_types import Policy
 from onnx_passes.configs.section import Section
-from onnx_passes.configs.sections import OutputTolerance, Policy
+from onnx_passes.configs.sections import OutputTolerance
 from onnx_passes.configs.source import Span
 from onnx_passes.configs.yaml_tree import Path, Tree
 

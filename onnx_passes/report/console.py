@@ -9,31 +9,25 @@ from typing import TYPE_CHECKING, Self, TextIO
 from onnx_passes.report import console_text as lines
 from onnx_passes.report import summary
 from onnx_passes.report.console_failure import (
-    AFTER,
-    BEFORE,
-    MISMATCH,
-    Row,
     failure_rows,
     final_rows,
 )
-from onnx_passes.report.model import PassReport, RunReport
-from onnx_passes.report.text import NOISE, duration, plural, printable
+from onnx_passes.report.console_printer import ConsolePrinter
+from onnx_passes.report.model import RunReport
+from onnx_passes.report.pass_report import PassReport
+from onnx_passes.report.text import NOISE, duration, plural
 from onnx_passes.report.waivers import waiver_sentences
 from onnx_passes.verify.result import Verdict
 
 if TYPE_CHECKING:
     from rich.progress import Progress
-    from rich.text import Text
 
-_ROW_STYLES = {BEFORE: "red", AFTER: "green", MISMATCH: "bold red", "reproduce": "bold"}
-_ROW_SIGNS = {BEFORE: "- ", AFTER: "+ ", MISMATCH: "^ "}
-_MOST_REWRITES, _MOST_UNVERIFIED, _MOST_IDLE = 20, 20, 2
-_NARROWEST, _WIDEST = 40, 200
+_MOST_REWRITES, _MOST_IDLE = 20, 2
 # What is printed: each level adds to those before.
 _ERRORS, _BRIEF, _PASSES, _DETAILS, _EVERYTHING = range(5)
 
 
-class ConsoleReporter:
+class ConsoleReporter(ConsolePrinter):
     """Prints a run on a stream, which should be stderr: stdout is for results.
 
     On a terminal each pass is a line as soon as it ends (three or more in a row that change
@@ -51,16 +45,7 @@ class ConsoleReporter:
         self, stream: TextIO, *, verbosity: int = 0, width: int | None = None
     ) -> None:
         """Look at the stream; print nothing yet."""
-        from rich.console import Console, ConsoleDimensions
-
-        self._glyphs = lines.Glyphs.of(getattr(stream, "encoding", None))
-        # FORCE_COLOR makes rich call a pipe a terminal; what is printed does not depend on it.
-        self._terminal = stream.isatty()
-        self._console = Console(
-            file=stream, width=width, highlight=False, markup=False, emoji=False
-        )
-        self._width = min(max(width or self._console.width, _NARROWEST), _WIDEST)
-        self._console.size = ConsoleDimensions(self._width, self._console.height)
+        super().__init__(stream, width)
         default = _PASSES if self._terminal else _BRIEF
         self._level = _ERRORS if verbosity < 0 else max(default, verbosity and verbosity + 2)
         self._level = min(self._level, _EVERYTHING)
@@ -136,9 +121,9 @@ class ConsoleReporter:
         self._flush()
         if error := summary.run_error(report):
             self._error(error)
-        self._panel("the result", final_rows(report, self._glyphs))
         if self._level == _ERRORS:
             return
+        self._panel("the result", final_rows(report, self._glyphs))
         if self._level >= _PASSES:
             self._table(report)
         else:
@@ -204,30 +189,8 @@ class ConsoleReporter:
 
     def _failure(self, done: PassReport) -> None:
         self._error(done.error or "")
-        self._panel(done.name, failure_rows(done, self._glyphs))
-
-    def _panel(self, title: str, rows: list[Row]) -> None:
-        """Show a failure: nodes as a diff, the mismatch where it is."""
-        from rich.panel import Panel
-        from rich.table import Table
-        from rich.text import Text
-
-        if self._level == _ERRORS or not rows:
-            return
-        if not self._terminal:
-            for label, told in rows:
-                self._print(f"  {label:<9} {told}")
-            return
-        grid = Table.grid(padding=(0, 2))
-        grid.add_column(style="dim", no_wrap=True)
-        grid.add_column(overflow="fold")
-        last = ""
-        for label, told in rows:
-            text = Text(_ROW_SIGNS.get(label, "") + told, _ROW_STYLES.get(label, ""))
-            grid.add_row("" if label in (last, MISMATCH) else label, text)
-            last = label if label != MISMATCH else last
-        head = Text(self._glyphs.name(title), lines.STYLES["bad"])
-        self._console.print(Panel(grid, title=head, title_align="left", border_style="red"))
+        if self._level > _ERRORS:
+            self._panel(done.name, failure_rows(done, self._glyphs))
 
     def _table(self, report: RunReport) -> None:
         from rich.table import Table
@@ -273,53 +236,9 @@ class ConsoleReporter:
         if words.why and words.tone == "warn" and report.verify:
             self._print(f"  {self._glyphs.name(words.why)}")
 
-    def _error(self, text: str) -> None:
-        shown = printable(text.rstrip(), self._glyphs.encoding)
-        first, _, rest = shown.partition("\n")
-        self._print(first, lines.STYLES["bad"])
-        if rest:
-            self._print(rest)
-
     def _off(self) -> None:
         loud = "VERIFICATION IS OFF: nothing that the passes do is checked"
         self._print(loud, "bold black on yellow")
-
-    def _doubts(self, title: str, sentences: list[str]) -> None:
-        from rich.panel import Panel
-        from rich.text import Text
-
-        if not sentences:
-            return
-        told = [self._glyphs.name(s) for s in sentences[:_MOST_UNVERIFIED]]
-        if len(sentences) > len(told):
-            told.append(f"and {len(sentences) - len(told):,} more, in the JSON report")
-        if not self._terminal:
-            for sentence in told:
-                self._print(f"{title.lower()}: {sentence}")
-            return
-        style = lines.STYLES["warn"]
-        head = Text(title, f"bold {style}")
-        self._console.print(
-            Panel(Text("\n".join(told)), title=head, title_align="left", border_style=style)
-        )
-
-    def _detail(self, told: str, indent: int = 4) -> None:
-        from rich.padding import Padding
-        from rich.text import Text
-
-        if self._terminal:
-            self._console.print(Padding(Text(told, "dim"), (0, 0, 0, indent)))
-        else:
-            self._print(" " * indent + told)
-
-    def _print(self, told: str, style: str = "") -> None:
-        from rich.text import Text
-
-        self._put(Text(told, style))
-
-    def _put(self, text: Text) -> None:
-        # A log is read by tools too: there a line stays a line.
-        self._console.print(text, soft_wrap=True)
 
     def _stop(self) -> None:
         if self._progress is not None:

@@ -8,7 +8,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from onnx_passes.report import summary
-from onnx_passes.report.model import Blame, PassReport, RewriteSummary, RunReport
+from onnx_passes.report.model import RunReport
+from onnx_passes.report.pass_report import Blame, PassReport, RewriteSummary
 from onnx_passes.report.text import number, plural
 from onnx_passes.verify.result import ENGINE, Check, OutputCheck
 

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
-from onnx_passes.report.model import EngineReport, PassReport, RewriteSummary, RunReport
+from onnx_passes.report.margins import Margin as Margin
+from onnx_passes.report.margins import all_checks as all_checks
+from onnx_passes.report.margins import element as element
+from onnx_passes.report.margins import margin as margin
+from onnx_passes.report.margins import margin_of
+from onnx_passes.report.model import EngineReport, RunReport
+from onnx_passes.report.pass_report import PassReport, RewriteSummary
 from onnx_passes.report.text import bound, number, plural
 from onnx_passes.verify.evidence import Evidence, Kind, count_kinds
 from onnx_passes.verify.result import ENGINE, EXECUTED, Check, OutputCheck, Verdict
@@ -29,31 +35,6 @@ class Words:
     head: str
     tone: Tone
     why: str = ""
-
-
-@dataclass(frozen=True)
-class Margin:
-    """The measured error that came nearest to its limit, or went furthest past it.
-
-    Attributes:
-        output: Where it was seen.
-        error: The absolute error.
-        limit: What was allowed there: ``atol + rtol * |expected|``, 0 under equality; None
-            where it depends on an element that the report does not have.
-    """
-
-    output: str
-    error: float
-    limit: float | None
-
-    @property
-    def ratio(self) -> float:
-        """Error over limit; above 1 the limit is broken."""
-        if self.error == 0:
-            return 0.0
-        if self.limit is None:
-            return 1.0
-        return self.error / self.limit if self.limit else math.inf
 
 
 @dataclass(frozen=True)
@@ -182,12 +163,6 @@ def check_words(check: Check) -> Words:
     return Words(_passed([check]), "good", check.reason or "")
 
 
-def margin(checks: Iterable[Check]) -> Margin | None:
-    """Return the margin closest to, or furthest past, its limit."""
-    margins = [_margin(c, o) for c in checks for o in c.outputs]
-    return max((m for m in margins if m), key=lambda m: (m.ratio, m.error), default=None)
-
-
 def failing(checks: Iterable[Check]) -> tuple[Check, OutputCheck | None] | None:
     """Return the first failed check, with the failed output furthest past its limit."""
     check = next((c for c in checks if c.verdict is Verdict.FAILED), None)
@@ -195,7 +170,7 @@ def failing(checks: Iterable[Check]) -> tuple[Check, OutputCheck | None] | None:
         return None
 
     def badness(output: OutputCheck) -> float:
-        seen = _margin(check, output)
+        seen = margin_of(check, output)
         return seen.ratio if seen else math.inf
 
     return check, max((o for o in check.outputs if not o.passed), key=badness, default=None)
@@ -233,21 +208,6 @@ def tallies(report: RunReport) -> dict[str, EngineTally]:
     return {name: _tally(checks, engines.get(name)) for name, checks in found.items()}
 
 
-def all_checks(report: RunReport) -> Iterator[Check]:
-    """Return every check of a run, those of the end last."""
-    for done in report.passes:
-        yield from done.checks
-    yield from report.final
-
-
-def element(text: str | None) -> float | None:
-    """Return the number that an element's text spells, if it is a real number."""
-    try:
-        return float(text) if text is not None else None
-    except ValueError:
-        return None
-
-
 def _tally(checks: list[Check], engine: EngineReport | None) -> EngineTally:
     count = Counter(c.verdict for c in checks if c.executes or c.verdict is not Verdict.PASSED)
     errors = [c.max_abs for c in checks if c.max_abs is not None]
@@ -259,28 +219,6 @@ def _tally(checks: list[Check], engine: EngineReport | None) -> EngineTally:
         engine.level if engine else None,
         engine.level_reason if engine else None,
     )
-
-
-def _margin(check: Check, output: OutputCheck) -> Margin | None:
-    expected, actual = element(output.expected), element(output.actual)
-    error = output.max_abs
-    if expected is not None and actual is not None:
-        if math.isfinite(expected) and math.isfinite(actual):
-            # The texts are rounded; where they look equal only the saved maximum decides.
-            error = abs(actual - expected) or error or 0.0
-        elif str(expected) != str(actual):
-            error = math.inf
-    if error is None:
-        return None
-    limit: float | None = output.atol
-    if output.limit is not None:
-        limit = output.limit
-    elif output.rtol:
-        limit = None if expected is None else output.atol + output.rtol * abs(expected)
-        # Inside a model the limit may follow the largest element, which was not recorded.
-        if limit is not None and check.scope == "region" and error > limit:
-            limit = None
-    return Margin(output.output, error, limit)
 
 
 def _passed(checks: Iterable[Check]) -> str:

@@ -10,14 +10,12 @@ from dataclasses import dataclass, field
 import onnx
 import onnx_ir as ir
 
-INLINE_BYTES = 1024
-"""Tensors up to this size stay in the protobuf: engines read shapes and axes from there."""
-
-INLINE_INTEGER_BYTES = 65536
-"""As INLINE_BYTES, for int32 and int64, which carry shapes, indices and sizes."""
-
-LOCATION = "weights-by-reference"
-"""The location declared for tensors left out; no file of that name has content."""
+from onnx_passes.runtime.tensor_protos import (
+    declare_into,
+    inline_into,
+    is_large,
+    value_info_into,
+)
 
 _FIRST_FUNCTION_VALUE_INFO = 10  # IR version; before it, FunctionProto had no value_info
 
@@ -88,8 +86,8 @@ class GraphWriter:
             if tensor is None or self._left_out(proto, value, tensor):
                 continue
             if not value.is_graph_input():
-                _value_info_into(proto, value, self.types)
-            _inline_into(proto.initializer.add(), value.name, tensor)
+                value_info_into(proto, value, self.types)
+            inline_into(proto.initializer.add(), value.name, tensor)
         self.nodes_into(proto, graph)
         for value in graph.outputs:
             ir.serde.serialize_value_into(proto.output.add(), value)
@@ -106,7 +104,7 @@ class GraphWriter:
                 continue
             tensor = self.weights.pop(proto.name)
             if proto.name in inputs:  # without a value, it would have to be fed
-                _inline_into(self.main.initializer[index], proto.name, tensor)
+                inline_into(self.main.initializer[index], proto.name, tensor)
             else:
                 del self.main.initializer[index]
 
@@ -125,7 +123,7 @@ class GraphWriter:
             self._node_into(proto.node.add(), node)
             for value in node.outputs:
                 if not value.is_graph_output():
-                    _value_info_into(proto, value, self.types)
+                    value_info_into(proto, value, self.types)
 
     def _constant_left_out(self, proto: onnx.GraphProto, node: ir.Node) -> bool:
         # To an engine, a Constant node is an initializer.
@@ -143,7 +141,7 @@ class GraphWriter:
     ) -> bool:
         """Declare ``tensor`` in the main graph and keep it beside, if it is large."""
         name = value.name
-        if self.main is None or not name or not _is_large(tensor):
+        if self.main is None or not name or not is_large(tensor):
             return False
         if proto is not self.main:
             # The interface of a subgraph is by position: its values cannot leave it.
@@ -152,9 +150,9 @@ class GraphWriter:
             name = self._unused(name)
             if name != value.name:
                 self.renamed[value] = name
-        _declare_into(self.main.initializer.add(), name, tensor)
+        declare_into(self.main.initializer.add(), name, tensor)
         if not value.is_graph_input() and not value.is_graph_output():
-            _value_info_into(self.main, value, self.types, name)
+            value_info_into(self.main, value, self.types, name)
         self.weights[name] = tensor
         return True
 
@@ -194,10 +192,10 @@ class GraphWriter:
                     self.graph_into(proto.graphs.add(), graph)
             case ir.AttributeType.TENSOR:
                 tensor = attribute.as_tensor()
-                _inline_into(proto.t, tensor.name, tensor)
+                inline_into(proto.t, tensor.name, tensor)
             case ir.AttributeType.TENSORS:
                 for tensor in attribute.as_tensors():
-                    _inline_into(proto.tensors.add(), tensor.name, tensor)
+                    inline_into(proto.tensors.add(), tensor.name, tensor)
             case _:
                 ir.serde.serialize_attribute_into(proto, attribute)
                 return
@@ -241,64 +239,3 @@ def opsets_into(
         onnx.OperatorSetIdProto(domain=domain, version=version)
         for domain, version in opsets.items()
     )
-
-
-def _value_info_into(
-    proto: onnx.GraphProto | onnx.FunctionProto,
-    value: ir.Value,
-    known: dict[Hashable, onnx.TypeProto],
-    name: str | None = None,
-) -> None:
-    if not value.name or (value.type is None and value.shape is None):
-        return
-    info = proto.value_info.add()
-    key = _type_key(value)
-    if key in known:  # hardly any value has a type and shape that no other one has
-        info.name = name or value.name
-        info.type.CopyFrom(known[key])
-        return
-    ir.serde.serialize_value_into(info, value, name=name or value.name)
-    if key is not None:
-        known[key] = onnx.TypeProto()
-        known[key].CopyFrom(info.type)
-
-
-def _type_key(value: ir.Value) -> Hashable:
-    """Return what decides how a value is written, apart from its name; None for no tensor."""
-    type_, shape = value.type, value.shape
-    if type(type_) is not ir.TensorType or value.metadata_props or value.doc_string:
-        return None
-    if shape is None:
-        return type_.dtype, type_.denotation
-    dims = shape.dims
-    sizes = tuple([dim if isinstance(dim, int) else (dim.value,) for dim in dims])
-    noted = tuple(map(shape.get_denotation, range(len(dims))))
-    return type_.dtype, type_.denotation, sizes, noted
-
-
-def _is_large(tensor: ir.TensorProtocol) -> bool:
-    if tensor.dtype == ir.DataType.STRING:
-        return False  # has no memory layout that could be shared
-    is_index = tensor.dtype in (ir.DataType.INT32, ir.DataType.INT64)
-    return tensor.nbytes > (INLINE_INTEGER_BYTES if is_index else INLINE_BYTES)
-
-
-def _declare_into(proto: onnx.TensorProto, name: str, tensor: ir.TensorProtocol) -> None:
-    proto.name = name
-    proto.data_type = tensor.dtype.value
-    proto.dims.extend(tensor.shape.numpy())
-    proto.data_location = onnx.TensorProto.EXTERNAL
-    for key, text in (("location", LOCATION), ("offset", "0"), ("length", str(tensor.nbytes))):
-        proto.external_data.add(key=key, value=text)
-
-
-def _inline_into(proto: onnx.TensorProto, name: str | None, tensor: ir.TensorProtocol) -> None:
-    proto.Clear()
-    proto.name = name or ""
-    proto.data_type = tensor.dtype.value
-    proto.dims.extend(tensor.shape.numpy())
-    if tensor.dtype == ir.DataType.STRING:
-        for text in tensor.numpy().reshape(-1):
-            proto.string_data.append(text if isinstance(text, bytes) else str(text).encode())
-    else:
-        proto.raw_data = tensor.tobytes()

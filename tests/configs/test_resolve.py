@@ -11,20 +11,9 @@ from onnx_passes.configs.load import (
     load_config,
     shipped_configs,
 )
-from onnx_passes.configs.resolve import (
-    CheckpointStep,
-    GroupStep,
-    PassStep,
-    format_pipeline,
-    read_pipeline,
-    resolve,
-)
-from onnx_passes.errors import (
-    ConfigError,
-    OptionError,
-    UnknownMetricError,
-    UnknownPassError,
-)
+from onnx_passes.configs.resolve import read_pipeline, resolve
+from onnx_passes.configs.resolved import CheckpointStep, GroupStep, PassStep, format_pipeline
+from onnx_passes.errors import ConfigError, OptionError, UnknownMetricError, UnknownPassError
 from onnx_passes.passes import registry
 
 

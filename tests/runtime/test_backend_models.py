@@ -7,7 +7,7 @@ import onnx_ir as ir
 import onnxruntime
 import pytest
 
-from onnx_passes.runtime import graph_writer, ort_values
+from onnx_passes.runtime import ort_values, tensor_protos
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.runtime.weightless import split_weights
 from tests.corpus import backend_models as corpus
@@ -27,7 +27,7 @@ def same_bits(one, other) -> bool:
 @pytest.mark.slow
 @pytest.mark.parametrize("optimization", ["none", "basic", "extended", "all"])
 def test_results_are_those_of_a_session_from_bytes(monkeypatch, optimization):
-    monkeypatch.setattr(graph_writer, "INLINE_BYTES", -1)  # the weights here are small
+    monkeypatch.setattr(tensor_protos, "INLINE_BYTES", -1)  # the weights here are small
     engine = OnnxRuntimeEngine(optimization=optimization)
     compared, different = 0, []
     for entry in corpus.load_all():

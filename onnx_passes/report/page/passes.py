@@ -6,10 +6,11 @@ from collections.abc import Iterator, Sequence
 
 from onnx_passes.report import summary
 from onnx_passes.report.console_failure import limits
-from onnx_passes.report.model import PassReport, RewriteSummary, RunReport
+from onnx_passes.report.model import RunReport
 from onnx_passes.report.page.markup import Child, Element, named, tag
 from onnx_passes.report.page.overview import badge, in_full, share
 from onnx_passes.report.page.table import table
+from onnx_passes.report.pass_report import PassReport, RewriteSummary
 from onnx_passes.report.text import bound, change, duration, number, percent, plural, size
 from onnx_passes.verify.result import Check, OutputCheck, Verdict
 

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from onnx_passes.report.model import Blame
 from onnx_passes.report.page.markup import Child, Element, tag
+from onnx_passes.report.pass_report import Blame
 from onnx_passes.report.text import plural
 from onnx_passes.verify.result import OutputCheck
 

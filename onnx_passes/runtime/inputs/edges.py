@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 import onnx_ir as ir
@@ -11,16 +11,16 @@ import onnx_ir as ir
 from onnx_passes.contracts.elements import kind_of
 from onnx_passes.model.walk import all_nodes
 from onnx_passes.ops.breakpoints import around, breakpoints_of
-from onnx_passes.ops.decisions import INDEXING, SUMS_OF_NOTHING
+from onnx_passes.ops.decisions import INDEXING
 from onnx_passes.ops.hints import Hint
-from onnx_passes.runtime.base import Array, Data, Feeds
+from onnx_passes.runtime.base import Array, Data
 from onnx_passes.runtime.inputs.adversarial import (
     AdversarialFeeds,
     base_sample,
-    generate_sized,
     other_defaults,
 )
-from onnx_passes.runtime.inputs.dims import Dims, symbols_of
+from onnx_passes.runtime.inputs.dims import Dims
+from onnx_passes.runtime.inputs.edge_sizes import SMALL, is_small, samples_of_edge_sizes
 from onnx_passes.runtime.inputs.generate import Made, Ranges
 from onnx_passes.runtime.inputs.steering import steering_inputs
 
@@ -33,19 +33,6 @@ DRAWN = "drawn values"
 _FAR = 100.0
 """What ordinary floats are multiplied by: exp(89) is infinite in float32, exp(709) is
 finite in float64."""
-
-_MOST_ALONE = 3
-_SMALL = 1 << 16
-"""Elements up to which a sample of edge sizes costs little."""
-_RISKY_IF_EMPTY = frozenset(
-    (
-        *("Div", "Mod", "Loop", "Scan", "LSTM", "GRU", "RNN", "Resize", "Upsample", "TopK"),
-        *("Conv", "ConvTranspose", "DeformConv", "MaxPool", "AveragePool", "LpPool"),
-        *("ArgMax", "ArgMin", "GlobalAveragePool", "GlobalMaxPool"),
-        *("Attention", "LogSoftmax", "Softmax"),
-        "MeanVarianceNormalization",
-    )
-)
 
 
 def edge_samples(
@@ -80,7 +67,7 @@ def edge_samples(
         base: The first of the ordinary samples, if it is there already.
     """
     ranges, dims = ranges or {}, dims or {}
-    sized = list(_edge_sizes(model, seed, ranges, dims))
+    sized = list(samples_of_edge_sizes(model, seed, ranges, dims))
     return sized + list(_edge_values(model, seed, ranges, dims, base))
 
 
@@ -90,7 +77,7 @@ def _edge_values(
     if not any(_has_edges(value) for value in model.graph.inputs):
         return  # an ordinary sample of a large model takes a while
     base = base or base_sample(model, (), seed, ranges, dims)
-    if not _is_small(base.feeds):
+    if not is_small(base.feeds):
         return
     steering = steering_inputs(base.model)
     free = {
@@ -213,7 +200,7 @@ def _has_edges(value: ir.Value) -> bool:
     if value.is_initializer() or value.dtype is None or value.dtype == ir.DataType.BOOL:
         return True
     if value.dtype.is_floating_point() or value.dtype.is_integer():
-        return math.prod(dim for dim in dims if isinstance(dim, int)) <= _SMALL
+        return math.prod(dim for dim in dims if isinstance(dim, int)) <= SMALL
     return False
 
 
@@ -251,72 +238,3 @@ def _scales(model: ir.Model) -> dict[str, float]:
             if step > 0 and math.frexp(step)[0] == 0.5:
                 found[str(node.inputs[0] and node.inputs[0].name)] = step
     return found
-
-
-def _is_small(feeds: Feeds) -> bool:
-    arrays = (data for data in feeds.values() if isinstance(data, np.ndarray))
-    return sum(array.size for array in arrays) <= _SMALL
-
-
-def _edge_sizes(
-    model: ir.Model, seed: int, ranges: Ranges, dims: Dims
-) -> Iterator[AdversarialFeeds]:
-    """Yield inputs whose dynamic dimensions all have size 1, and one of size 0.
-
-    Sizes of pictures stay as they are.
-    """
-    inputs = [value for value in model.graph.inputs if not value.is_initializer()]
-    symbols = symbols_of(inputs, model)
-    settled = {n for shape in map(symbols.shapes.get, dims) for n in shape or ()}
-    free = [
-        name
-        for name, kind in symbols.kinds.items()
-        if kind != "spatial" and name not in {*dims, *settled}
-    ]
-    if not free:
-        return
-    plans = [(1, free)]
-    if len({frozenset(shape) & frozenset(free) for shape in symbols.shapes.values()}) > 1:
-        plans += [(1, [name]) for name in free[:_MOST_ALONE]]  # one input may broadcast
-    if _takes_nothing(model):
-        plans.append((0, free[:1]))
-    for size, names in plans:
-        sizes = {**dims, **dict.fromkeys(names, size)}
-        feeds = generate_sized(model, seed, ranges, sizes)
-        if feeds is None:
-            continue
-        if _is_small(feeds):
-            yield AdversarialFeeds(
-                feeds, f"size {size}", f"of {', '.join(names)}", asked=False
-            )
-
-
-def _takes_nothing(model: ir.Model) -> bool:
-    """Whether an engine can be given an empty input without the risk that it ends the process.
-
-    A division of integers by a size does that, and kernels outside the standard are unknown.
-    What the mean or the maximum of nothing is, the standard leaves open.
-    """
-    return all(
-        node.domain == ""
-        and node.op_type not in _RISKY_IF_EMPTY
-        and (not node.op_type.startswith("Reduce") or _sums_nothing(node))
-        for node in all_nodes(model)
-        if node.op_identifier() not in model.functions
-    )
-
-
-def _sums_nothing(node: ir.Node) -> bool:
-    """Whether it is known what a reduction gives of no element.
-
-    ONNX Runtime reduces no axis of an empty tensor that is counted from the end.
-    """
-    if node.op_type not in SUMS_OF_NOTHING:
-        return False
-    axes: Iterable[int] = node.attributes.get_ints("axes", ())
-    if len(node.inputs) > 1 and node.inputs[1] is not None:
-        tensor = ir.convenience.get_const_tensor(node.inputs[1])
-        if tensor is None:
-            return False
-        axes = tensor.numpy().ravel().tolist()
-    return all(axis >= 0 for axis in axes)

@@ -2,9 +2,9 @@
 
 import pytest
 
-from onnx_passes.report.model import Blame
 from onnx_passes.report.page.markup import render
 from onnx_passes.report.page.region import Node, drawing, read_nodes
+from onnx_passes.report.pass_report import Blame
 from onnx_passes.verify.result import OutputCheck
 
 WRONG = OutputCheck(

@@ -1,0 +1,105 @@
+"""Inputs whose dynamic dimensions have size 1, or 0."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+import onnx_ir as ir
+
+from onnx_passes.model.walk import all_nodes
+from onnx_passes.ops.decisions import SUMS_OF_NOTHING
+from onnx_passes.runtime.base import Feeds
+from onnx_passes.runtime.inputs.adversarial import AdversarialFeeds, generate_sized
+from onnx_passes.runtime.inputs.dims import Dims, symbols_of
+from onnx_passes.runtime.inputs.generate import Ranges
+
+_MOST_ALONE = 3
+SMALL = 1 << 16
+"""Elements up to which a sample of edge sizes costs little."""
+
+_RISKY_IF_EMPTY = frozenset(
+    (
+        *("Div", "Mod", "Loop", "Scan", "LSTM", "GRU", "RNN", "Resize", "Upsample", "TopK"),
+        *("Conv", "ConvTranspose", "DeformConv", "MaxPool", "AveragePool", "LpPool"),
+        *("ArgMax", "ArgMin", "GlobalAveragePool", "GlobalMaxPool"),
+        *("Attention", "LogSoftmax", "Softmax"),
+        "MeanVarianceNormalization",
+    )
+)
+
+
+def is_small(feeds: Feeds) -> bool:
+    """Whether a sample of edge values costs little, by its number of elements."""
+    arrays = (data for data in feeds.values() if isinstance(data, np.ndarray))
+    return sum(array.size for array in arrays) <= SMALL
+
+
+def samples_of_edge_sizes(
+    model: ir.Model, seed: int, ranges: Ranges, dims: Dims
+) -> Iterator[AdversarialFeeds]:
+    """Yield inputs whose dynamic dimensions all have size 1, and one of size 0.
+
+    Sizes of pictures stay as they are.
+
+    Args:
+        model: The model.
+        seed: Of the elements.
+        ranges: Ranges of inputs by name.
+        dims: Sizes of dynamic dimensions that stay.
+    """
+    inputs = [value for value in model.graph.inputs if not value.is_initializer()]
+    symbols = symbols_of(inputs, model)
+    settled = {n for shape in map(symbols.shapes.get, dims) for n in shape or ()}
+    free = [
+        name
+        for name, kind in symbols.kinds.items()
+        if kind != "spatial" and name not in {*dims, *settled}
+    ]
+    if not free:
+        return
+    plans = [(1, free)]
+    if len({frozenset(shape) & frozenset(free) for shape in symbols.shapes.values()}) > 1:
+        plans += [(1, [name]) for name in free[:_MOST_ALONE]]  # one input may broadcast
+    if _takes_nothing(model):
+        plans.append((0, free[:1]))
+    for size, names in plans:
+        sizes = {**dims, **dict.fromkeys(names, size)}
+        feeds = generate_sized(model, seed, ranges, sizes)
+        if feeds is None:
+            continue
+        if is_small(feeds):
+            yield AdversarialFeeds(
+                feeds, f"size {size}", f"of {', '.join(names)}", asked=False
+            )
+
+
+def _takes_nothing(model: ir.Model) -> bool:
+    """Whether an engine can be given an empty input without the risk that it ends the process.
+
+    A division of integers by a size does that, and kernels outside the standard are unknown.
+    What the mean or the maximum of nothing is, the standard leaves open.
+    """
+    return all(
+        node.domain == ""
+        and node.op_type not in _RISKY_IF_EMPTY
+        and (not node.op_type.startswith("Reduce") or _sums_nothing(node))
+        for node in all_nodes(model)
+        if node.op_identifier() not in model.functions
+    )
+
+
+def _sums_nothing(node: ir.Node) -> bool:
+    """Whether it is known what a reduction gives of no element.
+
+    ONNX Runtime reduces no axis of an empty tensor that is counted from the end.
+    """
+    if node.op_type not in SUMS_OF_NOTHING:
+        return False
+    axes: Iterable[int] = node.attributes.get_ints("axes", ())
+    if len(node.inputs) > 1 and node.inputs[1] is not None:
+        tensor = ir.convenience.get_const_tensor(node.inputs[1])
+        if tensor is None:
+            return False
+        axes = tensor.numpy().ravel().tolist()
+    return all(axis >= 0 for axis in axes)
