@@ -150,7 +150,7 @@ def _guarded(words: list[str], *, debug: bool) -> int:
         abandon_stdout()
         return CLOSED
     except OnnxPassesError as error:
-        if debug:
+        if debug and words[:1] != ["tune"]:  # where --debug asks for nodes
             traceback.print_exc()
         _tell(f"error[{error.code}]: {error}")
         return error.exit_code

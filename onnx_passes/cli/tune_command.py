@@ -56,7 +56,7 @@ Examples:
   onnx-passes tune model.onnx -c tune.yaml -o small.onnx --data images/ --jobs 4
   onnx-passes tune model.onnx -c tune.yaml -o small.onnx --record search
   onnx-passes tune model.onnx -c tune.yaml --record search --explain /encoder/MatMul
-  onnx-passes tune model.onnx -c tune.yaml --culprits
+  onnx-passes tune model.onnx -c tune.yaml --debug
 """
 _path = click.Path(path_type=Path)
 
@@ -91,14 +91,15 @@ _path = click.Path(path_type=Path)
 @click.option(
     "--explain", metavar="NODE", help="Say why a node has its format, from --record."
 )
+@add_options((*SOURCE, *JOBS, *CLUSTER))
+@click.option("-q", "--quiet", is_flag=True, help="Print no line for each step.")
 @click.option(
+    "--debug",
     "--culprits",
+    "culprits",
     is_flag=True,
     help="Name the fewest nodes that must stay in float32, all others in the first format.",
 )
-@add_options((*SOURCE, *JOBS, *CLUSTER))
-@click.option("-q", "--quiet", is_flag=True, help="Print no line for each step.")
-@click.option("--debug", is_flag=True, hidden=True)
 def command(
     model: Path,
     config: str,
@@ -108,13 +109,11 @@ def command(
     json_file: Path | None,
     page: Path | None,
     explain: str | None,
-    culprits: bool,
     quiet: bool,
-    debug: bool,
+    culprits: bool,
     **given: Any,
 ) -> None:
     """Choose precisions."""
-    del debug  # read by the program itself
     from onnx_passes.cli.destinations import check_destinations
     from onnx_passes.configs.load import load_config
     from onnx_passes.model.load import load_model

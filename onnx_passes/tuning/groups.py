@@ -40,7 +40,8 @@ def prepare(model: ir.Model) -> ir.Model:
     """Return a copy without functions, whose nodes have names and whose values have types."""
     copy = copy_model(inlined(model))
     namer, seen = Namer(copy), set[str]()
-    for node in copy.graph:
+    # Those in bodies too: a format is given to nodes by their names.
+    for node in copy.graph.all_nodes():
         if not node.name or node.name in seen:
             node.name = namer.node(node.name or node.outputs[0].name or node.op_type)
         seen.add(str(node.name))

@@ -43,7 +43,7 @@ def calibrate(
         percentile: Share of the elements in the range, in percent.
     """
     if method == "minmax":
-        return _extremes(samples)
+        return extremes(samples)
     collector = _collector("entropy" if method == "mse" else method, symmetric, percentile)
     with redirect_stdout(io.StringIO()):  # it reports what it does
         for sample in samples:
@@ -77,7 +77,12 @@ def _collector(method: str, symmetric: bool, percentile: float) -> Any:
     )
 
 
-def _extremes(samples: Iterable[Mapping[str, Array]]) -> dict[str, Range]:
+def extremes(samples: Iterable[Mapping[str, Array]]) -> dict[str, Range]:
+    """Return the least and greatest finite element of each value, at most and at least 0.
+
+    Args:
+        samples: float32 values by name, sample by sample.
+    """
     found: dict[str, Range] = {}
     for sample in samples:
         for name, array in sample.items():

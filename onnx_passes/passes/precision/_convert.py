@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -13,8 +13,9 @@ from onnx_passes.ops.base import operator_of
 from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.convert.convert_io_types import ConvertIoTypes
 from onnx_passes.passes.interface_map import InterfaceMap
-from onnx_passes.passes.precision._half import Lowering, misfit, misfit_of, with_moves
+from onnx_passes.passes.precision._half import Lowering, misfit, misfit_of
 from onnx_passes.passes.precision._kernels import has_kernel
+from onnx_passes.passes.precision._narrow import narrow_bodies
 from onnx_passes.passes.precision._record import read_feeds, record
 from onnx_passes.passes.precision._select import OnSomeNodes
 from onnx_passes.passes.precision._signature import NONE, Signature, signature_of
@@ -39,6 +40,7 @@ class ConvertsToHalf(OnSomeNodes):
         Raises:
             PassError: An option names nothing, or the model does not run on the data.
         """
+        opened = self.open_functions(model)
         found, without = self._candidates(model)
         lowering = Lowering(model, self.half)
         lowering.lower(found)
@@ -48,12 +50,14 @@ class ConvertsToHalf(OnSomeNodes):
                 f"{len(without)} stay in float32 because ONNX Runtime has no kernel; their "
                 f"inputs and outputs are rounded to {self.half.name.lower()}"
             )
+        if found or without:
+            narrow_bodies(lowering)
         moved = False
         if self.io == "convert":
             ports = self._ports()
             moved = bool(ports.call(model).modified)
             _join_casts(model, self.half)
-        return ir.passes.PassResult(model, modified=bool(found or without or moved))
+        return ir.passes.PassResult(model, modified=bool(found or without or moved or opened))
 
     def interface_map(self, before: ir.Model) -> InterfaceMap | None:
         """Round inputs and outputs as a caller would."""
@@ -70,12 +74,12 @@ class ConvertsToHalf(OnSomeNodes):
         opsets = dict(model.graph.opset_imports)
         chosen: dict[ir.Node, Signature] = {}
         without: dict[ir.Node, Signature] = {}
-        meant = self.select(model)
+        meant = self.select(model, bodies=True)
         every = meant
         if self.nodes or self.operators or self.after or self.before:
             # Movements beside the nodes that are meant may be converted too.
             anywhere: dict[str, Any] = {option: [] for option in _WHERE}
-            every = type(self)(**self.options | anywhere).select(model)
+            every = type(self)(**self.options | anywhere).select(model, bodies=True)
         possible = self._possible(every, opsets, kept if every is meant else None)
         seen = self._misfits(model, possible)
         for node, places in possible.items():
@@ -91,7 +95,7 @@ class ConvertsToHalf(OnSomeNodes):
                 kept[reason].append(node.name or node.op_type)
         moves = {n for n in chosen if _only_moves(n)}
         wanted = {n: p for n, p in chosen.items() if n in set(meant)}
-        found = set(wanted) | with_moves(model.graph, wanted, moves)
+        found = set(wanted) | _with_moves(model.graph.all_nodes(), wanted, moves)
         self.note_kept({reason: names for reason, names in kept.items() if reason != NONE})
         rounded = {n: p for n, p in without.items() if n in set(meant)}
         return {n: p for n, p in chosen.items() if n in found}, rounded
@@ -136,7 +140,7 @@ class ConvertsToHalf(OnSomeNodes):
             if value is not None
         }
         largest: dict[str, float] = defaultdict(float)
-        for sample in record(model, feeds, names, self.name):
+        for sample in record(model, feeds, names, self.name, bodies=True):
             for name, array in sample.items():
                 if array.dtype == np.float32 and array.size:
                     finite = np.abs(array[np.isfinite(array)])
@@ -176,3 +180,34 @@ def _join_casts(model: ir.Model, half: ir.DataType) -> None:
         model.graph.remove(node, safe=True)
         if not wide.outputs[0].uses() and not wide.outputs[0].is_graph_output():
             model.graph.remove(wide, safe=True)
+
+
+def _with_moves(
+    nodes: Iterable[ir.Node], chosen: Mapping[ir.Node, Signature], moves: set[ir.Node]
+) -> set[ir.Node]:
+    """Return the movements that are lowered too, so that Casts around them meet and go.
+
+    A node that only moves elements changes no value: lowered with a neighbour, it saves a
+    Cast or makes one cheaper.
+
+    Args:
+        nodes: All nodes of the main graph and its bodies, in order.
+        chosen: Those that are lowered.
+        moves: Those that may be lowered for this reason.
+    """
+    found: set[ir.Node] = set(chosen)
+    order = list(nodes)
+    while True:
+        size = len(found)
+        for node in (*order, *reversed(order)):
+            if node not in moves or node in found:
+                continue
+            source = node.inputs[0].producer() if node.inputs[0] is not None else None
+            users = {user for v in node.outputs for user in v.consumers()}
+            ends = any(v.is_graph_output() for v in node.outputs)
+            if (source in found and bool(users & found)) or (
+                bool(users) and users <= found and not ends
+            ):
+                found.add(node)
+        if len(found) == size:
+            return found - set(chosen)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.passes._support.tensors import constant_of
-from onnx_passes.passes.convert._ports import put_before_output, rename_value
+from onnx_passes.passes.convert._ports import rename_value
 from onnx_passes.passes.precision._record import Array
 from onnx_passes.passes.precision._signature import WIDE, Signature
 from onnx_passes.passes.replace import Namer
@@ -78,7 +78,7 @@ class Lowering:
         """Give nodes the lower type, with Casts where others meet them.
 
         Args:
-            nodes: The nodes of the main graph in order, and their places of float32.
+            nodes: The nodes of the main graph and of bodies, and their places of float32.
         """
         made = {n.outputs[i] for n, places in nodes.items() for i in places.outputs}
         read: set[ir.Value] = set()
@@ -88,9 +88,9 @@ class Lowering:
                 assert value is not None, "a signature has no empty place"
                 if value not in made:
                     read.add(value)
-                    node.replace_input_with(index, self._lowered(value))
+                    node.replace_input_with(index, self.lowered(value))
         for value in made:
-            self._widen(value, nodes)
+            self.widen(value, nodes)
         for value in read:
             drop_constant(value)
 
@@ -114,7 +114,12 @@ class Lowering:
         for value in read:
             drop_constant(value)
 
-    def _lowered(self, value: ir.Value) -> ir.Value:
+    def lowered(self, value: ir.Value) -> ir.Value:
+        """Return a value in the lower type: a constant, or a Cast that readers share.
+
+        Args:
+            value: Of float32.
+        """
         if value not in self._low:
             tensor = constant_of(value)
             if tensor is not None:
@@ -134,7 +139,7 @@ class Lowering:
                 array = tensor.numpy().astype(self.half.numpy()).astype(np.float32)
                 self._near[value] = self.constant(array, f"{value.name}_rounded")
             else:
-                self._near[value] = self._cast(self._lowered(value), WIDE)
+                self._near[value] = self._cast(self.lowered(value), WIDE)
         return self._near[value]
 
     def _round_output(self, value: ir.Value) -> None:
@@ -148,20 +153,21 @@ class Lowering:
         if value.is_graph_output():
             return_instead(self.model, value, near, self.namer)
 
-    def _widen(self, value: ir.Value, nodes: Mapping[ir.Node, Signature]) -> None:
-        """Let a value have the lower type, and those who need float32 read a Cast of it."""
+    def widen(self, value: ir.Value, nodes: Mapping[ir.Node, Signature]) -> None:
+        """Let a value have the lower type, and those who need float32 read a Cast of it.
+
+        Args:
+            value: An output of a node.
+            nodes: The nodes that are lowered, and their places of float32.
+        """
         others = [
             (user, index)
             for user, index in value.uses()
             if user not in nodes or index not in nodes[user].inputs
         ]
         if value.is_graph_output():
-            node = self._cast_node(value, WIDE)
-            new = put_before_output(self.model, value, node, self.namer)
-            new.type, new.shape = ir.TensorType(WIDE), _shape(value)
-            # Nodes in between may read it.
-            self.model.graph.remove(node)
-            insert_behind(self.model, node, value)
+            new = self._cast(value, WIDE)
+            return_instead(self.model, value, new, self.namer, "cast")
         elif others:
             new = self._cast(value, WIDE)
         value.type = ir.TensorType(self.half)
@@ -203,7 +209,9 @@ class Lowering:
 
 
 def insert_behind(model: ir.Model, node: ir.Node, value: ir.Value) -> None:
-    """Put a node right behind the one that computes a value, or in front of all.
+    """Put a node right behind the one that computes a value, or in front of its graph.
+
+    A value of the main graph that a body reads gets it in the main graph.
 
     Args:
         model: The model.
@@ -211,28 +219,36 @@ def insert_behind(model: ir.Model, node: ir.Node, value: ir.Value) -> None:
         value: What it reads.
     """
     producer = value.producer()
+    home = value.graph if producer is None else producer.graph
+    graph = model.graph if home is None else home
     if producer is not None:
-        model.graph.insert_after(producer, node)
-    elif (first := next(iter(model.graph), None)) is not None:
-        model.graph.insert_before(first, node)
+        graph.insert_after(producer, node)
+    elif (first := next(iter(graph), None)) is not None:
+        graph.insert_before(first, node)
     else:
-        model.graph.append(node)
+        graph.append(node)
 
 
-def return_instead(model: ir.Model, value: ir.Value, new: ir.Value, namer: Namer) -> None:
+def return_instead(
+    model: ir.Model, value: ir.Value, new: ir.Value, namer: Namer, ending: str = "exact"
+) -> None:
     """Let a graph return another value than one of its outputs, under the name of that.
 
     Args:
         model: The model.
-        value: The output; an inner value under another name afterwards.
+        value: The output, of the main graph or a body; an inner value under another name
+            afterwards.
         new: Has the type, and gets name and shape.
         namer: Of the model.
+        ending: What is added to the name of the inner value.
     """
-    name, place = str(value.name), list(model.graph.outputs).index(value)
-    rename_value(value, namer.value(f"{name}_exact"))
+    graph, name = value.graph or model.graph, str(value.name)
+    rename_value(value, namer.value(f"{name}_{ending}"))
     rename_value(new, name)
     new.doc_string, new.shape = value.doc_string, _shape(value)
-    model.graph.outputs[place] = new
+    for place, output in enumerate(graph.outputs):
+        if output is value:
+            graph.outputs[place] = new
 
 
 def drop_constant(value: ir.Value) -> None:
@@ -248,37 +264,6 @@ def drop_constant(value: ir.Value) -> None:
 
 def _short(kind: ir.DataType) -> str:
     return {WIDE: "wide"}.get(kind, kind.name.lower())
-
-
-def with_moves(
-    nodes: Iterable[ir.Node], chosen: Mapping[ir.Node, Signature], moves: set[ir.Node]
-) -> set[ir.Node]:
-    """Return the movements that are lowered too, so that Casts around them meet and go.
-
-    A node that only moves elements changes no value: lowered with a neighbour, it saves a
-    Cast or makes one cheaper.
-
-    Args:
-        nodes: All nodes of the main graph, in order.
-        chosen: Those that are lowered.
-        moves: Those that may be lowered for this reason.
-    """
-    found: set[ir.Node] = set(chosen)
-    order = list(nodes)
-    while True:
-        size = len(found)
-        for node in (*order, *reversed(order)):
-            if node not in moves or node in found:
-                continue
-            source = node.inputs[0].producer() if node.inputs[0] is not None else None
-            users = {user for v in node.outputs for user in v.consumers()}
-            ends = any(v.is_graph_output() for v in node.outputs)
-            if (source in found and bool(users & found)) or (
-                bool(users) and users <= found and not ends
-            ):
-                found.add(node)
-        if len(found) == size:
-            return found - set(chosen)
 
 
 def _shape(value: ir.Value) -> Any:

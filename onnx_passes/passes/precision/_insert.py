@@ -24,7 +24,7 @@ ORIGINALS = "weights before they were rounded"
 
 
 class Inserter:
-    """Puts nodes and constants into the main graph of a model.
+    """Puts nodes into the graphs of a model, and constants into the main graph.
 
     Args:
         model: The model; changed in place.
@@ -86,7 +86,8 @@ class Inserter:
             output.type = ir.TensorType(kind)
         made.outputs[0].shape = None if shape is None else shape.copy()
         if behind is not None:
-            self.model.graph.insert_after(behind, made)
+            assert behind.graph is not None, "it stands somewhere"
+            behind.graph.insert_after(behind, made)
         else:
             assert inputs[0] is not None, "a node without a place reads a first input"
             insert_behind(self.model, made, inputs[0])
@@ -214,7 +215,7 @@ class Inserter:
         for user, index in users:
             user.replace_input_with(index, new)
         if value.is_graph_output():
-            outputs = self.model.graph.outputs
+            outputs = (value.graph or self.model.graph).outputs
             outputs[list(outputs).index(value)] = new
 
     def take_over(self, old: ir.Value, new: ir.Value) -> None:
@@ -233,7 +234,8 @@ class Inserter:
         new.doc_string = old.doc_string
         old.replace_all_uses_with(new, replace_graph_outputs=True)
         read = [value for value in node.inputs if value is not None]
-        self.model.graph.remove(node, safe=True)
+        assert node.graph is not None, "it stands somewhere"
+        node.graph.remove(node, safe=True)
         for value in read:
             drop_constant(value)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -10,7 +10,9 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.errors import PassError
+from onnx_passes.model.copy import copy_model
 from onnx_passes.passes.precision._session import start_beside
+from onnx_passes.passes.precision._watch import watch
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
@@ -39,7 +41,12 @@ def read_feeds(paths: Sequence[str], pass_: str) -> list[dict[str, Array]]:
 
 
 def record(
-    model: ir.Model, feeds: Sequence[Mapping[str, Any]], names: Collection[str], pass_: str
+    model: ir.Model,
+    feeds: Sequence[Mapping[str, Any]],
+    names: Collection[str],
+    pass_: str,
+    *,
+    bodies: bool = False,
 ) -> Iterator[dict[str, Array]]:
     """Run a model as it is written, and yield some of its float values for each sample.
 
@@ -48,11 +55,18 @@ def record(
         feeds: The inputs of each sample.
         names: The values wanted; constants, and those of other types, are left out.
         pass_: The pass that asks, for errors.
+        bodies: Whether ranges of values in bodies are yielded too: in place of each its least
+            and greatest finite element over all iterations, at most and at least 0, in an
+            array of shape [2].
 
     Raises:
         PassError: ONNX Runtime does not run the model on the data.
     """
     wanted = set(names)
+    watched: dict[str, str] = {}
+    if bodies:
+        model = copy_model(model)
+        watched = watch(model, wanted)
     inputs = {str(v.name) for v in model.graph.inputs} & wanted
     inner = [
         str(v.name)
@@ -63,9 +77,13 @@ def record(
     ]
     try:
         session, weights = start_beside(model, inner)
+        asked = [*inner, *watched]
         for feed in feeds:
-            arrays = session.run(inner, dict(feed)) if inner else []
-            found = dict(zip(inner, arrays, strict=True))
+            given = {name: np.asarray(value) for name, value in feed.items()}
+            outputs = session.run(asked, given) if asked else []
+            arrays = dict(zip(asked, outputs, strict=True))
+            found = _joined((name, arrays[end]) for end, name in watched.items())
+            found |= {name: arrays[name] for name in inner}
             yield found | {name: np.asarray(feed[name]) for name in inputs if name in feed}
         del weights  # they had to live as long as the session
     except PassError:
@@ -76,3 +94,12 @@ def record(
             f"{pass_}: ONNX Runtime does not run the model on the data: {text}",
             help="each sample needs every input of the model by name, in its type and shape",
         ) from error
+
+
+def _joined(ranges: Iterable[tuple[str, Array]]) -> dict[str, Array]:
+    """Return one range for each name."""
+    found: dict[str, Array] = {}
+    for name, ends in ranges:
+        low, high = found.get(name, ends)
+        found[name] = np.array([min(low, ends[0]), max(high, ends[1])], np.float32)
+    return found

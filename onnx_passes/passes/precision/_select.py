@@ -8,8 +8,11 @@ from fnmatch import fnmatchcase
 import onnx_ir as ir
 
 from onnx_passes.errors import PassError
-from onnx_passes.model.walk import subgraphs_of
+from onnx_passes.model.walk import all_nodes, subgraphs_of
+from onnx_passes.ops.base import operator_of
+from onnx_passes.passes.annotation.shape_inference import ShapeInference
 from onnx_passes.passes.base import Transformation
+from onnx_passes.passes.inline.inline_functions import InlineFunctions
 from onnx_passes.passes.naming import did_you_mean
 from onnx_passes.passes.precision._between import names_of, nodes_between
 from onnx_passes.passes.precision._record import Array, read_feeds, record
@@ -34,8 +37,31 @@ class OnSomeNodes(Transformation):
     after: list[str] = []  # noqa: RUF012 - the default of an option, never changed
     before: list[str] = []  # noqa: RUF012 - the default of an option, never changed
 
+    def open_functions(self, model: ir.Model) -> bool:
+        """Replace calls of functions by their bodies, whose nodes may then be selected.
+
+        Calls of functions that define an operator, such as a quantiser of QONNX, stay.
+
+        Args:
+            model: The model; changed in place.
+
+        Returns:
+            Whether a call was replaced.
+        """
+        calls = [node for node in all_nodes(model) if node.op_identifier() in model.functions]
+        known = {f"{n.domain}::{n.op_type}" for n in calls if operator_of(n) is not None}
+        if not calls:
+            return False
+        inline = InlineFunctions(exclude=tuple(sorted(known)))
+        inlined = bool(inline.call(model).modified)
+        self.context.notes.extend(inline.context.notes)
+        if inlined:
+            self.context.notes.append("calls of functions are replaced by their bodies")
+            ShapeInference().call(model)
+        return inlined
+
     def select(self, model: ir.Model, *, bodies: bool = False) -> list[ir.Node]:
-        """Return the nodes of the main graph that the options mean, in order.
+        """Return the nodes that the options mean, in order.
 
         Nodes with bodies, and the nodes of functions, are not among them.
 
@@ -112,7 +138,7 @@ class OnData(OnSomeNodes):
     data: list[str] = []  # noqa: RUF012 - the default of an option, never changed
 
     def values(
-        self, model: ir.Model, names: Collection[str], what: str
+        self, model: ir.Model, names: Collection[str], what: str, *, bodies: bool = False
     ) -> Iterator[dict[str, Array]]:
         """Yield values of the model, sample by sample.
 
@@ -120,6 +146,8 @@ class OnData(OnSomeNodes):
             model: The model; not changed.
             names: Names of the values wanted.
             what: What they are for, for the error.
+            bodies: Whether ranges of values in bodies are wanted too, as :func:`record` yields
+                them.
 
         Raises:
             PassError: There is no data, or the model does not run on it.
@@ -140,7 +168,7 @@ class OnData(OnSomeNodes):
                 f"{self.name}: there is no data to {what} on",
                 help="give reference.inputs in the pipeline, or data: [FILE.npz]",
             )
-        yield from record(model, feeds, names, self.name)
+        yield from record(model, feeds, names, self.name, bodies=bodies)
 
 
 def _fits(name: str, patterns: Iterable[str]) -> bool:

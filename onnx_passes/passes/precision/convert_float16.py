@@ -25,9 +25,13 @@ class ConvertFloat16(ConvertsToHalf):
     bits, which the metrics of the pipeline judge. Values over 65504 or that vanish are found
     among the constants and, on the data, among all values; their nodes stay in float32.
 
-    Leaves alone: nodes with bodies, and those within bodies and functions; operators without
-    float16; operators that ONNX Runtime has no kernel for, unless ``missing`` says otherwise.
-    The report names what stays, and why.
+    Nodes in bodies of If, Loop and Scan are converted as well. What crosses the end of a body
+    has the lower type if that saves Casts. Calls of functions are replaced by their bodies,
+    but for those that define an operator, such as a quantiser of QONNX.
+
+    Leaves alone: nodes with other bodies; operators without float16; operators that ONNX
+    Runtime has no kernel for, unless ``missing`` says otherwise. The report names what stays,
+    and why.
 
     Attributes:
         nodes: Names of nodes, or patterns such as ``/encoder/*``; empty for all.

@@ -29,14 +29,15 @@ class ConvertFloat8(OnData):
 
     Operators have no float8: engines join quantisers with the product, and a Cast to float8
     and back shows on any engine what that does. Sums stay in float32. All readers of a value
-    share one pair.
+    share one pair. Nodes in bodies are among them. Calls of functions are replaced by their
+    bodies.
 
     Sound because both sides of a pair have the same type and shape; the numbers are rounded to
     float8, which the metrics of the pipeline judge. Without scales, layers whose constants or
     recorded values are over the largest number of the type stay in float32.
 
-    Leaves alone: all but Conv, Gemm and MatMul in the main graph; a Gemm with alpha, beta or
-    transA; weights that are integers.
+    Leaves alone: all but Conv, Gemm and MatMul; a Gemm with alpha, beta or transA; weights
+    that are integers; with ``scaled``, layers in bodies that do not run on the data.
 
     Attributes:
         nodes: Names of nodes, or patterns such as ``/encoder/*``; empty for all.
@@ -68,14 +69,17 @@ class ConvertFloat8(OnData):
         """
         self._kind = ir.DataType[f"FLOAT8{self.format.upper()}"]
         self._most = float(self._kind.max)
-        found, _ = layers_of(self.select(model))
+        opened = self.open_functions(model)
+        found, _ = layers_of(self.select(model, bodies=True))
         stored = {layer.node for layer in stored_layers_of([layer.node for layer in found])}
         found = [layer for layer in found if layer.node not in stored]
         if not found:
-            return ir.passes.PassResult(model, modified=False)
+            return ir.passes.PassResult(model, modified=opened)
         demand_opset(model, 19, self.name, "float8")
         sizes, inserter = self._sizes(model, found), Inserter(model, self.state_dict)
-        if not self.scaled:
+        if self.scaled:
+            found = self._running(model, found, sizes)
+        else:
             found = self._fitting(found, sizes, inserter)
         rounded: dict[ir.Value, ir.Value] = {}
         for layer in found:
@@ -87,7 +91,7 @@ class ConvertFloat8(OnData):
                 "session.disable_quant_qdq = 1. Load it with basic optimisations (the "
                 "engine's option optimization: basic), or convert without scales"
             )
-        return ir.passes.PassResult(model, modified=bool(found))
+        return ir.passes.PassResult(model, modified=bool(found or opened))
 
     def _sizes(self, model: ir.Model, layers: list[Layer]) -> dict[str, float]:
         """Return the largest magnitude of values; nothing without data, if none is needed."""
@@ -99,10 +103,25 @@ class ConvertFloat8(OnData):
             return {}
         names = {str(layer.node.inputs[i].name) for layer in layers for i in layer.data}  # type: ignore[union-attr]
         found: dict[str, float] = {}
-        for sample in self.values(model, names, "record ranges"):
+        for sample in self.values(model, names, "record ranges", bodies=True):
             for name, array in sample.items():
                 found[name] = max(found.get(name, 0.0), _largest([array]))
         return found
+
+    def _running(
+        self, model: ir.Model, layers: list[Layer], sizes: dict[str, float]
+    ) -> list[Layer]:
+        """Leave out layers in bodies that do not run on the data: they have no scales."""
+        left = [
+            layer
+            for layer in layers
+            if layer.node.graph is not model.graph
+            and not all(sizes.get(str(layer.node.inputs[i].name)) for i in layer.data)  # type: ignore[union-attr]
+        ]
+        if left:
+            names = [layer.node.name or layer.node.op_type for layer in left]
+            self.note_kept({"whose body does not run on the data": names})
+        return [layer for layer in layers if layer not in left]
 
     def _fitting(
         self, layers: list[Layer], sizes: dict[str, float], inserter: Inserter

@@ -27,13 +27,14 @@ class QuantizeDynamic(OnSomeNodes):
     After:  ``q, s, z = DynamicQuantizeLinear(x) i = MatMulInteger(q, w8, z)``,
             ``y = Mul(Cast <to = FLOAT> (i), Mul(s, scales of w))``
 
-    All readers of a value share one DynamicQuantizeLinear. No data is needed.
+    All readers of a value share one DynamicQuantizeLinear. No data is needed. Nodes in bodies
+    are among them. Calls of functions are replaced by their bodies.
 
     Sound because sums of products of 8 bits are exact in 32 bits, and the scales are those of
     the operands. Both operands are rounded to 8 bits, which the metrics of the pipeline judge.
 
-    Leaves alone: all but MatMul and Gemm by a constant matrix in the main graph; a Gemm with
-    alpha, beta or transA; weights with fewer elements than ``least``.
+    Leaves alone: all but MatMul and Gemm by a constant matrix; a Gemm with alpha, beta or
+    transA; weights with fewer elements than ``least``.
 
     Attributes:
         nodes: Names of nodes, or patterns such as ``/encoder/*``; empty for all.
@@ -61,10 +62,11 @@ class QuantizeDynamic(OnSomeNodes):
         Raises:
             PassError: An option names nothing, or the opset is too old.
         """
-        found, _ = layers_of(self.select(model))
+        opened = self.open_functions(model)
+        found, _ = layers_of(self.select(model, bodies=True))
         found = [layer for layer in found if self._fits(layer)]
         if not found:
-            return ir.passes.PassResult(model, modified=False)
+            return ir.passes.PassResult(model, modified=opened)
         demand_opset(model, 11, self.name, "DynamicQuantizeLinear")
         inserter = Inserter(model)
         quantised: dict[ir.Value, list[ir.Value]] = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
@@ -11,12 +12,13 @@ from pydantic import Field
 from onnx_passes import passes
 from onnx_passes.errors import PassError
 from onnx_passes.passes._support.tensors import constant_of
-from onnx_passes.passes.precision._calibrate import Method, Range, calibrate
+from onnx_passes.passes.precision._between import names_of
+from onnx_passes.passes.precision._calibrate import Method, Range, calibrate, extremes
 from onnx_passes.passes.precision._grid import Grid, Kind, make_grid, type_of, weight_grid
 from onnx_passes.passes.precision._half import return_instead
 from onnx_passes.passes.precision._insert import Inserter, demand_opset, opset_for
 from onnx_passes.passes.precision._layers import Layer, layers_of
-from onnx_passes.passes.precision._record import read_feeds, record
+from onnx_passes.passes.precision._record import Array, read_feeds, record
 from onnx_passes.passes.precision._select import OnSomeNodes
 
 _LARGEST = 2**31 - 1
@@ -33,14 +35,15 @@ class QuantizeStatic(OnSomeNodes):
 
     Results are rounded as well, behind a Relu or Clip that is their only reader, and the
     biases to 32 bits. All readers of a value share one pair of quantisers. A weight that is
-    stored as integers already keeps them.
+    stored as integers already keeps them. In bodies, ranges are minmax, and layers that do not
+    run on the data stay. Calls of functions are replaced by their bodies.
 
     Sound because quantisers have the types that their neighbours expect; the numbers are
     rounded to the grid of the integers, which the metrics of the pipeline judge. Ranges are
     those of the user's data: the pass refuses to invent any.
 
-    Leaves alone: all but Conv, Gemm and MatMul in the main graph; a Gemm with alpha, beta or
-    transA; constants that are the first operand; what reads a DequantizeLinear already.
+    Leaves alone: all but Conv, Gemm and MatMul; a Gemm with alpha, beta or transA; constants
+    that are the first operand; what reads a DequantizeLinear already.
 
     Attributes:
         nodes: Names of nodes, or patterns such as ``/encoder/*``; empty for all.
@@ -84,26 +87,44 @@ class QuantizeStatic(OnSomeNodes):
             PassError: There is no data, the model does not run on it, an option names
                 nothing, or the opset is too old.
         """
-        found, others = layers_of(self.select(model))
+        opened = self.open_functions(model)
+        found, others = layers_of(self.select(model, bodies=True))
         if others:
             self.note_kept({"which are no layers": [n.name or n.op_type for n in others]})
         found = [layer for layer in found if not _is_quantised(layer)]
         if not found:
-            return ir.passes.PassResult(model, modified=False)
+            return ir.passes.PassResult(model, modified=opened)
         kinds = type_of(self.activations), type_of(self.weights)
         opset = max(map(opset_for, kinds))
         demand_opset(model, opset, self.name, f"{self.activations} or {self.weights}")
-        grids = {name: self._grid(ends) for name, ends in self._ranges(model, found).items()}
+        ranges = self._ranges(model, found)
+        found = self._known(model, found, ranges)
+        grids = {name: self._grid(ends) for name, ends in ranges.items()}
         inserter = Inserter(model, self.state_dict)
         ends = {layer.end: None for layer in found} if self.outputs else {}
         for layer in found:
             self._round(layer, grids, inserter)
         for value in ends:
             self._round_end(value, grids[str(value.name)], inserter)
-        return ir.passes.PassResult(model, modified=True)
+        return ir.passes.PassResult(model, modified=bool(found or opened))
+
+    def _known(
+        self, model: ir.Model, layers: list[Layer], ranges: Mapping[str, Range]
+    ) -> list[Layer]:
+        """Leave out layers in bodies that do not run on the data."""
+        known, kept = [], []
+        for layer in layers:
+            names = [*_read(layer), *([str(layer.end.name)] if self.outputs else [])]
+            if layer.node.graph is model.graph or all(ranges[n] != (0.0, 0.0) for n in names):
+                known.append(layer)
+            else:
+                kept.append(layer.node.name or layer.node.op_type)
+        if kept:
+            self.note_kept({"whose body does not run on the data": kept})
+        return known
 
     def _ranges(self, model: ir.Model, layers: list[Layer]) -> dict[str, Range]:
-        names = {str(layer.node.inputs[i].name) for layer in layers for i in layer.data}  # type: ignore[union-attr]
+        names = {name for layer in layers for name in _read(layer)}
         names |= {str(layer.end.name) for layer in layers if self.outputs}
         if self.context.ranges and not self.data:
             return {name: self.context.ranges.get(name, (0.0, 0.0)) for name in names}
@@ -114,13 +135,16 @@ class QuantizeStatic(OnSomeNodes):
                 help="give reference.inputs in the pipeline, or data: [a.npz, ...]; ranges of "
                 "random inputs would not be those of yours",
             )
+        inner = names - names_of(model.graph)
+        seen: list[dict[str, Array]] = []
         found = calibrate(
-            record(model, feeds, names, self.name),
+            _divided(record(model, feeds, names, self.name, bodies=bool(inner)), inner, seen),
             self.calibration,
             type_of(self.activations),
             symmetric=self.symmetric,
             percentile=self.percentile,
         )
+        found |= extremes(seen)
         return {name: found.get(name, (0.0, 0.0)) for name in names}
 
     def _grid(self, ends: Range) -> Grid:
@@ -179,6 +203,20 @@ class QuantizeStatic(OnSomeNodes):
                 user.replace_input_with(index, new)
         if value.is_graph_output():
             return_instead(inserter.model, value, new, inserter.namer)
+
+
+def _read(layer: Layer) -> list[str]:
+    values = [layer.node.inputs[index] for index in layer.data]
+    return [str(value.name) for value in values if value is not None]
+
+
+def _divided(
+    samples: Iterable[dict[str, Array]], inner: Collection[str], seen: list[dict[str, Array]]
+) -> Iterator[dict[str, Array]]:
+    """Yield the values of the main graph, and note the ranges of those in bodies."""
+    for sample in samples:
+        seen.append({name: sample.pop(name) for name in inner if name in sample})
+        yield sample
 
 
 def _scale_of(weight: ir.Value) -> Any:

@@ -37,11 +37,13 @@ class QuantizeWeights(OnSomeNodes):
     After:  ``y = MatMul(x, DequantizeLinear <block_size = 32> (w4, scales, zeros))``, or
             ``y = com.microsoft.MatMulNBits(x, w4, scales)``
 
+    Calls of functions are replaced by their bodies.
+
     Sound because a DequantizeLinear gives float32 of the weight's shape; the weights are
     rounded to the grids of their channels or blocks, which the metrics of the pipeline judge.
 
     Leaves alone: all but Conv, Gemm and MatMul; weights that are integers, or have fewer
-    elements than ``least``; nodes in functions; with ``form: matmulnbits`` all but MatMul by a
+    elements than ``least``; with ``form: matmulnbits`` all but MatMul by a
     matrix in the main graph.
 
     Attributes:
@@ -84,10 +86,11 @@ class QuantizeWeights(OnSomeNodes):
         dtype = type_of(self.weights)
         if self.form == "matmulnbits":
             self._check_form()
+        opened = self.open_functions(model)
         found, _ = layers_of(self.select(model, bodies=self.form == "dequantize"))
         found = [layer for layer in found if self._fits(layer)]
         if not found:
-            return ir.passes.PassResult(model, modified=False)
+            return ir.passes.PassResult(model, modified=opened)
         self.prepare(model, found)
         inserter = Inserter(model, self.state_dict)
         if self.form == "matmulnbits":

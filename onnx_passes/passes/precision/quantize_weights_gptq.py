@@ -26,11 +26,13 @@ class QuantizeWeightsGptq(RoundsByMoments):
     others move by what lessens the error of the product on the user's data (GPTQ, Frantar et
     al., 2022). A channel that the nearest integers serve better keeps these.
 
+    Calls of functions are replaced by their bodies.
+
     Sound because a DequantizeLinear gives float32 of the weight's shape; the weights are
     rounded to the grids of their channels or blocks, which the metrics of the pipeline judge.
 
     Leaves alone: all but Conv, Gemm and MatMul; weights that are integers, or have fewer
-    elements than ``least``; nodes in functions; with ``form: matmulnbits`` all but MatMul by a
+    elements than ``least``; with ``form: matmulnbits`` all but MatMul by a
     matrix in the main graph. Groups of a Conv, stacks of matrices, and nodes in bodies, where
     nothing is recorded, are rounded to the nearest integers.
 

@@ -1,0 +1,93 @@
+import numpy as np
+import onnx_ir as ir
+import pytest
+
+from onnx_passes.passes.precision.convert_float16 import ConvertFloat16
+
+HALF, WIDE = ir.DataType.FLOAT16, ir.DataType.FLOAT
+LOOP = """(int64 n, float[3] x) => (float[3] y, float[k,3] all) {{
+    y, all = Loop(n, , x) <body = b (int64 i, bool c, float[3] s) =>
+        (bool d, float[3] t, float[3] u)
+        {{ d = Identity(c) {inner} }}> }}"""
+SCAN = """(float[4,3] x) => (float[3] y, float[4,3] all) <float[3] zero = {0, 0, 0}> {
+    y, all = Scan <num_scan_inputs = 1, body = b (float[3] s, float[3] e) =>
+        (float[3] t, float[3] u) { t = Add(s, e) u = Tanh(t) }> (zero, x) }"""
+NESTED = """(int64 n, bool q, float[3] x) => (float[3] y) {
+    y = Loop(n, , x) <body = b (int64 i, bool c, float[3] s) => (bool d, float[3] t) {
+        d = Identity(c)
+        t = If(q) <then_branch = p () => (float[3] v) { v = Sin(s) },
+                   else_branch = r () => (float[3] w) { w = Cos(s) }> }> }"""
+
+
+def casts(model):
+    """Return how many Casts each graph has, the main graph first."""
+    return [sum(node.op_type == "Cast" for node in graph) for graph in model.graphs()]
+
+
+def checked(model, feed, run):
+    old = run(model, feed)
+    assert ConvertFloat16().call(model).modified
+    for one, other in zip(old, run(model, feed), strict=True):
+        assert other.dtype == one.dtype
+        np.testing.assert_allclose(one, other, atol=5e-3)
+    assert not ConvertFloat16().call(model).modified
+    return model
+
+
+def test_the_state_of_a_loop_is_half(typed, run):
+    text = LOOP.format(inner="t = Sin(s) u = Cos(s)")
+    feed = {"n": np.int64(3), "x": np.array([0.1, 0.2, 0.3], np.float32)}
+    model = checked(typed(text), feed, run)
+    assert casts(model) == [3, 0]
+    (loop,) = (node for node in model.graph if node.op_type == "Loop")
+    assert [value.dtype for value in loop.outputs] == [HALF, HALF]
+
+
+def test_a_state_that_is_read_in_float32_stays(typed, run):
+    model = typed(LOOP.format(inner="t = Sin(s) u = Cos(s)"))
+    ConvertFloat16(operators=["Sin"]).call(model)
+    (loop,) = (node for node in model.graph if node.op_type == "Loop")
+    assert [value.dtype for value in loop.outputs] == [WIDE, WIDE]
+    run(model, {"n": np.int64(3), "x": np.ones(3, np.float32)})
+
+
+def test_state_inputs_and_outputs_of_a_scan_are_half(typed, run):
+    model = checked(typed(SCAN), {"x": np.eye(4, 3, dtype=np.float32)}, run)
+    assert casts(model) == [3, 0]
+    assert {v.dtype for v in model.graph.initializers.values()} == {HALF}
+
+
+def test_a_branch_in_a_loop(typed, run):
+    feed = {"n": np.int64(2), "q": np.array(True), "x": np.ones(3, np.float32)}
+    model = checked(typed(NESTED), feed, run)
+    assert casts(model) == [2, 0, 0, 0]
+
+
+def test_neighbours_of_a_branch_read_what_it_returns(typed, run):
+    model = typed(
+        """(bool q, float[3] x) => (float[3] z) {
+        y = If(q) <then_branch = p () => (float[3] v) { v = Sin(x) },
+                   else_branch = r () => (float[3] w) { w = Cos(x) }>
+        z = Exp(y) }"""
+    )
+    model = checked(model, {"q": np.array(False), "x": np.ones(3, np.float32)}, run)
+    assert casts(model) == [2, 0, 0]
+
+
+def test_a_branch_that_returns_what_is_around_it_stays_in_float32(typed, run):
+    model = typed(
+        """(bool q, float[3] x) => (float[3] z) { a = Exp(x)
+        z = If(q) <then_branch = p () => (float[3] v) { v = Sin(a) },
+                   else_branch = r () => (float[3] w) { w = Identity(x) }> }"""
+    )
+    ConvertFloat16(operators=["Exp", "Sin"]).call(model)
+    run(model, {"q": np.array(False), "x": np.ones(3, np.float32)})
+    (choose,) = (node for node in model.graph if node.op_type == "If")
+    assert choose.outputs[0].dtype is WIDE
+
+
+@pytest.mark.parametrize("opset", [11, 13, 16, 21, 25])
+def test_old_and_new_opsets(typed, run, opset):
+    text = LOOP.format(inner="t = Tanh(s) u = Sigmoid(s)")
+    feed = {"n": np.int64(2), "x": np.ones(3, np.float32)}
+    checked(typed(text, opset), feed, run)
