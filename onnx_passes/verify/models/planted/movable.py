@@ -16,7 +16,7 @@ _PAIRS = ("Add", "Mul", "Sub", "Div", "Max", "Min", "PRelu", "Greater", "Equal",
 
 
 def pair(p: Plant) -> Known:
-    """Two layers, the channels of the first of which are of very different size."""
+    """Two layers; channels of the first one have weights of very different size."""
     if p.chance():
         return _pair_of_rows(p)
     x = p.x(FLOAT, (p.batch(), 2, 6, 6))
