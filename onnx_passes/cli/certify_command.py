@@ -122,7 +122,9 @@ class Target:
     "--models",
     type=click.IntRange(1),
     help="Models that the property test of a rule draws, besides those it enumerates. "
-    f"Default: {_MODELS}, or with --write as many as for the certificate that is replaced.",
+    "For a pass that names the kinds of models it is tested on: those that it changes, 200 "
+    f"by default. Default of others: {_MODELS}. With --write at least as many as for the "
+    "certificate that is replaced.",
 )
 @click.option(
     "--all-faults",
@@ -284,7 +286,12 @@ def _models(target: Target, folder: Path | None) -> int:
     """Return how many models are drawn: at least those of the certificate in ``folder``."""
     from onnx_passes.verify.rules.certificate import models_of
 
-    return max(_MODELS, 0 if folder is None else models_of(target.name, folder))
+    asked = _MODELS
+    if target.cls is not None and target.rules is None:
+        from onnx_passes.verify.models.fuzz_pass import models_wanted
+
+        asked = models_wanted(target.cls)
+    return max(asked, 0 if folder is None else models_of(target.name, folder))
 
 
 def _certified(work: Sequence[Any], jobs: int) -> Generator[dict[str, Any]]:

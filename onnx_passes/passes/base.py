@@ -70,8 +70,10 @@ class Pass(ir.passes.PassBase, abc.ABC):
         example: Options for tests of the pass by itself; needed where one has no default.
         in_place_of: The library's pass whose name this one has in the pipelines that import
             it; empty for none. Set when it is registered.
-        tested_after: Names of passes that make of quantised networks what this one looks for;
-            tests of the pass by itself then run on such networks, after these passes.
+        tested_on: Kinds of random models (``verify.models.recipe.recipes_on``) that hold what
+            this pass looks for; empty for any. With it, certification asks for 200 models
+            that the pass changes.
+        tested_after: Names of passes that run before this one in tests of it by itself.
         config: The whole pipeline file as plain data, shared by all passes.
         state_dict: Free for passes to share things in, one per run.
         context: What the pipeline passes to the pass, and the pass to the pipeline.
@@ -85,6 +87,7 @@ class Pass(ir.passes.PassBase, abc.ABC):
     repeats_itself: ClassVar[bool] = False
     always_pays: ClassVar[bool] = True
     example: ClassVar[Mapping[str, Any]] = MappingProxyType({})
+    tested_on: ClassVar[Sequence[str]] = ()
     tested_after: ClassVar[Sequence[str]] = ()
     required_passes: ClassVar[tuple[str, ...]] = ()
     in_place_of: ClassVar[str] = ""

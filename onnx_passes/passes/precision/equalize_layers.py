@@ -59,6 +59,7 @@ class EqualizeLayers(OnSomeNodes):
     """
 
     requires: ClassVar[Any] = ("shape-inference",)
+    tested_on: ClassVar[Any] = ("pair",)
 
     sweeps: Annotated[int, Field(ge=1)] = 8
     powers: bool = True

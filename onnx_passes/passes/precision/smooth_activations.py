@@ -60,6 +60,7 @@ class SmoothActivations(OnData):
     """
 
     requires: ClassVar[Any] = ("shape-inference",)
+    tested_on: ClassVar[Any] = ("smoothed",)
 
     strength: Annotated[float, Field(ge=0, le=1)] = 0.5
     insert: bool = True

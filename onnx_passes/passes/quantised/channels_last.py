@@ -1,5 +1,8 @@
 """Convert convolutions, pooling and what is between them to channels-last data."""
 
+from collections.abc import Sequence
+from typing import ClassVar
+
 from onnx_passes import passes
 from onnx_passes.passes.compose import ComposePass
 
@@ -22,6 +25,8 @@ class ChannelsLast(ComposePass):
 
     Leaves alone: what each of them does.
     """
+
+    tested_on: ClassVar[Sequence[str]] = ("turn", "qonnx")
 
     __passes__ = (
         "convert-to-channels-last",

@@ -98,7 +98,7 @@ def _is_channels_last(v: Values) -> bool:
         sums = [node for node in readers if node.op_type in ("Add", "Sub")]
         readers += [user for node in sums for user in node.outputs[0].consumers()]
     makers = [] if source is None else [source]
-    if any(n.domain == CHANNELS_LAST for n in (*makers, *readers, *v["x"].consumers())):
+    if any(map(_tells_channels_last, (*makers, *readers, *v["x"].consumers()))):
         return True
     turns = [(node, [0, *range(2, rank), 1]) for node in makers]
     turns += [(node, [0, rank - 1, *range(1, rank - 1)]) for node in readers]
@@ -106,6 +106,13 @@ def _is_channels_last(v: Values) -> bool:
         node.op_type == "Transpose" and list(node.attributes.get_ints("perm") or ()) == perm
         for node, perm in turns
     )
+
+
+def _tells_channels_last(node: ir.Node) -> bool:
+    """Whether a node reads channels-last data by its domain or its layout."""
+    layout = node.attributes.get("data_layout")
+    told = layout is not None and layout.value in ("NHWC", "NWC")
+    return node.domain == CHANNELS_LAST or told
 
 
 def _told(steps: int, attributes: dict[str, Any]) -> dict[str, Any] | None:

@@ -24,6 +24,7 @@ class InjectOps(Annotation):
     Leaves alone: nodes whose function the model has.
     """
 
+    tested_on: ClassVar[Any] = ("qonnx",)
     tested_after: ClassVar[Any] = ("import-qonnx",)
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:

@@ -26,7 +26,10 @@ class AnnotateIntegers(Annotation):
     """
 
     requires: ClassVar[Any] = ("shape-inference",)
-    tested_after: ClassVar[Any] = ("infer-thresholds", "extract-weight-scales", "sink-scales")
+    tested_on: ClassVar[Any] = ("qonnx",)
+    tested_after: ClassVar[Any] = (
+        *("raise-opset", "extract-weight-scales", "infer-thresholds", "sink-scales"),
+    )
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
         """Annotate the main graph."""

@@ -33,8 +33,9 @@ class RoundThresholds(Transformation):
     Leaves alone: thresholds that are computed, shared or integers in that range already.
     """
 
+    tested_on: ClassVar[Any] = ("qonnx",)
     tested_after: ClassVar[Any] = (
-        *("infer-thresholds", "extract-weight-scales", "sink-scales", "shape-inference"),
+        *("raise-opset", "extract-weight-scales", "infer-thresholds", "sink-scales"),
         *("sink-past-movement", "fold-constants", "infer-thresholds"),
     )
 

@@ -64,7 +64,8 @@ class SinkPastMovement(Transformation):
 
     requires: ClassVar[Any] = ("shape-inference",)
 
-    tested_after: ClassVar[Any] = ("infer-thresholds", "extract-weight-scales")
+    tested_on: ClassVar[Any] = ("qonnx",)
+    tested_after: ClassVar[Any] = ("raise-opset", "extract-weight-scales", "infer-thresholds")
 
     past_transposes: bool = False
     elementwise: bool = False

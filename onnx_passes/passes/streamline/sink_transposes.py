@@ -51,6 +51,8 @@ class SinkTransposes(Transformation):
     """
 
     requires: ClassVar[Any] = ("shape-inference",)
+    tested_on: ClassVar[Any] = ("transposed", "transposed", "turn")
+    tested_after: ClassVar[Any] = ("raise-opset", "infer-thresholds")
 
     operators: tuple[str, ...] = ()
 

@@ -1,5 +1,6 @@
 """Replace quantised layers by thresholds, and streamline what is left."""
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 from onnx_passes import passes
@@ -24,6 +25,8 @@ class StreamlineThresholds(ComposePass):
     """
 
     interface_changes: ClassVar[frozenset[str]] = frozenset({"inputs"})
+
+    tested_on: ClassVar[Sequence[str]] = ("any", "qonnx")
 
     __passes__ = (
         "remove-initializers-from-inputs",

@@ -43,8 +43,9 @@ class SumIntegerMeans(Transformation):
     """
 
     requires: ClassVar[Any] = ("shape-inference",)
+    tested_on: ClassVar[Any] = ("mean",)
     tested_after: ClassVar[Any] = (
-        *("infer-thresholds", "extract-weight-scales", "sink-scales", "shape-inference"),
+        *("raise-opset", "extract-weight-scales", "infer-thresholds", "sink-scales"),
         "sink-past-movement",
     )
 

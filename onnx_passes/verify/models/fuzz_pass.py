@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import onnx_ir as ir
@@ -11,10 +12,14 @@ from onnx_passes.contracts import Equality, Tolerance, contracts_of
 from onnx_passes.passes.base import Analysis, Pass
 from onnx_passes.passes.context import PassContext
 from onnx_passes.passes.registry import collect
-from onnx_passes.verify.models.recipe import Recipe, network_recipes, recipes
+from onnx_passes.runtime.base import Feeds
+from onnx_passes.runtime.inputs import generate
+from onnx_passes.verify.models.recipe import Recipe, recipes_on
 from onnx_passes.verify.models.trial import Trial, attempt
 
 MODELS = 100
+CHANGED = 200
+"""Models that a pass has to change if it says on which kinds of them it is tested."""
 
 
 @dataclass(frozen=True)
@@ -62,8 +67,9 @@ def fuzz_pass(
 ) -> TestedPass:
     """Test a pass on random models, by the contract that it declares.
 
-    Ends at ``models`` models, or at the first after them that the pass changes, if it changed
-    none before. That repeats for a seed; an end after ``seconds`` does not.
+    Ends at ``models`` models, and for a pass that is ``tested_on`` some kinds when it changed
+    that many; any other has to change one. That repeats for a seed; an end after ``seconds``
+    does not.
     A pass may crash the engine: run it in a child process where that matters.
 
     Args:
@@ -71,7 +77,7 @@ def fuzz_pass(
         seconds: Wall time at most; the shrinking of what is found comes on top.
         seed: Of all choices.
         models: Models that the pass is judged on.
-        most: Models that one is sought among which it changes; ``models`` if that is more.
+        most: Models drawn at most for those that it changes; ``models`` if that is more.
 
     Raises:
         OptionError: The pass has options without a default or example.
@@ -80,12 +86,13 @@ def fuzz_pass(
     reads = issubclass(cls, Analysis)
     end = time.monotonic() + seconds
     judged = changed = refused = 0
-    make = network_recipes if cls.tested_after else recipes
-    for count, recipe in enumerate(make(models if reads else max(models, most), seed=seed)):
-        if count >= models and changed:
+    wanted = models if cls.tested_on else 1
+    bound = models if reads else max(models, most)
+    for count, recipe in enumerate(recipes_on(cls.tested_on, bound, seed=seed)):
+        if count >= models and changed >= wanted:
             break
         if time.monotonic() > end:
-            short = count < models or not changed
+            short = count < models or changed < wanted
             return TestedPass(judged, changed, None, None, short, seed, refused, reads)
         trial = examine(cls, recipe)
         judged += trial.judged
@@ -109,7 +116,7 @@ def examine(cls: type[Pass], recipe: Recipe) -> Trial:
     contract = next((c for c in contracts if isinstance(c, Equality | Tolerance)), None)
     trial = attempt(
         recipe,
-        lambda model: _applied(_made(cls, model), model),
+        lambda model: _applied(_made(cls, model), model, _samples(cls, model)),
         contract=contract,
         allowed=cls.interface_changes,
         disorder=cls.name == "topological-sort",
@@ -127,10 +134,25 @@ def _made(cls: type[Pass], model: ir.Model) -> Pass:
 
 def _prepared(cls: type[Pass], model: ir.Model) -> ir.Model:
     for step in collect((*cls.tested_after, *cls.required_passes)):
-        model = _applied(step(), model)
+        for first in (*collect(step.required_passes), step):
+            model = _applied(first(**first.example_for(model)), model)
     return model
 
 
-def _applied(pass_: Pass, model: ir.Model) -> ir.Model:
-    pass_.context = PassContext()
+def _samples(cls: type[Pass], model: ir.Model) -> Sequence[Feeds]:
+    """Return data for a pass that takes some, as its option says; none for any other."""
+    return generate(model, samples=2) if hasattr(cls, "data") else ()
+
+
+def _applied(pass_: Pass, model: ir.Model, samples: Sequence[Feeds] = ()) -> ir.Model:
+    pass_.context = PassContext(samples=samples)
     return pass_(model).model
+
+
+def models_wanted(cls: type[Pass]) -> int:
+    """Return how many models a certificate of a pass needs, most of them changed or not.
+
+    Args:
+        cls: The pass.
+    """
+    return CHANGED if cls.tested_on else MODELS

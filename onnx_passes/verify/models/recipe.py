@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -10,6 +10,7 @@ import onnx
 import onnx_ir as ir
 
 from onnx_passes.verify.models import elementwise, planted, reducing, shaping, structure
+from onnx_passes.verify.models.networks import FORMS as LAYERS
 from onnx_passes.verify.models.networks import network
 from onnx_passes.verify.models.precision import FULL, PRECISIONS
 from onnx_passes.verify.models.scope import IR_VERSION, Scope, UnfitError
@@ -21,6 +22,8 @@ PLANTED = 0.4
 """Share of the steps that plant what passes look for, or a near miss of it."""
 LOWERED = 0.35
 """Share of the steps of low precision, in models that have such."""
+ANY = "any"
+"""Kind of the recipes whose steps are of every sort."""
 NETWORK = "qonnx"
 """Kind of the recipes whose models are quantised networks with operators of QONNX."""
 ANNOTATED = 0.3
@@ -45,11 +48,14 @@ class Recipe:
         precision: Kind of its parts below float32, a name in ``PRECISIONS``; None for a model
             without steps of low precision; ``NETWORK`` for a quantised network, whose steps
             are layers.
+        form: Name of what every second step makes, in ``planted.FORMS``, or for a network in
+            ``networks.FORMS``; None for anything.
     """
 
     seed: int
     steps: tuple[int, ...]
     precision: str | None = None
+    form: str | None = None
 
     def model(self) -> ir.Model:
         """Build the model: valid, and one that ONNX Runtime has kernels for."""
@@ -58,7 +64,7 @@ class Recipe:
     def proto(self) -> onnx.ModelProto:
         """Build the model as onnx has it."""
         if self.precision == NETWORK:
-            return network(self.seed, self.steps)
+            return network(self.seed, self.steps, self.form)
         rng = np.random.default_rng([self.seed, 2**20])
         kind = FULL if self.precision is None else PRECISIONS[self.precision]
         opset = int(rng.choice(kind.opsets or OPSETS))
@@ -68,7 +74,8 @@ class Recipe:
             draw = scope.begin(2**20 + 1 + number)
             scope.fresh(draw)
         for step in self.steps:
-            _take(scope, step)
+            wanted = None if self.form is None or step % 2 else planted.FORMS[self.form]
+            _take(scope, step, wanted)
         outputs = _outputs(scope)
         infos = [onnx.helper.make_value_info(v.name, scope.type_of(v)) for v in scope.inputs]
         graph = onnx.helper.make_graph(
@@ -136,6 +143,30 @@ def network_recipes(count: int, *, seed: int = 0, steps: int = 5) -> Iterator[Re
         yield replace(recipe, precision=NETWORK)
 
 
+def recipes_on(kinds: Sequence[str], count: int, *, seed: int = 0) -> Iterator[Recipe]:
+    """Yield recipes of models of some kinds, which take turns.
+
+    Args:
+        kinds: ``ANY`` for those of :func:`recipes`, ``NETWORK`` for those of
+            :func:`network_recipes`, and names of forms that the models have; empty for any.
+        count: How many.
+        seed: The same seed gives the same recipes.
+
+    Raises:
+        KeyError: There is no form of a name.
+    """
+    both = zip(recipes(count, seed=seed), network_recipes(count, seed=seed), strict=True)
+    for number, (plain, net) in enumerate(both):
+        kind = kinds[number % len(kinds)] if kinds else ANY
+        if kind == ANY:
+            yield plain
+        elif kind == NETWORK or kind in LAYERS:
+            yield net if kind == NETWORK else replace(net, form=kind)
+        else:
+            planted.FORMS[kind]
+            yield replace(net, precision=None, form=kind)
+
+
 def mixed_recipes(count: int, *, seed: int = 0, steps: int = 12) -> Iterator[Recipe]:
     """Yield recipes as :func:`recipes` does, every third one of low precision.
 
@@ -170,11 +201,13 @@ def _annotate(graph: onnx.GraphProto, scope: Scope) -> None:
             onnx.helper.set_metadata_props(node, {"number": str(index)})
 
 
-def _take(scope: Scope, number: int) -> None:
-    """Take one step: the first of a few drawn that fits."""
+def _take(scope: Scope, number: int, wanted: structure.Step | None = None) -> None:
+    """Take one step: the first of a few drawn that fits, or the one that is wanted."""
     rng = scope.begin(number)
     among = planted.STEPS if rng.random() < PLANTED else _STEPS
-    if scope.precision != FULL and (rng.random() < LOWERED or not scope.nodes):
+    if wanted is not None:
+        among = (wanted,)
+    elif scope.precision != FULL and (rng.random() < LOWERED or not scope.nodes):
         among = planted.low_steps(scope)
     for turn in range(TRIES):
         step = among[int(rng.integers(len(among)))]

@@ -13,7 +13,7 @@ from onnx_passes.verify.models.fuzz_pass import TestedPass, fuzz_pass
 from onnx_passes.verify.models.trial import Trial
 
 SOUGHT = 10
-"""Times as many models as a pass is judged on, among which one is sought that it changes."""
+"""Times as many models as a pass is judged on that are drawn at most for those it changes."""
 
 _TEST = '''"""Fails while {name} is wrong on one random model.
 
@@ -27,7 +27,7 @@ from onnx_passes.verify.models.fuzz_pass import examine
 
 
 def test_{function}():
-    fault = examine({cls}, Recipe({seed}, {steps}, {precision!r})).fault
+    fault = examine({cls}, Recipe({seed}, {steps}, {precision!r}, {form!r})).fault
     assert fault is None, fault
 '''
 
@@ -126,6 +126,7 @@ def _written(cls: type[Pass], tested: TestedPass, folder: Path) -> dict[str, str
             seed=recipe.seed,
             steps=recipe.steps,
             precision=recipe.precision,
+            form=recipe.form,
         ),
         "utf-8",
     )

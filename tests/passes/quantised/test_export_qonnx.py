@@ -87,3 +87,16 @@ def test_the_way_back_leads_to_the_same(text):
     node = next(n for n in model.graph if n.op_type == "MultiThreshold")
     table = node.inputs[1].producer().attributes["value"].as_tensor().numpy()
     assert np.array_equal(table.reshape(3, 2), [[0, 1], [-1, 2], [0.5, 0.75]])
+
+
+@pytest.mark.parametrize("layout", ["NHWC", "NCHW"])
+def test_one_row_of_thresholds_has_the_layout_of_the_pooling_that_reads_it(
+    layout, rewrites, text
+):
+    pool = f"""q.QuantAvgPool2d<kernel = 2, stride = 2, ibits = 2, obits = 4, signed = 0,
+        data_layout = "{layout}">(m)"""
+    body = f"m = o.MultiThreshold(x, t, one) y = {pool}"
+    source = f"(float[2,4,4,4] x) => (float[A,B,C,D] y) {CONSTANTS} {{ {body} }}"
+    found = rewrites(ExportQonnx(), text(source)).graph
+    (node,) = (n for n in found if n.op_type == "MultiThreshold")
+    assert node.attributes.get_string("data_layout") == layout

@@ -1,5 +1,8 @@
 """A pass without rules is tested on random models, by its own contract."""
 
+from collections.abc import Sequence
+from typing import ClassVar
+
 import onnx_ir as ir
 import pytest
 
@@ -8,8 +11,11 @@ from onnx_passes.contracts import Metric
 from onnx_passes.passes.analysis.operator_statistics import OperatorStatistics
 from onnx_passes.passes.base import Analysis, Transformation
 from onnx_passes.passes.cleanup.remove_unused_nodes import RemoveUnusedNodes
+from onnx_passes.passes.precision.equalize_layers import EqualizeLayers
+from onnx_passes.passes.precision.smooth_activations import SmoothActivations
 from onnx_passes.passes.registry import all_passes
-from onnx_passes.verify.models.fuzz_pass import fuzz_pass
+from onnx_passes.passes.streamline.sum_integer_means import SumIntegerMeans
+from onnx_passes.verify.models.fuzz_pass import fuzz_pass, models_wanted
 from onnx_passes.verify.models.verdict import verdict_of_pass
 
 
@@ -72,6 +78,40 @@ def test_a_model_is_sought_that_a_pass_changes():
     assert tested.verdict == "tested"
     assert tested.models > 4
     assert tested.changed == 1
+
+
+@passes.verify.equality
+class RenamesSome(RenamesAFew):
+    """Changes one model in some, and says on which kinds it is tested."""
+
+    tested_on: ClassVar[Sequence[str]] = ("transposed", "any")
+
+    def call(self, model):
+        some = any(node.op_type == "PRelu" for node in model.graph)
+        if some:
+            model.graph.name = "some"
+        return ir.passes.PassResult(model, modified=some)
+
+
+def test_a_pass_that_names_kinds_of_models_has_to_change_as_many_as_are_asked_for():
+    tested = fuzz_pass(RenamesSome, models=4, seconds=300, most=200)
+    assert tested.verdict == "tested"
+    assert tested.changed == 4 < tested.models
+    short = fuzz_pass(RenamesSome, models=4, seconds=300, most=5)
+    assert short.models <= 5
+    assert short.changed < 4
+
+
+@pytest.mark.parametrize("cls", [EqualizeLayers, SmoothActivations, SumIntegerMeans])
+def test_passes_of_rare_forms_change_most_models(cls):
+    tested = fuzz_pass(cls, seconds=600, models=6, most=20)
+    assert tested.verdict == "tested"
+    assert tested.changed >= 6
+
+
+def test_certificates_need_more_models_of_passes_that_name_kinds():
+    assert models_wanted(RenamesSome) == 200
+    assert models_wanted(RenamesAFew) == 100
 
 
 def test_a_pass_that_the_clock_stops_is_undecided():

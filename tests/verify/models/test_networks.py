@@ -10,8 +10,8 @@ from onnx_passes.runtime.inputs import generate
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.verify.models import Recipe, network_recipes
 from onnx_passes.verify.models.fuzz_pass import fuzz_pass
-from onnx_passes.verify.models.networks import INTEGERS
-from onnx_passes.verify.models.recipe import NETWORK
+from onnx_passes.verify.models.networks import FORMS, INTEGERS
+from onnx_passes.verify.models.recipe import NETWORK, recipes_on
 from onnx_passes.verify.structure import check_structure
 
 RECIPES = list(network_recipes(20, seed=9))
@@ -42,6 +42,20 @@ def test_layers_may_be_left_out():
     small = recipe.shrunk(lambda r: any(n.op_type == "Concat" for n in r.model().graph))
     assert len(small.steps) <= len(recipe.steps)
     assert not check_structure(Recipe(3, (), NETWORK).model())
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_second_layer_is_the_one_that_is_asked_for(form):
+    made = 0
+    for recipe in recipes_on([form], 8, seed=2):
+        assert (recipe.precision, recipe.form) == (NETWORK, form)
+        model = recipe.model()
+        assert not check_structure(model), recipe
+        with OnnxRuntimeEngine(prepacking=False).prepare(model) as session:
+            session.run(generate(model, seed=1, samples=1)[0])
+        kinds = {node.op_type for node in model.graph}
+        made += bool(kinds & {"AveragePool", "ReduceMean", "GlobalAveragePool", "Transpose"})
+    assert made == 8
 
 
 @pytest.mark.parametrize("cls", [InjectOps, RoundThresholds])

@@ -11,6 +11,7 @@ from onnx_passes.runtime.inputs import generate
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.verify.models import Recipe, mixed_recipes, recipes
 from onnx_passes.verify.models.precision import PRECISIONS
+from onnx_passes.verify.models.recipe import recipes_on
 
 
 @pytest.fixture(scope="module")
@@ -176,3 +177,26 @@ def test_a_model_of_low_precision_shrinks():
     small = recipe.shrunk(has_layer)
     assert has_layer(small)
     assert len(small.steps) <= 2
+
+
+def test_kinds_of_models_take_turns():
+    found = list(recipes_on(("any", "pair", "qonnx", "mean"), 8, seed=1))
+    assert [(r.precision, r.form) for r in found[:4]] == [
+        (None, None),
+        (None, "pair"),
+        ("qonnx", None),
+        ("qonnx", "mean"),
+    ]
+    assert found[4] == list(recipes(8, seed=1))[4]
+    assert list(recipes_on((), 3, seed=1)) == list(recipes(3, seed=1))
+    with pytest.raises(KeyError):
+        list(recipes_on(("unknown",), 1))
+
+
+def test_a_form_that_is_asked_for_is_in_every_model():
+    for recipe in recipes_on(("transposed",), 10, seed=5):
+        assert any(node.op_type == "Transpose" for node in recipe.proto().graph.node)
+        # A recipe keeps its form when it shrinks.
+        small = recipe.shrunk(lambda r: any(n.op_type == "Transpose" for n in r.model().graph))
+        assert small.form == "transposed"
+        assert len(small.steps) <= 2

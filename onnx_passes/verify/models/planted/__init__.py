@@ -9,6 +9,7 @@ from onnx_passes.verify.models.planted import (
     attention,
     composites,
     layers,
+    movable,
     normalizations,
     precision,
     quantization,
@@ -30,9 +31,17 @@ STEPS = (
 """Steps that go anywhere, bodies of branches and loops included."""
 
 
+FORMS: dict[str, Step] = {
+    "pair": planted(movable.pair, sealed=True),
+    "smoothed": planted(movable.smoothed, sealed=True),
+    "transposed": planted(movable.transposed, sealed=False),
+}
+"""Steps that models are asked to have, by name. Few passes look for them."""
+
+
 def low_steps(scope: Scope) -> tuple[Step, ...]:
     """Return the steps of low precision that a model of this kind has."""
     return quantization.STEPS if scope.precision.quantized else precision.STEPS
 
 
-__all__ = ["STEPS", "Plant", "low_steps", "planted"]
+__all__ = ["FORMS", "STEPS", "Plant", "low_steps", "planted"]

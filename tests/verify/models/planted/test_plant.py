@@ -28,7 +28,11 @@ def fits(step):
             continue
 
 
-@pytest.mark.parametrize("step", dict.fromkeys(planted.STEPS), ids=lambda step: step.__name__)
+@pytest.mark.parametrize(
+    "step",
+    dict.fromkeys((*planted.STEPS, *planted.FORMS.values())),
+    ids=lambda step: step.__name__,
+)
 def test_each_form_can_be_made_and_ends_in_a_value_that_may_be_returned(step):
     made = list(fits(step))
     assert made

@@ -1,0 +1,156 @@
+"""Forms that passes move scales or Transposes through, for models that are asked for them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from onnx import TensorProto
+
+from onnx_passes.verify.models.planted.plant import FLOAT, FLOATS, Plant, kind_of
+from onnx_passes.verify.models.values import BOOL, Known
+
+_ALONE = ("Relu", "Abs", "Neg", "Sigmoid", "Floor", "LeakyRelu", "Not")
+_PAIRS = ("Add", "Mul", "Sub", "Div", "Max", "Min", "PRelu", "Greater", "Equal", "Where")
+
+
+def pair(p: Plant) -> Known:
+    """Two layers; channels of the first one have weights of very different size."""
+    if p.chance():
+        return _pair_of_rows(p)
+    x = p.x(FLOAT, (p.batch(), 2, 6, 6))
+    y = p.op("Conv", x, _uneven(p, (4, 2, 3, 3), 0), *_bias(p, 4), pads=[1, 1, 1, 1])
+    y = _activation(p, y)
+    style = p.choose("", "MaxPool", "AveragePool", "Flatten", "GlobalAveragePool")
+    if style.endswith("Pool") and not style.startswith("Global"):
+        y = p.op(style, y, kernel_shape=[2, 2], strides=[2, 2])
+    elif style:
+        y = p.op(style, y)
+    if style == "Flatten":
+        return _layer_of_rows(p, y, 4 * 36)
+    group = p.other(1, 2)
+    return p.op("Conv", y, p.weights(2, 4 // group, 1, 1), *_bias(p, 2), group=group)
+
+
+def _pair_of_rows(p: Plant) -> Known:
+    x = p.x(FLOAT, (p.batch(), 5))
+    if p.chance():
+        flip = p.chance()
+        w = _uneven(p, (4, 5) if flip else (5, 4), 0 if flip else 1)
+        y = p.op("Gemm", x, w, *_bias(p, 4), transB=int(flip))
+    else:
+        y = p.op("MatMul", x, _uneven(p, (5, 4), 1))
+        if p.chance():
+            y = p.op("Add", y, p.weights(*p.other((4,), (1,), ())))
+    return _layer_of_rows(p, _activation(p, y), 4)
+
+
+def _layer_of_rows(p: Plant, x: Known, depth: int) -> Known:
+    if x.rank != 2 or p.chance():
+        return p.op("MatMul", x, p.weights(depth, 3))
+    flip = p.chance()
+    w = p.weights(*((3, depth) if flip else (depth, 3)))
+    return p.op("Gemm", x, w, *_bias(p, 3), transB=int(flip))
+
+
+def _activation(p: Plant, x: Known) -> Known:
+    kind = p.other(p.choose("Relu", "Relu", "LeakyRelu", ""), "Sigmoid", "Tanh", "Neg")
+    return p.op(kind, x) if kind else x
+
+
+def _bias(p: Plant, count: int) -> list[Known]:
+    return [p.weights(count)] if p.chance() else []
+
+
+def _uneven(p: Plant, shape: Sequence[int], axis: int) -> Known:
+    """Return weights whose largest element differs a lot from channel to channel."""
+    sizes = [1] * len(shape)
+    sizes[axis] = shape[axis]
+    scales = 2.0 ** p.rng.uniform(-4, 4, sizes)
+    return p.constant((p.rng.standard_normal(shape) * scales).astype(np.float32))
+
+
+def smoothed(p: Plant) -> Known:
+    """Products that read one value, whose channels are of very different size."""
+    x = p.x(FLOAT, p.choose((p.batch(), 4), (2, p.batch(), 4), (p.batch(), 2, 5, 5)))
+    if x.rank == 4:
+        y = p.op("Mul", x, _uneven(p, (2, 1, 1), 0))
+        made = [p.op("Conv", y, p.weights(3, 2, 2, 2)) for _ in range(p.choose(1, 2))]
+        return p.op("Add", *made) if len(made) > 1 else made[0]
+    style = p.choose("Mul", "Mul", "LayerNormalization", "RMSNormalization", "Add")
+    row = _uneven(p, (4,), 0)
+    if style == "LayerNormalization" and p.scope.opset >= 17:
+        y = p.op(style, x, row, p.weights(4), axis=p.other(-1, -2))
+    elif style == "RMSNormalization" and p.scope.opset >= 23:
+        y = p.op(style, x, row)
+    elif style == "Add":
+        y = p.op("Add", p.op("Mul", x, row), p.weights(4))
+    else:
+        y = p.op("Mul", x, row)
+    made = [p.op("MatMul", y, p.weights(4, 3)) for _ in range(p.choose(1, 2, 3))]
+    if y.rank == 2 and p.chance():
+        made.append(p.op("Gemm", y, p.weights(3, 4), transB=1))
+    return p.op("Sum", *made) if len(made) > 1 else made[0]
+
+
+def transposed(p: Plant) -> Known:
+    """One to three elementwise operators, or a Pad, behind Transposes."""
+    rank = p.choose(2, 3, 3, 4)
+    shape = (p.batch(), *(int(n) for n in p.rng.integers(2, 4, rank - 1)))
+    perm = [int(axis) for axis in p.rng.permutation(rank)]
+    dtype = p.other(FLOAT, TensorProto.INT64, TensorProto.DOUBLE, BOOL)
+    y = _transposed(p, p.x(dtype, shape), perm)
+    for _ in range(p.choose(1, 2, 3)):
+        if p.chance(0.2):
+            y = _padded(p, y, rank)
+        elif p.chance(0.4):
+            kind = p.choose(*_ALONE) if y.dtype != BOOL else "Not"
+            y = p.op(kind, y)
+        else:
+            y = _with_another(p, y, shape, perm)
+    if p.chance(0.3):
+        y = p.op("Transpose", y, perm=[perm.index(axis) for axis in range(rank)])
+    return y
+
+
+def _transposed(p: Plant, x: Known, perm: list[int]) -> Known:
+    given: dict[str, Any] = {"perm": perm}
+    if perm == list(reversed(range(len(perm)))) and p.chance():
+        given = {}
+    return p.op("Transpose", x, **given)
+
+
+def _with_another(p: Plant, y: Known, shape: Any, perm: list[int]) -> Known:
+    """Apply an operator to a value and a constant, or another Transpose."""
+    kind = p.choose(*_PAIRS)
+    if p.chance(0.4):
+        turned = p.other(perm, list(reversed(perm)))
+        other = _transposed(p, p.scope.input(y.dtype, shape), turned)
+    else:
+        sizes = [n if isinstance(n, int) and p.chance() else 1 for n in y.shape or ()]
+        array = p.rng.uniform(0.5, 2, sizes[p.choose(0, 0, 1) :])
+        other = p.constant(array.astype(kind_of(y.dtype)))
+    if kind == "Where":
+        zero = np.zeros([], kind_of(y.dtype))
+        mask = p.op("Greater", y, p.constant(zero)) if y.dtype != BOOL else y
+        return p.op("Where", mask, *((y, other) if p.chance() else (other, y)))
+    if p.chance(0.2) and kind != "PRelu":
+        y, other = other, y
+    return p.op(kind, y, other)
+
+
+def _padded(p: Plant, y: Known, rank: int) -> Known:
+    pads = [int(n) for n in p.rng.integers(0, 2, 2 * rank)]
+    mode = p.other("constant", "edge", "reflect")
+    if p.scope.has_attribute("Pad", "pads"):
+        return p.op("Pad", y, pads=pads, mode=mode)
+    inputs: list[Known | None] = [y, p.ints(*pads)]
+    if y.dtype in FLOATS and p.chance():
+        inputs.append(p.scalar(p.other(0.0, 1.5), y))
+    if p.scope.opset >= 18 and p.chance(0.3):
+        inputs += [None] * (3 - len(inputs))
+        axes = [int(axis) for axis in p.rng.permutation(rank)[:2]]
+        inputs[1] = p.ints(*pads[:4])
+        inputs.append(p.ints(*(axis - rank if p.chance(0.3) else axis for axis in axes)))
+    return p.op("Pad", *inputs, mode=mode)
