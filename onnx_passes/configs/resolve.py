@@ -29,7 +29,7 @@ from onnx_passes.errors import (
 )
 from onnx_passes.passes import registry
 from onnx_passes.passes.base import Pass, is_shipped
-from onnx_passes.passes.options import option_fields, validate_options
+from onnx_passes.passes.options import option_fields, plain_defaults, validate_options
 from onnx_passes.passes.seed_names import is_for_seed
 
 _SECTIONS = {
@@ -292,6 +292,8 @@ def _unresolved(step: ResolvedStep) -> Step:
 
 def _plain_options(step: PassStep) -> dict[str, Any]:
     """Return the options that differ from their defaults, as YAML would hold them."""
+    if step.options == plain_defaults(step.cls):
+        return {}
     changed = {
         key
         for key, info in option_fields(step.cls).items()
