@@ -157,6 +157,11 @@ def is_known(name: str) -> bool:
     return _has(name)
 
 
+def imported_pass(name: str) -> type[Pass] | None:
+    """Return the pass of a name if its module is imported; None otherwise. Imports nothing."""
+    return _passes.get(name)
+
+
 def unique_name(cls: type[Pass]) -> str:
     """Return a name of a pass that means it alone: its own, if no group has it as well."""
     _import(cls.name)
