@@ -1,4 +1,7 @@
-"""Write a page for every pass of the library: ``make docs``, or ``--check`` in a test."""
+"""Write a page for every pass of the library, and the index of the library.
+
+``make docs`` runs it, and a test does with ``--check``.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,8 @@ from onnx_passes.cli.passes import groups_of, home, option_rows, summary
 from onnx_passes.ops import families  # noqa: F401 (makes operators known)
 from onnx_passes.ops.base import operators
 from onnx_passes.passes.base import Pass
-from onnx_passes.passes.registry import all_passes
+from onnx_passes.passes.library_index import FILE, index_text
+from onnx_passes.passes.registry import all_passes, registered_groups
 from onnx_passes.verify.rules import certified
 from onnx_passes.verify.rules.told import data_of, domains_of
 
@@ -107,6 +111,7 @@ def pages() -> dict[Path, str]:
     }
     return (
         {FOLDER / "README.md": index(), OPERATORS: table()}
+        | {FILE: index_text(library(), registered_groups())}
         | references
         | pictures()
         | {docs / "plots" / name: text for name, text in plots().items()}

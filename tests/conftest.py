@@ -35,6 +35,14 @@ def reproducers_go_to_a_folder_of_their_own(tmp_path_factory):
 
 
 @pytest.fixture(autouse=True, scope="session")
+def all_passes_are_imported():
+    """Import the library before a test replaces the registry's tables for a while."""
+    from onnx_passes.passes import registry
+
+    registry.discover()
+
+
+@pytest.fixture(autouse=True, scope="session")
 def states_go_to_a_folder_of_their_own(tmp_path_factory):
     """Keep runs that tests let fail out of the user's cache."""
     os.environ["ONNX_PASSES_CACHE"] = str(tmp_path_factory.mktemp("states"))

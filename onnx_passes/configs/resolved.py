@@ -15,7 +15,7 @@ from onnx_passes.configs.steps import Checkpoint, Group, PassUse, Repeat, Step
 from onnx_passes.errors import ConfigError, OnnxPassesError, PassError
 from onnx_passes.passes import registry
 from onnx_passes.passes.base import Pass
-from onnx_passes.passes.options import option_fields
+from onnx_passes.passes.options import option_fields, plain_defaults
 
 
 @dataclass(frozen=True)
@@ -135,6 +135,8 @@ def _unresolved(step: ResolvedStep) -> Step:
 
 def _plain_options(step: PassStep) -> dict[str, Any]:
     """Return the options that differ from their defaults, as YAML would hold them."""
+    if step.options == plain_defaults(step.cls):
+        return {}
     changed = {
         key
         for key, info in option_fields(step.cls).items()

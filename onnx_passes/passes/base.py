@@ -64,9 +64,11 @@ class Pass(ir.passes.PassBase, abc.ABC):
         repeats_itself: Whether what it does depends on the model and its options alone, so
             that a pipeline need not run it again on a model that it did not change. So it is
             with the library's passes; one of yours may share state, unless it says so.
+        needed_operators: Domains and operators. The pass does nothing to a model without any
+            of them, so that a pipeline skips it there. Empty if that is not known. Not needed
+            for rewrite passes, whose rules say it; read for passes of the library alone.
         always_pays: Whether the model costs less, or as much, after each of its rewrites. If
-            not, and a run has an objective, each is measured, and undone unless it pays. For
-            passes of the library, ``onnx_passes.passes.paying`` has their names.
+            not, and a run has an objective, each is measured, and undone unless it pays.
         example: Options for tests of the pass by itself; needed where one has no default.
         in_place_of: The library's pass whose name this one has in the pipelines that import
             it; empty for none. Set when it is registered.
@@ -85,6 +87,7 @@ class Pass(ir.passes.PassBase, abc.ABC):
     followed_by: ClassVar[Sequence[str]] = ()
     interface_changes: ClassVar[frozenset[str]] = frozenset()
     repeats_itself: ClassVar[bool] = False
+    needed_operators: ClassVar[frozenset[tuple[str, str]]] = frozenset()
     always_pays: ClassVar[bool] = True
     example: ClassVar[Mapping[str, Any]] = MappingProxyType({})
     tested_on: ClassVar[Sequence[str]] = ()

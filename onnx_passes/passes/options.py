@@ -11,7 +11,8 @@ gives the option ``size_limit``, checked and converted by pydantic, in YAML
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
+from types import EllipsisType
 from typing import Annotated, Any, ClassVar, get_origin, get_type_hints
 from weakref import WeakKeyDictionary
 
@@ -46,6 +47,8 @@ class _Options(BaseModel):
     model_config = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
 
 
+_CLASS_VARIABLE = re.compile(r"(\w+\.)*ClassVar\b")
+_DEFAULTS: WeakKeyDictionary[type[Any], dict[str, Any] | None] = WeakKeyDictionary()
 _MODELS: WeakKeyDictionary[type[Any], type[BaseModel]] = WeakKeyDictionary()
 
 
@@ -59,10 +62,42 @@ def option_model(cls: type[Any]) -> type[BaseModel]:
 def _make_model(cls: type[Any]) -> type[BaseModel]:
     fields: dict[str, Any] = {}
     for name, hint in get_type_hints(cls, include_extras=True).items():
-        if name.startswith("_") or hint is ClassVar or get_origin(hint) is ClassVar:
+        if name.startswith("_") or _is_class_variable(hint):
             continue
         fields[name] = (hint, getattr(cls, name)) if hasattr(cls, name) else (hint, ...)
     return create_model(f"{cls.__name__}Options", __base__=_Options, **fields)
+
+
+def plain_defaults(cls: type[Any]) -> Mapping[str, Any] | None:
+    """Return the default of each option of a pass class, if pydantic need not be asked.
+
+    To make a pydantic model of a class takes half a millisecond. Most passes in a pipeline
+    have their defaults, for which no model is needed.
+
+    Returns:
+        Defaults by name; None if an option has none, or one that pydantic makes or copies.
+    """
+    if cls not in _DEFAULTS:
+        hints: dict[str, Any] = {}
+        for base in reversed(cls.__mro__):
+            hints |= vars(base).get("__annotations__", {})
+        defaults = {
+            name: getattr(cls, name, ...)
+            for name, hint in hints.items()
+            if not name.startswith("_") and not _is_class_variable(hint)
+        }
+        simple = all(
+            isinstance(value, Hashable) and not isinstance(value, FieldInfo | EllipsisType)
+            for value in defaults.values()
+        )
+        _DEFAULTS[cls] = defaults if simple else None
+    return _DEFAULTS[cls]
+
+
+def _is_class_variable(hint: Any) -> bool:
+    if isinstance(hint, str):
+        return _CLASS_VARIABLE.match(hint) is not None
+    return hint is ClassVar or get_origin(hint) is ClassVar
 
 
 def option_fields(cls: type[Any]) -> dict[str, FieldInfo]:
@@ -83,6 +118,8 @@ def validate_options(
     Raises:
         OptionError: An option does not exist, is missing, or has a value of the wrong type.
     """
+    if not options and (defaults := plain_defaults(cls)) is not None:
+        return dict(defaults)
     model = option_model(cls)
     name = getattr(cls, "name", cls.__name__)
     known = list(model.model_fields)

@@ -23,6 +23,7 @@ from typing import TypeVar
 
 from onnx_passes.errors import ConfigError, UnknownPassError
 from onnx_passes.passes.base import Pass, is_shipped
+from onnx_passes.passes.library_index import library_index
 from onnx_passes.passes.naming import did_you_mean
 from onnx_passes.passes.seed_names import uses_of
 
@@ -36,6 +37,7 @@ _shadowing: dict[str, list[type[Pass]]] = {}  # other passes under names of the 
 _imported: set[type[Pass]] = set()  # those that were registered for a pipeline
 _for_pipeline = ContextVar("for_pipeline", default=False)
 _discovered = False
+_announced = False
 
 
 @dataclass(frozen=True)
@@ -120,7 +122,7 @@ def lookup(
         ConfigError: Another pass claims a name of the library, and no pipeline imported it.
         UnknownPassError: Nothing has that name; the error suggests the closest.
     """
-    discover()
+    _import(name)
     if scope is not None and (own := _own(name, scope)):
         return _in_order(own)
     for cls in () if scope is None else _shadowing.get(name, ()):
@@ -129,7 +131,7 @@ def lookup(
     if name in _passes and not _is_group(name):
         return [_passes[name]]
     if name in _groups:
-        return _in_order(_groups[name])
+        return _in_order(_members(name))
     if (uses := uses_of(name)) is not None:
         return [cls for use in uses for cls in lookup(use.name)]
     known = {*(cls.name for cls in _passes.values()), *groups()}
@@ -145,17 +147,24 @@ def is_shadowed(name: str, scope: Scope) -> bool:
         name: The name.
         scope: The passes of the pipeline's own modules.
     """
+    _import(name)
     return bool(_own(name, scope))
 
 
 def is_known(name: str) -> bool:
     """Whether a pass or group has this name."""
-    discover()
-    return name in _passes or name in _groups
+    _import(name)
+    return _has(name)
+
+
+def imported_pass(name: str) -> type[Pass] | None:
+    """Return the pass of a name if its module is imported; None otherwise. Imports nothing."""
+    return _passes.get(name)
 
 
 def unique_name(cls: type[Pass]) -> str:
     """Return a name of a pass that means it alone: its own, if no group has it as well."""
+    _import(cls.name)
     shared = _is_group(cls.name) or len(_shadowing.get(cls.name, ())) > 1
     return cls.__name__ if shared else cls.name
 
@@ -192,8 +201,8 @@ def groups() -> dict[str, list[type[Pass]]]:
     """Return every group with its passes."""
     discover()
     return {
-        name: _in_order(members)
-        for name, members in sorted(_groups.items())
+        name: _in_order(_members(name))
+        for name in sorted(_groups)
         if name not in _passes or _is_group(name)
     }
 
@@ -208,6 +217,40 @@ def discover() -> None:
     for module in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
         if not module.name.rpartition(".")[2].startswith("_"):
             importlib.import_module(module.name)
+    _load_entry_points()
+
+
+def registered_groups() -> dict[str, list[type[Pass]]]:
+    """Return the passes of the library by each name or group that they register under."""
+    discover()
+    shipped = {name: list(filter(is_shipped, found)) for name, found in _groups.items()}
+    return {name: found for name, found in shipped.items() if found}
+
+
+def _import(name: str) -> None:
+    """Import the passes of a name or group: all of them if the index does not have it."""
+    if _discovered:
+        return
+    _load_entry_points()
+    index = library_index()
+    if index is None or (name not in index and not _has(name)):
+        discover()
+        return
+    for module in index.modules_of(name):
+        importlib.import_module(module)
+    if not _has(name):  # the index is older than the sources
+        discover()
+
+
+def _has(name: str) -> bool:
+    return name in _passes or name in _groups
+
+
+def _load_entry_points() -> None:
+    global _announced
+    if _announced:
+        return
+    _announced = True
     for entry in entry_points(group=ENTRY_POINTS):
         try:
             entry.load()
@@ -216,6 +259,18 @@ def discover() -> None:
                 f"the package of entry point {entry.name!r} fails to import: {error}",
                 help=f"repair or uninstall the package that provides {entry.value!r}",
             ) from error
+
+
+def _members(name: str) -> list[type[Pass]]:
+    """Return the passes of a group: the library's in the order of the index, then others."""
+    found = _groups[name]
+    index = library_index()
+    listed = [] if index is None else list(index.groups.get(name, ()))
+    rank = {class_name: number for number, class_name in enumerate(listed)}
+    return sorted(
+        found,
+        key=lambda cls: rank.get(cls.__name__, len(rank)) if is_shipped(cls) else len(rank),
+    )
 
 
 def _in_order(members: Iterable[type[Pass]]) -> list[type[Pass]]:

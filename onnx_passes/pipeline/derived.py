@@ -29,7 +29,6 @@ from onnx_passes.verify.float64 import Noise, evaluate, rounding_spread
 from onnx_passes.verify.obligations import Obligation
 from onnx_passes.verify.region import Side, part_leading_to
 from onnx_passes.verify.result import Check, OutputCheck, Verdict
-from onnx_passes.verify.rules.arbitration import LIKELY, error_bounds
 
 MOST = 1 << 24
 """Numbers that a part reads, on all samples, up to which it is evaluated."""
@@ -279,6 +278,11 @@ class _Side:
 
         The first may be nearly exact by luck, so that a growth of its error says nothing.
         """
+        from onnx_passes.verify.rules.arbitration import (
+            LIKELY,
+            error_bounds,
+        )  # it imports all rules
+
         for feeds, (_, actual), exact in zip(self.feeds, pairs, self.exact, strict=True):
             bounds = error_bounds(self.model, feeds, self.name, LIKELY)
             new = np.asarray(actual, np.float64)

@@ -14,7 +14,6 @@ import numpy as np
 from onnx_passes.runtime.base import Data
 from onnx_passes.verify.obligations import Obligation
 from onnx_passes.verify.region import Side, part_leading_to
-from onnx_passes.verify.rules.arbitration import weigh_rounding
 
 FUSED = "rounding, at other places where the engine fuses nodes"
 """Why a value that differs passes."""
@@ -40,6 +39,8 @@ def explain(
         False if it differs by more, on some sample. None if that is not known: a part has an
         operator without a bound, a body, or more elements than are evaluated.
     """
+    from onnx_passes.verify.rules.arbitration import weigh_rounding  # slow to import
+
     old = part_leading_to(one.old, before, recordings)
     # A constant is held to the bounds of what it replaces.
     new = old if one.tensor is not None else part_leading_to(one.new, after, recordings)

@@ -2,21 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from onnx_passes.configs.resolve import PassStep
 from onnx_passes.passes.base import Analysis, Pass, is_shipped
 from onnx_passes.passes.roots import Operators, begins_nowhere, operators_of
 from onnx_passes.verify.snapshot import Snapshot
-
-_SIZES: Operators = frozenset({("", "Shape"), ("", "Size")})
-_NEEDED: Mapping[str, Operators] = {
-    # They look for dimensions, which no other operator computes.
-    "merge-equal-dimensions": _SIZES,
-    "shorten-shape-arithmetic": _SIZES,
-}
-"""Passes of the library without rules, and operators: a model must have one of them."""
 
 
 @dataclass
@@ -47,8 +38,8 @@ class Idle:
         key = (step.cls, step.text)
         if key in self._left:
             return self._left[key]
-        needed = _NEEDED.get(pass_.name) if is_shipped(type(pass_)) else None
-        if needed is not None and not needed & self._operators:
+        needed = pass_.needed_operators if is_shipped(type(pass_)) else frozenset()
+        if needed and not needed & self._operators:
             return []
         return [] if begins_nowhere(pass_, self._operators) else None
 

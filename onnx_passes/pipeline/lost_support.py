@@ -36,7 +36,6 @@ from onnx_passes.verify.cut import makers_of
 from onnx_passes.verify.judge import Promise
 from onnx_passes.verify.local import LocalScore
 from onnx_passes.verify.result import OutputCheck
-from onnx_passes.verify.rules.arbitration import weigh_rounding
 from onnx_passes.verify.score import score
 from onnx_passes.verify.witness import Pieces, Side
 
@@ -229,6 +228,8 @@ class Regions:
 
 def _rounds(old: Part, new: Part, olds: Outputs, news: Outputs) -> bool:
     """Whether rounding explains how the one value of two parts differs."""
+    from onnx_passes.verify.rules.arbitration import weigh_rounding  # slow to import
+
     if len(old.model.graph.outputs) != 1 or len(new.model.graph.outputs) != 1:
         return False
     names = [str(part.model.graph.outputs[0].name) for part in (old, new)]

@@ -19,7 +19,6 @@ from onnx_passes.verify.informative import is_informative
 from onnx_passes.verify.judge import describe_mismatch, judge
 from onnx_passes.verify.obligations import Obligation
 from onnx_passes.verify.result import Check, OutputCheck
-from onnx_passes.verify.rules.arbitration import weigh_rounding
 
 _NAMED = 4
 """Names of values that evidence lists at most."""
@@ -158,6 +157,8 @@ def _is_rounding(
     pair: Pair, one: Obligation, expected: Sequence[Outputs], actual: Sequence[Outputs]
 ) -> bool | None:
     """Return whether rounding explains how a value differs; None where that is not known."""
+    from onnx_passes.verify.rules.arbitration import weigh_rounding  # slow to import
+
     assert pair.old is not None
     old = _leading_to(pair.old, one.old)
     # A constant is held to the bounds of what it replaces.

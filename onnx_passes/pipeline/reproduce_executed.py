@@ -15,7 +15,6 @@ from onnx_passes.runtime.levels import Finding, Level, examine
 from onnx_passes.runtime.tensorrt.engine import compiler_of
 from onnx_passes.verify.bundle import Bundle
 from onnx_passes.verify.result import OutputCheck
-from onnx_passes.verify.rules.arbitration import weigh_rounding
 from onnx_passes.verify.shrink import Case
 
 _NOT_OF_A_REPRODUCER = {"cache", "save", "load", "require", "timing_cache", "profiles"}
@@ -50,6 +49,8 @@ class Executed(Levels):
         return self.failure.judgement.promise.check(before, after)
 
     def _is_rounding(self, case: Case, found: list[Finding], name: str) -> bool:
+        from onnx_passes.verify.rules.arbitration import weigh_rounding  # slow to import
+
         before, after = (one.outputs[0].get(name) for one in found)
         if not isinstance(before, np.ndarray) or not isinstance(after, np.ndarray):
             return False

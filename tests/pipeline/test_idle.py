@@ -143,3 +143,20 @@ def test_a_collector_that_is_switched_off_stays_off():
             assert gc.get_threshold()[0] == 0
     finally:
         gc.set_threshold(*before)
+
+
+@pytest.mark.parametrize(("operator", "runs"), [("Shape", True), ("Relu", False)])
+def test_a_pass_of_the_library_is_skipped_without_its_operators(monkeypatch, operator, runs):
+    (cls,) = registry.lookup("shorten-shape-arithmetic")
+    seen = []
+
+    def call(self, model):
+        seen.append(self.name)
+        return ir.passes.PassResult(model, False)
+
+    monkeypatch.setattr(cls, "call", call)
+    types = {"Shape": "int64[1]", "Relu": "float[2]"}
+    text = f"(float[2] x) => ({types[operator]} y) {{ y = {operator}(x) }}"
+    config = config_from_data({"passes": [cls.name], "verify": {"enabled": False}})
+    run_pipeline(parse(text), config)
+    assert bool(seen) == runs

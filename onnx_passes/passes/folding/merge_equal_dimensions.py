@@ -37,6 +37,8 @@ class MergeEqualDimensions(Transformation):
 
     requires: ClassVar[Any] = ("topological-sort", "shape-inference")
     preserves: ClassVar[Any] = ("shape-inference", "topological-sort")
+    # No other operator computes dimensions.
+    needed_operators: ClassVar[Any] = frozenset({("", "Shape"), ("", "Size")})
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
         """Merge within the main graph and within each subgraph."""

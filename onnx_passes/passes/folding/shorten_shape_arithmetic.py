@@ -41,6 +41,8 @@ class ShortenShapeArithmetic(Transformation):
 
     requires: ClassVar[Any] = ("topological-sort", "shape-inference")
     preserves: ClassVar[Any] = ("shape-inference", "topological-sort")
+    # No other operator computes dimensions.
+    needed_operators: ClassVar[Any] = frozenset({("", "Shape"), ("", "Size")})
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
         """Look at the last node of a chain first, so that as much as possible goes at once."""

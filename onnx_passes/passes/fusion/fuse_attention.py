@@ -52,6 +52,7 @@ class FuseAttention(Transformation, RewriteRuleSetPass):
 
     requires: ClassVar[Any] = ("shape-inference",)
     followed_by: ClassVar[Any] = ("shape-inference",)
+    always_pays: ClassVar[bool] = False
     exclusive = True
     finite_only = True
 

@@ -27,6 +27,7 @@ class FuseMatmulAdd(Transformation, RewriteRulePass):
     """
 
     requires: ClassVar[Any] = ("shape-inference",)
+    always_pays: ClassVar[bool] = False
     exclusive = True
     commute = True
 

@@ -35,6 +35,7 @@ class FuseReshapedGemm(Transformation, RewriteRuleSetPass):
     """
 
     requires: ClassVar[Any] = ("shape-inference",)
+    always_pays: ClassVar[bool] = False
 
     def pattern(self) -> list[Any]:
         return [_Between(name) for name in SHAPERS]

@@ -40,6 +40,7 @@ class FuseRotaryEmbedding(Transformation, RewriteRuleSetPass):
 
     requires: ClassVar[Any] = ("shape-inference",)
     followed_by: ClassVar[Any] = ("eliminate-common-subexpressions", "shape-inference")
+    always_pays: ClassVar[bool] = False
     exclusive = True
 
     def pattern(self) -> list[Any]:

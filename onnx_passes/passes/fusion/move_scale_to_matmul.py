@@ -1,6 +1,6 @@
 """Move a factor before what only moves elements, to the MatMul that can take it over."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 from onnx_passes import passes
 from onnx_passes.passes._support.forms import PRECISE
@@ -39,6 +39,8 @@ class MoveScaleToMatmul(Transformation, RewriteRuleSetPass):
     thousandth, or in half precision; a MatMul without constant weights, or whose weights have
     other readers; inner values that are read elsewhere.
     """
+
+    always_pays: ClassVar[bool] = False
 
     exclusive = True
     commute = True

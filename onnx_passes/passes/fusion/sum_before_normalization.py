@@ -37,6 +37,7 @@ class SumBeforeNormalization(Transformation, RewriteRuleSetPass):
     """
 
     requires: ClassVar[Any] = ("shape-inference",)
+    always_pays: ClassVar[bool] = False
 
     def pattern(self) -> list[Any]:
         return [_Sum(reader) for reader in READERS]

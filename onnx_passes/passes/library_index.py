@@ -1,0 +1,96 @@
+"""An index of the pass library, so that a pipeline imports only the passes that it names.
+
+The file beside this module says in which module each pass is, and which passes a group has.
+``make docs`` writes it, and a test compares it with the sources.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from onnx_passes.passes.base import Pass
+
+PACKAGE = "onnx_passes.passes"
+FOLDER = Path(__file__).parent
+FILE = FOLDER / "library_index.json"
+
+
+@dataclass(frozen=True)
+class LibraryIndex:
+    """Where the passes of the library are.
+
+    Attributes:
+        places: Modules by the names of passes: pipeline names and class names.
+        groups: Class names of the passes that are registered under a further name, by that
+            name and in the order of registration.
+    """
+
+    places: Mapping[str, str]
+    groups: Mapping[str, Sequence[str]]
+
+    def __contains__(self, name: str) -> bool:
+        """Return whether the library has a pass or a group of this name."""
+        return name in self.places or name in self.groups
+
+    def modules_of(self, name: str) -> list[str]:
+        """Return the modules to import for a pass or a group; none for an unknown name."""
+        names = [name] if name in self.places else []
+        names += self.groups.get(name, ())
+        return list(dict.fromkeys(self.places[n] for n in names))
+
+
+def read_index() -> LibraryIndex | None:
+    """Return the index; None if there is none, or it was made of other modules."""
+    try:
+        found = json.loads(FILE.read_text("utf-8"))
+    except FileNotFoundError:
+        return None
+    if found["modules"] != sorted(_modules()):
+        return None
+    places: dict[str, str] = {}
+    for module, passes in found["passes"].items():
+        for name, class_name in passes.items():
+            places[name] = places[class_name] = f"{PACKAGE}.{module}"
+    return LibraryIndex(places, found["groups"])
+
+
+@cache
+def library_index() -> LibraryIndex | None:
+    """Return the index of the library, read once in a process."""
+    return read_index()
+
+
+def index_text(
+    passes: Iterable[type[Pass]], groups: Mapping[str, Sequence[type[Pass]]]
+) -> str:
+    """Return what the file of the index holds.
+
+    Args:
+        passes: Every pass of the library, all of them imported.
+        groups: Passes by each further name that they are registered under, in order.
+    """
+    by_module: dict[str, dict[str, str]] = {}
+    for cls in sorted(passes, key=lambda cls: (cls.__module__, cls.name)):
+        module = cls.__module__.removeprefix(f"{PACKAGE}.")
+        by_module.setdefault(module, {})[cls.name] = cls.__name__
+    found = {
+        "modules": sorted(_modules()),
+        "passes": by_module,
+        "groups": {name: [c.__name__ for c in groups[name]] for name in sorted(groups)},
+    }
+    return json.dumps(found, indent=1) + "\n"
+
+
+def _modules(folder: Path = FOLDER, prefix: str = "") -> Iterator[str]:
+    """Yield the names of the modules that have a file, within the package."""
+    for path in folder.iterdir():
+        if path.suffix == ".py":
+            yield prefix + path.stem
+        elif path.name != "__pycache__" and path.is_dir():
+            yield from _modules(path, f"{prefix}{path.name}.")

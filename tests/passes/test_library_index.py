@@ -1,0 +1,119 @@
+"""The index of the pass library, which says what a pipeline has to import."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from onnx_passes.passes import library_index, registry
+from onnx_passes.passes.base import is_shipped
+
+ROOT = Path(__file__).parents[2]
+
+
+def python(code, **environment):
+    """Run code in a process of its own, where no test has imported all passes."""
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.split()
+
+
+def test_the_index_is_in_step_with_the_sources():
+    code = (
+        "from onnx_passes.passes import library_index as index, registry\n"
+        "passes = [c for c in registry.all_passes() if registry.is_shipped(c)]\n"
+        "text = index.index_text(passes, registry.registered_groups())\n"
+        "print(text == index.FILE.read_text('utf-8'))"
+    )
+    assert python(code) == ["True"], "run `make docs`"
+
+
+def test_it_names_the_module_of_every_pass():
+    index = library_index.read_index()
+    assert index is not None
+    for cls in filter(is_shipped, registry.all_passes()):
+        for name in (cls.name, cls.__name__):
+            assert index.modules_of(name)[0] == cls.__module__
+    assert index.modules_of("no-such-pass") == []
+
+
+def test_a_pipeline_imports_the_passes_that_it_names_alone():
+    code = (
+        "import sys\n"
+        "from onnx_passes.passes.registry import collect\n"
+        "collect(['fold-constants', 'remove-unused'])\n"
+        "print(*(n for n in sys.modules if n.startswith('onnx_passes.passes.fusion')))\n"
+        "print('onnx_passes.passes.folding.fold_constants' in sys.modules)"
+    )
+    assert python(code) == ["True"]
+
+
+@pytest.mark.parametrize("name", ["fuse", "cleanup", "remove-unused"])
+def test_a_group_has_the_same_order_whatever_was_imported_before(name):
+    shown = f"print(*(c.name for c in registry.lookup({name!r})))"
+    start = "from onnx_passes.passes import registry\n"
+    one = python(f"{start}{shown}")
+    two = python(f"{start}registry.lookup('merge-clips'); registry.lookup('reorder'); {shown}")
+    all_first = python(f"{start}registry.discover(); {shown}")
+    assert one == two == all_first
+
+
+@pytest.mark.parametrize("text", [None, '{"modules": [], "passes": {}, "groups": {}}'])
+def test_without_an_index_or_with_that_of_other_modules_all_passes_are_found(tmp_path, text):
+    path = tmp_path / "index.json"
+    if text is not None:
+        path.write_text(text)
+    code = (
+        "from pathlib import Path\n"
+        "from onnx_passes.passes import library_index, registry\n"
+        f"library_index.FILE = Path({str(path)!r})\n"
+        "print(library_index.read_index(), registry.lookup('merge-clips')[0].name)"
+    )
+    assert python(code) == ["None", "merge-clips"]
+
+
+def test_a_pass_that_the_index_lacks_is_found(tmp_path):
+    code = (
+        "import json\n"
+        "from pathlib import Path\n"
+        "from onnx_passes.passes import library_index, registry\n"
+        "found = json.loads(library_index.FILE.read_text())\n"
+        "del found['passes']['eliminate.merge_slices']\n"
+        "for group in found['groups'].values():\n"
+        "    if 'MergeSlices' in group: group.remove('MergeSlices')\n"
+        f"library_index.FILE = Path({str(tmp_path / 'index.json')!r})\n"
+        "library_index.FILE.write_text(json.dumps(found))\n"
+        "print(registry.lookup('merge-slices')[0].name)"
+    )
+    assert python(code) == ["merge-slices"]
+
+
+def test_a_pass_of_a_users_module_wins_in_its_pipeline_before_the_library_is_imported(
+    tmp_path,
+):
+    (tmp_path / "mine.py").write_text(
+        "from onnx_passes import passes\n"
+        "from onnx_passes.passes.base import Transformation\n"
+        "@passes.register('remove-unused')\n"
+        "@passes.register()\n"
+        "class MergeClips(Transformation):\n"
+        "    def call(self, model): ...\n"
+    )
+    code = (
+        "from onnx_passes.passes import registry\n"
+        "with registry.for_pipeline():\n"
+        "    import mine\n"
+        "scope = registry.Scope(['mine'])\n"
+        "print(registry.lookup('merge-clips', scope=scope)[0].__module__)\n"
+        "print(registry.lookup('merge-clips')[0].__module__)\n"
+        "print(registry.lookup('remove-unused')[-1].__module__)"
+    )
+    found = python(code, PYTHONPATH=os.pathsep.join([str(tmp_path), str(ROOT)]))
+    assert found == ["mine", "onnx_passes.passes.fusion.merge_clips", "mine"]
