@@ -99,8 +99,8 @@ def test_each_command_and_option_is_on_the_page(module):
             for param in leaf.params:
                 if not isinstance(param, click.Option) or param.hidden:
                     continue
-                longest = max(param.opts, key=len)
-                assert longest in page or longest == "--debug"
+                named = any(o in page for o in param.opts if o.startswith("--"))
+                assert named or "--debug" in param.opts
 
 
 def test_each_key_of_a_pipeline_file_is_on_the_page(module):
