@@ -11,9 +11,9 @@ from onnx_passes.errors import EngineError
 from onnx_passes.runtime.inputs import generate
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.testing import parse
-from onnx_passes.verify import float64
 from onnx_passes.verify.convolve import convolve
 from onnx_passes.verify.float64 import evaluate
+from onnx_passes.verify.float64_node import DoubleNode
 from onnx_passes.verify.models import recipes
 
 RNG = np.random.default_rng(3)
@@ -196,7 +196,7 @@ def test_a_window_larger_than_its_image_has_no_result():
 
 def test_a_result_of_another_shape_is_not_believed(monkeypatch):
     """As onnx's reference evaluator gives for global pools of three dimensions."""
-    monkeypatch.setattr(float64._Step, "_evaluator", lambda self, fed: [np.zeros(2)])
+    monkeypatch.setattr(DoubleNode, "_evaluator", lambda self, fed: [np.zeros(2)])
     model = parse("(float[1,3,2,2] x) => (float[1,3] y) { y = Det(x) }")
     x = RNG.standard_normal((1, 3, 2, 2)).astype(np.float32)
     found = evaluate(model, [{"x": x}])
