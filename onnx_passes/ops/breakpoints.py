@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterable
 
@@ -11,6 +12,9 @@ import onnx_ir as ir
 from onnx_passes.ops.base import operator_of
 from onnx_passes.ops.hints import Array
 from onnx_passes.ops.use import Use
+
+_ARRAYS = 3
+"""How many arrays hold the values around breakpoints, at most, where one is too small."""
 
 
 def breakpoints_of(nodes: Iterable[ir.Node]) -> dict[str, list[float]]:
@@ -38,15 +42,41 @@ def _is_text(value: ir.Value | None) -> bool:
     return ir.DataType.STRING in (value.dtype, None if tensor is None else tensor.dtype)
 
 
-def around(breakpoints: Iterable[float], like: Array) -> Array:
-    """Return breakpoints, 0 and values on both sides of them, in turns.
+def around(breakpoints: Iterable[float], like: Array) -> list[Array]:
+    """Return values on both sides of breakpoints and of 0, the outermost first, and these.
+
+    Args:
+        breakpoints: The breakpoints.
+        like: An array of the shape and float dtype that are asked for.
+
+    Returns:
+        Arrays that hold all of them; of small arrays a few, with what lies outermost.
+    """
+    each = np.unique([*breakpoints, 0.0])
+    apart = np.abs(each) / 8 + 0.125
+    with np.errstate(over="ignore", invalid="ignore"):
+        sides = np.concatenate([each + apart, each - apart])
+        found = np.concatenate([sides[np.argsort(-np.abs(sides))], each]).astype(like.dtype)
+    found = found[np.isfinite(found.astype(np.float64))]
+    count = min(_ARRAYS, math.ceil(found.size / like.size)) if like.size else 1
+    return [np.resize(np.roll(found, -k * like.size), like.shape) for k in range(count)]
+
+
+def beyond(breakpoints: Iterable[float], like: Array) -> tuple[Array, Array]:
+    """Return values that all lie over every breakpoint and 0, and such that all lie under.
+
+    Of a maximum, say, one element on the other side hides what became of all others.
 
     Args:
         breakpoints: The breakpoints.
         like: An array of the shape and float dtype that are asked for.
     """
-    each = np.unique([*breakpoints, 0.0])
-    with np.errstate(over="ignore", invalid="ignore"):
-        sides = [each, each + np.abs(each) / 8 + 0.125, each - np.abs(each) / 8]
-        found = np.concatenate(sides).astype(like.dtype)
-    return np.resize(found[np.isfinite(found.astype(np.float64))], like.shape)
+    each = (*breakpoints, 0.0)
+    steps = np.linspace(1.0, 2.0, like.size).reshape(like.shape)
+    ends = max(each), min(each)
+    apart = [(abs(end) / 8 + 0.125) * steps for end in ends]
+    most = float(np.finfo(like.dtype).max) if like.dtype.kind == "f" else np.inf
+    over, under = (
+        np.clip(values, -most, most) for values in (ends[0] + apart[0], ends[1] - apart[1])
+    )
+    return over.astype(like.dtype), under.astype(like.dtype)

@@ -14,7 +14,7 @@ import onnx_ir as ir
 
 from onnx_passes.contracts import Tolerance
 from onnx_passes.contracts.elements import kind_of
-from onnx_passes.ops.breakpoints import around, breakpoints_of
+from onnx_passes.ops.breakpoints import around, beyond, breakpoints_of
 from onnx_passes.ops.decisions import makes_steps
 from onnx_passes.pipeline.derived import Cause, find_cause
 from onnx_passes.pipeline.fused import explain
@@ -160,7 +160,8 @@ class Drawing:
         for kinds in rounds:
             draws = [self._draw(sources, kind, k) for k, kind in enumerate(kinds)]
             if kinds is DRAWS_OF_OTHERS:
-                draws.append(draws[0] | self._at_breakpoints(sources, (*nodes, *part.new)))
+                edges = self._at_breakpoints(sources, (*nodes, *part.new))
+                draws += [draws[0] | row for row in edges]
                 feeds = {name: recorded[source] for name, source in sources.items()}
                 varying = {n for n, source in sources.items() if source in self.varying}
                 draws += reaching(
@@ -234,16 +235,20 @@ class Drawing:
 
     def _at_breakpoints(
         self, sources: Mapping[str, str], nodes: Iterable[ir.Node]
-    ) -> dict[str, Array]:
-        """Return floats on both sides of where the pieces of the operators meet."""
+    ) -> list[dict[str, Array]]:
+        """Return rows of floats on both sides of where pieces of operators meet, or on one."""
         recorded = self.recorded.samples[0]
-        return {
-            name: around(numbers, array)
+        found = {
+            name: (*around(numbers, array), *beyond(numbers, array))
             for name, numbers in breakpoints_of(nodes).items()
             if (source := sources.get(name, "")) in self.varying
             and isinstance(array := recorded[source], np.ndarray)
             and kind_of(array.dtype) == "float"
         }
+        count = max(map(len, found.values()), default=1)
+        return [
+            {name: rows[k % len(rows)] for name, rows in found.items()} for k in range(count)
+        ]
 
     def _judge(
         self,

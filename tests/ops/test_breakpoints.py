@@ -5,7 +5,7 @@ import onnx_ir as ir
 import pytest
 
 from onnx_passes.ops import families  # noqa: F401 - which registers the operators
-from onnx_passes.ops.breakpoints import around, breakpoints_of
+from onnx_passes.ops.breakpoints import around, beyond, breakpoints_of
 
 HEAD = '<ir_version: 10, opset_import: ["" : 20]> g (float[4] x) => (float[4] y) '
 
@@ -32,8 +32,25 @@ def test_what_is_compared_with_a_text_has_no_breakpoint():
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
 def test_values_lie_on_both_sides_and_are_finite(dtype):
     like = np.zeros((2, 8), dtype)
-    drawn = around([2.0, float(np.finfo(np.float32).max)], like)
+    (drawn,) = around([2.0, float(np.finfo(np.float32).max)], like)
     assert (drawn.shape, drawn.dtype) == (like.shape, like.dtype)
     assert np.isfinite(drawn).all()
     assert {True, False} == set((drawn[drawn != 2] > 2).ravel().tolist())
     assert 2 in drawn
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (2,), (4,), (0,)])
+def test_small_arrays_hold_what_lies_outermost(shape):
+    rows = around([-1000.0, 1000.0], np.zeros(shape, np.float32))
+    assert len(rows) == (1 if not np.prod(shape) else 3)
+    values = np.concatenate([row.ravel() for row in rows])
+    assert values.size < 2 or (values.max() > 1000 and values.min() < -1000)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32])
+def test_all_values_lie_on_one_side(dtype):
+    over, under = beyond([-3.0, 6.0], np.zeros((2, 3), dtype))
+    assert (over.dtype, over.shape) == (dtype, (2, 3))
+    assert (over > 6).all()
+    assert (under < -3).all()
+    assert len(np.unique(over)) == 6

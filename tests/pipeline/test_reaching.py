@@ -82,3 +82,51 @@ def test_ties_that_cannot_occur_are_a_precondition_and_no_fault(run):
     done = run("<float c = {3.75}> { m = Sigmoid(x) y = Greater(m, c) }")
     assert done.error is None
     assert "y differs on drawn values, which no sample has" in done.report.preconditions[0]
+
+
+@passes.verify.tolerance
+class LoseClip(Transformation, RewriteRulePass):
+    """Lose the bounds."""
+
+    def pattern(self, op, x, low, high):
+        return op.Clip(x, low, high)
+
+    def rewrite(self, op, x, **_):
+        return op.Identity(x)
+
+
+@pytest.mark.parametrize("shape", ["", "[1]", "[4]", "[8,9]"])
+@pytest.mark.parametrize("ahead", ["Identity(x)", "Mul(x, two)"])
+def test_lost_bounds_far_from_zero_are_found_in_tensors_of_any_size(monkeypatch, shape, ahead):
+    from onnx_passes.passes import registry
+
+    registry.discover()
+    monkeypatch.setitem(registry._passes, "lose-clip", LoseClip)
+    model = ir.from_onnx_text(f"""<ir_version: 10, opset_import: ["" : 20]>
+        g (float{shape} x) => (float{shape} y)
+        <float two = {{2}}, float low = {{-1000}}, float high = {{1000}}> {{
+            m = {ahead} c = Clip(m, low, high) y = Neg(c) }}""")
+    done = run_pipeline(model, default_config(["reproducers=false"], ["lose-clip"]))
+    assert "c not within tolerance" in str(done.error)
+
+
+@passes.verify.equality
+class LoseRelu(Transformation, RewriteRulePass):
+    """Lose a Relu ahead of a maximum."""
+
+    def pattern(self, op, x):
+        return op.ReduceMax(op.Relu(x), keepdims=0)
+
+    def rewrite(self, op, x):
+        return op.ReduceMax(x, keepdims=0)
+
+
+def test_a_relu_lost_ahead_of_a_maximum_of_many_is_found(monkeypatch):
+    from onnx_passes.passes import registry
+
+    registry.discover()
+    monkeypatch.setitem(registry._passes, "lose-relu", LoseRelu)
+    model = ir.from_onnx_text("""<ir_version: 10, opset_import: ["" : 20]>
+        g (float[50] x) => (float y) { a = Relu(x) y = ReduceMax <keepdims = 0> (a) }""")
+    done = run_pipeline(model, default_config(["reproducers=false"], ["lose-relu"]))
+    assert "expected 0.0, got -" in str(done.error)

@@ -98,11 +98,15 @@ def _edge_values(
         for name in halves
         if free[name].dtype in (np.float32, np.float64)
     }
-    limits = {
+    around_limits = {
         name: around(values, free[name])
         for name, values in _limits(model).items()
         if name in halves
     }
+    limits = [
+        {name: arrays[k % len(arrays)] for name, arrays in around_limits.items()}
+        for k in range(max(map(len, around_limits.values()), default=0))
+    ]
     ties = {
         name: np.resize((np.arange(-8, 8) + 0.5) * scale, free[name].shape).astype(
             free[name].dtype
@@ -149,7 +153,7 @@ def _edge_values(
     }
     variants: list[tuple[str, Mapping[str, Data]]] = [
         ("multiples of 1/2", halves),
-        ("limits", limits),
+        *(("limits", each) for each in limits),
         ("ties", ties),
         ("other defaults", defaults),
         ("negated", flags),
