@@ -82,3 +82,12 @@ def test_ties_that_cannot_occur_are_a_precondition_and_no_fault(run):
     done = run("<float c = {3.75}> { m = Sigmoid(x) y = Greater(m, c) }")
     assert done.error is None
     assert "y differs on drawn values, which no sample has" in done.report.preconditions[0]
+
+
+def test_ties_between_levels_are_no_precondition(run):
+    done = run(
+        "<float c = {3.75}> { m = Sign(x) y = Greater(m, c) }",
+        "verify.drawn_share=1",
+    )
+    assert done.error is None
+    assert not done.report.preconditions
