@@ -50,7 +50,7 @@ class Drawn:
 
     Attributes:
         agrees: Whether both sides agree on them.
-        elements: Number of elements that were compared.
+        elements: Number of elements that were compared; 0 where they do not vary.
         values: Where they do not, what was drawn when they differ most, by name.
         given: Whether these are inputs of the model, so that they may occur.
         row: Which of the draws that is.
@@ -99,13 +99,15 @@ class Drawing:
             What was found; None where both sides do not run, or their values do not vary.
         """
         # Specials are drawn where others show nothing, either.
-        return self._ask(part, (DRAWS, DRAWS_OF_SPECIALS))
+        found, _ = self._ask(part, (DRAWS, DRAWS_OF_SPECIALS))
+        return found
 
     def probe(self, part: Part) -> Drawn | None:
         """Compare a part on values that the samples may lack.
 
         Not asked: a part that is large, that computes below float32, or that is under a
-        tolerance and makes steps, where rounding decides.
+        tolerance and makes steps, where rounding decides. What differs does not count if it
+        agrees behind nodes ahead that make steps: values that are drawn are mostly no levels.
         """
         nodes = (*part.old, *part.new)
         tolerant = any(isinstance(p.contract, Tolerance) for p in self.promises)
@@ -124,19 +126,28 @@ class Drawing:
         moving = (self.recorded.samples[0][n] for n in sources.values() if n in self.varying)
         if not any(kind_of(np.asarray(array).dtype) == "float" for array in moving):
             return None  # sizes, shapes and indices are never drawn
-        return self._ask(part, (DRAWS_OF_OTHERS,))
+        found, contradicted = self._ask(part, (DRAWS_OF_OTHERS,))
+        return None if contradicted else found
 
-    def _ask(self, part: Part, rounds: Sequence[Sequence[Draw]]) -> Drawn | None:
+    def _ask(self, part: Part, rounds: Sequence[Sequence[Draw]]) -> tuple[Drawn | None, bool]:
+        """Return what is found, and whether it agrees on levels, which do not vary."""
         ahead: list[ir.Node] = []
-        found = self._compare(part, ahead, rounds)
+        found, contradicted = self._compare(part, ahead, rounds), False
+        if found is not None and found.agrees and not found.elements:
+            return None, False
         for _ in range(_STEPS):
             if found is None or found.agrees or not self._grow(part, ahead):
-                return found
+                break
             further = self._compare(part, ahead, rounds, found.values)
             if further is None:
-                return found
-            found = further
-        return found
+                break
+            silent = further.agrees and not further.elements
+            contradicted = silent and any(map(makes_steps, ahead))
+            if not silent:
+                found = further
+            elif not contradicted:
+                break
+        return found, contradicted
 
     def _compare(
         self,
@@ -157,6 +168,7 @@ class Drawing:
         inputs = {value.name for value in self.before.graph.inputs}
         given = self.varying & sources.keys() <= inputs
         nodes = [*ahead, *part.old]
+        found = None
         for kinds in rounds:
             draws = [self._draw(sources, kind, k) for k, kind in enumerate(kinds)]
             if kinds is DRAWS_OF_OTHERS:
@@ -173,9 +185,10 @@ class Drawing:
                     name: draws[told.row][name] for name in self.varying & sources.keys()
                 }
                 return replace(told, values=values, given=given)
-            if told is not None:
+            if told is not None and told.elements:
                 return told
-        return None
+            found = told or found
+        return found
 
     def _run(
         self, part: Part, ahead: Sequence[ir.Node], draws: Sequence[Mapping[str, Array]]
@@ -286,9 +299,9 @@ class Drawing:
                 return Drawn(agrees=False, row=row)
         columns = [[row[o.old] for row in old] for o in pairs]
         arrays = [[a for a in c if isinstance(a, np.ndarray)] for c in columns]
-        if not any(is_informative(column, lambda: True) for column in arrays):
-            return None
-        return Drawn(agrees=True, elements=sum(a.size for column in arrays for a in column))
+        informative = any(is_informative(column, lambda: True) for column in arrays)
+        sizes = (a.size for column in arrays for a in column if informative)
+        return Drawn(agrees=True, elements=sum(sizes))
 
     def _grow(self, part: Part, ahead: list[ir.Node]) -> bool:
         """Add the nodes before that compute what both sides read; whether there are any."""

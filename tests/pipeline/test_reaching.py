@@ -130,3 +130,12 @@ def test_a_relu_lost_ahead_of_a_maximum_of_many_is_found(monkeypatch):
         g (float[50] x) => (float y) { a = Relu(x) y = ReduceMax <keepdims = 0> (a) }""")
     done = run_pipeline(model, default_config(["reproducers=false"], ["lose-relu"]))
     assert "expected 0.0, got -" in str(done.error)
+
+
+def test_ties_between_levels_are_no_precondition(run):
+    done = run(
+        "<float c = {3.75}> { m = Sign(x) y = Greater(m, c) }",
+        "verify.drawn_share=1",
+    )
+    assert done.error is None
+    assert not done.report.preconditions

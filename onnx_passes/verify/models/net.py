@@ -29,6 +29,10 @@ SHAPES = ((12,), (4, 8), (2, 6, 6), (3, 5, 5))
 _TO_NEAREST = ("ROUND", "HALF_UP", "HALF_DOWN")
 
 
+_FLAT_WITHIN = 0.02
+"""How near to its greatest number a Tanh or Sigmoid is too flat for a step to be found."""
+
+
 class Net:
     """A network under construction, and the value that the next layer reads.
 
@@ -115,7 +119,8 @@ class Net:
         Kernels of Sigmoid and Tanh waver where the function is flat, next to integers at which
         some rounding modes have steps: thresholds there are not found.
         """
-        scale = self.constant(self.scale())
+        size = self.scale()
+        scale = self.constant(size)
         # Sums of integers are often 0, where its step is, but for a term in front.
         if self.chance(0.3 if value.startswith(("Add", "BatchNorm", "image")) else 0.03):
             return self.BipolarQuant(value, scale, domain=QONNX)
@@ -124,7 +129,7 @@ class Net:
         zero = float(self.draw.integers(0, 4)) if not signed and self.chance(0.2) else 0.0
         narrow = int(self.chance(0.2))
         mode = str(self.draw.choice(MODES))
-        if value in self.flat and mode not in _TO_NEAREST:
+        if value in self.flat and (mode not in _TO_NEAREST or _reaches_flat(size, bits)):
             self.regular = False
         return self.add(
             str(self.draw.choice(["Quant", "Quant", "IntQuant"])),
@@ -176,3 +181,9 @@ class Net:
         if self.regular:
             helper.set_model_props(model, {INTEGERS: "between quantisers"})
         return model
+
+
+def _reaches_flat(scale: Array, bits: float) -> bool:
+    """Whether a step of a quantiser is where Tanh and Sigmoid are nearly 1, or -1."""
+    steps = (np.arange(2**bits) + 0.5) * scale
+    return bool((np.abs(steps - 1) < _FLAT_WITHIN).any())

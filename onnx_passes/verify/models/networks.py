@@ -14,7 +14,8 @@ import onnx
 
 from onnx_passes.verify.models.net import INTEGERS, SHAPES, Net
 
-_IMAGES = tuple(shape for shape in SHAPES if len(shape) == 3)
+_RANKS = {"attention": 2}
+"""Ranks of inputs without the batch, by form; all others are of images."""
 
 _FLAT = (5, 6)
 """Places of Tanh and Sigmoid among the activations."""
@@ -31,7 +32,8 @@ def network(seed: int, steps: Sequence[int], form: str | None = None) -> onnx.Mo
         steps: Numbers of its layers; any may be left out.
         form: Name of the layer in ``FORMS`` that every second step makes; None for any.
     """
-    net = Net(seed) if form is None else Net(seed, _IMAGES)
+    rank = None if form is None else _RANKS.get(form, 3)
+    net = Net(seed, [shape for shape in SHAPES if rank in (None, len(shape))])
     if net.chance(0.9):
         net.value = net.quantise(net.value)
     else:
@@ -254,7 +256,11 @@ def _turn(net: Net) -> None:
     net.value = net.Transpose(net.quantise(value), perm=[0, 3, 1, 2])
 
 
-FORMS: dict[str, Callable[[Net], None]] = {"mean": _mean, "turn": _turn}
-"""Layers of images that networks are asked to have, by name."""
+FORMS: dict[str, Callable[[Net], None]] = {
+    "attention": _attention,
+    "mean": _mean,
+    "turn": _turn,
+}
+"""Layers that networks are asked to have, by name."""
 
 __all__ = ["FORMS", "INTEGERS", "Net", "network"]
