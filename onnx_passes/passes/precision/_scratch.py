@@ -34,7 +34,7 @@ class Scratch:
         )
         self._file: _File | None = None
 
-    def keep(self, tensor: ir.Tensor) -> ir.TensorProtocol:
+    def keep(self, tensor: ir.TensorProtocol) -> ir.TensorProtocol:
         """Return a tensor that holds no memory, if constants go to a file.
 
         Args:
@@ -61,7 +61,7 @@ class _File:
         # Its name is not one that a model may have guessed.
         self._name = f"weights-{secrets.token_hex(8)}"
 
-    def append(self, tensor: ir.Tensor) -> ir.ExternalTensor:
+    def append(self, tensor: ir.TensorProtocol) -> ir.ExternalTensor:
         """Write a tensor, and return it as one in the file.
 
         Raises:
