@@ -94,8 +94,15 @@ def quantise(array: Array, grid: Grid, dtype: ir.DataType, bits: int | None = No
         bits: As for :func:`make_grid`.
     """
     scale, zero = spread(grid, array.shape)
-    levels = np.rint(array.astype(np.float32) / scale) + zero
-    return np.clip(levels, *ends(dtype, bits)).astype(np.int32).astype(dtype.numpy())
+    # In place: weights may take most of the memory.
+    levels = np.array(array, np.float32)
+    levels /= scale
+    np.rint(levels, out=levels)
+    levels += zero
+    np.clip(levels, *ends(dtype, bits), out=levels)
+    if dtype.bitwidth < 8:  # ml_dtypes cast from integers only as here
+        return levels.astype(np.int32).astype(dtype.numpy())
+    return levels.astype(dtype.numpy())
 
 
 def dequantise(levels: Array, grid: Grid) -> Array:

@@ -11,6 +11,7 @@ import onnx_ir as ir
 from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.convert._ports import rename_value
 from onnx_passes.passes.precision._record import Array
+from onnx_passes.passes.precision._scratch import Scratch
 from onnx_passes.passes.precision._signature import WIDE, Signature
 from onnx_passes.passes.replace import Namer
 
@@ -28,8 +29,9 @@ def misfit(array: Array, half: ir.DataType) -> str | None:
         array: Values in float32.
         half: The type.
     """
-    finite = np.abs(array[np.isfinite(array)])
-    largest = float(finite.max()) if finite.size else 0.0
+    known = np.isfinite(array)
+    finite = array if known.all() else array[known]
+    largest = max(float(finite.max(initial=0)), -float(finite.min(initial=0)))
     most, least = _LIMITS[half]
     if largest > most:
         return f"whose values overflow in {half.name.lower()}"
@@ -71,6 +73,7 @@ class Lowering:
 
     def __init__(self, model: ir.Model, half: ir.DataType) -> None:
         self.model, self.half, self.namer = model, half, Namer(model)
+        self._scratch = Scratch(model)
         self._low: dict[ir.Value, ir.Value] = {}
         self._near: dict[ir.Value, ir.Value] = {}
 
@@ -185,8 +188,8 @@ class Lowering:
         value = ir.Value(
             name=self.namer.value(name),
             type=ir.TensorType(tensor.dtype),
-            shape=ir.Shape(tensor.numpy().shape),
-            const_value=tensor,
+            shape=ir.Shape(array.shape),
+            const_value=self._scratch.keep(tensor),
         )
         self.model.graph.register_initializer(value)
         return value

@@ -13,6 +13,7 @@ from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.precision._grid import Grid, quantise
 from onnx_passes.passes.precision._half import drop_constant, insert_behind
 from onnx_passes.passes.precision._record import Array
+from onnx_passes.passes.precision._scratch import Scratch
 from onnx_passes.passes.precision._signature import WIDE
 from onnx_passes.passes.replace import Namer
 
@@ -32,7 +33,7 @@ class Inserter:
     """
 
     def __init__(self, model: ir.Model, state: dict[str, Any] | None = None) -> None:
-        self.model, self.namer = model, Namer(model)
+        self.model, self.namer, self._scratch = model, Namer(model), Scratch(model)
         shared = {} if state is None else state
         self.originals: dict[str, ir.TensorProtocol] = shared.setdefault(ORIGINALS, {})
         self._pairs: dict[ir.Value, ir.Value] = {}
@@ -49,8 +50,8 @@ class Inserter:
         value = ir.Value(
             name=self.namer.value(name),
             type=ir.TensorType(tensor.dtype),
-            shape=ir.Shape(tensor.numpy().shape),
-            const_value=tensor,
+            shape=ir.Shape(tensor.shape.numpy()),
+            const_value=self._scratch.keep(tensor),
         )
         self.model.graph.register_initializer(value)
         return value

@@ -55,9 +55,9 @@ def record(
         feeds: The inputs of each sample.
         names: The values wanted; constants, and those of other types, are left out.
         pass_: The pass that asks, for errors.
-        bodies: Whether ranges of values in bodies are yielded too: in place of each its least
-            and greatest finite element over all iterations, at most and at least 0, in an
-            array of shape [2].
+        bodies: Whether ranges of values in bodies are yielded too. In place of such a value
+            is an array of shape [2]: its least and greatest finite element over all
+            iterations, at most and at least 0.
 
     Raises:
         PassError: ONNX Runtime does not run the model on the data.

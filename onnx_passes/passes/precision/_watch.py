@@ -86,7 +86,7 @@ class _Watcher:
     def _ends(self, graph: ir.Graph, value: ir.Value) -> ir.Value:
         zero = self._constant(graph, np.zeros(1, np.float32))
         flat = self._node(graph, "Reshape", value, self._constant(graph, np.array([-1])))
-        # What is infinite or no number minus itself is no number.
+        # Inf minus itself is NaN, as NaN is, and no NaN equals 0.
         nothing = self._node(graph, "Sub", flat, flat)
         finite = self._node(graph, "Equal", nothing, zero)
         kept = self._node(graph, "Where", finite, flat, zero)

@@ -1,0 +1,111 @@
+"""New weights of a model with weights in files do not stay in memory."""
+
+import gc
+import tracemalloc
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+import pytest
+
+from onnx_passes.model.copy import copy_model
+from onnx_passes.model.load import load_model
+from onnx_passes.model.save import save_model
+from onnx_passes.passes.precision import _scratch
+from onnx_passes.passes.precision.convert_float16 import ConvertFloat16
+from onnx_passes.passes.precision.quantize_dynamic import QuantizeDynamic
+from onnx_passes.passes.precision.quantize_weights import QuantizeWeights
+from onnx_passes.runtime.ort import OnnxRuntimeEngine
+
+LAYERS, WIDTH = 12, 384
+LARGEST = 4 * WIDTH * WIDTH
+PASSES = [
+    (ConvertFloat16, {}),
+    (QuantizeWeights, {}),
+    (QuantizeWeights, {"weights": "int4", "block": 64}),
+    (QuantizeDynamic, {}),
+]
+
+
+@pytest.fixture
+def deep(typed, tmp_path):
+    """Return a model of 12 layers whose weights, 7 MB, are in a file, and its path."""
+    steps = [f"v{i + 1} = MatMul(v{i}, w{i})" for i in range(LAYERS)]
+    text = f"(float[b,{WIDTH}] v0) => (float[b,{WIDTH}] v{LAYERS}) {{ {' '.join(steps)} }}"
+    # Weights are inputs of no graph: they are added to the file.
+    names = ", ".join(f"float[{WIDTH},{WIDTH}] w{i}" for i in range(LAYERS))
+    proto = ir.to_proto(typed(text.replace("v0)", f"v0, {names})")))
+    random = np.random.default_rng(0)
+    del proto.graph.input[1:]
+    for i in range(LAYERS):
+        array = random.standard_normal((WIDTH, WIDTH)).astype(np.float32) / WIDTH**0.5
+        proto.graph.initializer.append(onnx.numpy_helper.from_array(array, f"w{i}"))
+    path = tmp_path / "deep.onnx"
+    onnx.save(proto, path, save_as_external_data=True, location="weights", size_threshold=0)
+    return load_model(path).model
+
+
+def places(model):
+    tensors = [value.const_value for value in model.graph.initializers.values()]
+    return {Path(t.path) for t in tensors if isinstance(t, ir.ExternalTensor)}
+
+
+@pytest.mark.parametrize(("cls", "options"), PASSES)
+def test_new_weights_take_no_memory(deep, cls, options):
+    model = deep
+    pass_ = cls(None, {}, **options)
+    cls(None, {}, **options).call(copy_model(model))  # imports, and kernels that are asked for
+    gc.collect()
+    tracemalloc.start()
+    try:
+        assert pass_.call(model).modified
+        held, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert held < LARGEST
+    assert peak < 6 * LARGEST  # scales and zero points of blocks are spread
+
+
+@pytest.mark.parametrize(("cls", "options"), PASSES)
+def test_they_are_saved_and_run(deep, cls, options, tmp_path, run, kept):
+    feed = {"v0": np.random.default_rng(1).standard_normal((3, WIDTH)).astype(np.float32)}
+    with OnnxRuntimeEngine(optimization="all").prepare(deep) as session:
+        (old,) = session.run(feed).values()
+    cls(None, {}, **options).call(deep)
+    save_model(deep, tmp_path / "out.onnx")
+    for model in (deep, load_model(tmp_path / "out.onnx").model):
+        with OnnxRuntimeEngine(optimization="all").prepare(model) as session:
+            (new,) = session.run(feed).values()
+        assert kept(old, new) > 8
+
+
+def drop(model):
+    for value in model.graph.initializers.values():
+        value.const_value = None
+    gc.collect()
+
+
+def test_the_file_goes_with_the_last_tensor(deep):
+    ConvertFloat16().call(deep)
+    (file,) = (path for path in places(deep) if path.name.startswith("weights-"))
+    copy = copy_model(deep)
+    drop(deep)
+    assert file.exists()
+    drop(copy)
+    assert not file.exists()
+
+
+def test_without_room_they_stay_in_memory(deep, monkeypatch):
+    def refuse(*args, **kwargs):
+        raise OSError("no room")
+
+    monkeypatch.setattr(_scratch.tempfile, "TemporaryDirectory", refuse)
+    assert ConvertFloat16().call(deep).modified
+    assert not any(path.name.startswith("weights-") for path in places(deep))
+
+
+def test_weights_in_memory_stay_there(digits):
+    model = digits()
+    ConvertFloat16().call(model)
+    assert not places(model)
