@@ -1,4 +1,4 @@
-"""Which operators make steps of their operands, or decide by them."""
+"""Which operators make steps of their operands, decide by them, or need elements in them."""
 
 import onnx_ir as ir
 
@@ -16,6 +16,17 @@ SUMS_OF_NOTHING = frozenset(
     ("ReduceL1", "ReduceL2", "ReduceProd", "ReduceSum", "ReduceSumSquare")
 )
 """Reductions whose value over no element is given by the standard."""
+
+RISKY_IF_EMPTY = frozenset(
+    (
+        *("Div", "Mod", "Loop", "Scan", "LSTM", "GRU", "RNN", "Resize", "Upsample", "TopK"),
+        *("Conv", "ConvTranspose", "DeformConv", "MaxPool", "AveragePool", "LpPool"),
+        *("ArgMax", "ArgMin", "GlobalAveragePool", "GlobalMaxPool"),
+        *("Attention", "LogSoftmax", "Softmax"),
+        "MeanVarianceNormalization",
+    )
+)
+"""Operators whose kernels may end the process, or mean nothing, if an operand is empty."""
 
 DECIDING = frozenset(
     (

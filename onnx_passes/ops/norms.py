@@ -10,7 +10,7 @@ from onnx_passes.ops.base import Operator
 from onnx_passes.ops.call import Call, Tensor, normalize_axis
 from onnx_passes.ops.operands import Operands
 from onnx_passes.ops.primitives import Primitives
-from onnx_passes.ops.rows import gathered, opaque_rows, summed
+from onnx_passes.ops.rows import along_axes, summed
 from onnx_passes.ops.semantics import PADDING, Elements, Scalar, Unsupported
 from onnx_passes.ops.suggestions import Choices, Known, Operand
 
@@ -44,16 +44,14 @@ class LpNormalization(Operator):
 
     def evaluate(self, call: Call) -> Tensor:
         x = call.required(0)
-        axis, a = call.axis(-1, len(x.shape)), call.primitives(x.dtype)
-        rows = np.moveaxis(x.data, axis, -1)
-        if not call.semantics.expands:
-            found = opaque_rows(call, a, rows, f"LpNormalization[{call.integer('p', 2)}]")
-        else:
-            norms = summed(call, lambda row: norm(call, a, row, 2), rows)
-            found = call.semantics.map(
-                lambda v, n: a.select(a.equal(n, 0.0), 0.0, a.div(v, n)), rows, norms
-            )
-        return Tensor(np.moveaxis(found, -1, axis), x.dtype)
+        label = f"{self.op_type}[{call.integer('p', 2)}]"
+        return along_axes(call, x, [call.axis(-1, len(x.shape))], label, self._rows)
+
+    def _rows(self, call: Call, a: Primitives, rows: Elements) -> Elements:
+        norms = summed(call, lambda row: norm(call, a, row, 2), rows)
+        return call.semantics.map(
+            lambda v, n: a.select(a.equal(n, 0.0), 0.0, a.div(v, n)), rows, norms
+        )
 
 
 class MeanVarianceNormalization(Operator):
@@ -66,15 +64,7 @@ class MeanVarianceNormalization(Operator):
         x = call.required(0)
         given = call.integers("axes")
         axes = sorted({normalize_axis(i, len(x.shape)) for i in given or (0, 2, 3)})
-        rest = [i for i in range(len(x.shape)) if i not in axes]
-        rows, outer = gathered(x.data, axes)
-        a = call.primitives(x.dtype)
-        if not call.semantics.expands:
-            found = opaque_rows(call, a, rows, self.op_type)
-        else:
-            found = self._rows(call, a, rows)
-        shape = (*outer, *(x.shape[i] for i in axes))
-        return Tensor(found.reshape(shape).transpose(np.argsort([*rest, *axes])), x.dtype)
+        return along_axes(call, x, axes, self.op_type, self._rows)
 
     def _rows(self, call: Call, a: Primitives, rows: Elements) -> Elements:
         count = float(rows.shape[-1])

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from onnx_passes.ops.call import Call
+from onnx_passes.ops.call import Call, Tensor
 from onnx_passes.ops.primitives import Primitives
 from onnx_passes.ops.semantics import Elements
 
@@ -34,6 +34,33 @@ def finite_top(a: Primitives, terms: Elements) -> Elements:
         terms: Elements [..., n].
     """
     return np.asarray(a.clip(a.fold("max", terms), *a.extremes()))
+
+
+def along_axes(
+    call: Call,
+    x: Tensor,
+    axes: list[int],
+    label: str,
+    function: Callable[[Call, Primitives, Elements], Elements],
+) -> Tensor:
+    """Return a tensor whose elements depend on all elements along some axes.
+
+    Args:
+        call: The call, for its arithmetic.
+        x: A tensor of any shape, which the result has, too.
+        axes: The axes, counted from the front.
+        label: Name of the function, for an arithmetic that does not expand formulas.
+        function: Gets rows [..., n] of the elements along the axes, and returns as many.
+    """
+    rest = [i for i in range(len(x.shape)) if i not in axes]
+    rows, outer = gathered(x.data, axes)
+    a = call.primitives(x.dtype)
+    if call.semantics.expands:
+        found = function(call, a, rows)
+    else:
+        found = opaque_rows(call, a, rows, label)
+    shape = (*outer, *(x.shape[i] for i in axes))
+    return Tensor(found.reshape(shape).transpose(np.argsort([*rest, *axes])), x.dtype)
 
 
 def opaque_rows(call: Call, a: Primitives, rows: Elements, label: str) -> Elements:

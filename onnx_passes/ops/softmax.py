@@ -11,7 +11,7 @@ from onnx_passes.ops.domains.interval_ends import ULPS, Interval, resolution
 from onnx_passes.ops.extremes import first_extreme
 from onnx_passes.ops.operands import Operands
 from onnx_passes.ops.primitives import Primitives
-from onnx_passes.ops.rows import finite_top, gathered, opaque_rows, summed
+from onnx_passes.ops.rows import along_axes, finite_top, summed
 from onnx_passes.ops.semantics import Elements
 
 
@@ -29,15 +29,7 @@ class _Normal(Operator, abstract=True):
         rank = len(x.shape)
         axis = call.axis(-1 if call.opset >= 13 else 1, rank)
         axes = [axis] if call.opset >= 13 else list(range(axis, rank))
-        rest = [i for i in range(rank) if i not in axes]
-        rows, outer = gathered(x.data, axes)
-        a = call.primitives(x.dtype)
-        if not call.semantics.expands:
-            found = opaque_rows(call, a, rows, self.op_type)
-        else:
-            found = self.rows(call, a, rows)
-        shape = (*outer, *(x.shape[i] for i in axes))
-        return Tensor(found.reshape(shape).transpose(np.argsort([*rest, *axes])), x.dtype)
+        return along_axes(call, x, axes, self.op_type, self.rows)
 
 
 def _lowered(call: Call, a: Primitives, rows: Elements) -> Elements:

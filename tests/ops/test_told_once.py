@@ -26,7 +26,7 @@ PATTERNS = {
     "streamline",
     "quantised",
 }
-MOST = 1153
+MOST = 1129
 
 
 def mentions():

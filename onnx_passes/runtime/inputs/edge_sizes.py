@@ -8,7 +8,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.model.walk import all_nodes
-from onnx_passes.ops.decisions import SUMS_OF_NOTHING
+from onnx_passes.ops.decisions import RISKY_IF_EMPTY, SUMS_OF_NOTHING
 from onnx_passes.runtime.base import Feeds
 from onnx_passes.runtime.inputs.adversarial import AdversarialFeeds, generate_sized
 from onnx_passes.runtime.inputs.dims import Dims, symbols_of
@@ -17,16 +17,6 @@ from onnx_passes.runtime.inputs.generate import Ranges
 _MOST_ALONE = 3
 SMALL = 1 << 16
 """Elements up to which a sample of edge sizes costs little."""
-
-_RISKY_IF_EMPTY = frozenset(
-    (
-        *("Div", "Mod", "Loop", "Scan", "LSTM", "GRU", "RNN", "Resize", "Upsample", "TopK"),
-        *("Conv", "ConvTranspose", "DeformConv", "MaxPool", "AveragePool", "LpPool"),
-        *("ArgMax", "ArgMin", "GlobalAveragePool", "GlobalMaxPool"),
-        *("Attention", "LogSoftmax", "Softmax"),
-        "MeanVarianceNormalization",
-    )
-)
 
 
 def is_small(feeds: Feeds) -> bool:
@@ -82,7 +72,7 @@ def _takes_nothing(model: ir.Model) -> bool:
     """
     return all(
         node.domain == ""
-        and node.op_type not in _RISKY_IF_EMPTY
+        and node.op_type not in RISKY_IF_EMPTY
         and (not node.op_type.startswith("Reduce") or _sums_nothing(node))
         for node in all_nodes(model)
         if node.op_identifier() not in model.functions
