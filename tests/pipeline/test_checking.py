@@ -9,11 +9,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 MODEL = ROOT / "examples" / "digits" / "model.onnx"
-CHECKS = (
-    "onnx_passes.pipeline.gate",
-    "onnx_passes.runtime.inputs",
-    "onnx_passes.verify.rules",
-)
+CHECKS = ("pipeline.gate", "runtime.inputs", "verify.rules")
 
 
 @pytest.mark.parametrize("words", [["--no-verify"], []])
@@ -35,4 +31,4 @@ def test_only_a_verified_run_imports_what_checks(tmp_path, words):
     assert done.returncode == 0, done.stderr
     # No rounding is weighed on this model, so that the modules of rules are not needed.
     verified = str(not words)
-    assert done.stderr.splitlines()[-1].split() == [verified, verified, "False"]
+    assert f"{verified} {verified} False" in done.stderr.splitlines(), done.stderr
