@@ -15,7 +15,6 @@ from typing import Any
 
 import onnx_ir as ir
 
-from onnx_passes.configs.resolve import PassStep
 from onnx_passes.configs.schema import PipelineConfig
 from onnx_passes.errors import OnnxPassesError
 from onnx_passes.model.walk import ungrown_bytes
@@ -31,7 +30,7 @@ from onnx_passes.pipeline.gate import Gate
 from onnx_passes.pipeline.judgement import Judgement, error_of
 from onnx_passes.pipeline.reproduce import leave_reproducer
 from onnx_passes.pipeline.reproducer import Failure
-from onnx_passes.pipeline.state import Checked
+from onnx_passes.pipeline.state import Checked, Kept
 from onnx_passes.report.model import Blame, RunReport
 from onnx_passes.verify.result import ENGINE, EXECUTED, LEVEL, Check, OutputCheck, Verdict
 from onnx_passes.verify.score import (
@@ -45,25 +44,6 @@ from onnx_passes.verify.score import (
 from onnx_passes.verify.shrink import Case
 from onnx_passes.verify.snapshot import Change, Snapshot
 from onnx_passes.verify.witness import Witnesses
-
-
-@dataclass(frozen=True)
-class Kept:
-    """A pass that changed the model, and was kept.
-
-    Attributes:
-        step: How it was asked for.
-        index: Its place in the report.
-        first: Position in the record of rewrites at which it began.
-        applied: The rewrites that it made.
-        skip: Keys of the rewrites that it was not to make.
-    """
-
-    step: PassStep
-    index: int
-    first: int
-    applied: tuple[Application, ...]
-    skip: frozenset[str]
 
 
 @dataclass(frozen=True)

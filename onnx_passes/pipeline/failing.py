@@ -16,12 +16,12 @@ from onnx_passes.passes.base import Pass
 from onnx_passes.passes.context import Application, PassContext
 from onnx_passes.pipeline.attempt import Attempt, Attempts
 from onnx_passes.pipeline.culprit import Search, find_culprits, pairs_around
-from onnx_passes.pipeline.drifting import Drifted, Kept, trace_drift
+from onnx_passes.pipeline.drifting import Drifted, trace_drift
 from onnx_passes.pipeline.gate import Gate
 from onnx_passes.pipeline.judgement import Judgement
 from onnx_passes.pipeline.reproduce import leave_reproducer
 from onnx_passes.pipeline.reproducer import Failure
-from onnx_passes.pipeline.state import Checked
+from onnx_passes.pipeline.state import Checked, Kept
 from onnx_passes.pipeline.summary import rewrite_summary
 from onnx_passes.report.model import PassReport, RunReport
 from onnx_passes.verify.local import LocalScore

@@ -28,13 +28,10 @@ from onnx_passes.passes.registry import collect
 from onnx_passes.passes.replace import reserve_names
 from onnx_passes.pipeline.attempt import Attempt, Attempts
 from onnx_passes.pipeline.budget import budget_spent
-from onnx_passes.pipeline.drifting import Drifted, Kept, Traced, trace_drift
 from onnx_passes.pipeline.execute import complaint, execute
-from onnx_passes.pipeline.failing import FailedCheck
-from onnx_passes.pipeline.gate import Gate
 from onnx_passes.pipeline.idle import Idle
 from onnx_passes.pipeline.instruments import Instrument
-from onnx_passes.pipeline.state import Checked
+from onnx_passes.pipeline.state import Checked, Kept
 from onnx_passes.pipeline.summary import rewrite_summary
 from onnx_passes.pipeline.waiving import waive_failure
 from onnx_passes.report.model import PassReport, RunReport
@@ -42,6 +39,8 @@ from onnx_passes.verify.result import Check, Checks, Verdict
 from onnx_passes.verify.snapshot import Change, Snapshot
 
 if TYPE_CHECKING:
+    from onnx_passes.pipeline.drifting import Traced
+    from onnx_passes.pipeline.gate import Gate
     from onnx_passes.pipeline.paying import Paying
     from onnx_passes.pipeline.whole_data import WholeData
 
@@ -180,6 +179,8 @@ class PassManager:
             name: Names the folder of the reproducer.
             error: The error, as text.
         """
+        from onnx_passes.pipeline.drifting import Drifted, Traced, trace_drift
+
         if self.gate is None:
             return Traced()
         drifted = Drifted(
@@ -214,14 +215,15 @@ class PassManager:
         if report.verdict is Verdict.FAILED:
             message = f"checkpoint {step.name!r}: {_reason(report.checks)}"
             report.error = f"VerificationError: {message}"
-            traced = Traced()
+            traced = None
             if small is Verdict.FAILED:
                 traced = self.trace(report.checks, f"{report.index:04d}-{step.name}", message)
             elif self.whole is not None:
                 report.reproducer = self.whole.reproducer
-            report.notes += traced.notes
-            report.blame = traced.blame
-            report.reproducer = traced.folder or report.reproducer
+            if traced is not None:
+                report.notes += traced.notes
+                report.blame = traced.blame
+                report.reproducer = traced.folder or report.reproducer
             report.action = "stopped" if self.config.on_failure == "stop" else "warned"
             if report.action == "stopped":
                 raise Stopped(VerificationError(message, where=step.where))
@@ -436,6 +438,8 @@ class PassManager:
             return
         message = _reason(report.checks)
         report.error = _failed(pass_, message)
+        from onnx_passes.pipeline.failing import FailedCheck  # slow to import
+
         failed = FailedCheck(
             pass_,
             step,

@@ -47,7 +47,7 @@ class Cost:
     Attributes:
         without: The cost without the rewrites, in the unit of the objective.
         with_them: The cost with them.
-        noise: How far two measurements of the same are apart.
+        noise: How far two measurements of the same are apart; None for an exact cost.
         whole: Whether all of the model was measured, and not only what the rewrites change.
     """
 
@@ -58,8 +58,13 @@ class Cost:
 
     @property
     def pays(self) -> bool:
-        """Whether the model costs less with the rewrites, by more than the noise."""
-        return self.with_them < self.without - (self.noise or 0.0)
+        """Whether the model costs less with the rewrites, by more than the noise.
+
+        If there is no noise, it may cost as much: a later pass may gain from the rewrites.
+        """
+        if self.noise is None:
+            return self.with_them <= self.without
+        return self.with_them < self.without - self.noise
 
 
 @dataclasses.dataclass

@@ -25,7 +25,6 @@ from onnx_passes.pipeline.manager import PassManager
 from onnx_passes.report.json import from_json, to_json
 from onnx_passes.report.model import RunReport
 from onnx_passes.verify.interface import interface_of
-from onnx_passes.verify.runs.inputs import digest_of
 from onnx_passes.verify.snapshot import Snapshot
 
 SHARE = 0.05
@@ -213,6 +212,8 @@ class Resume:
     @cached_property
     def _parts(self) -> dict[str, str]:
         """A digest of each thing that two runs must agree in, besides their steps."""
+        from onnx_passes.verify.runs.inputs import digest_of  # slow to import
+
         for path in (*self.files, *self._modules):
             found = path.stat()
             if max(found.st_mtime, found.st_ctime) > self.began:

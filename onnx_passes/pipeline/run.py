@@ -15,53 +15,31 @@ import onnx_ir as ir
 from onnx_passes.configs.engines import resolve_engines
 from onnx_passes.configs.imports import search_path
 from onnx_passes.configs.resolve import (
-    GroupStep,
-    PassStep,
     ResolvedPipeline,
-    ResolvedStep,
     format_pipeline,
     resolve,
 )
 from onnx_passes.configs.schema import PipelineConfig
-from onnx_passes.configs.sections import OutputTolerance
 from onnx_passes.errors import ConfigError, OnnxPassesError, VerificationError
 from onnx_passes.passes.context import Rewrites
-from onnx_passes.pipeline.baseline import Baseline, prepared
-from onnx_passes.pipeline.both_ends import check_original, check_thresholds
 from onnx_passes.pipeline.collector import patient_collector
-from onnx_passes.pipeline.context_dump import dump_context
-from onnx_passes.pipeline.gate import Gate
 from onnx_passes.pipeline.instruments import Dump, Instrument, SeedLogging
-from onnx_passes.pipeline.levels import begin
 from onnx_passes.pipeline.manager import PassManager, Stopped
 from onnx_passes.pipeline.resume import Resume
-from onnx_passes.pipeline.stepping import drift_along_steps, roll_out
 from onnx_passes.pipeline.summary import summarize
 from onnx_passes.pipeline.waiving import is_waived, list_waivers, waive_gaps, waive_result
-from onnx_passes.report.model import EngineReport, PassReport, ReferenceReport, RunReport
-from onnx_passes.runtime.base import Feeds
+from onnx_passes.report.model import PassReport, RunReport
 from onnx_passes.runtime.environment import machine, versions
-from onnx_passes.runtime.inputs import (
-    AdversarialFeeds,
-    Made,
-    Substitutes,
-    adversarial,
-    describe_feeds,
-    edge_samples,
-    make_samples,
-    name_of,
-)
-from onnx_passes.runtime.tensorrt.engine import compiler_of
 from onnx_passes.verify.evidence import Evidence
-from onnx_passes.verify.reference import Reference, load_reference
 from onnx_passes.verify.result import ENGINE, Check, Verdict
 from onnx_passes.verify.snapshot import Snapshot
-from onnx_passes.verify.structure import check_structure
-from onnx_passes.verify.validity import check_validity
 
 if TYPE_CHECKING:
+    from onnx_passes.pipeline.gate import Gate
     from onnx_passes.pipeline.paying import Paying
     from onnx_passes.pipeline.whole_data import WholeData
+    from onnx_passes.runtime.base import Feeds
+    from onnx_passes.verify.reference import Reference
 
 
 @dataclass
@@ -163,7 +141,9 @@ def _run(
     if whole is not None and reference is None and config.reference.inputs is None:
         reference = whole.first_samples()
     if config.verify.enabled:
-        gate = _gate(original, config, pipeline, report, reference)
+        from onnx_passes.pipeline.checking import make_gate  # slow to import
+
+        gate = make_gate(original, config, pipeline, report, reference)
     for watcher in watchers:
         watcher.start(report, model)
     rewrites = Rewrites(limit=config.limits.rewrites)
@@ -186,6 +166,8 @@ def _run(
         manager.model = manager.snapshot.restore()
     report.after = summarize(manager.snapshot)
     if gate is not None and error is None:
+        from onnx_passes.pipeline.stepping import drift_along_steps
+
         changed = report.before.hash != report.after.hash
         moments = ("each", "checkpoint", "end") if changed else ()
         report.final = gate.against_original(manager.model, moments)
@@ -205,12 +187,16 @@ def _run(
         if error is None and changed and manager.whole is not None:
             error = _over_the_data(manager.whole, manager.model, report)
         if config.onnxruntime.full_context_dump:
+            from onnx_passes.pipeline.context_dump import dump_context
+
             folder = (config.folder or Path()) / config.dump_dir
             gate.baseline.ready("each")
             report.notes += dump_context(manager.model, gate.baseline, folder)
     if gate is not None:
+        from onnx_passes.pipeline.checking import report_baseline
+
         gate.baseline.settle()
-        _tell_baseline(report, gate, manager.model)
+        report_baseline(report, gate, manager.model)
     report.not_verified = _not_verified(report, config)
     report.preconditions = _preconditions(report, config)
     if gate is not None and any(p.changed for p in report.passes):
@@ -226,68 +212,13 @@ def _run(
     return Run(manager.model, report, error, usable)
 
 
-def _gate(
-    original: Snapshot,
-    config: PipelineConfig,
-    pipeline: ResolvedPipeline,
-    report: RunReport,
-    reference: Reference | None,
-) -> Gate:
-    model = original.model
-    if reference is None:
-        spec = config.reference.model_dump()
-        reference = load_reference(spec, model, config.folder or Path())
-    engines = resolve_engines(config)
-    invalid = check_validity(
-        model,
-        [step.engine for step in engines if compiler_of(step.engine) is None],
-        allow_invalid=config.verify.allow_invalid,
-        where=report.model,
-    )
-    report.notes += invalid
-    given = bool(reference.samples)
-    made = [] if given else _generated(model, config)
-    special = _special(model, config, reference.samples, made)
-    if made:
-        source = f"generated (seed {config.reference.seed})"
-        samples = [one.feeds for one in made]
-        reference = Reference(samples, reference.expected, source)
-    if config.reference.steps is not None:
-        reference = roll_out(model, config.reference, reference, engines, given=given)
-    baseline = prepared(
-        model,
-        reference.samples,
-        engines,
-        given=given,
-        special=special,
-        substitutes=_substitutes(model, config),
-    )
-    faults = frozenset(check_structure(model) if invalid else ())
-    others = [name for name, _ in config.onnxruntime.providers[1:]]
-    if others:
-        first = config.onnxruntime.providers[0][0]
-        report.notes.append(f"of onnxruntime.providers only {first} is used, not {others}")
-    report.reference = ReferenceReport(
-        source=f"{reference.source}{_named(special)}",
-        samples=len(baseline.samples),
-        inputs=describe_feeds(baseline.samples[0]) if baseline.samples else {},
-        names=[name_of(feeds) or "" for feeds in baseline.samples] if special else [],
-    )
-    labels = reference.expected
-    levels = begin(model, baseline.samples, engines)
-    gate = Gate.begin(config.verify, baseline, original, labels, faults, levels)
-    check_original(gate.state, gate.settings)
-    check_thresholds(gate.state, _own_tolerances(pipeline.steps))
-    _tell_baseline(report, gate)
-    return gate
-
-
 def _paying(
     original: Snapshot, config: PipelineConfig, gate: Gate | None, reference: Reference | None
 ) -> Paying | None:
     """Return what undoes rewrites that do not pay; None if the pipeline has no objective."""
     if config.objective is None:
         return None
+    from onnx_passes.pipeline.checking import make_baseline
     from onnx_passes.pipeline.objective import Meter, fast_form
     from onnx_passes.pipeline.paying import Paying
 
@@ -299,7 +230,7 @@ def _paying(
             help="name one under 'engines'",
         )
 
-    unchecked = cache(lambda: _unchecked(original.model, config, reference))
+    unchecked = cache(lambda: make_baseline(original.model, config, reference))
 
     def samples() -> Sequence[Feeds]:
         """Return inputs that the original runs on, as it is called now."""
@@ -309,25 +240,6 @@ def _paying(
 
     fast = fast_form(engines[-1].engine)
     return Paying(Meter(config.objective, fast, engines[0].engine, samples))
-
-
-def _unchecked(
-    model: ir.Model, config: PipelineConfig, reference: Reference | None
-) -> Baseline:
-    """Return the samples of a run that checks nothing."""
-    if reference is None:
-        spec = config.reference.model_dump()
-        reference = load_reference(spec, model, config.folder or Path())
-    given = bool(reference.samples)
-    made = [] if given else [one.feeds for one in _generated(model, config)]
-    return prepared(
-        model,
-        reference.samples or made,
-        resolve_engines(config),
-        given=given,
-        special=[],
-        substitutes=_substitutes(model, config),
-    )
 
 
 def _whole_data(config: PipelineConfig, original: Snapshot) -> WholeData | None:
@@ -351,99 +263,6 @@ def _over_the_data(
         return None
     report.reproducer = report.reproducer or whole.reproducer
     return VerificationError(_say(failures))
-
-
-def _own_tolerances(
-    steps: Sequence[ResolvedStep],
-) -> list[tuple[str, str | None, OutputTolerance]]:
-    """Return the passes with a tolerance of their own: name, place, tolerance."""
-    found: list[tuple[str, str | None, OutputTolerance]] = []
-    for step in steps:
-        if isinstance(step, GroupStep):
-            found += _own_tolerances(step.steps)
-        elif isinstance(step, PassStep) and step.tolerance is not None:
-            found.append((step.text, step.where, step.tolerance))
-    return found
-
-
-def _tell_baseline(report: RunReport, gate: Gate, result: ir.Model | None = None) -> None:
-    """Report what is known of engines and samples, which is more once the original ran."""
-    baseline = gate.baseline
-    report.engines = [
-        EngineReport(
-            b.engine.name,
-            b.when,
-            b.engine.describe(),
-            b.fallback_for,
-            spreads=gate.noise.spreads(b),
-        )
-        for b in baseline.benches
-        if b.when != "never"
-    ]
-    report.engines += gate.levels.reports(result)
-    told = [*baseline.notes, *filter(None, [b.note for b in baseline.benches])]
-    told += filter(None, [gate.allowance.note])
-    report.notes += [note for note in told if note not in report.notes]
-    if report.reference is not None:
-        report.reference.samples = len(baseline.samples)
-        chosen = baseline.substitutes.chosen if baseline.substitutes is not None else None
-        if chosen is not None and chosen.text not in report.reference.source:
-            # They stand in place of all that was generated, other sizes included.
-            seed = baseline.substitutes.seed if baseline.substitutes is not None else 0
-            report.reference.source = f"generated (seed {seed}), {chosen.text}"
-            report.reference.inputs = describe_feeds(chosen.samples[0])
-        if report.reference.names:
-            report.reference.names = [name_of(feeds) or "" for feeds in baseline.samples]
-
-
-def _generated(model: ir.Model, config: PipelineConfig) -> list[Made]:
-    settings = config.reference
-    return make_samples(
-        model,
-        seed=settings.seed,
-        samples=settings.samples,
-        ranges=settings.ranges,
-        dims=settings.dims,
-    )
-
-
-def _substitutes(model: ir.Model, config: PipelineConfig) -> Substitutes:
-    settings = config.reference
-    return Substitutes(
-        model,
-        settings.seed,
-        settings.samples,
-        settings.ranges,
-        settings.dims,
-        adversarial=config.verify.inputs == "adversarial",
-    )
-
-
-def _special(
-    model: ir.Model, config: PipelineConfig, given: Sequence[Feeds], made: Sequence[Made]
-) -> list[AdversarialFeeds]:
-    settings = config.reference
-    if config.verify.inputs != "adversarial":
-        if given or settings.samples is not None:
-            return []
-        return edge_samples(
-            model,
-            seed=settings.seed,
-            ranges=settings.ranges,
-            dims=settings.dims,
-            base=made[0] if made else None,
-        )
-    return adversarial(
-        model, given, seed=settings.seed, ranges=settings.ranges, dims=settings.dims
-    )
-
-
-def _named(special: Sequence[AdversarialFeeds]) -> str:
-    if any(feeds.asked for feeds in special):
-        return " and adversarial"
-    return (
-        f" and {', '.join(dict.fromkeys(feeds.kind for feeds in special))}" if special else ""
-    )
 
 
 def _own_instruments(config: PipelineConfig) -> list[Instrument]:

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
-from onnx_passes.pipeline.baseline import Baseline, Bench
 from onnx_passes.pipeline.budget import Budget
-from onnx_passes.pipeline.comparing import Comparing
-from onnx_passes.pipeline.recorder import Recorded
-from onnx_passes.pipeline.region_pairs import Batch
-from onnx_passes.runtime.base import Feeds, Outputs
 from onnx_passes.verify.evidence import Evidence
 from onnx_passes.verify.result import Check, Checks, Verdict
 from onnx_passes.verify.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from onnx_passes.configs.resolve import PassStep
+    from onnx_passes.passes.context import Application
+    from onnx_passes.pipeline.baseline import Baseline, Bench
+    from onnx_passes.pipeline.comparing import Comparing
+    from onnx_passes.pipeline.recorder import Recorded
+    from onnx_passes.pipeline.region_pairs import Batch
+    from onnx_passes.runtime.base import Feeds, Outputs
 
 
 @dataclass(frozen=True)
@@ -136,3 +141,22 @@ class Checked:
         found = Checks(tuple(self.checks)).verdict
         weak = any(not evidence.kind.verifies for evidence in self.evidence)
         return Verdict.NOT_VERIFIED if weak and found is Verdict.PASSED else found
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A pass that changed the model, and was kept.
+
+    Attributes:
+        step: How it was asked for.
+        index: Its place in the report.
+        first: Position in the record of rewrites at which it began.
+        applied: The rewrites that it made.
+        skip: Keys of the rewrites that it was not to make.
+    """
+
+    step: PassStep
+    index: int
+    first: int
+    applied: tuple[Application, ...]
+    skip: frozenset[str]

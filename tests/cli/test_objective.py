@@ -128,10 +128,11 @@ def test_the_objective_of_a_pipeline_file_counts(run):
 def test_passes_of_the_library_are_measured(run):
     steps = ["sum-before-normalization", "fuse-all"]
     report, operators, _ = run(LAYER, "--objective", "nodes", steps=steps, weights=WEIGHTS)
-    assert operators == ["Add", "LayerNormalization", "Gemm", "Tanh"]
+    assert operators == ["Sum", "LayerNormalization", "Gemm", "Tanh"]
     found = measured(report)
-    (undone,), (kept,) = found["sum-before-normalization"], found["fuse-all"]
-    assert (undone["without"], undone["with_it"], undone["kept"]) == (1, 1, False)
+    (equal,), (kept,) = found["sum-before-normalization"], found["fuse-all"]
+    # A later pass may gain from what costs as much.
+    assert (equal["without"], equal["with_it"], equal["kept"]) == (1, 1, True)
     assert (kept["rules"], kept["without"], kept["with_it"]) == ("fuse-matmul-add", 2, 1)
 
 

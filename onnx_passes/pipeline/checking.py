@@ -1,0 +1,232 @@
+"""What checks the passes of a run: samples, engines, and the gate over them.
+
+A run that checks nothing does not import this module, nor what it imports.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import onnx_ir as ir
+
+from onnx_passes.configs.engines import resolve_engines
+from onnx_passes.configs.resolve import GroupStep, PassStep, ResolvedPipeline, ResolvedStep
+from onnx_passes.configs.schema import PipelineConfig
+from onnx_passes.configs.sections import OutputTolerance
+from onnx_passes.pipeline.baseline import Baseline, prepared
+from onnx_passes.pipeline.both_ends import check_original, check_thresholds
+from onnx_passes.pipeline.gate import Gate
+from onnx_passes.pipeline.levels import begin
+from onnx_passes.pipeline.stepping import roll_out
+from onnx_passes.report.model import EngineReport, ReferenceReport, RunReport
+from onnx_passes.runtime.base import Feeds
+from onnx_passes.runtime.inputs import (
+    AdversarialFeeds,
+    Made,
+    Substitutes,
+    adversarial,
+    describe_feeds,
+    edge_samples,
+    make_samples,
+    name_of,
+)
+from onnx_passes.runtime.tensorrt.engine import compiler_of
+from onnx_passes.verify.reference import Reference, load_reference
+from onnx_passes.verify.snapshot import Snapshot
+from onnx_passes.verify.structure import check_structure
+from onnx_passes.verify.validity import check_validity
+
+
+def make_gate(
+    original: Snapshot,
+    config: PipelineConfig,
+    pipeline: ResolvedPipeline,
+    report: RunReport,
+    reference: Reference | None,
+) -> Gate:
+    """Return what checks the passes of a run, with the engines and samples of the pipeline.
+
+    Args:
+        original: The original model.
+        config: The pipeline.
+        pipeline: The same with its passes.
+        report: Gets notes, engines, and where the samples are from.
+        reference: Reference data, in place of what the pipeline names or generates.
+
+    Raises:
+        ConfigError: The pipeline names an engine that does not exist.
+        ReferenceDataError: The reference data does not fit the model.
+        EngineError: An engine cannot run the original model.
+    """
+    model = original.model
+    if reference is None:
+        spec = config.reference.model_dump()
+        reference = load_reference(spec, model, config.folder or Path())
+    engines = resolve_engines(config)
+    invalid = check_validity(
+        model,
+        [step.engine for step in engines if compiler_of(step.engine) is None],
+        allow_invalid=config.verify.allow_invalid,
+        where=report.model,
+    )
+    report.notes += invalid
+    given = bool(reference.samples)
+    made = [] if given else _generated(model, config)
+    special = _special(model, config, reference.samples, made)
+    if made:
+        source = f"generated (seed {config.reference.seed})"
+        samples = [one.feeds for one in made]
+        reference = Reference(samples, reference.expected, source)
+    if config.reference.steps is not None:
+        reference = roll_out(model, config.reference, reference, engines, given=given)
+    baseline = prepared(
+        model,
+        reference.samples,
+        engines,
+        given=given,
+        special=special,
+        substitutes=_substitutes(model, config),
+    )
+    faults = frozenset(check_structure(model) if invalid else ())
+    others = [name for name, _ in config.onnxruntime.providers[1:]]
+    if others:
+        first = config.onnxruntime.providers[0][0]
+        report.notes.append(f"of onnxruntime.providers only {first} is used, not {others}")
+    report.reference = ReferenceReport(
+        source=f"{reference.source}{_named(special)}",
+        samples=len(baseline.samples),
+        inputs=describe_feeds(baseline.samples[0]) if baseline.samples else {},
+        names=[name_of(feeds) or "" for feeds in baseline.samples] if special else [],
+    )
+    labels = reference.expected
+    levels = begin(model, baseline.samples, engines)
+    gate = Gate.begin(config.verify, baseline, original, labels, faults, levels)
+    check_original(gate.state, gate.settings)
+    check_thresholds(gate.state, _own_tolerances(pipeline.steps))
+    report_baseline(report, gate)
+    return gate
+
+
+def make_baseline(
+    model: ir.Model, config: PipelineConfig, reference: Reference | None
+) -> Baseline:
+    """Return the samples of a run that checks nothing.
+
+    Args:
+        model: The original model.
+        config: The pipeline.
+        reference: Reference data, in place of what the pipeline names or generates.
+    """
+    if reference is None:
+        spec = config.reference.model_dump()
+        reference = load_reference(spec, model, config.folder or Path())
+    given = bool(reference.samples)
+    made = [] if given else [one.feeds for one in _generated(model, config)]
+    return prepared(
+        model,
+        reference.samples or made,
+        resolve_engines(config),
+        given=given,
+        special=[],
+        substitutes=_substitutes(model, config),
+    )
+
+
+def _own_tolerances(
+    steps: Sequence[ResolvedStep],
+) -> list[tuple[str, str | None, OutputTolerance]]:
+    """Return the passes with a tolerance of their own: name, place, tolerance."""
+    found: list[tuple[str, str | None, OutputTolerance]] = []
+    for step in steps:
+        if isinstance(step, GroupStep):
+            found += _own_tolerances(step.steps)
+        elif isinstance(step, PassStep) and step.tolerance is not None:
+            found.append((step.text, step.where, step.tolerance))
+    return found
+
+
+def report_baseline(report: RunReport, gate: Gate, result: ir.Model | None = None) -> None:
+    """Report what is known of engines and samples, which is more once the original ran.
+
+    Args:
+        report: The report.
+        gate: What checked.
+        result: The result; None before the passes run.
+    """
+    baseline = gate.baseline
+    report.engines = [
+        EngineReport(
+            b.engine.name,
+            b.when,
+            b.engine.describe(),
+            b.fallback_for,
+            spreads=gate.noise.spreads(b),
+        )
+        for b in baseline.benches
+        if b.when != "never"
+    ]
+    report.engines += gate.levels.reports(result)
+    told = [*baseline.notes, *filter(None, [b.note for b in baseline.benches])]
+    told += filter(None, [gate.allowance.note])
+    report.notes += [note for note in told if note not in report.notes]
+    if report.reference is not None:
+        report.reference.samples = len(baseline.samples)
+        chosen = baseline.substitutes.chosen if baseline.substitutes is not None else None
+        if chosen is not None and chosen.text not in report.reference.source:
+            # They stand in place of all that was generated, other sizes included.
+            seed = baseline.substitutes.seed if baseline.substitutes is not None else 0
+            report.reference.source = f"generated (seed {seed}), {chosen.text}"
+            report.reference.inputs = describe_feeds(chosen.samples[0])
+        if report.reference.names:
+            report.reference.names = [name_of(feeds) or "" for feeds in baseline.samples]
+
+
+def _generated(model: ir.Model, config: PipelineConfig) -> list[Made]:
+    settings = config.reference
+    return make_samples(
+        model,
+        seed=settings.seed,
+        samples=settings.samples,
+        ranges=settings.ranges,
+        dims=settings.dims,
+    )
+
+
+def _substitutes(model: ir.Model, config: PipelineConfig) -> Substitutes:
+    settings = config.reference
+    return Substitutes(
+        model,
+        settings.seed,
+        settings.samples,
+        settings.ranges,
+        settings.dims,
+        adversarial=config.verify.inputs == "adversarial",
+    )
+
+
+def _special(
+    model: ir.Model, config: PipelineConfig, given: Sequence[Feeds], made: Sequence[Made]
+) -> list[AdversarialFeeds]:
+    settings = config.reference
+    if config.verify.inputs != "adversarial":
+        if given or settings.samples is not None:
+            return []
+        return edge_samples(
+            model,
+            seed=settings.seed,
+            ranges=settings.ranges,
+            dims=settings.dims,
+            base=made[0] if made else None,
+        )
+    return adversarial(
+        model, given, seed=settings.seed, ranges=settings.ranges, dims=settings.dims
+    )
+
+
+def _named(special: Sequence[AdversarialFeeds]) -> str:
+    if any(feeds.asked for feeds in special):
+        return " and adversarial"
+    return (
+        f" and {', '.join(dict.fromkeys(feeds.kind for feeds in special))}" if special else ""
+    )
