@@ -22,6 +22,7 @@ from onnx_passes.errors import EngineError, OnnxPassesError
 from onnx_passes.pipeline.baseline import Bench
 from onnx_passes.pipeline.budget import Budget
 from onnx_passes.pipeline.comparing import Comparing
+from onnx_passes.pipeline.derived import Cause, near_steps
 from onnx_passes.pipeline.noise import Moved
 from onnx_passes.report.text import are, bound
 from onnx_passes.runtime.base import Engine, Outputs
@@ -136,25 +137,32 @@ class Arbiter:
         if moved is None:
             return None
         size = output.max_abs or 0.0
-        if output.share is not None:
+        if output.share is not None and size <= _MOVED * moved.most:
             told = (
                 f"{output.mismatched} of {are(output.size, 'element')} undecided, and differ "
                 f"by up to {bound(size)}; the model rounds to steps, and moves by "
                 f"{bound(moved.most)} where its weights move by one unit in the last place"
             )
-            return _settled(output, told) if size <= _MOVED * moved.most else None
-        if not moved.runs:
+            return _settled(output, told)
+        samples = self.state.baseline.samples
+        rows = [outputs.get(output.output) for outputs in bench.run(self.model, samples)]
+        pairs = [
+            (old.get(output.output), new)
+            for old, new in zip(bench.original, rows, strict=True)
+        ]
+        if moved.runs and all(
+            row is not None and moved.has(k, row) for k, row in enumerate(rows)
+        ):
+            count = sum(int(np.sum(np.asarray(old) != np.asarray(new))) for old, new in pairs)
+            told = (
+                f"{are(count, 'element')} undecided: the original's change, too, where its "
+                "weights move by one unit in the last place"
+            )
+            return _settled(output, told)
+        found = near_steps(output.output, self.state.original.model, samples, pairs)
+        if found.cause is not Cause.ROUNDING:
             return None
-        produced = bench.run(self.model, self.state.baseline.samples)
-        rows = [outputs[output.output] for outputs in produced]
-        if not all(moved.has(k, value) for k, value in enumerate(rows)):
-            return None
-        pairs = zip(bench.original, rows, strict=True)
-        count = sum(int(np.count_nonzero(old[output.output] != new)) for old, new in pairs)
-        told = (
-            f"{are(count, 'element')} undecided: the original's change, too, where its "
-            "weights move by one unit in the last place"
-        )
+        told = f"{are(found.undecided, 'element')} undecided: within rounding of a step"
         return _settled(output, told)
 
     def _is_suspect(self, check: Check) -> bool:

@@ -161,6 +161,33 @@ def find_cause(
     return Finding(Cause.ROUNDING if kept else Cause.LOSS)
 
 
+def near_steps(
+    name: str,
+    model: ir.Model,
+    feeds: Sequence[Feeds],
+    pairs: Sequence[tuple[Data | None, Data | None]],
+) -> Finding:
+    """Return whether all elements of an output are as random roundings may make them.
+
+    Args:
+        name: The output.
+        model: The original.
+        feeds: The samples.
+        pairs: What an engine gave of the original and of the result, by sample.
+
+    Returns:
+        Rounding, with the number of elements that differ; or unknown, also where the model is
+        too large to be evaluated in double precision.
+    """
+    side = _Side(name, model, feeds)
+    if not all(_comparable(*pair) for pair in pairs) or side.elements > MOST:
+        return Finding(Cause.UNKNOWN)
+    try:
+        return side.near_steps(pairs)
+    except OnnxPassesError:
+        return Finding(Cause.UNKNOWN)
+
+
 def _is_far(old: Data | None, exact: Array) -> bool:
     """Whether what an engine gave is not what double precision gives, but for rounding."""
     value = np.asarray(old, np.float64)
