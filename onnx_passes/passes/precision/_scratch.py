@@ -52,7 +52,7 @@ class Scratch:
 
 
 class _File:
-    """A temporary file of tensors, each of which keeps it."""
+    """A temporary file of tensors. It lives as long as any of them."""
 
     def __init__(self) -> None:
         folder = tempfile.TemporaryDirectory(prefix="onnx-passes-")
