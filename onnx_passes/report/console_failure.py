@@ -5,16 +5,13 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from onnx_passes.report import summary
+from onnx_passes.report.console_glyphs import Glyphs
 from onnx_passes.report.model import RunReport
 from onnx_passes.report.pass_report import Blame, PassReport, RewriteSummary
 from onnx_passes.report.text import number, plural
 from onnx_passes.verify.result import ENGINE, Check, OutputCheck
-
-if TYPE_CHECKING:
-    from onnx_passes.report.console_text import Glyphs
 
 Row = tuple[str, str]
 

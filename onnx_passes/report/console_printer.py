@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from onnx_passes.report import console_text as lines
 from onnx_passes.report.console_failure import AFTER, BEFORE, MISMATCH, Row
+from onnx_passes.report.console_glyphs import Glyphs
 from onnx_passes.report.text import printable
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ class ConsolePrinter:
         """Look at the stream; print nothing yet."""
         from rich.console import Console, ConsoleDimensions
 
-        self._glyphs = lines.Glyphs.of(getattr(stream, "encoding", None))
+        self._glyphs = Glyphs.of(getattr(stream, "encoding", None))
         # FORCE_COLOR makes rich call a pipe a terminal; what is printed does not depend on it.
         self._terminal = stream.isatty()
         self._console = Console(

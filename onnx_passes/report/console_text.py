@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from onnx_passes.report import summary
 from onnx_passes.report.console_failure import limits, rewrite_nodes
+from onnx_passes.report.console_glyphs import Glyphs
 from onnx_passes.report.model import ReadBackReport, RunReport
 from onnx_passes.report.pass_report import PassReport, RewriteSummary
 from onnx_passes.report.text import (
@@ -15,7 +15,6 @@ from onnx_passes.report.text import (
     change,
     duration,
     number,
-    one_line,
     percent,
     plural,
     size,
@@ -28,44 +27,8 @@ if TYPE_CHECKING:
 STYLES = {"good": "green", "bad": "bold red", "warn": "yellow", "plain": "dim"}
 
 _BOLD = {True: "bold", False: ""}
-_LONGEST_NAME = 400
 _MOST_BUDGETS = 5
 _VERDICT = 15  # columns kept for the verdict: "structure kept", "within 4.1e-6"
-
-
-@dataclass(frozen=True)
-class Glyphs:
-    """The few signs that are not ASCII, and what stands in for them."""
-
-    encoding: str
-    arrow: str
-    ellipsis: str
-
-    @classmethod
-    def of(cls, encoding: str | None) -> Glyphs:
-        """Return those that the encoding of a stream can show."""
-        name = encoding or "utf-8"
-        try:
-            "→…".encode(name)
-        except (UnicodeEncodeError, LookupError):
-            return cls("ascii", "->", "...")
-        return cls(name, "→", "…")
-
-    def name(self, text: str) -> str:
-        """Return a name from the model so that it can do no harm and fits on one line."""
-        if len(text) > _LONGEST_NAME:
-            half = _LONGEST_NAME // 2
-            text = f"{text[:half]} {self.ellipsis} {text[-half:]}"
-        return one_line(text, self.encoding)
-
-    def step(self, before: object, after: object) -> str:
-        """Return what changed, or what stayed.
-
-        Args:
-            before: What was there.
-            after: What is there now.
-        """
-        return f"{before}" if before == after else f"{before} {self.arrow} {after}"
 
 
 def pass_lines(done: PassReport, width: int, glyphs: Glyphs) -> list[Text]:

@@ -14,7 +14,7 @@ from xml.etree import ElementTree as ET
 
 from onnx_passes.report import summary
 from onnx_passes.report.console_failure import failure_rows, final_rows
-from onnx_passes.report.console_text import Glyphs
+from onnx_passes.report.console_glyphs import Glyphs
 from onnx_passes.report.files import write_text
 from onnx_passes.report.model import RunReport
 from onnx_passes.report.pass_report import PassReport

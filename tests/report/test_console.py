@@ -3,7 +3,8 @@ import io
 import pytest
 
 from onnx_passes.report.console import ConsoleReporter
-from onnx_passes.report.console_text import Glyphs, pass_lines
+from onnx_passes.report.console_glyphs import Glyphs
+from onnx_passes.report.console_text import pass_lines
 from onnx_passes.report.summary import verdict_words
 
 BREAK_LINES = [

@@ -14,7 +14,7 @@ from onnx_passes.report.console_failure import (
     failure_rows,
     final_rows,
 )
-from onnx_passes.report.console_text import Glyphs
+from onnx_passes.report.console_glyphs import Glyphs
 from onnx_passes.report.model import RunReport
 from onnx_passes.report.page.markup import Element, named, tag
 from onnx_passes.report.page.region import drawing

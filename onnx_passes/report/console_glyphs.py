@@ -1,0 +1,44 @@
+"""Signs that a stream can show, and names of a model in them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from onnx_passes.report.text import one_line
+
+_LONGEST_NAME = 400
+
+
+@dataclass(frozen=True)
+class Glyphs:
+    """The few signs that are not ASCII, and what stands in for them."""
+
+    encoding: str
+    arrow: str
+    ellipsis: str
+
+    @classmethod
+    def of(cls, encoding: str | None) -> Glyphs:
+        """Return those that the encoding of a stream can show."""
+        name = encoding or "utf-8"
+        try:
+            "→…".encode(name)
+        except (UnicodeEncodeError, LookupError):
+            return cls("ascii", "->", "...")
+        return cls(name, "→", "…")
+
+    def name(self, text: str) -> str:
+        """Return a name from the model so that it can do no harm and fits on one line."""
+        if len(text) > _LONGEST_NAME:
+            half = _LONGEST_NAME // 2
+            text = f"{text[:half]} {self.ellipsis} {text[-half:]}"
+        return one_line(text, self.encoding)
+
+    def step(self, before: object, after: object) -> str:
+        """Return what changed, or what stayed.
+
+        Args:
+            before: What was there.
+            after: What is there now.
+        """
+        return f"{before}" if before == after else f"{before} {self.arrow} {after}"
