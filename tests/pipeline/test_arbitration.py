@@ -281,6 +281,23 @@ def test_a_step_that_rounding_alone_makes_is_no_fault(x, factor, expected):
     assert told is (expected is Verdict.PASSED)
 
 
+@pytest.mark.parametrize("operator", ["Neg(b)", "Cast <to = 6> (b)"])
+def test_a_step_that_a_few_roundings_make_is_no_fault(operator):
+    # Three units off a tie: no weight that moves by one unit makes the step.
+    passes.register()(MoveScale)
+    config = config_from_data({"passes": [{"move-scale": {"factor": 1 - 2**-21}}]})
+    near = np.float32([1, 3, 5, 8]) * np.float32(1 + 3 * 2**-23)
+    text = STEPS.replace("Neg(b)", operator)
+    if "Cast" in operator:
+        text = text.replace("(float[4] y)", "(int32[4] y)")
+    found = run_pipeline(
+        ir.from_onnx_text(text), config, reference=Reference([{"x": near}], None, "test")
+    )
+    assert found.error is None
+    told = "; ".join(c.reason or "" for c in found.report.passes[0].checks)
+    assert "undecided: within rounding of a step" in told
+
+
 LESS = """<ir_version: 10, opset_import: ["" : 20]> g (float[4] x) => (bool[4] y)
     <float k = {0.1}, float c = {0.3}> { a = Mul(x, k) y = Less(a, c) }"""
 
