@@ -18,17 +18,16 @@ import onnx_ir as ir
 
 from onnx_passes.configs.sections import OutputTolerance
 from onnx_passes.contracts import Contract, Metric
-from onnx_passes.errors import EngineError, OnnxPassesError
+from onnx_passes.errors import EngineError
 from onnx_passes.pipeline.baseline import Bench
 from onnx_passes.pipeline.budget import Budget
 from onnx_passes.pipeline.comparing import Comparing
+from onnx_passes.pipeline.context_noise import ContextNoise, settled
 from onnx_passes.pipeline.derived import Cause, near_steps
 from onnx_passes.pipeline.noise import Moved
 from onnx_passes.report.text import are, bound
-from onnx_passes.runtime.base import Engine, Outputs
+from onnx_passes.runtime.base import Engine
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
-from onnx_passes.verify.float64 import rounding_spread
-from onnx_passes.verify.growth import error_growth
 from onnx_passes.verify.result import ENGINE, Check, OutputCheck, Verdict
 from onnx_passes.verify.sensitivity import makes_any_steps
 
@@ -36,8 +35,6 @@ if TYPE_CHECKING:
     from onnx_passes.pipeline.state import State
 
 
-_SPREADS = 4.0
-"""How many times the spread of a few random roundings an element may be off."""
 _MOVED = 2.0
 """How many times what moved weights do to an output it may be off."""
 
@@ -143,7 +140,7 @@ class Arbiter:
                 f"by up to {bound(size)}; the model rounds to steps, and moves by "
                 f"{bound(moved.most)} where its weights move by one unit in the last place"
             )
-            return _settled(output, told)
+            return settled(output, told)
         samples = self.state.baseline.samples
         rows = [outputs.get(output.output) for outputs in bench.run(self.model, samples)]
         pairs = [
@@ -158,12 +155,12 @@ class Arbiter:
                 f"{are(count, 'element')} undecided: the original's change, too, where its "
                 "weights move by one unit in the last place"
             )
-            return _settled(output, told)
+            return settled(output, told)
         found = near_steps(output.output, self.state.original.model, samples, pairs)
         if found.cause is not Cause.ROUNDING:
             return None
         told = f"{are(found.undecided, 'element')} undecided: within rounding of a step"
-        return _settled(output, told)
+        return settled(output, told)
 
     def _is_suspect(self, check: Check) -> bool:
         """Whether a check failed on an engine that rewrites graphs."""
@@ -222,7 +219,8 @@ class Arbiter:
 
     def _weighed(self, check: Check, plain: Bench) -> Check:
         """Say that an engine failed, or that it only rounds at other places."""
-        noise = self._context_noise(check, plain) if check.outputs else None
+        bench = next(b for b in self.asked if b.engine.name == check.engine)
+        noise = ContextNoise(self.state, self.model, plain, bench).excuse(check)
         if noise is not None:
             return noise
         reason = (
@@ -230,78 +228,6 @@ class Arbiter:
             f"{plain.engine.name} finds them to agree: {check.reason or 'they differ'}"
         )
         return replace(check, kind=ENGINE, reason=reason)
-
-    def _context_noise(self, check: Check, plain: Bench) -> Check | None:
-        """Return what a check is if roundings below float32 are all that differs.
-
-        The original and the result run on the engine. Each must be as near to the original in
-        double precision as it is where each node rounds, or as random roundings are.
-        """
-        baseline, truth = self.state.baseline, self.comparing.truth
-        bench = next(b for b in self.asked if b.engine.name == check.engine)
-        if check.scope == "region":
-            return None
-        wrong = {o.output for o in check.outputs if not o.passed}
-        if not {name.partition("[")[0] for name in wrong} <= self.comparing.low.keys():
-            return None
-        try:
-            if not truth.usable:
-                return None
-            exact = truth.outputs
-            sides = [
-                (plain.original, bench.original),
-                (
-                    plain.run(self.model, baseline.samples),
-                    bench.run(self.model, baseline.samples),
-                ),
-            ]
-        except OnnxPassesError:
-            return None
-        limit = self.comparing.settings.growth
-        for rounded, fused in sides:
-            for old, new, right in zip(rounded, fused, exact, strict=True):
-                expected, actual, reference = (
-                    {name: values[name] for name in self.comparing.low if name in values}
-                    for values in (old, new, right)
-                )
-                found = error_growth(expected, actual, reference, limit)
-                far = {one.output for one in found if one.output in wrong and not one.passed}
-                if far and not self._within_rounding(fused, exact, far):
-                    return None
-        size = max((o.max_abs or 0.0 for o in check.outputs if o.output in wrong), default=0.0)
-        names = ", ".join(sorted(wrong)[:3])
-        reason = (
-            f"context noise of up to {bound(size)} in {names}: {check.engine} rounds below "
-            f"float32 at other places in the result, {plain.engine.name} finds them to agree, "
-            "and both are as near to float64 as where each node rounds"
-        )
-        outputs = tuple(_settled(o) if o.output in wrong else o for o in check.outputs)
-        return replace(
-            check,
-            verdict=Verdict.PASSED,
-            reason=reason,
-            sample=None,
-            outputs=outputs,
-            budget=(),
-        )
-
-    def _within_rounding(
-        self, produced: Sequence[Outputs], exact: Sequence[Outputs], names: set[str]
-    ) -> bool:
-        """Whether each element is as near to the truth as random roundings are."""
-        try:
-            spreads = rounding_spread(self.state.original.model, self.state.baseline.samples)
-        except OnnxPassesError:
-            return False
-        for found, right, spread in zip(produced, exact, spreads, strict=True):
-            for name in names & spread.keys():
-                new, truth = np.asarray(found[name]), np.asarray(right[name])
-                if new.shape != truth.shape:
-                    return False
-                error = np.abs(new.astype(np.float64) - truth)
-                if not (error <= _SPREADS * spread[name]).all():
-                    return False
-        return all(names <= spread.keys() for spread in spreads)
 
 
 def _compares(contracts: Sequence[Contract]) -> bool:
@@ -322,7 +248,3 @@ def _twin(bench: Bench) -> Bench | None:
         return Bench(OnnxRuntimeEngine(prepacking=False), "never")
     twin = Bench(replace(bench.engine, optimization="none", prepacking=False), "never")
     return twin if twin.node_by_node else None
-
-
-def _settled(output: OutputCheck, reason: str = "context noise") -> OutputCheck:
-    return replace(output, passed=True, reason=reason, mismatched=0)

@@ -183,7 +183,7 @@ def half_model():
 class Rounding(Spoiled):
     """Computes a model without Identity in double precision, and rounds at its end only."""
 
-    name = "rounding"
+    name, last = "rounding", np.float16
 
     @contextmanager
     def prepare(self, model):
@@ -192,13 +192,21 @@ class Rounding(Spoiled):
         class Session:
             def run(self, feeds, *_):
                 (found,) = evaluate(model, [feeds]).outputs
-                return {k: np.asarray(v).astype(np.float16) for k, v in found.items()}
+                return {k: np.asarray(v).astype(last) for k, v in found.items()}
+
+        last = self.last
 
         if any(node.op_type == "Identity" for node in model.graph):
             with OnnxRuntimeEngine().prepare(model) as session:
                 yield session
         else:
             yield Session()
+
+
+class RoundingOnce(Rounding):
+    """The same for models of 32 bits."""
+
+    last = np.float32
 
 
 def test_a_right_rewrite_of_a_half_model_passes_where_an_engine_rounds_less():
@@ -209,6 +217,23 @@ def test_a_right_rewrite_of_a_half_model_passes_where_an_engine_rounds_less():
     assert done.report.exit_code == 0, done.report.error
     (noisy,) = [c for c in done.report.final if c.engine == "rounding"]
     assert noisy.verdict is Verdict.PASSED
+
+
+CANCELS = """<ir_version: 10, opset_import: ["" : 20]>
+    g (float[4,64] x) => (float[4,64] y) <float big = {10000}>
+    { i = Identity(x) a = Add(i, big) y = Sub(a, big) }"""
+
+
+@pytest.mark.parametrize(("name", "code"), [("rounding", 0), ("spoiled", 1)])
+def test_an_engine_that_rounds_a_large_float_model_less_is_no_fault(monkeypatch, name, code):
+    """Results of a qonnx model are 1e-4 apart, and equally near to double precision."""
+    monkeypatch.setattr("onnx_passes.pipeline.derived.MOST_WORK", 0)  # as of a large model
+    engines.register_engine("rounding")(lambda options: RoundingOnce())
+    done = run(CANCELS, ["negate-twice"], PLAIN, {name: {"when": "end"}})
+    assert done.report.exit_code == code, done.report.error
+    if not code:
+        (noisy,) = [c for c in done.report.final if c.engine == "rounding"]
+        assert "as near to float64" in noisy.reason
 
 
 @pytest.mark.parametrize("engine", ["spoiled", "refusing"])
