@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import importlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeAlias
@@ -210,6 +212,12 @@ class Operator:
 _OPERATORS: dict[tuple[str, str], list[Operator]] = {}
 
 
+@functools.cache
+def _load() -> None:
+    """Import the descriptions, which makes them known; whoever asks need not do so."""
+    importlib.import_module("onnx_passes.ops.families")
+
+
 def find(domain: str, op_type: str, opset: int | None = None) -> Operator | None:
     """Return the description of an operator, or None.
 
@@ -218,6 +226,7 @@ def find(domain: str, op_type: str, opset: int | None = None) -> Operator | None
         op_type: Its name.
         opset: Version of the domain; None for the latest.
     """
+    _load()
     versions = _OPERATORS.get(("" if domain in MAIN else domain, op_type), [])
     fitting = [o for o in versions if opset is None or o.since <= opset]
     return fitting[-1] if fitting else None
@@ -235,5 +244,6 @@ def operator_of(node: ir.Node, opset: int | None = None) -> Operator | None:
 
 def operators() -> Iterator[Operator]:
     """Yield the description of each operator, the latest version of each."""
+    _load()
     for versions in _OPERATORS.values():
         yield versions[-1]

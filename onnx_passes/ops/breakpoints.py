@@ -74,9 +74,10 @@ def beyond(breakpoints: Iterable[float], like: Array) -> tuple[Array, Array]:
     each = (*breakpoints, 0.0)
     steps = np.linspace(1.0, 2.0, like.size).reshape(like.shape)
     ends = max(each), min(each)
-    apart = [(abs(end) / 8 + 0.125) * steps for end in ends]
     most = float(np.finfo(like.dtype).max) if like.dtype.kind == "f" else np.inf
-    over, under = (
-        np.clip(values, -most, most) for values in (ends[0] + apart[0], ends[1] - apart[1])
-    )
+    with np.errstate(over="ignore"):
+        over, under = (
+            np.clip(end + side * (abs(end) / 8 + 0.125) * steps, -most, most)
+            for end, side in zip(ends, (1, -1), strict=True)
+        )
     return over.astype(like.dtype), under.astype(like.dtype)

@@ -43,6 +43,9 @@ INDEXING = {"Gather": 1, "GatherElements": 1, "OneHot": 0, "ScatterElements": 1}
 def makes_steps(node: ir.Node) -> bool:
     """Whether results jump where an operand moves by rounding."""
     if node.op_type in ("Cast", "CastLike"):
+        named = node.attributes.get("to")
+        if named is not None and not named.is_ref():
+            return not ir.DataType(named.as_int()).is_floating_point()
         to = node.outputs[0].dtype
         return to is None or not to.is_floating_point()
     return node.op_type in ROUNDING_TO_STEPS | DECIDING

@@ -11,7 +11,7 @@ import onnx_ir as ir
 
 from onnx_passes.errors import ConfigError
 from onnx_passes.model.copy import copy_model
-from onnx_passes.ops import linear
+from onnx_passes.ops import convolution, linear
 from onnx_passes.ops.base import operator_of
 from onnx_passes.passes.naming import did_you_mean
 from onnx_passes.passes.registry import lookup
@@ -19,6 +19,9 @@ from onnx_passes.passes.replace import Namer
 from onnx_passes.verify.node_equality import constant_tensor
 from onnx_passes.verify.recording import inlined
 from onnx_passes.verify.region import is_constant_node
+
+_PRODUCTS = frozenset((linear.__name__, convolution.__name__))
+"""Families whose operators multiply by weights."""
 
 
 @dataclass(frozen=True)
@@ -113,7 +116,7 @@ def _by_layers(nodes: Sequence[ir.Node], formats: tuple[str, ...], most: int) ->
 def weight_of(node: ir.Node) -> int | None:
     """Return the number of the constant matrix that a product reads; None if there is none."""
     operator = operator_of(node)
-    if operator is None or type(operator).__module__ != linear.__name__:
+    if operator is None or type(operator).__module__ not in _PRODUCTS:
         return None
     for index, value in enumerate(node.inputs):
         tensor = constant_tensor(value) if value is not None else None

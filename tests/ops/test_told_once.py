@@ -26,7 +26,7 @@ PATTERNS = {
     "streamline",
     "quantised",
 }
-MOST = 1129
+MOST = 1192
 
 
 def mentions():

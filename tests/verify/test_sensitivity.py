@@ -15,11 +15,13 @@ HEAD = '<ir_version: 10, opset_import: ["" : 20, "qonnx.custom_op.general" : 1]>
         ("Round", True),
         ("ArgMax", True),
         ("Neg", False),
+        ("Cast <to = 10>", False),  # whose type was not inferred
+        ("Cast <to = 7>", True),
         ("qonnx.custom_op.general.Quant", True),
     ],
 )
 def test_which_models_make_steps(operator, expected):
-    text = f"(float[2] x) => (float[2] y) {{ y = {operator}(x) }}"
+    text = f"(float[2] x) => (float[2] y) {{ y = {operator} (x) }}"
     assert makes_any_steps(ir.from_onnx_text(HEAD + text)) is expected
 
 

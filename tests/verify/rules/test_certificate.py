@@ -95,7 +95,7 @@ def test_an_operator_depends_on_what_its_description_reads_of_other_families():
     read = {
         path.name: names for path, names in verifier_of({"QLinearConv"}, rules=True).items()
     }
-    assert {"Conv", "conv_cost"} <= read["linear.py"]
+    assert {"Conv", "conv_cost"} <= read["convolution.py"]
     assert read["quantization.py"] == {"QLinearConv"}
     assert read["claims.py"] is None
 
