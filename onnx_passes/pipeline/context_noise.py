@@ -145,5 +145,10 @@ def _reaches(old: Outputs, new: Outputs, exact: Outputs) -> bool:
 
 
 def settled(output: OutputCheck, reason: str = "context noise") -> OutputCheck:
-    """Return an output as passed, for a reason."""
+    """Return an output as passed.
+
+    Args:
+        output: What was found of it.
+        reason: Why it passes.
+    """
     return replace(output, passed=True, reason=reason, mismatched=0)
