@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import secrets
-import tempfile
-import weakref
-from pathlib import Path
-
 import onnx_ir as ir
 
-from onnx_passes.model.tensors import tensor_buffer
+from onnx_passes.model.tensor_file import TensorFile
 
 SMALL = 1 << 16
 """Bytes below which a constant stays in memory."""
-_KEEPER = "onnx_passes.scratch"
 
 
 class Scratch:
@@ -32,7 +26,7 @@ class Scratch:
             and value.const_value.nbytes >= SMALL
             for value in model.graph.initializers.values()
         )
-        self._file: _File | None = None
+        self._file: TensorFile | None = None
 
     def keep(self, tensor: ir.TensorProtocol) -> ir.TensorProtocol:
         """Return a tensor that holds no memory, if constants go to a file.
@@ -44,43 +38,8 @@ class Scratch:
         if not self._active or tensor.nbytes < SMALL:
             return tensor
         try:
-            self._file = self._file or _File()
+            self._file = self._file or TensorFile()
             return self._file.append(tensor)
         except OSError:
             self._active = False
             return tensor
-
-
-class _File:
-    """A temporary file of tensors. It lives as long as any of them."""
-
-    def __init__(self) -> None:
-        folder = tempfile.TemporaryDirectory(prefix="onnx-passes-")
-        weakref.finalize(self, folder.cleanup)
-        self._folder, self._end = folder.name, 0
-        # Its name is not one that a model may have guessed.
-        self._name = f"weights-{secrets.token_hex(8)}"
-
-    def append(self, tensor: ir.TensorProtocol) -> ir.ExternalTensor:
-        """Write a tensor, and return it as one in the file.
-
-        Raises:
-            OSError: The folder has no room.
-        """
-        with open(Path(self._folder) / self._name, "ab") as file:
-            file.truncate(self._end)  # what a failed write has left
-            file.write(b"\0" * (-self._end % 4096))
-            start = self._end + -self._end % 4096
-            size = file.write(tensor_buffer(tensor))
-        self._end = start + size
-        found = ir.ExternalTensor(
-            self._name,
-            start,
-            size,
-            tensor.dtype,
-            shape=ir.Shape(tensor.shape.numpy()),
-            name=tensor.name or "",
-            base_dir=self._folder,
-        )
-        found.meta[_KEEPER] = self
-        return found

@@ -12,11 +12,10 @@ import onnx_ir as ir
 
 from onnx_passes.errors import UsageError
 from onnx_passes.model.load import load_model
-from onnx_passes.model.tensors import tensor_buffer
+from onnx_passes.model.tensor_file import TensorFile
 
 SMALL = 1 << 16
 """Bytes below which a weight stays in memory."""
-_PAGE = 4096
 
 
 def load_offloaded(path: str | Path) -> ir.Model:
@@ -58,27 +57,11 @@ def offload(model: ir.Model) -> None:
     ]
     if not values or any(isinstance(v.const_value, ir.ExternalTensor) for v in values):
         return
-    folder = tempfile.TemporaryDirectory(prefix="onnx-passes-")
-    weakref.finalize(model, folder.cleanup)
-    end = 0
     try:
-        with open(Path(folder.name) / "weights", "wb") as file:
-            for value in values:
-                tensor = value.const_value
-                assert tensor is not None
-                file.write(b"\0" * (-end % _PAGE))
-                end += -end % _PAGE
-                size = file.write(tensor_buffer(tensor))
-                value.const_value = ir.ExternalTensor(
-                    "weights",
-                    end,
-                    size,
-                    tensor.dtype,
-                    shape=ir.Shape(tensor.shape.numpy()),
-                    name=tensor.name or "",
-                    base_dir=folder.name,
-                )
-                end += size
+        file = TensorFile()
+        for value in values:
+            assert value.const_value is not None
+            value.const_value = file.append(value.const_value)
     except OSError as error:
         raise _no_room(error) from error
 

@@ -9,10 +9,10 @@ import onnx
 import onnx_ir as ir
 import pytest
 
+from onnx_passes.model import tensor_file
 from onnx_passes.model.copy import copy_model
 from onnx_passes.model.load import load_model
 from onnx_passes.model.save import save_model
-from onnx_passes.passes.precision import _scratch
 from onnx_passes.passes.precision.convert_float16 import ConvertFloat16
 from onnx_passes.passes.precision.quantize_dynamic import QuantizeDynamic
 from onnx_passes.passes.precision.quantize_weights import QuantizeWeights
@@ -100,7 +100,7 @@ def test_without_room_they_stay_in_memory(deep, monkeypatch):
     def refuse(*args, **kwargs):
         raise OSError("no room")
 
-    monkeypatch.setattr(_scratch.tempfile, "TemporaryDirectory", refuse)
+    monkeypatch.setattr(tensor_file.tempfile, "TemporaryDirectory", refuse)
     assert ConvertFloat16().call(deep).modified
     assert not any(path.name.startswith("weights-") for path in places(deep))
 
