@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 
 import numpy as np
+import numpy.typing as npt
 import onnx_ir as ir
 
 from onnx_passes.ops.base import operator_of
@@ -53,9 +54,8 @@ def around(breakpoints: Iterable[float], like: Array) -> list[Array]:
         Arrays that hold all of them; of small arrays a few, with what lies outermost.
     """
     each = np.unique([*breakpoints, 0.0])
-    apart = np.abs(each) / 8 + 0.125
     with np.errstate(over="ignore", invalid="ignore"):
-        sides = np.concatenate([each + apart, each - apart])
+        sides = np.concatenate([each + _apart(each), each - _apart(each)])
         found = np.concatenate([sides[np.argsort(-np.abs(sides))], each]).astype(like.dtype)
     found = found[np.isfinite(found.astype(np.float64))]
     count = min(_ARRAYS, math.ceil(found.size / like.size)) if like.size else 1
@@ -77,7 +77,12 @@ def beyond(breakpoints: Iterable[float], like: Array) -> tuple[Array, Array]:
     most = float(np.finfo(like.dtype).max) if like.dtype.kind == "f" else np.inf
     with np.errstate(over="ignore"):
         over, under = (
-            np.clip(end + side * (abs(end) / 8 + 0.125) * steps, -most, most)
+            np.clip(end + side * _apart(end) * steps, -most, most)
             for end, side in zip(ends, (1, -1), strict=True)
         )
     return over.astype(like.dtype), under.astype(like.dtype)
+
+
+def _apart(numbers: npt.ArrayLike) -> Array:
+    """Return how far from a breakpoint, or from each of an array, values are drawn."""
+    return np.abs(np.asarray(numbers, np.float64)) / 8 + 0.125

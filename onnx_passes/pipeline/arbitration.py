@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -26,7 +27,7 @@ from onnx_passes.pipeline.context_noise import ContextNoise, settled
 from onnx_passes.pipeline.derived import Cause, near_steps
 from onnx_passes.pipeline.noise import Moved
 from onnx_passes.report.text import are, bound
-from onnx_passes.runtime.base import Engine
+from onnx_passes.runtime.base import Engine, Outputs
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.verify.result import ENGINE, Check, OutputCheck, Verdict
 from onnx_passes.verify.sensitivity import makes_any_steps
@@ -114,10 +115,13 @@ class Arbiter:
             return check
         try:
             moved = self.comparing.noise.of_rounding(bench)
-            settled = [self._settled_steps(o, moved.get(o.output), bench) for o in wrong]
+            produced = cache(lambda: bench.run(self.model, self.state.baseline.samples))
+            answers = [
+                self._settled_steps(o, moved.get(o.output), bench, produced) for o in wrong
+            ]
         except EngineError:
             return check
-        found = {o.output: now for o, now in zip(wrong, settled, strict=True) if now}
+        found = {o.output: now for o, now in zip(wrong, answers, strict=True) if now}
         if len(found) < len(wrong):
             return check
         outputs = tuple(found.get(o.output, o) for o in check.outputs)
@@ -128,9 +132,20 @@ class Arbiter:
         )
 
     def _settled_steps(
-        self, output: OutputCheck, moved: Moved | None, bench: Bench
+        self,
+        output: OutputCheck,
+        moved: Moved | None,
+        bench: Bench,
+        produced: Callable[[], Sequence[Outputs]],
     ) -> OutputCheck | None:
-        """Return an output as passed, where rounding decides what differs; None elsewhere."""
+        """Return an output as passed, where rounding decides what differs; None elsewhere.
+
+        Args:
+            output: The output.
+            moved: What moved weights do to it.
+            bench: The engine.
+            produced: Runs the result there, once.
+        """
         if moved is None:
             return None
         size = output.max_abs or 0.0
@@ -141,8 +156,7 @@ class Arbiter:
                 f"{bound(moved.most)} where its weights move by one unit in the last place"
             )
             return settled(output, told)
-        samples = self.state.baseline.samples
-        rows = [outputs.get(output.output) for outputs in bench.run(self.model, samples)]
+        rows = [outputs.get(output.output) for outputs in produced()]
         pairs = [
             (old.get(output.output), new)
             for old, new in zip(bench.original, rows, strict=True)
@@ -156,6 +170,7 @@ class Arbiter:
                 "weights move by one unit in the last place"
             )
             return settled(output, told)
+        samples = self.state.baseline.samples
         found = near_steps(output.output, self.state.original.model, samples, pairs)
         if found.cause is not Cause.ROUNDING:
             return None
