@@ -137,7 +137,8 @@ class Attempts:
         except Exception as error:
             return self._note(choice, None, why_of(error))
         # What all samples show beyond few is not known before the first run on all.
-        if few * table.factor > (1.0 if self._ratios else min(limit, 1.1)) and not flips:
+        most = min(limit, 1.0) if self._ratios else min(limit, 1.1)
+        if few * table.factor > most and not flips:
             self._errors.append(_within(few * table.factor / expected if expected else 1.0))
             return self._note(
                 choice,

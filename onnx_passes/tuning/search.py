@@ -27,6 +27,9 @@ _PATIENCE = 2
 """So many choices that are expected to lose too much are run in a row."""
 _SMALL = 1 << 28
 """Of models with so many bytes of weights, all groups are converted at once."""
+_CAREFUL = (0.85, 0.7, 0.5, 0.25)
+"""Shares of the budget that choices may be expected to use, in turn, once half of the runs
+are spent and none was accepted."""
 _FRONT = (0.01, 0.03, 0.1, 0.2, 0.4, 0.7, 1.0, 1.5, 2.5, 5.0)
 
 
@@ -221,9 +224,11 @@ class Search:
         task, tries = self.task, self._tries
         now, doubts, rescored, misses = table.start, False, False, 0
         while True:
-            limit = tries.doubt if doubts else 1.0
+            ran = sum(tried.spent is not None for tried in tries.tried)
+            share = 1.0 if now != table.start else room(ran, task.evaluations)
+            limit = tries.doubt if doubts else share
             choice, bound = tries.propose(limit, result.best.cost, task.gap / 2)
-            if not doubts:
+            if not doubts and share >= 1.0:
                 result.bound = bound
             # What gains less than the gap that is allowed is not worth a run.
             small = bound > result.best.cost * (1 - task.gap)
@@ -237,9 +242,12 @@ class Search:
                         self.tell("some lose less within the model than by themselves")
                         doubts, misses = False, 0
                         continue
+                if share < 1.0:
+                    result.ended = "evaluations"
+                    return
                 result.ended = "optimal" if result.gap == 0.0 else "within the gap"
                 return
-            if sum(tried.spent is not None for tried in tries.tried) >= task.evaluations:
+            if ran >= task.evaluations:
                 result.ended = "evaluations"
                 return
             if time.monotonic() - self._start > task.seconds:
@@ -252,6 +260,19 @@ class Search:
             result.best, result.model, now = tried, model, choice
             doubts, misses = False, 0
             self.tell(f"accepted: cost {tried.cost:.6g} of {result.start:.6g}")
+
+
+def room(ran: int, most: int) -> float:
+    """Return what a choice may be expected to use of the budget if none was accepted.
+
+    Args:
+        ran: Runs of whole models on all samples, each rejected.
+        most: Number of runs that are allowed.
+    """
+    usual = (most + 1) // 2
+    if ran < usual:
+        return 1.0
+    return _CAREFUL[min((ran - usual) * len(_CAREFUL) // (most - usual), 3)]
 
 
 class _UnrecordedError(Exception):

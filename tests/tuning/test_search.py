@@ -12,6 +12,7 @@ import pytest
 
 from onnx_passes.errors import ConfigError, EngineBuildError
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
+from onnx_passes.tuning import search
 from onnx_passes.tuning.budget import Budget, Flips
 from onnx_passes.tuning.formats import convert
 from onnx_passes.tuning.journal import Record
@@ -320,3 +321,11 @@ def test_a_whole_model_that_a_judge_refuses_is_rejected(task):
     result = run(dataclasses.replace(task(("int8-weights",)), judges=[Judge(too_many)]))
     assert any("judge refuses it" in tried.why for tried in result.tried)
     assert not too_many(result.model)
+
+
+@pytest.mark.parametrize("most", range(1, 12))
+def test_less_of_the_budget_is_asked_for_once_half_of_the_runs_are_spent_in_vain(most):
+    room = [search.room(ran, most) for ran in range(most)]
+    assert room[: (most + 1) // 2] == [1.0] * ((most + 1) // 2)
+    assert room == sorted(room, reverse=True)
+    assert most < 8 or room[-1] < 0.5
