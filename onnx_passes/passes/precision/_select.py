@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
+from typing import Any
 
 import onnx_ir as ir
 
@@ -15,7 +16,11 @@ from onnx_passes.passes.base import Transformation
 from onnx_passes.passes.inline.inline_functions import InlineFunctions
 from onnx_passes.passes.naming import did_you_mean
 from onnx_passes.passes.precision._between import names_of, nodes_between
+from onnx_passes.passes.precision._layers import Layer
+from onnx_passes.passes.precision._moments import Moments
+from onnx_passes.passes.precision._probes import Key, measure, rows_in_bodies
 from onnx_passes.passes.precision._record import Array, read_feeds, record
+from onnx_passes.passes.precision._watch import Probe
 
 
 class OnSomeNodes(Transformation):
@@ -37,17 +42,22 @@ class OnSomeNodes(Transformation):
     after: list[str] = []  # noqa: RUF012 - the default of an option, never changed
     before: list[str] = []  # noqa: RUF012 - the default of an option, never changed
 
-    def open_functions(self, model: ir.Model) -> bool:
+    def open_functions(self, model: ir.Model, holding: Collection[str] = ()) -> bool:
         """Replace calls of functions by their bodies, whose nodes may then be selected.
 
         Calls of functions that define an operator, such as a quantiser of QONNX, stay.
 
         Args:
             model: The model; changed in place.
+            holding: Operators; without any of them in a function, all calls stay. Empty for
+                any operator.
 
         Returns:
             Whether a call was replaced.
         """
+        inner = (node.op_type for f in model.functions.values() for node in f.all_nodes())
+        if holding and not any(kind in holding for kind in inner):
+            return False
         calls = [node for node in all_nodes(model) if node.op_identifier() in model.functions]
         known = {f"{n.domain}::{n.op_type}" for n in calls if operator_of(n) is not None}
         if not calls:
@@ -162,13 +172,55 @@ class OnData(OnSomeNodes):
                     if source in row
                 }
             return
+        yield from record(model, self._feeds(what), names, self.name, bodies=bodies)
+
+    def measure(
+        self, model: ir.Model, wanted: Mapping[Key, tuple[ir.Value, Probe]], what: str
+    ) -> dict[Key, list[Array]]:
+        """Return what probes measure of values in bodies, sample by sample.
+
+        Args:
+            model: The model; not changed.
+            wanted: By key, a value in a body and its probe.
+            what: What it is for, for the error.
+
+        Raises:
+            PassError: There is no data, or the model does not run on it.
+        """
+        if not wanted:
+            return {}
+        if not self.context.values or self.data:
+            return measure(model, self._feeds(what), wanted, self.name)
+        names = [str(value.name) for value in model.graph.inputs]
+        rows = [row for row in self.context.values if all(name in row for name in names)]
+        return measure(model, [{n: row[n] for n in names} for row in rows], wanted, self.name)
+
+    def moments(
+        self, model: ir.Model, layers: Iterable[Layer], what: str, *, gram: bool
+    ) -> dict[ir.Node, Moments]:
+        """Return the moments of what layers in bodies read, over all iterations.
+
+        Args:
+            model: The model; not changed.
+            layers: The layers; those whose operand the main graph computes are left out.
+            what: What it is for, for the error.
+            gram: Whether outer products are wanted.
+
+        Raises:
+            PassError: There is no data, or the model does not run on it.
+        """
+        wanted = rows_in_bodies(layers, model, gram=gram)
+        found = self.measure(model, wanted, what)
+        return {node: wanted[node][1].moments(vectors) for node, vectors in found.items()}
+
+    def _feeds(self, what: str) -> Sequence[Mapping[str, Any]]:
         feeds = read_feeds(self.data, self.name) if self.data else self.context.samples
         if not feeds:
             raise PassError(
                 f"{self.name}: there is no data to {what} on",
                 help="give reference.inputs in the pipeline, or data: [FILE.npz]",
             )
-        yield from record(model, feeds, names, self.name, bodies=bodies)
+        return feeds
 
 
 def _fits(name: str, patterns: Iterable[str]) -> bool:
