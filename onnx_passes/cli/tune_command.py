@@ -225,7 +225,7 @@ def _explain(task: Task, record: Path | None, node: str) -> None:
 
     if record is None:
         raise UsageError("--explain reads a record", help="give --record DIR")
-    names = [str(n.name) for n in task.model.graph]
+    names = [str(n.name) for n in task.model.graph.all_nodes()]
     if node not in names:
         raise UsageError(
             f"the model has no node {node!r}", help=did_you_mean(node, names, "see inspect")

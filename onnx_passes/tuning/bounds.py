@@ -47,7 +47,7 @@ def product_bound(after: ir.Model, node: ir.Node, ranges: Ranges) -> float | Non
     data = node.inputs[0]
     if index != 1 or tensor is None or data is None or str(data.name) not in ranges:
         return None
-    values = {str(v.name): v for n in after.graph for v in n.outputs if v.name}
+    values = {str(v.name): v for n in after.graph.all_nodes() for v in n.outputs if v.name}
     layer = find_layer(values.get(str(node.outputs[0].name)), node)
     stored = None if layer is None else stored_weight(layer, node, index)
     if layer is None or stored is None or not stored.dtype.is_integer():

@@ -10,6 +10,7 @@ from itertools import pairwise
 import onnx_ir as ir
 
 from onnx_passes.errors import ConfigError
+from onnx_passes.model.contents import graphs_within
 from onnx_passes.model.copy import copy_model
 from onnx_passes.ops import convolution, linear
 from onnx_passes.ops.base import operator_of
@@ -40,7 +41,13 @@ class Group:
 
 
 def prepare(model: ir.Model) -> ir.Model:
-    """Return a copy without functions, whose nodes have names and whose values have types."""
+    """Return a copy without functions, whose nodes have names and whose values have types.
+
+    No two nodes have one name, nor two values, those in bodies among them.
+
+    Args:
+        model: Any model; not changed.
+    """
     copy = copy_model(inlined(model))
     namer, seen = Namer(copy), set[str]()
     # Those in bodies too: a format is given to nodes by their names.
@@ -48,9 +55,20 @@ def prepare(model: ir.Model) -> ir.Model:
         if not node.name or node.name in seen:
             node.name = namer.node(node.name or node.outputs[0].name or node.op_type)
         seen.add(str(node.name))
+    _tell_apart(copy, namer)
     (cls,) = lookup("shape-inference")
     cls().call(copy)
     return copy
+
+
+def _tell_apart(model: ir.Model, namer: Namer) -> None:
+    """Rename values of bodies that have the name of another: two branches may."""
+    known: set[str] = set()
+    for graph in graphs_within(model.graph):
+        for value in (*graph.inputs, *(v for node in graph for v in node.outputs)):
+            if graph is not model.graph and value.name in known:
+                value.name = namer.value(value.name)
+            known.add(str(value.name))
 
 
 def partition(
@@ -66,13 +84,14 @@ def partition(
         formats: Formats that a group may have.
         wanted: Patterns of node names, and formats (none for all), by name of a group. Nodes
             that none of them matches stay in float32. Without any group, each layer with a
-            weight is one, with the nodes behind it up to the next layer.
+            weight is one, with the nodes behind it up to the next layer. Nodes in bodies
+            follow the node that has the body.
         most: Number of groups, if they are found by layers; neighbours are joined.
 
     Raises:
         ConfigError: A pattern matches no node that is left.
     """
-    nodes = [node for node in model.graph if not is_constant_node(node)]
+    nodes = [node for node in model.graph.all_nodes() if not is_constant_node(node)]
     if not wanted:
         return _by_layers(nodes, tuple(formats), most)
     groups, taken = [], set[str]()
@@ -129,7 +148,7 @@ def read_by_layers(model: ir.Model) -> set[str]:
     """Return the names of the values that products with a weight read."""
     return {
         str(value.name)
-        for node in model.graph
+        for node in model.graph.all_nodes()
         if (index := weight_of(node)) is not None
         for place, value in enumerate(node.inputs)
         if value is not None and place != index

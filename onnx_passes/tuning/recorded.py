@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.passes.precision._watch import inner_values, watch
 from onnx_passes.runtime.base import Array, Engine, Feeds, Outputs
 from onnx_passes.verify.recording import Recording, exposed
 
@@ -23,7 +24,8 @@ class Recorded:
         feeds: The inputs of each sample.
         rows: Values that regions read, by sample and name.
         outputs: The outputs of each sample.
-        ranges: Least and greatest finite element of each float value, over the samples.
+        ranges: Least and greatest finite element of each float value, over the samples; in
+            bodies, over all iterations.
     """
 
     feeds: Sequence[Feeds]
@@ -51,9 +53,13 @@ def record(
     defaults: dict[str, Array] = {
         str(v.name): v.const_value.numpy() for v in model.graph.inputs if v.const_value
     }
-    with engine.prepare(exposed(model)) as session:
+    every = exposed(model)
+    inner = watch(every, {str(value.name) for value in inner_values(every)})
+    with engine.prepare(every) as session:
         for feed in feeds:
             values = {**defaults, **feed, **session.run(feed)}
+            for end, name in inner.items():
+                _widen(found.ranges, name, np.asarray(values.pop(end)))
             row = Recording(MEMORY // max(1, len(feeds)))
             row.update({name: data for name, data in values.items() if name in names})
             found.rows.append(row)
