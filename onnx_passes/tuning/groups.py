@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from itertools import pairwise
 
 import onnx_ir as ir
 
-from onnx_passes.errors import ConfigError
+from onnx_passes.errors import ConfigError, PassError
 from onnx_passes.model.contents import graphs_within
 from onnx_passes.model.copy import copy_model
 from onnx_passes.ops import convolution, linear
 from onnx_passes.ops.base import operator_of
-from onnx_passes.passes.naming import did_you_mean
+from onnx_passes.passes.precision._select import OnSomeNodes
 from onnx_passes.passes.registry import lookup
 from onnx_passes.passes.replace import Namer
 from onnx_passes.verify.node_equality import constant_tensor
@@ -74,7 +73,7 @@ def _tell_apart(model: ir.Model, namer: Namer) -> None:
 def partition(
     model: ir.Model,
     formats: Sequence[str],
-    wanted: Mapping[str, tuple[Sequence[str], Sequence[str]]],
+    wanted: Mapping[str, tuple[Mapping[str, Sequence[str]], Sequence[str]]],
     most: int,
 ) -> list[Group]:
     """Divide a model.
@@ -82,35 +81,43 @@ def partition(
     Args:
         model: As :func:`prepare` returns it.
         formats: Formats that a group may have.
-        wanted: Patterns of node names, and formats (none for all), by name of a group. Nodes
-            that none of them matches stay in float32. Without any group, each layer with a
-            weight is one, with the nodes behind it up to the next layer. Nodes in bodies
-            follow the node that has the body.
+        wanted: By name of a group, which nodes it has, in the words of
+            :class:`onnx_passes.passes.precision._select.OnSomeNodes`, and its formats (none
+            for all). A node that several mean is of the first. Nodes that none of them means
+            stay in float32. Without any group, each layer with a weight is one, with the nodes
+            behind it up to the next layer. Nodes in bodies follow the node that has the body.
         most: Number of groups, if they are found by layers; neighbours are joined.
 
     Raises:
-        ConfigError: A pattern matches no node that is left.
+        ConfigError: A pattern matches nothing, or a group has no node that is left.
     """
     nodes = [node for node in model.graph.all_nodes() if not is_constant_node(node)]
     if not wanted:
         return _by_layers(nodes, tuple(formats), most)
     groups, taken = [], set[str]()
-    for name, (patterns, own) in wanted.items():
-        members: list[str] = []
-        for node in nodes:
-            known = str(node.name)
-            fits = any(known == p or fnmatchcase(known, p) for p in patterns)
-            if fits and known not in taken:
-                members.append(known)
-                taken.add(known)
+    for name, (words, own) in wanted.items():
+        try:
+            meant = set(_Members(None, None, **words).select(model, bodies=True))
+        except PassError as error:
+            text = error.message.partition(": ")[2]
+            raise ConfigError(f"the group {name!r}: {text}", help=error.help) from error
+        members = [str(n.name) for n in nodes if n in meant and n.name not in taken]
         if not members:
-            names = [str(node.name) for node in nodes]
             raise ConfigError(
                 f"the group {name!r} has no nodes: nothing that is left matches",
-                help=did_you_mean(next(iter(patterns), ""), names, "see inspect"),
+                help="a node is of the first group that means it",
             )
+        taken.update(members)
         groups.append(Group(name, tuple(members), tuple(own or formats)))
     return groups
+
+
+class _Members(OnSomeNodes):
+    """The nodes of a group."""
+
+    def call(self, model: ir.Model) -> ir.passes.PassResult:
+        """Change nothing: nodes are selected only."""
+        return ir.passes.PassResult(model, modified=False)
 
 
 def _by_layers(nodes: Sequence[ir.Node], formats: tuple[str, ...], most: int) -> list[Group]:

@@ -21,7 +21,7 @@ from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.tuning.asked import Task
 from onnx_passes.tuning.budget import Budget, Flips
 from onnx_passes.tuning.formats import BUILTIN, FLOAT32, Format
-from onnx_passes.tuning.groups import partition, prepare
+from onnx_passes.tuning.groups import Group, partition, prepare
 from onnx_passes.tuning.streams import DataSource, draw_batches, make_stream
 from onnx_passes.verify.reference import Reference, load_reference
 
@@ -97,7 +97,10 @@ def task_of(
     prepared = prepare(model)
     stream = None if source is None else make_stream(prepared, config, source)
     names = [name for name in formats if name != FLOAT32]
-    groups = {name: (g.nodes, g.formats) for name, g in asked.groups.items()}
+    groups = {
+        name: (group.model_dump(exclude={"formats"}), group.formats)
+        for name, group in asked.groups.items()
+    }
     flips = None
     if asked.flips is not None:
         section, data = asked.flips, config.reference.data
@@ -115,7 +118,7 @@ def task_of(
     ]
     return Task(
         prepared,
-        partition(prepared, names, groups, asked.most_groups),
+        _groups(prepared, names, groups, config),
         formats,
         _engine(config, prepared),
         asked.objective,
@@ -130,6 +133,20 @@ def task_of(
         judges=_judges(config),
         gap=asked.gap,
     )
+
+
+def _groups(
+    model: ir.Model,
+    formats: Sequence[str],
+    wanted: Mapping[str, tuple[Mapping[str, Any], Sequence[str]]],
+    config: PipelineConfig,
+) -> list[Group]:
+    """Return the groups; see ``onnx_passes.tuning.groups.partition``."""
+    try:
+        return partition(model, formats, wanted, config.tune.most_groups)
+    except ConfigError as error:
+        where = config.where("tune", "groups")
+        raise ConfigError(error.message, where=where, help=error.help) from error
 
 
 def _formats(listed: Sequence[Any], config: PipelineConfig) -> dict[str, Format]:

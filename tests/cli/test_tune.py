@@ -102,7 +102,11 @@ def test_debug_asks_for_nodes_and_shows_no_traceback_of_a_wrong_file(cli, config
     [
         ("tune.formats=[float15]", "there is no format 'float15'"),
         ("tune.formats=[{mine: {quantize-weight: {}}}]", "quantize-weight"),
-        ("tune.groups={a: {nodes: [absent]}}", "the group 'a' has no nodes"),
+        ("tune.groups={a: {nodes: [absent]}}", "the group 'a': 'nodes' names 'absent'"),
+        ("tune.groups={a: {after: [absent]}}", "the group 'a': 'after' names 'absent'"),
+        ("tune.groups={a: {operators: [Cnov]}}", "the group 'a': 'operators' names 'Cnov'"),
+        ("tune.groups={a: {}, b: {nodes: ['*']}}", "the group 'b' has no nodes"),
+        ("tune.groups={a: {nodse: ['*']}}", "nodse"),
         ("tune.groups={a: {nodes: ['*'], formats: [int3]}}", "unknown format 'int3'"),
         ("tune.objective=speed", "objective"),
         ("tune.flips={most: 0.01 %}", "cannot show that at most"),
@@ -137,6 +141,31 @@ def test_formats_and_groups_of_ones_own(cli, config):
     kinds = {t.name: t.data_type for t in onnx.load("out.onnx").graph.initializer}
     assert kinds["fc1.weight_uint8"] == onnx.TensorProto.UINT8
     assert kinds["conv2.weight"] == onnx.TensorProto.FLOAT
+
+
+@pytest.mark.parametrize(
+    ("words", "members"),
+    [
+        ("after: [/pool/MaxPool_output_0]", {"/fc1/Gemm", "/fc2/MatMul"}),
+        ("before: [/relu1/Relu_output_0]", {"/conv1/Conv"}),
+        ("operators: [Conv], skip: ['/conv1*']", {"/conv2/Conv"}),
+        (
+            "after: [/relu1/Relu_output_0], before: [/relu3/Relu_output_0]",
+            {"/conv2/Conv", "/fc1/Gemm"},
+        ),
+    ],
+)
+def test_groups_by_region_and_operator(cli, config, words, members):
+    found = cli(
+        *("tune", MODEL, "-c", config, "-o", "out.onnx", "--json", "out.json"),
+        *("--set", "tune.formats=[int8-weights]", "--set", f"tune.groups={{g: {{{words}}}}}"),
+    )
+    assert found.code == 0, found.err
+    with open("out.json") as file:
+        (group,) = json.load(file)["groups"]
+    original = onnx.load(MODEL).graph.node
+    layers = {n.name for n in original if n.op_type in ("Conv", "Gemm", "MatMul")}
+    assert layers & set(group["nodes"]) == members
 
 
 def test_an_interrupt_writes_the_best_model_so_far(cli, config, monkeypatch):

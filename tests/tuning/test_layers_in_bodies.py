@@ -157,3 +157,14 @@ def test_debug_names_the_nodes_of_a_loop(folder, capfd):
     told = capfd.readouterr().out
     assert "must stay in float32" in told
     assert "net/block" in told
+
+
+def test_the_name_of_a_loop_means_what_is_in_it(images):
+    model = prepare(writer())
+    words = {"decoder": ({"nodes": ["write"], "skip_operators": ["Gather"]}, [])}
+    (group,) = partition(model, ["float16"], words, 9)
+    assert "net/head.product" in group.nodes
+    inner = [n for n in model.graph.all_nodes() if n.graph is not model.graph]
+    gathers = {n.name for n in inner if n.op_type == "Gather"}
+    assert gathers
+    assert not gathers & set(group.nodes)

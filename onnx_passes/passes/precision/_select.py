@@ -9,6 +9,7 @@ from typing import Any
 import onnx_ir as ir
 
 from onnx_passes.errors import PassError
+from onnx_passes.model.contents import graphs_within
 from onnx_passes.model.walk import all_nodes, subgraphs_of
 from onnx_passes.ops.base import operator_of
 from onnx_passes.passes.annotation.shape_inference import ShapeInference
@@ -73,7 +74,8 @@ class OnSomeNodes(Transformation):
     def select(self, model: ir.Model, *, bodies: bool = False) -> list[ir.Node]:
         """Return the nodes that the options mean, in order.
 
-        Nodes with bodies, and the nodes of functions, are not among them.
+        Nodes with bodies, and the nodes of functions, are not among them. The name of a node
+        with a body means all nodes in the body.
 
         Args:
             model: The model.
@@ -84,6 +86,8 @@ class OnSomeNodes(Transformation):
         """
         found = list(model.graph.all_nodes() if bodies else model.graph)
         every = [node for node in found if not list(subgraphs_of(node))]
+        holders = [node for node in found if node not in set(every)]
+        within = {n: _inside(n) for n in holders} if bodies else {}
         names = [node.name or "" for node in found]
         kinds = sorted({node.op_type for node in found})
         self._check("nodes", self.nodes, names)
@@ -92,7 +96,11 @@ class OnSomeNodes(Transformation):
         if self.after or self.before:
             inside = self._region(model)
             every = [node for node in every if node in inside]
-        return [node for node in every if self._is_meant(node)]
+        named, skipped = (
+            {i for n, inner in within.items() if _fits(n.name or "", patterns) for i in inner}
+            for patterns in (self.nodes, self.skip)
+        )
+        return [n for n in every if n not in skipped and self._is_meant(n, named=n in named)]
 
     def _region(self, model: ir.Model) -> set[ir.Node]:
         known = names_of(model.graph)
@@ -105,11 +113,11 @@ class OnSomeNodes(Transformation):
                     )
         return nodes_between(model.graph, self.after, self.before)
 
-    def _is_meant(self, node: ir.Node) -> bool:
+    def _is_meant(self, node: ir.Node, *, named: bool) -> bool:
         name, kind = node.name or "", node.op_type
         if _fits(name, self.skip) or _fits(kind, self.skip_operators):
             return False
-        named = not self.nodes or _fits(name, self.nodes)
+        named = named or not self.nodes or _fits(name, self.nodes)
         return named and (not self.operators or _fits(kind, self.operators))
 
     def _check(self, option: str, patterns: Iterable[str], known: list[str]) -> None:
@@ -221,6 +229,11 @@ class OnData(OnSomeNodes):
                 help="give reference.inputs in the pipeline, or data: [FILE.npz]",
             )
         return feeds
+
+
+def _inside(node: ir.Node) -> set[ir.Node]:
+    """Return the nodes in the bodies of a node, at any depth."""
+    return {n for body in subgraphs_of(node) for g in graphs_within(body) for n in g}
 
 
 def _fits(name: str, patterns: Iterable[str]) -> bool:
