@@ -177,7 +177,7 @@ def _numbers(stored: Stored, expected: Array, what: str, item: Format) -> Iterat
     if stored.values.shape != expected.shape:
         yield f"its {what} has shape {stored.values.shape}, not {expected.shape}"
         return
-    error = np.subtract(stored.values, expected, dtype=np.float64)
+    error = np.asarray(np.subtract(stored.values, expected))
     np.abs(error, out=error)
     limit = stored.step * (stored.slack + item.slack + _ROUNDING) + 1e-30
     beyond = ~(error <= limit)

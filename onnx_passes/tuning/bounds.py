@@ -64,7 +64,8 @@ def product_bound(after: ir.Model, node: ir.Node, ranges: Ranges) -> float | Non
     count = int(np.prod([old.shape[axis] for axis in axes]))
     rounding = 2 * (count + 4) * _UNIT / (1 - 2 * (count + 4) * _UNIT)
     weights = _size(new, axes)
-    moved = _size(np.subtract(new, old, dtype=np.float64), axes)
+    # Differences of float32 are rounded to float32.
+    moved = _size(np.subtract(new, old), axes) * (1 + 4 * _UNIT)
     bound = moved * size + weights * step
     bound += rounding * (weights * (size + step) + _size(old, axes) * size)
     bias = _bias_error(layer, node)

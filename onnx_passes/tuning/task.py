@@ -212,9 +212,13 @@ def _judges(config: PipelineConfig) -> list[Engine]:
 def _engine(config: PipelineConfig, model: ir.Model) -> Engine:
     if config.engines == DEFAULT_ENGINES:
         # What users run: all its optimisations. What a session has left stays in the arena,
-        # its copies of the weights among them, where passes need the memory.
+        # its copies of the weights among them, where passes need the memory. Weights in a
+        # layout of kernels are another copy, which counts only for time.
         small = weight_bytes(model) < _LARGE
-        return OnnxRuntimeEngine(optimization="all", memory_arena=small)
+        timed = config.tune.objective == "time"
+        return OnnxRuntimeEngine(
+            optimization="all", memory_arena=small, prepacking=small or timed
+        )
     return resolve_engines(config)[0].engine
 
 

@@ -76,6 +76,8 @@ def start_beside(
     options.add_session_config_entry("session.disable_prepacking", "1")
     if folder is not None:
         options.add_session_config_entry(_FOLDER, folder)
+        # In its own order, it widens all weights before the first product.
+        options.execution_order = ort.ExecutionOrder.PRIORITY_BASED
     options.add_external_initializers(list(given), list(given.values()))
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.log_severity_level = 4
