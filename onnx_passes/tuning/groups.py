@@ -22,6 +22,8 @@ from onnx_passes.verify.region import is_constant_node
 
 _PRODUCTS = frozenset((linear.__name__, convolution.__name__))
 """Families whose operators multiply by weights."""
+_DEPTH = 3
+"""Nodes between the constant and the product that reads it: a quantiser, a Transpose."""
 
 
 @dataclass(frozen=True)
@@ -163,4 +165,20 @@ def read_by_layers(model: ir.Model) -> set[str]:
 
 
 def _has_weight(node: ir.Node) -> bool:
-    return weight_of(node) is not None
+    """Whether a product reads a weight, which may be rounded by quantisers already."""
+    if weight_of(node) is not None:
+        return True
+    operator = operator_of(node)
+    if operator is None or type(operator).__module__ not in _PRODUCTS:
+        return False
+    read = [value for value in node.inputs[:2] if value is not None]
+    return any(constant_tensor(v) is None and _is_fixed(v, _DEPTH) for v in read)
+
+
+def _is_fixed(value: ir.Value, depth: int) -> bool:
+    """Whether a value is a constant, or computed from constants by at most some nodes."""
+    if constant_tensor(value) is not None:
+        return True
+    node = value.producer()
+    read = [v for v in node.inputs if v is not None] if node is not None and depth else []
+    return bool(read) and all(_is_fixed(v, depth - 1) for v in read)

@@ -11,6 +11,7 @@ import onnx_ir as ir
 
 from onnx_passes.errors import EngineError
 from onnx_passes.model.walk import weight_bytes
+from onnx_passes.passes.precision._select import OVERRIDABLE, overridable
 from onnx_passes.tuning.asked import Result, Task, Tried
 from onnx_passes.tuning.attempts import Attempts
 from onnx_passes.tuning.audit import audit
@@ -107,6 +108,8 @@ class Search:
         task = self.task
         count = len(task.groups)
         self.tell(f"{count} group{'s' if count != 1 else ''}: recording the original")
+        if inputs := overridable(task.model):
+            self.tell(f"{len(inputs)} weights {OVERRIDABLE}: {', '.join(inputs[:3])}")
         scorer = self._scorer()
         self._judged = self._judges.refusals(task.model)
         for judge in task.judges:

@@ -23,6 +23,26 @@ from onnx_passes.passes.precision._probes import Key, measure, rows_in_bodies
 from onnx_passes.passes.precision._record import Array, read_feeds, record
 from onnx_passes.passes.precision._watch import Probe
 
+OVERRIDABLE = (
+    "are inputs as well, which callers may replace: remove-initializers-from-inputs makes "
+    "them constants"
+)
+
+
+def overridable(model: ir.Model) -> list[str]:
+    """Return the names of float32 weights that are inputs with a default.
+
+    Args:
+        model: The model.
+    """
+    return [
+        str(value.name)
+        for value in model.graph.inputs
+        if value.const_value is not None
+        and value.const_value.dtype is ir.DataType.FLOAT
+        and len(value.const_value.shape) > 1
+    ]
+
 
 class OnSomeNodes(Transformation):
     """A pass over nodes that options name.
@@ -101,6 +121,15 @@ class OnSomeNodes(Transformation):
             for patterns in (self.nodes, self.skip)
         )
         return [n for n in every if n not in skipped and self._is_meant(n, named=n in named)]
+
+    def note_overridable(self, model: ir.Model) -> None:
+        """Note which weights stay because they are inputs as well.
+
+        Args:
+            model: The model.
+        """
+        if found := overridable(model):
+            self.note_kept({f"weights, which {OVERRIDABLE}": found})
 
     def _region(self, model: ir.Model) -> set[ir.Node]:
         known = names_of(model.graph)

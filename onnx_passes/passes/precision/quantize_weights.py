@@ -86,6 +86,7 @@ class QuantizeWeights(OnSomeNodes):
         dtype = type_of(self.weights)
         if self.form == "matmulnbits":
             self._check_form()
+        self.note_overridable(model)
         opened = self.open_functions(model)
         found, _ = layers_of(self.select(model, bodies=True))
         if self.form == "matmulnbits":
