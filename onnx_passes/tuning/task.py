@@ -15,6 +15,7 @@ from onnx_passes.configs.schema import DEFAULT_ENGINES, PipelineConfig
 from onnx_passes.errors import ConfigError
 from onnx_passes.model.walk import weight_bytes
 from onnx_passes.passes.naming import did_you_mean
+from onnx_passes.passes.precision._select import OnSomeNodes
 from onnx_passes.passes.registry import lookup
 from onnx_passes.runtime.base import Engine, Feeds
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
@@ -78,6 +79,13 @@ def task_of(
             "there is no data, and what a model loses on random inputs says nothing",
             where=config.where("reference"),
             help="give reference.data or --data, or reference.inputs for few samples",
+        )
+    arrays = [value for sample in reference.samples for value in sample.values()]
+    if arrays and not any(isinstance(a, np.ndarray) and a.size for a in arrays):
+        raise ConfigError(
+            "the data holds no samples",
+            where=config.where("reference", "inputs"),
+            help="give arrays with at least one sample",
         )
     if not config.verify.metrics and asked.flips is None:
         raise ConfigError(
@@ -169,6 +177,12 @@ def _formats(listed: Sequence[Any], config: PipelineConfig) -> dict[str, Format]
 def _own(name: str, use: Any, config: PipelineConfig, index: int) -> Format:
     """Return a format that the user has made of passes and their options."""
     where = config.where("tune", "formats", index)
+    if name == FLOAT32:
+        raise ConfigError(
+            f"{FLOAT32} is the format of what stays as it is",
+            where=where,
+            help="give the format another name",
+        )
     listed = use if isinstance(use, list | tuple) else [use]
     steps: list[tuple[str, dict[str, Any]]] = []
     for entry in listed:
@@ -181,7 +195,7 @@ def _own(name: str, use: Any, config: PipelineConfig, index: int) -> Format:
             )
         ((pass_name, options),) = item.items()
         (cls,) = lookup(pass_name, where=where)
-        steps.append((cls.name, dict(options or {})))
+        steps.append((cls.name, _options(name, cls, options, where)))
     mains = [i for i, (one, _) in enumerate(steps) if one.startswith(_CHANGES)]
     if len(mains) != 1:
         raise ConfigError(
@@ -200,6 +214,30 @@ def _own(name: str, use: Any, config: PipelineConfig, index: int) -> Format:
     data = bits[1] or (8 if main == "quantize-dynamic" else 32)
     around = tuple(steps[:place]), tuple(steps[place + 1 :])
     return Format(name, main, given, bits[0] or 32, data, *around)
+
+
+def _options(name: str, cls: type[Any], options: Any, where: str | None) -> dict[str, Any]:
+    """Return the options of a pass of a format, checked as far as the search cares."""
+    if not issubclass(cls, OnSomeNodes):
+        raise ConfigError(
+            f"the format {name!r} has the pass {cls.name}, which changes whole models",
+            where=where,
+            help="a format takes passes that have the option 'nodes', such as quantize-static",
+        )
+    if not isinstance(options or {}, Mapping):
+        raise ConfigError(
+            f"the format {name!r} gives {cls.name} no options by name",
+            where=where,
+            help="write {name: {quantize-weights: {weights: int4, block: 64}}}",
+        )
+    found: dict[str, Any] = dict(options or {})
+    if "nodes" in found:
+        raise ConfigError(
+            f"the format {name!r} names nodes",
+            where=where,
+            help="tune.groups says which nodes may have a format",
+        )
+    return found
 
 
 def _judges(config: PipelineConfig) -> list[Engine]:

@@ -1,6 +1,7 @@
 """``onnx-passes tune``, through the program."""
 
 import json
+import os
 import signal
 from pathlib import Path
 
@@ -108,6 +109,10 @@ def test_debug_asks_for_nodes_and_shows_no_traceback_of_a_wrong_file(cli, config
         ("tune.groups={a: {}, b: {nodes: ['*']}}", "the group 'b' has no nodes"),
         ("tune.groups={a: {nodse: ['*']}}", "nodse"),
         ("tune.groups={a: {nodes: ['*'], formats: [int3]}}", "unknown format 'int3'"),
+        ("tune.formats=[{a: {quantize-static: {nodes: [x]}}}]", "the format 'a' names nodes"),
+        ("tune.formats=[{a: {quantize-static: [1]}}]", "gives quantize-static no options"),
+        ("tune.formats=[{a: [eliminate-identity, quantize-static]}]", "changes whole models"),
+        ("tune.formats=[{float32: {quantize-static: {}}}]", "what stays as it is"),
         ("tune.objective=speed", "objective"),
         ("tune.flips={most: 0.01 %}", "cannot show that at most"),
         ("verify.metrics={accuracy: [0.999, 1]}", "the original itself has accuracy"),
@@ -119,6 +124,22 @@ def test_what_is_wrong_in_the_file_is_told(cli, config, setting, message):
     found = cli("tune", MODEL, "-c", config, "-o", "out.onnx", "--set", setting)
     assert found.code == 2
     assert message in found.err
+
+
+def test_data_without_samples_is_told(cli, config, write):
+    np.save("empty.npy", np.zeros((0, 1, 8, 8), np.float32))
+    setting = f"reference.inputs={{image: {os.path.abspath('empty.npy')}}}"
+    found = cli("tune", MODEL, "-c", config, "-o", "out.onnx", "--set", setting)
+    assert found.code == 2
+    assert "the data holds no samples" in found.err
+
+
+def test_a_record_of_other_settings_explains_nothing(cli, config):
+    options = ("tune", MODEL, "-c", config, "--record", "search")
+    assert cli(*options, "-o", "out.onnx", "--set", "tune.formats=[int8-weights]").code == 0
+    found = cli(*options, "--explain", "/conv2/Conv", "--set", "tune.formats=[float16]")
+    assert found.code == 2
+    assert "another model, data or settings" in found.err
 
 
 def test_there_has_to_be_data_and_a_budget(cli, write):
