@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.ops.linear import Conv
 from onnx_passes.passes.precision._watch import inner_values, watch
 from onnx_passes.runtime.base import Array, Engine, Feeds, Outputs
 from onnx_passes.verify.recording import Recording, exposed
@@ -32,6 +33,25 @@ class Recorded:
     rows: list[Recording] = field(default_factory=list)
     outputs: list[Outputs] = field(default_factory=list)
     ranges: dict[str, tuple[float, float]] = field(default_factory=dict)
+
+    def channels(self, node: ir.Node, name: str) -> tuple[Array, Array] | None:
+        """Return the least and greatest finite element of each channel of a value.
+
+        Args:
+            node: The product that reads it.
+            name: Its name; None is returned if its numbers were not kept.
+        """
+        axis = 1 if node.op_type == Conv.op_type else -1
+        ends = []
+        for row in self.rows:
+            array = row.get(name)
+            if array is None or array.ndim < 2:
+                return None
+            finite = np.where(np.isfinite(array), array, 0)
+            rest = tuple(i for i in range(array.ndim) if i != axis % array.ndim)
+            ends.append((finite.min(rest, initial=0.0), finite.max(rest, initial=0.0)))
+        lows, highs = zip(*ends, strict=True) if ends else ((), ())
+        return (np.min(lows, 0), np.max(highs, 0)) if ends else None
 
 
 def record(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 import onnx_ir as ir
@@ -252,17 +252,18 @@ class Scorer:
     def _bound(self, group: Group, score: Score, after: ir.Model) -> Score:
         """Return a score with sound bounds."""
         try:
-            return replace(score, bounds=self._bounds(group, after, score.format))
+            return replace(score, bounds=self._bounds(group, after))
         except Exception as error:
             return Score(group.name, score.format, why_of(error))
 
-    def _bounds(self, group: Group, after: ir.Model, item: str) -> dict[str, float]:
+    def _bounds(self, group: Group, after: ir.Model) -> dict[str, float]:
         nodes = [n for one in self._own[group.name].nodes for n in (one, *nodes_within(one))]
         found = {
-            str(node.name): product_bound(after, node, self.recorded.ranges)
+            str(node.name): product_bound(
+                after, node, self.recorded.ranges, partial(self.recorded.channels, node)
+            )
             for node in nodes
             if node.name in group.nodes
-            and not self.formats[item].is_smoothed  # the ranges are those of other values
         }
         return {name: bound for name, bound in found.items() if bound is not None}
 
