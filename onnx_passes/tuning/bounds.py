@@ -49,8 +49,8 @@ def product_bound(
     """Return the largest error that any element of a product can have.
 
     The rounding of sums in float32 is part of it; the rounding of the result to a grid, or of
-    what follows, is not. A product in 16 bits rounds its result to 16 bits, which is part of
-    it, and is taken to sum in float32, as ONNX Runtime on x86 and tensor cores do.
+    what follows, is not. A product in 16 bits is taken to sum in float32, as ONNX Runtime on
+    x86 and tensor cores do. The rounding of its result to 16 bits is part of the bound.
 
     Args:
         after: The model, or a part of it, in which the node has another format.
