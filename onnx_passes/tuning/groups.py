@@ -154,8 +154,16 @@ def weight_of(node: ir.Node) -> int | None:
 
 
 def read_by_layers(model: ir.Model) -> set[str]:
-    """Return the names of the values that products with a weight read."""
-    return {
+    """Return the names of the values that products with a weight read.
+
+    Those of a model with bodies need its inputs: what bodies compute is measured by runs.
+
+    Args:
+        model: As :func:`prepare` returns it.
+    """
+    holds = any(node.graph is not model.graph for node in model.graph.all_nodes())
+    inputs = {str(value.name) for value in model.graph.inputs} if holds else set()
+    return inputs | {
         str(value.name)
         for node in model.graph.all_nodes()
         if (index := weight_of(node)) is not None

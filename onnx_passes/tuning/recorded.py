@@ -27,12 +27,15 @@ class Recorded:
         outputs: The outputs of each sample.
         ranges: Least and greatest finite element of each float value, over the samples; in
             bodies, over all iterations.
+        measured: Least and greatest element of each channel of values in bodies, by name, as
+            passes have measured them.
     """
 
     feeds: Sequence[Feeds]
     rows: list[Recording] = field(default_factory=list)
     outputs: list[Outputs] = field(default_factory=list)
     ranges: dict[str, tuple[float, float]] = field(default_factory=dict)
+    measured: dict[str, tuple[Array, Array]] = field(default_factory=dict)
 
     def channels(self, node: ir.Node, name: str) -> tuple[Array, Array] | None:
         """Return the least and greatest finite element of each channel of a value.
@@ -41,6 +44,8 @@ class Recorded:
             node: The product that reads it.
             name: Its name; None is returned if its numbers were not kept.
         """
+        if name in self.measured:
+            return self.measured[name]
         axis = 1 if node.op_type == Conv.op_type else -1
         ends = []
         for row in self.rows:

@@ -11,6 +11,7 @@ import onnx_ir as ir
 
 from onnx_passes.contracts.scores import snr
 from onnx_passes.errors import EngineError
+from onnx_passes.passes.precision.smooth_activations import REACH
 from onnx_passes.runtime.base import Array, Engine, Feeds, Outputs
 from onnx_passes.tuning.audit import Finding, audit
 from onnx_passes.tuning.behind import Behind
@@ -112,6 +113,7 @@ class Scorer:
         self.known = known or Known()
         self.known.ranges.update(self.recorded.ranges)
         self.known.values = self.recorded.rows
+        self.recorded.measured = self.known.state.setdefault(REACH, {})
         self._judges.values = self.recorded.rows[0]
         self.work.whole += 1
         self._times: dict[str, float] = {}

@@ -59,6 +59,15 @@ def test_sound_bounds_in_bodies_hold_over_all_iterations():
     assert 0 < bounds["net/block0.up.product"] < 10
 
 
+def test_sound_bounds_of_smoothed_layers_in_bodies(images):
+    feed = {"small/image": images[:50]}
+    formats = ["int8-static", "int8-static-smooth"]
+    found = scored(cascade(), feed, formats)[2]
+    name = "large/block0.up.product"
+    plain, smooth = (found[name, item].bounds[name] for item in formats)
+    assert 0 < smooth < 4 * plain
+
+
 def test_layers_of_a_branch_that_is_not_taken_stay_in_float32(images):
     feed = {"small/image": images[:20]}
     _, groups, found, _ = scored(cascade(limit=-1e6), feed, ["int4-weights"])
@@ -113,6 +122,18 @@ def test_faults_in_a_body_are_found_and_named(images, fault):
 
 def spoil(value, change):
     value.const_value = ir.tensor(change(value.const_value.numpy()), name=value.name)
+
+
+def test_biases_in_bodies_are_corrected_in_the_whole_model_as_in_the_region(images):
+    model = prepare(cascade())
+    groups = partition(
+        model, ["int8-static-corrected"], {"all": ({"nodes": ["large/*"]}, [])}, 9
+    )
+    feed = {"small/image": images[:50]}
+    found = record(model, OnnxRuntimeEngine(), [feed], read_by_layers(model))
+    known = Known(found.ranges, found.rows)
+    saved = convert(model, {"int8-static-corrected": groups[0].nodes}, BUILTIN, known)
+    assert any("corrected" in name or "shift" in name for name in saved.graph.initializers)
 
 
 def run_command(folder, *words):

@@ -25,8 +25,8 @@ from onnx_passes.passes.precision._scaling import (
 from onnx_passes.passes.precision._select import OnData
 from onnx_passes.passes.precision._signature import WIDE
 
-_REACH = "reach of values in bodies by channel"
-"""Key, in what runs share that share recorded values."""
+REACH = "reach of values in bodies by channel"
+"""Key, in what passes of a run share, of the ends of channels by the name of a value."""
 
 
 @passes.verify.tolerance
@@ -120,7 +120,7 @@ class SmoothActivations(OnData):
         """Return those of values in bodies, over all iterations."""
         # Runs that share recorded values share these; there, values have names of their own.
         shared = bool(self.context.values)
-        known: dict[object, Any] = self.state_dict.setdefault(_REACH, {}) if shared else {}
+        known: dict[object, Any] = self.state_dict.setdefault(REACH, {}) if shared else {}
         keys: dict[ir.Value, object] = {v: v.name if shared else v for v in layers}
         probes: dict[ir.Value, Reach] = {}
         for value, layer in layers.items():
