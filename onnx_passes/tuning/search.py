@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 import onnx_ir as ir
 
 from onnx_passes.errors import EngineError
 from onnx_passes.model.walk import weight_bytes
+from onnx_passes.passes.precision._select import OVERRIDABLE, overridable
 from onnx_passes.tuning.asked import Result, Task, Tried
 from onnx_passes.tuning.attempts import Attempts
+from onnx_passes.tuning.audit import audit
 from onnx_passes.tuning.cheapest import Cheapest
 from onnx_passes.tuning.choice import Table
 from onnx_passes.tuning.formats import FLOAT32
@@ -109,6 +111,8 @@ class Search:
         task = self.task
         count = len(task.groups)
         self.tell(f"{count} group{'s' if count != 1 else ''}: recording the original")
+        if inputs := overridable(task.model):
+            self.tell(f"{len(inputs)} weights {OVERRIDABLE}: {', '.join(inputs[:3])}")
         scorer = self._scorer()
         self._judged = self._judges.refusals(task.model)
         for judge in task.judges:
@@ -159,7 +163,12 @@ class Search:
             for c, share, cost in front(table, _FRONT)
         ]
 
-    def _refuses(self, model: ir.Model) -> str | None:
+    def _refuses(self, model: ir.Model, names: Mapping[str, str]) -> str | None:
+        """Return why a model is not accepted, before it is run; None if it may be."""
+        task = self.task
+        faults = audit(model, task.model, task.groups, names, task.formats, task.ranges)
+        if faults:
+            return f"it does not hold the chosen formats: {faults[0]}"
         return self._judges.refuses(self._judged, model)
 
     def _try_cheapest(self, result: Result, scorer: Scorer) -> bool:
