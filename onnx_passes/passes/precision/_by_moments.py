@@ -82,7 +82,7 @@ class RoundsByMoments(QuantizeWeights, OnData):
         key = (self.name, layer.node.name, weight.shape, repr(options))
         if key not in self._chosen:
             matrix, own = matrix_of(layer, weight), _grid_of(layer, grid, weight.shape)
-            levels = self.choose(matrix, own, dtype, moments.gram)
+            levels = self.choose(matrix, own, dtype, moments.shrunk())
             found = weight_of(layer, levels, weight.shape)
             self._chosen[key] = found.astype(np.int32).astype(dtype.numpy())
         return self._chosen[key]

@@ -86,8 +86,8 @@ class Rows:
 
     @property
     def size(self) -> int:
-        """Number of elements: the count, the sum of rows, and that of outer products."""
-        return 1 + self._depth + self._gram * self._depth**2
+        """Number of elements: the count, the sum of rows, and those of outer products."""
+        return 1 + self._depth + self._gram * (1 + self._depth**2)
 
     def measure(self, made: Builder, value: ir.Value) -> ir.Value:
         """Return the sums; see ``Probe.measure``.
@@ -109,9 +109,13 @@ class Rows:
         count = made.node("Cast", made.node("Slice", ones, *_first(made)), to=1)
         parts = [count, made.reduce("ReduceSum", rows, 0)]
         if self._gram:
+            one = made.constant(np.array([1]))
             flipped = made.node("Transpose", rows, perm=[1, 0])
             product = made.node("MatMul", flipped, rows)
             parts.append(made.node("Reshape", product, made.constant(np.array([-1]))))
+            lengths = made.reduce("ReduceSum", made.node("Mul", rows, rows), 1)
+            squares = made.node("Mul", lengths, lengths)
+            parts.append(made.node("Reshape", made.reduce("ReduceSum", squares, 0), one))
         return made.node("Concat", *parts, axis=0)
 
     def join(self, made: Builder, stacked: ir.Value) -> ir.Value:
@@ -131,8 +135,11 @@ class Rows:
         """
         total: Array = np.asarray(np.sum(list(vectors), 0, dtype=np.float64))
         depth = self._depth
-        gram = total[1 + depth :].reshape(depth, depth) if self._gram else np.zeros((1, 1))
-        return Moments(gram, total[1 : 1 + depth], round(float(total[0])))
+        mean, count = total[1 : 1 + depth], round(float(total[0]))
+        if not self._gram:
+            return Moments(np.zeros((1, 1)), mean, count)
+        gram = total[1 + depth : -1].reshape(depth, depth)
+        return Moments(gram, mean, count, float(total[-1]))
 
 
 def _rows(made: Builder, value: ir.Value, count: int, axis: int, rank: int) -> ir.Value:
