@@ -100,7 +100,7 @@ NETWORKS = {
         8,
         lambda rng: _ids(rng, 32, 8000),
         _ids(np.random.default_rng(0), 1, 8000),
-        {"objective": "size", "formats": ["int4-nbits", "int4-gptq-nbits", "int8-nbits"]},
+        {"objective": "size", "formats": ["int4-nbits-dynamic", "int8-nbits-dynamic"]},
         ("quantize_dynamic", "4 bits", "float16"),
     ),
 }

@@ -24,7 +24,13 @@ from onnx_passes.runtime.base import Array
 from onnx_passes.tuning.formats import COMPENSATING, FLOAT32, Format
 from onnx_passes.tuning.groups import Group, weight_of
 from onnx_passes.tuning.smoothed import scaled_by
-from onnx_passes.tuning.stored import EIGHTHS, PACKED, Stored, stored_weight
+from onnx_passes.tuning.stored import (
+    EIGHTHS,
+    PACKED,
+    Stored,
+    multiplies_integers,
+    stored_weight,
+)
 from onnx_passes.verify.node_equality import constant_tensor
 
 Ranges = Mapping[str, tuple[float, float]]
@@ -164,6 +170,11 @@ def _format(stored: Stored, item: Format, layer: ir.Node) -> Iterator[str]:
             yield f"it is to be {wanted}, and its weight has {bits} bits"
         elif item.pass_name == "quantize-dynamic" and layer.op_type != MatMulInteger.op_type:
             yield f"it is to be {wanted}, and computes in floats"
+        elif layer.op_type == PACKED:
+            integers = multiplies_integers(layer)
+            if integers != (item.options.get("compute") == "int8"):
+                how = "integers" if integers else "floats"
+                yield f"it is to be {wanted}, and computes in {how}"
     elif item.name == FLOAT32 and stored.dtype is not ir.DataType.FLOAT:
         yield f"it is to stay in float32, and its weight is {stored.dtype.name.lower()}"
 

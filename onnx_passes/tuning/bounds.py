@@ -24,7 +24,7 @@ from onnx_passes.runtime.base import Array
 from onnx_passes.tuning.audit import Ranges, find_layer
 from onnx_passes.tuning.groups import weight_of
 from onnx_passes.tuning.smoothed import scaled_by
-from onnx_passes.tuning.stored import stored_weight
+from onnx_passes.tuning.stored import PACKED, multiplies_integers, stored_weight
 from onnx_passes.verify.node_equality import constant_tensor
 
 Channels: TypeAlias = tuple[Array, Array]
@@ -158,6 +158,11 @@ def _data_error(layer: ir.Node, low: Array, high: Array) -> Array | None:
         # The scale is that of the values at hand, and the zero point is rounded.
         wide = max(float(high.max()), 0.0) - min(float(low.min()), 0.0)
         return np.asarray(wide / 255)
+    if layer.op_type == PACKED and multiplies_integers(layer):
+        # Rounded by blocks, from -127 to 127 or between the ends, by kernels of their own.
+        wide = max(float(high.max()), 0.0) - min(float(low.min()), 0.0)
+        most = 2 * max(float(high.max()), -float(low.min()))
+        return np.asarray(max(wide, most) / 254 * (1 + 2.0**-10))
     source = layer.inputs[0].producer() if layer.inputs[0] is not None else None
     if source is None or source.op_type != DequantizeLinear.op_type:
         return np.zeros(())

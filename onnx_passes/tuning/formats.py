@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import glob
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 import onnx_ir as ir
@@ -80,6 +80,7 @@ def _weights(name: str, bits: int, **options: Any) -> Format:
 
 
 _NBITS = {"form": "matmulnbits", "block": 32}
+_BY_INT8 = {**_NBITS, "compute": "int8"}
 _INT4, _INT2 = {"weights": "int4", "block": 32}, {"weights": "int2", "block": 32}
 _CORRECTED: Steps = (("correct-biases", {}),)
 _SMOOTH: Steps = ((SMOOTHING, {}),)
@@ -101,6 +102,8 @@ BUILTIN = {
         _weights("int4-weights", 4, weights="int4", block=32),
         _weights("int8-nbits", 8, weights="uint8", **_NBITS),
         _weights("int4-nbits", 4, weights="uint4", **_NBITS),
+        replace(_weights("int8-nbits-dynamic", 8, weights="uint8", **_BY_INT8), data_bits=8),
+        replace(_weights("int4-nbits-dynamic", 4, weights="uint4", **_BY_INT8), data_bits=8),
         Format("float8", "convert-float8", {"scaled": True}, 8, 8),
         Format("int8-tensorrt", "quantize-static", {}, 8, 8, after=(("place-qdq", {}),)),
         Format("int8-static-corrected", "quantize-static", {}, 8, 8, after=_CORRECTED),
@@ -110,6 +113,10 @@ BUILTIN = {
         _learned("int4-adaround", "adaround", 4, **_INT4),
         _learned("int4-gptq", "gptq", 4, **_INT4),
         _learned("int4-gptq-nbits", "gptq", 4, **{**_NBITS, "weights": "uint4"}),
+        replace(
+            _learned("int4-gptq-nbits-dynamic", "gptq", 4, **{**_BY_INT8, "weights": "uint4"}),
+            data_bits=8,
+        ),
         _weights("int2-weights", 2, **_INT2),
         _learned("int2-gptq", "gptq", 2, **_INT2),
     )

@@ -9,6 +9,7 @@ import onnx_ir as ir
 
 from onnx_passes.ops.elementwise import Cast, Mul
 from onnx_passes.ops.quantization import DequantizeLinear, MatMulInteger
+from onnx_passes.passes.precision.quantize_weights import BY_INT8
 from onnx_passes.runtime.base import Array
 from onnx_passes.verify.node_equality import constant_tensor
 
@@ -26,6 +27,15 @@ _UNIT = {
 EIGHTHS = (ir.DataType.FLOAT8E4M3FN, ir.DataType.FLOAT8E5M2)
 """Types of eight bits that are not integers."""
 _WIDE_BITS = 16
+
+
+def multiplies_integers(layer: ir.Node) -> bool:
+    """Whether a product with packed integers rounds what it reads to integers of 8 bits.
+
+    Args:
+        layer: A MatMulNBits.
+    """
+    return layer.attributes.get_int("accuracy_level", 0) == BY_INT8
 
 
 @dataclass(frozen=True)

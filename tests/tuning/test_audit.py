@@ -19,9 +19,7 @@ def built(original, known, name, node=None):
     kinds = {
         "int8-dynamic": ("Gemm", "MatMul"),
         "int8-dynamic-smooth": ("Gemm", "MatMul"),
-        "int4-nbits": ("MatMul",),
-        "int4-gptq-nbits": ("MatMul",),
-        "int8-nbits": ("MatMul",),
+        **{name: ("MatMul",) for name in BUILTIN if "nbits" in name},
     }
     names = {
         group.name: name
@@ -232,3 +230,14 @@ def test_bfloat16_is_told_from_float32(original, known, ranges):
     (value,) = constants(model, "fc1.weight")
     assert value.const_value.numpy().dtype in (np.float32, ml_dtypes.bfloat16)
     assert found(model, original, groups, names, ranges) == []
+
+
+@pytest.mark.parametrize("name", ["int4-nbits", "int4-nbits-dynamic"])
+def test_a_product_that_computes_otherwise_than_chosen_is_named(original, known, ranges, name):
+    model, groups, names = built(original, known, name)
+    (layer,) = (node for node in model.graph if node.op_type == "MatMulNBits")
+    level = 0 if name.endswith("dynamic") else 4
+    layer.attributes["accuracy_level"] = ir.AttrInt64("accuracy_level", level)
+    (finding,) = found(model, original, groups, names, ranges)
+    kind = "floats" if level == 0 else "integers"
+    assert finding.problem == f"it is to be {name}, and computes in {kind}"

@@ -11,7 +11,7 @@ from onnx_passes.tuning.groups import prepare
 
 FORMATS = [
     *("int8-static", "int8-dynamic", "int8-weights", "int4-weights", "int8-nbits"),
-    *("float16", "bfloat16", "int16"),
+    *("float16", "bfloat16", "int16", "int8-nbits-dynamic", "int4-nbits-dynamic"),
 ]
 WIDE = {"outputs": False, "weights": "int16", "activations": "int16"}
 
@@ -61,7 +61,7 @@ def test_no_input_in_the_range_exceeds_the_bound(kind, name):
     (node,) = model.graph
     bound = product_bound(after, node, ranges)
     changed = [n.op_type for n in after.graph] != [kind]
-    possible = kind == "MatMul" or name != "int8-nbits"
+    possible = kind == "MatMul" or "nbits" not in name
     # Conv has no bfloat16 before opset 22.
     without = [("Conv", "int8-dynamic"), ("Conv", "bfloat16")]
     assert changed == (possible and (kind, name) not in without)

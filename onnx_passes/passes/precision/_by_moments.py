@@ -21,7 +21,10 @@ from onnx_passes.passes.precision.quantize_weights import QuantizeWeights
 
 _MOMENTS, _CHOSEN = "moments of what layers read", "integers that were chosen for layers"
 _INNER = "moments of what layers in bodies read"
-_PLACES = ("nodes", "operators", "skip", "skip_operators", "after", "before", "data", "least")
+_PLACES = (
+    *("nodes", "operators", "skip", "skip_operators", "after", "before"),
+    *("data", "least", "compute"),
+)
 """Options that do not say how a weight is rounded."""
 
 

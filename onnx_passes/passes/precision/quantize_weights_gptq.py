@@ -52,6 +52,8 @@ class QuantizeWeightsGptq(RoundsByMoments):
         symmetric: Whether grids have 0 in their middle.
         form: DequantizeLinear, which any engine runs, or MatMulNBits of ONNX Runtime, which
             keeps the integers in memory.
+        compute: What MatMulNBits multiplies: float32, or int8, to which ONNX Runtime rounds
+            what the layer reads at run time (its ``accuracy_level`` 4), which is faster.
         least: Elements from which on a weight is stored as integers.
         calibration: The range of a grid: all its weights (minmax), or the part of them for
             which the squared error is least (mse).

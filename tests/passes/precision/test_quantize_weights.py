@@ -68,6 +68,26 @@ def test_the_error_of_a_weight_is_at_most_half_a_step(typed, run):
             ).all()
 
 
+def test_what_a_layer_reads_may_be_rounded_at_run_time(digits, images, run):
+    options = {"weights": "uint8", "block": 32, "form": "matmulnbits", "least": 1}
+    models = [digits(21), digits(21), digits()]
+    QuantizeWeights(**options, compute="int8").call(models[0])
+    QuantizeWeights(**options).call(models[1])
+    levels = [
+        node.attributes.get_int("accuracy_level", 0)
+        for node in models[0].graph
+        if node.op_type == "MatMulNBits"
+    ]
+    assert levels == [4]
+    ours, floats, old = (run(m, {"image": images})[0] for m in models)
+    assert 0 < np.abs(floats - old).max() < np.abs(ours - old).max() < 0.5
+
+
+def test_integers_at_run_time_are_for_matmulnbits(digits):
+    with pytest.raises(OptionError, match="is for matmulnbits"):
+        QuantizeWeights(compute="int8").call(digits(21))
+
+
 def test_blocks_need_opset_21(digits):
     with pytest.raises(PassError, match="needs opset 21"):
         QuantizeWeights(block=32).call(digits())
