@@ -245,6 +245,7 @@ def _culprits(
     task: Task, loaded: LoadedModel, output: Path | None, json_file: Path | None, tell: Any
 ) -> None:
     from onnx_passes.model.save import save_model
+    from onnx_passes.report.text import plural
     from onnx_passes.tuning.culprits import find_culprits
     from onnx_passes.tuning.formats import FLOAT32
     from onnx_passes.tuning.groups import read_by_layers
@@ -267,7 +268,8 @@ def _culprits(
         echo_line(f"all nodes can be {found.format}: the budget is kept")
         return
     click.echo(
-        f"{len(found.nodes)} nodes must stay in float32, all others can be {item.name}:"
+        f"{plural(len(found.nodes), 'node')} must stay in float32, all others can be "
+        f"{item.name}:"
     )
     for name in found.nodes:
         echo_line(f"  {name}")

@@ -12,7 +12,7 @@ from onnx_passes.report.page.markup import Element, named, tag
 from onnx_passes.report.page.overview import badge
 from onnx_passes.report.page.table import table
 from onnx_passes.report.summary import Words
-from onnx_passes.report.text import snr_text
+from onnx_passes.report.text import plural, snr_text
 
 _MOST_NAMES, _LONGEST = 3, 84
 _SAVED = {"time": "less time", "size": "less memory for weights", "bops": "fewer operations"}
@@ -161,7 +161,7 @@ def _others(group: Mapping[str, Any]) -> Element | None:
         for name, bound in group["bounds"]["nodes"].items()
     ]
     counts = [
-        f"{len(entries)} {word}{'' if len(entries) == 1 else 's'}"
+        plural(len(entries), word)
         for entries, word in ((found, "other format"), (bounds, "sound bound"))
         if entries
     ]

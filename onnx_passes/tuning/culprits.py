@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import onnx_ir as ir
 
+from onnx_passes.report.text import plural
 from onnx_passes.tuning.asked import Task
 from onnx_passes.tuning.budget import Spent
 from onnx_passes.tuning.fewest import fewest
@@ -71,7 +72,7 @@ def _find(search: _Search, tell: Callable[[str], object]) -> Culprits:
     found = fewest(nodes, search.holds)
     spent = search.measure(found)
     assert spent is not None, "these nodes were seen to suffice"
-    tell(f"{len(found)} nodes found, {search.runs} models run")
+    tell(f"{plural(len(found), 'node')} found, {plural(search.runs, 'model')} run")
     order = {name: place for place, name in enumerate(nodes)}
     kept = tuple(sorted(found, key=order.__getitem__))
     return Culprits(item.name, kept, spent, without, search.runs, search.model)
