@@ -8,10 +8,11 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from onnx_passes.contracts.elements import kind_of
+from onnx_passes.model.ort_sessions import Optimization
 from onnx_passes.pipeline.baseline import Baseline, Bench
 from onnx_passes.runtime.base import Data, Engine, Outputs
 from onnx_passes.runtime.inputs import DRAWN, LARGE_FLOATS, AdversarialFeeds
-from onnx_passes.runtime.ort import OnnxRuntimeEngine, Optimization
+from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.verify.noise import Runs
 from onnx_passes.verify.result import Spread
 from onnx_passes.verify.sensitivity import move_weights
