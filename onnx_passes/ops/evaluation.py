@@ -9,7 +9,6 @@ import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
-from onnx_passes.ops import families  # noqa: F401 (makes operators known)
 from onnx_passes.ops.base import MAIN, operator_of
 from onnx_passes.ops.call import Call, Tensor, constant
 from onnx_passes.ops.randomness import RANDOM
