@@ -91,8 +91,8 @@ def option_rows(cls: type[Pass]) -> list[tuple[str, str, str]]:
                 str(field.annotation),
             )
             kind = kind.replace("typing.", "")
-        default = "required" if field.is_required() else repr(field.default)
-        rows.append((name, kind, default))
+        default = field.get_default(call_default_factory=True)
+        rows.append((name, kind, "required" if field.is_required() else repr(default)))
     return rows
 
 

@@ -102,7 +102,7 @@ class AssertModel(Analysis):
     max_flops: Count | None = None
     max_traffic: Size | None = None
     max_peak_memory: Size | None = None
-    max_op_counts: dict[Operator, Count] = {}  # noqa: RUF012 - a default, never changed
+    max_op_counts: dict[Operator, Count] = Field(default_factory=dict)
     ops_absent: tuple[Operator, ...] = ()
     ops_present: tuple[Operator, ...] = ()
     ops_only: tuple[Operator, ...] | None = None
@@ -113,9 +113,9 @@ class AssertModel(Analysis):
     acyclic: bool = False
     dominators: tuple[str, ...] = ()
     isomorphic_to: str | None = None
-    ranges: dict[str, Range] = {}  # noqa: RUF012 - a default, never changed
-    inputs: dict[str, Range] = {}  # noqa: RUF012 - a default, never changed
-    dims: dict[str, int] = {}  # noqa: RUF012 - a default, never changed
+    ranges: dict[str, Range] = Field(default_factory=dict)
+    inputs: dict[str, Range] = Field(default_factory=dict)
+    dims: dict[str, int] = Field(default_factory=dict)
     integers_between_thresholds: bool = False
     floats: tuple[Operator, ...] = ()
     accumulator_bits: Annotated[int, Field(ge=1, le=64)] | None = None
