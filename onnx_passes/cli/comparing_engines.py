@@ -109,7 +109,7 @@ def add_builds(
         skip: Number of runs that come before the runners.
         keep: Where builds are kept; None for nowhere.
     """
-    from onnx_passes.verify.runs.builds import gather
+    from onnx_passes.verify.runs.found import gather
 
     for one in repeated:
         names = [found.runs[skip + place].name for place in one.places]

@@ -13,8 +13,9 @@ from onnx_passes.contracts.elements import shape_text
 from onnx_passes.report.text import duration, number, one_line, plural
 from onnx_passes.report.timings import builds_lines, timing_lines
 from onnx_passes.verify.result import OutputCheck
-from onnx_passes.verify.runs.found import Divergence, Found, Latency, Pair, Run
+from onnx_passes.verify.runs.found import Divergence, Found, Pair, Run
 from onnx_passes.verify.runs.judging import Measured
+from onnx_passes.verify.runs.timed import Latency
 from onnx_passes.verify.saved import describe
 from onnx_passes.verify.statistics import statistics, statistics_text
 

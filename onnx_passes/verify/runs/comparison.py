@@ -25,13 +25,14 @@ from onnx_passes.runtime.tensorrt.engine import compiler_of, fitted
 from onnx_passes.verify.feeds import check_feeds
 from onnx_passes.verify.runs.batches import ALL, Batch, Plan, distinct, makers, plan
 from onnx_passes.verify.runs.finite import not_finite
-from onnx_passes.verify.runs.found import FAILED, SAVED, Found, Latency, Pair, Run
+from onnx_passes.verify.runs.found import FAILED, SAVED, Found, Pair, Run
 from onnx_passes.verify.runs.inputs import digest_of
 from onnx_passes.verify.runs.recorded import admit, parts
 from onnx_passes.verify.runs.runner import Runner
 from onnx_passes.verify.runs.settings import Settings
 from onnx_passes.verify.runs.spool import Spool
 from onnx_passes.verify.runs.tally import Tally, Truth
+from onnx_passes.verify.runs.timed import Latency
 from onnx_passes.verify.runs.timing import list_layers
 
 

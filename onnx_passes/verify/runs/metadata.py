@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from onnx_passes.errors import ReferenceDataError
-from onnx_passes.verify.runs.found import SAVED, Found, Latency, Run
+from onnx_passes.verify.runs.found import SAVED, Found, Run
+from onnx_passes.verify.runs.timed import Latency
 
 KEY = "onnx_passes"
 """Under which it lies in a file."""
