@@ -39,7 +39,8 @@ def trees():
 
 def check(found, allowed, what):
     assert len(found) <= allowed, f"{len(found)} {what}: {found}"
-    assert len(found) >= LEAST * allowed - 2, f"only {len(found)} {what} are left: lower the count"
+    least = LEAST * allowed - 2
+    assert len(found) >= least, f"only {len(found)} {what}: lower the count"
 
 
 def imported(tree):

@@ -7,8 +7,6 @@ import json
 import os
 import secrets
 import shutil
-import signal
-import subprocess
 import sys
 import zipfile
 from collections.abc import Iterable, Mapping, Sequence
@@ -24,6 +22,7 @@ from onnx_passes.errors import OnnxPassesError, UsageError
 from onnx_passes.model.save import save_model
 from onnx_passes.model.walk import weight_bytes
 from onnx_passes.ops.bodies import bodies_attached
+from onnx_passes.runtime import processes
 from onnx_passes.runtime.base import Array, Data, Feeds
 from onnx_passes.runtime.openvino import OpenVinoEngine
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
@@ -160,25 +159,14 @@ def write_failing(
 
 def _replay(folder: Path, seconds: float) -> str:
     """Run the script of a folder; return why it does not show the failure, or nothing."""
-    command = [sys.executable, str(folder / _SCRIPT)]
-    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    with subprocess.Popen(
-        command, stdin=subprocess.DEVNULL, start_new_session=True, **pipes
-    ) as child:
-        try:
-            out, err = child.communicate(timeout=seconds)
-        except subprocess.TimeoutExpired:
-            # Its own group: a compiler that the script started ends with it.
-            with suppress(ProcessLookupError):
-                os.killpg(child.pid, signal.SIGKILL)
-            return f"{_SCRIPT} does not end in {seconds:g} seconds"
-    failed = child.returncode == 1 and b"Traceback" not in err
-    if failed or child.returncode < 0:  # an engine that crashes ends the script with it
+    ended = processes.run([sys.executable, str(folder / _SCRIPT)], seconds)
+    if ended.code is None:
+        return f"{_SCRIPT} does not end in {seconds:g} seconds"
+    failed = ended.code == 1 and b"Traceback" not in ended.err
+    if failed or ended.code < 0:  # an engine that crashes ends the script with it
         return ""
-    said = (err or out).decode("utf-8", "replace").split("\n")
-    last = next((line for line in reversed(said) if line.strip()), "")
-    last = "".join(c if c.isprintable() else "?" for c in last)
-    return f"{_SCRIPT} ends with exit code {child.returncode}: {last}"
+    last = "".join(c if c.isprintable() else "?" for c in ended.last_line)
+    return f"{_SCRIPT} ends with exit code {ended.code}: {last}"
 
 
 def _check(bundle: Bundle) -> None:

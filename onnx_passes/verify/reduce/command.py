@@ -5,12 +5,9 @@ from __future__ import annotations
 import os
 import re
 import shlex
-import shutil
-import signal
-import subprocess
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from onnx_passes.errors import UsageError
+from onnx_passes.runtime import processes
 from onnx_passes.verify.reduce.outcome import Candidate, Outcome, Status
 from onnx_passes.verify.reduce.store import Store
 from onnx_passes.verify.reduce.warm import Warm, script_of
@@ -102,17 +100,7 @@ class CommandCheck:
         Raises:
             UsageError: There is none.
         """
-        self.words = _words(self.command)
-        if shutil.which(self.words[0]) is None:
-            there = Path(self.words[0]).is_file()
-            raise UsageError(
-                f"--check cannot be run: {self.words[0]!r} may not be executed"
-                if there
-                else f"--check cannot be run: there is no command {self.words[0]!r}",
-                help="put its interpreter in front of it, or make it executable: chmod +x"
-                if there
-                else "give its path, and see that it may be executed",
-            )
+        self.words = processes.check_words(self.command)
         if self.width > 1 and not self.placed:
             raise UsageError(
                 f"-j {self.width} needs {{model}} in --check: all checks would read "
@@ -211,45 +199,12 @@ class CommandCheck:
         if self._server is not None:
             return self._server.run(words[self._skip :], out.name, err.name, self.timeout)
         try:
-            process = subprocess.Popen(
-                words,
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=err,
-                start_new_session=True,
-            )
+            ended = processes.run(words, self.timeout, stdout=out.file, stderr=err.file)
         except OSError as error:
             raise UsageError(
                 f"--check cannot be run: {words[0]}: {error.strerror or error}"
             ) from error
-        try:
-            return process.wait(self.timeout)
-        except subprocess.TimeoutExpired:
-            return None
-        finally:
-            _end(process)
-
-
-def _words(command: str | Sequence[str]) -> list[str]:
-    if not isinstance(command, str):
-        return list(command)
-    try:
-        words = shlex.split(command)
-    except ValueError as error:
-        raise UsageError(f"--check {command!r} is no command: {error}") from error
-    if not words:
-        raise UsageError("--check is empty", help="give a command: --check 'CMD {model}'")
-    return words
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """End a command with all that it has started, unless it has ended."""
-    if hasattr(os, "killpg"):
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, signal.SIGKILL)
-    elif process.poll() is None:
-        process.kill()
-    process.wait()
+        return ended.code
 
 
 def _tail(stream: _TemporaryFile) -> bytes:

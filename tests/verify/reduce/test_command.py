@@ -108,7 +108,7 @@ def test_a_command_that_hangs_is_ended_with_its_children(judge, tmp_path):
     [
         ("there-is-no-such-command {model}", "there is no command 'there-is-no-such-command'"),
         ("", "is empty"),
-        ("'open quote", "is no command"),
+        ("'open quote", "is not a command"),
     ],
 )
 def test_what_is_no_command_is_told(diamond, command, told):
