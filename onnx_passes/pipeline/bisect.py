@@ -25,8 +25,9 @@ from onnx_passes.pipeline.state import Checked
 from onnx_passes.report.model import PassReport, RewriteSummary
 from onnx_passes.runtime.inputs import Substitutes, generate
 from onnx_passes.runtime.tensorrt.engine import compiler_of
+from onnx_passes.verify.bisection import first_above
 from onnx_passes.verify.reference import load_reference
-from onnx_passes.verify.score import GAP, first_above, middle_of, resolution, stands_out
+from onnx_passes.verify.score import GAP, middle_of, resolution, stands_out
 from onnx_passes.verify.snapshot import Snapshot
 
 MOST = 32

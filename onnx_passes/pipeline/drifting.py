@@ -32,11 +32,10 @@ from onnx_passes.pipeline.reproduce import leave_reproducer
 from onnx_passes.pipeline.reproducer import Failure
 from onnx_passes.pipeline.state import Checked, Kept
 from onnx_passes.report.model import Blame, RunReport
+from onnx_passes.verify.bisection import first_above, first_true
 from onnx_passes.verify.result import ENGINE, EXECUTED, LEVEL, Check, OutputCheck, Verdict
 from onnx_passes.verify.score import (
     GAP,
-    first_above,
-    first_true,
     middle_of,
     resolution,
     stands_out,

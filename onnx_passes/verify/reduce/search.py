@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Literal, Protocol, TypeAlias
 
+from onnx_passes.verify.bisection import first_of
 from onnx_passes.verify.reduce.parts import Nodes, Parts, reach
 
 Mode: TypeAlias = Literal["auto", "bisect", "linear", "ddmin"]
@@ -70,19 +71,11 @@ class _Search:
 
     def shortest(self, order: Sequence[int], part: _Part, *, low: int) -> int:
         """Return the least number for which a part fails, above one that does not."""
-        high = len(order)  # known to fail
-        while high - low > 1:
-            width = min(self.judge.width, high - low - 1)
-            points = [low + (high - low) * i // (width + 1) for i in range(1, width + 1)]
-            points = [p for p in dict.fromkeys(points) if p > low]
-            wrong = self.failing([part(p) for p in points])
-            first = next((i for i, bad in enumerate(wrong) if bad), None)
-            if first is None:
-                low = points[-1]
-            else:
-                high = points[first]
-                low = points[first - 1] if first else low
-        return high
+
+        def fail(points: Sequence[int]) -> list[bool]:
+            return self.failing([part(point) for point in points])
+
+        return first_of(low, len(order), fail, self.judge.width)
 
     def failing(self, candidates: Sequence[Nodes]) -> list[bool]:
         """Judge parts; one without nodes does not fail."""
