@@ -10,7 +10,7 @@ from onnx_passes.configs.load import config_from_data
 from onnx_passes.configs.sections import Verify
 from onnx_passes.passes import registry
 from onnx_passes.pipeline.run import Run, run_pipeline
-from onnx_passes.report.model import PassReport
+from onnx_passes.report.pass_report import PassReport
 from onnx_passes.verify.reference import Reference
 from onnx_passes.verify.result import Check, Verdict
 

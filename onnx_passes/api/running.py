@@ -22,7 +22,8 @@ from onnx_passes.passes.base import Pass
 from onnx_passes.pipeline.instruments import Instrument
 from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.report.html import to_html
-from onnx_passes.report.model import PassReport, RunReport
+from onnx_passes.report.model import RunReport
+from onnx_passes.report.pass_report import PassReport
 from onnx_passes.report.summary import Words, outcome
 from onnx_passes.report.text import plural
 from onnx_passes.runtime.base import Feeds

@@ -10,12 +10,13 @@ from pydantic import ValidationError
 from onnx_passes.configs.imports import import_modules
 from onnx_passes.configs.load import shipped_configs
 from onnx_passes.configs.problems import located
-from onnx_passes.configs.resolved import CheckpointStep as CheckpointStep
-from onnx_passes.configs.resolved import GroupStep as GroupStep
-from onnx_passes.configs.resolved import PassStep as PassStep
-from onnx_passes.configs.resolved import ResolvedPipeline as ResolvedPipeline
-from onnx_passes.configs.resolved import ResolvedStep as ResolvedStep
-from onnx_passes.configs.resolved import format_pipeline as format_pipeline
+from onnx_passes.configs.resolved import (
+    CheckpointStep,
+    GroupStep,
+    PassStep,
+    ResolvedPipeline,
+    ResolvedStep,
+)
 from onnx_passes.configs.schema import PipelineConfig
 from onnx_passes.configs.steps import Checkpoint, Group, Places, Step
 from onnx_passes.configs.text import parse_pipeline

@@ -11,7 +11,7 @@ from pathlib import Path
 import onnx_ir as ir
 
 from onnx_passes.configs.engines import resolve_engines
-from onnx_passes.configs.resolve import GroupStep, PassStep, ResolvedPipeline, ResolvedStep
+from onnx_passes.configs.resolved import GroupStep, PassStep, ResolvedPipeline, ResolvedStep
 from onnx_passes.configs.schema import PipelineConfig
 from onnx_passes.configs.sections import OutputTolerance
 from onnx_passes.pipeline.baseline import Baseline, prepared

@@ -14,11 +14,8 @@ import onnx_ir as ir
 
 from onnx_passes.configs.engines import resolve_engines
 from onnx_passes.configs.imports import search_path
-from onnx_passes.configs.resolve import (
-    ResolvedPipeline,
-    format_pipeline,
-    resolve,
-)
+from onnx_passes.configs.resolve import resolve
+from onnx_passes.configs.resolved import ResolvedPipeline, format_pipeline
 from onnx_passes.configs.schema import PipelineConfig
 from onnx_passes.errors import ConfigError, OnnxPassesError, VerificationError
 from onnx_passes.passes.context import Rewrites
@@ -28,7 +25,8 @@ from onnx_passes.pipeline.manager import PassManager, Stopped
 from onnx_passes.pipeline.resume import Resume
 from onnx_passes.pipeline.summary import summarize
 from onnx_passes.pipeline.waiving import is_waived, list_waivers, waive_gaps, waive_result
-from onnx_passes.report.model import PassReport, RunReport
+from onnx_passes.report.model import RunReport
+from onnx_passes.report.pass_report import PassReport
 from onnx_passes.runtime.environment import machine, versions
 from onnx_passes.verify.evidence import Evidence
 from onnx_passes.verify.result import ENGINE, Check, Verdict

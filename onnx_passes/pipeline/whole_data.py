@@ -12,8 +12,8 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.configs.engines import options_of
+from onnx_passes.configs.field_types import When
 from onnx_passes.configs.schema import EngineUse, PipelineConfig
-from onnx_passes.configs.sections import When
 from onnx_passes.contracts import Tolerance
 from onnx_passes.data.accumulators.pair import Measures
 from onnx_passes.data.dataset import DataSet

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from onnx_passes.report.pass_report import Blame as Blame
-from onnx_passes.report.pass_report import PassReport as PassReport
-from onnx_passes.report.pass_report import PaysReport as PaysReport
-from onnx_passes.report.pass_report import RewriteSummary as RewriteSummary
+from onnx_passes.report.pass_report import Blame, PassReport
 from onnx_passes.verify.result import Check, Spread
 
 SCHEMA_VERSION = 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, replace
 
-from onnx_passes.report import summary
+from onnx_passes.report import margins
 from onnx_passes.report.text import number
 from onnx_passes.verify.result import Check, MetricCheck, OutputCheck, Spent, Verdict
 
@@ -150,7 +150,7 @@ def _decide(
         return True
     if not output.passed and rtol <= output.rtol and atol <= output.atol:
         return False
-    expected, actual = summary.element(output.expected), summary.element(output.actual)
+    expected, actual = margins.element(output.expected), margins.element(output.actual)
     if expected is None or actual is None:
         return None
     if not (math.isfinite(expected) and math.isfinite(actual)):

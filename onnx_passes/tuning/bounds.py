@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.ops.linear import Conv
+from onnx_passes.ops.convolution import Conv
 from onnx_passes.ops.quantization import (
     DequantizeLinear,
     MatMulInteger,

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from onnx_passes import passes
 from onnx_passes.errors import OptionError
-from onnx_passes.ops.domains.intervals import (
+from onnx_passes.ops.domains.interval_ends import (
     UNBOUNDED,
     Array,
     Interval,
