@@ -22,7 +22,7 @@ from onnx_passes.cli.printing import echo_line
 from onnx_passes.errors import UsageError
 
 if TYPE_CHECKING:
-    from onnx_passes.data.job import Job
+    from onnx_passes.data.job import DataJob
     from onnx_passes.data.result import Result
 
 _APART = {
@@ -119,11 +119,11 @@ def _check_places(models: Sequence[Path], given: Mapping[str, Any]) -> None:
 
 def _job(
     models: Sequence[Path], engines: Sequence[str], given: Mapping[str, Any], *, isolate: bool
-) -> Job:
+) -> DataJob:
     from onnx_passes.data.accumulators.metrics import make_metric
     from onnx_passes.data.accumulators.pair import Measures
-    from onnx_passes.data.interface import Interface
-    from onnx_passes.data.job import Job, ModelFile, RunSpec
+    from onnx_passes.data.interface import DataInterface
+    from onnx_passes.data.job import DataJob, ModelFile, RunSpec
     from onnx_passes.data.plan import make_plan
     from onnx_passes.model.load import load_model
     from onnx_passes.verify.runs.limits import read_limits
@@ -142,7 +142,7 @@ def _job(
     ]
     names = [str(m) if [o.name for o in models].count(m.name) > 1 else m.name for m in models]
     files = tuple(ModelFile.of(m, n) for m, n in zip(models, names, strict=True))
-    interface = Interface.of(load_model(models[0]).model)
+    interface = DataInterface.of(load_model(models[0]).model)
     _same_inputs(models, interface)
     runs = tuple(
         RunSpec(place, choice, f"{file.name} on {choice.make().name}")
@@ -154,15 +154,15 @@ def _job(
             "one model on one engine has nothing to be compared with",
             help="give a second MODEL or --engine, or --labels or --metric to measure it",
         )
-    return Job(make_plan(read_spec(given), interface), files, runs, measures)
+    return DataJob(make_plan(read_spec(given), interface), files, runs, measures)
 
 
 def _same_inputs(models: Sequence[Path], interface: Any) -> None:
-    from onnx_passes.data.interface import Interface
+    from onnx_passes.data.interface import DataInterface
     from onnx_passes.model.load import load_model
 
     for path in models[1:]:
-        other = Interface.of(load_model(path).model)
+        other = DataInterface.of(load_model(path).model)
         if dict(other.dtypes) != dict(interface.dtypes):
             raise UsageError(
                 f"the inputs of {path} are not those of {models[0]}",
@@ -170,7 +170,7 @@ def _same_inputs(models: Sequence[Path], interface: Any) -> None:
             )
 
 
-def _fleet(job: Job, given: Mapping[str, Any]) -> Any:
+def _fleet(job: DataJob, given: Mapping[str, Any]) -> Any:
     from onnx_passes.data.fleet import Fleet
 
     return Fleet(job, allow_mixed=given["mixed_cpus"])

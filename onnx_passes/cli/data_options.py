@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from onnx_passes.data.executors.base import Executor
     from onnx_passes.data.job import EngineChoice
     from onnx_passes.data.progress import Progress
-    from onnx_passes.data.rule import Rule
+    from onnx_passes.data.rule import Demand
     from onnx_passes.data.spec import DataSpec
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -188,13 +188,13 @@ def _pairs(texts: Iterable[str], option: str) -> dict[str, str]:
     return found
 
 
-def read_rule(given: Mapping[str, Any]) -> Rule:
+def read_rule(given: Mapping[str, Any]) -> Demand:
     """Return what options demand.
 
     Raises:
         UsageError: One cannot be read.
     """
-    from onnx_passes.data.rule import Accuracy, Rule
+    from onnx_passes.data.rule import Accuracy, Demand
     from onnx_passes.data.shares import read_share
 
     accuracy = None
@@ -215,7 +215,7 @@ def read_rule(given: Mapping[str, Any]) -> Rule:
                 )
         accuracy = Accuracy(drop, confidence, early)
     confidence = accuracy.confidence if accuracy is not None else 0.95
-    return Rule(accuracy, dict(map(_range, given["metrics"])), confidence)
+    return Demand(accuracy, dict(map(_range, given["metrics"])), confidence)
 
 
 def _range(text: str) -> tuple[str, tuple[float, float]]:

@@ -48,7 +48,7 @@ def reduce_file(path: Path, output: Path, given: Mapping[str, Any]) -> None:
     from onnx_passes.verify.reduce.artifacts import Artifacts
     from onnx_passes.verify.reduce.command import CommandCheck
     from onnx_passes.verify.reduce.parts import Parts
-    from onnx_passes.verify.reduce.store import Store
+    from onnx_passes.verify.reduce.store import CandidateStore
 
     loaded = load_model(path)
     model = loaded.model
@@ -84,7 +84,7 @@ def reduce_file(path: Path, output: Path, given: Mapping[str, Any]) -> None:
     folder = None
     if given["interactive"] or (given["check"] and "{model}" not in given["check"]):
         folder = given["iter_artifact"].absolute().parent
-    with Store(model, folder) as store, ExitStack() as stack:
+    with CandidateStore(model, folder) as store, ExitStack() as stack:
         check = make_check(given, store, boundary, plan, stack)
         found = Reducer(
             parts,
@@ -113,10 +113,10 @@ def _kept(given: Mapping[str, Any], inner: bool) -> str | None:
 
 def _confirmed(found: Reduction, check: CommandCheck) -> Reduction:
     """See that the result fails in a process of its own, too."""
-    from onnx_passes.verify.reduce.outcome import Candidate
+    from onnx_passes.verify.reduce.outcome import SmallerModel
 
     outcome = replace(check, warm=False).judge(
-        Candidate(found.model, lambda: found.feeds), found.checks + 1
+        SmallerModel(found.model, lambda: found.feeds), found.checks + 1
     )
     if not outcome.bad:
         raise UsageError(

@@ -42,12 +42,12 @@ def checked(cls: type[SectionT], data: object, tree: Tree, path: Path = ()) -> S
         ConfigError: A key is unknown or a value does not fit; it names the first of them.
     """
     try:
-        return cls.model_validate(data, context=Place(tree, path))
+        return cls.model_validate(data, context=SectionPlace(tree, path))
     except ValidationError as error:
         raise _explained(error.errors(include_url=False), tree, path) from error
 
 
-class Place:
+class SectionPlace:
     """Where a section stands, for validators that read on by themselves."""
 
     def __init__(self, tree: Tree, path: Path) -> None:

@@ -12,7 +12,7 @@ from pydantic import BeforeValidator, Field, PlainValidator, PrivateAttr, Valida
 
 from onnx_passes.configs import yaml_tree
 from onnx_passes.configs.field_types import Policy, When
-from onnx_passes.configs.problems import Place, described, located
+from onnx_passes.configs.problems import SectionPlace, described, located
 from onnx_passes.configs.read_steps import read_steps
 from onnx_passes.configs.run_sections import Limits, Logging, OnnxRuntime, Save
 from onnx_passes.configs.section import Section, wrong
@@ -54,7 +54,7 @@ DEFAULT_ENGINES = (
 
 
 def _place(info: ValidationInfo, key: str) -> tuple[Tree, yaml_tree.Path]:
-    if isinstance(info.context, Place):
+    if isinstance(info.context, SectionPlace):
         return info.context.tree, (*info.context.path, key)
     return Tree(), (key,)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import onnx_ir as ir
 
-from onnx_passes.data.job import Job
+from onnx_passes.data.job import DataJob
 from onnx_passes.errors import UsageError
 from onnx_passes.model.contents import all_nodes
 from onnx_passes.model.load import load_model
@@ -27,7 +27,7 @@ class Fleet:
         allow_mixed: Whether results of different processors may be joined for 8-bit models.
     """
 
-    def __init__(self, job: Job, *, allow_mixed: bool) -> None:
+    def __init__(self, job: DataJob, *, allow_mixed: bool) -> None:
         self._allow = allow_mixed
         self._first: str | None = None
         self._mixed = False

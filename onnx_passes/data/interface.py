@@ -10,7 +10,7 @@ import onnx_ir as ir
 
 
 @dataclass(frozen=True)
-class Interface:
+class DataInterface:
     """What data must fit.
 
     Attributes:
@@ -42,7 +42,7 @@ class Interface:
         return {n: None if dims is None else len(dims) for n, dims in self.dims.items()}
 
     @classmethod
-    def of(cls, model: ir.Model) -> Interface:
+    def of(cls, model: ir.Model) -> DataInterface:
         """Read it from a model."""
         dims: dict[str, tuple[int | str | None, ...] | None] = {}
         dtypes: dict[str, str | None] = {}
@@ -59,7 +59,7 @@ class Interface:
         return asdict(self)
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Interface:
+    def from_json(cls, data: Mapping[str, Any]) -> DataInterface:
         """Read what :meth:`to_json` returns."""
         dims = {n: None if d is None else tuple(d) for n, d in data["dims"].items()}
         return cls(dims, data["dtypes"], tuple(data["optional"]), tuple(data["outputs"]))

@@ -12,7 +12,7 @@ from typing import Any
 
 from onnx_passes.data.accumulators.pair import Measures
 from onnx_passes.data.files import digest
-from onnx_passes.data.plan import Plan
+from onnx_passes.data.plan import ShardPlan
 from onnx_passes.errors import ModelError, UsageError
 from onnx_passes.model.load import load_model
 from onnx_passes.runtime.base import Engine
@@ -133,7 +133,7 @@ class Feeder:
 
 
 @dataclass(frozen=True)
-class Job:
+class DataJob:
     """Models on engines over a data set. The first run is the reference of the others.
 
     Attributes:
@@ -145,7 +145,7 @@ class Job:
         feeder: How the models are fed if they are parts of another; None if by the data.
     """
 
-    plan: Plan
+    plan: ShardPlan
     models: tuple[ModelFile, ...]
     runs: tuple[RunSpec, ...]
     measures: Measures
@@ -169,7 +169,7 @@ class Job:
         }
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Job:
+    def from_json(cls, data: Mapping[str, Any]) -> DataJob:
         """Read what :meth:`to_json` returns."""
         runs = tuple(
             RunSpec(run["model"], EngineChoice(**run["engine"]), run["name"])
@@ -181,7 +181,7 @@ class Job:
         )
         feeder = data["feeder"]
         return cls(
-            Plan.from_json(data["plan"]),
+            ShardPlan.from_json(data["plan"]),
             models,
             runs,
             Measures.from_json(data["measures"]),

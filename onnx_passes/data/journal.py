@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO, ClassVar, Self
 
-from onnx_passes.data.job import FORMAT, Job
+from onnx_passes.data.job import FORMAT, DataJob
 from onnx_passes.errors import OnnxPassesError, UsageError
 
 
@@ -44,7 +44,7 @@ class Journal:
         JournalError: It cannot be written.
     """
 
-    def __init__(self, path: Path, job: Job) -> None:
+    def __init__(self, path: Path, job: DataJob) -> None:
         self._path = path
         self._places: dict[int, int] = {}
         try:
@@ -75,7 +75,7 @@ class Journal:
                 help="wait for it, or give another --journal",
             ) from error
 
-    def _read(self, job: Job) -> int:
+    def _read(self, job: DataJob) -> int:
         """Find the outcomes; return where the last whole line ends."""
         self._file.seek(0)
         end = 0
@@ -104,7 +104,7 @@ class Journal:
             f"{self._path} is not a journal of a data set run", help="give another --journal"
         )
 
-    def _check(self, entry: Any, job: Job) -> None:
+    def _check(self, entry: Any, job: DataJob) -> None:
         if not isinstance(entry, dict) or entry.get("journal") != FORMAT:
             raise self._foreign()
         other = [name for name, value in job.key.items() if entry["key"].get(name) != value]

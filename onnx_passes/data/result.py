@@ -13,14 +13,14 @@ from onnx_passes.data.accumulators.exact import plain
 from onnx_passes.data.accumulators.metrics import Metrics
 from onnx_passes.data.accumulators.pair import PairState
 from onnx_passes.data.dataset import DataSet
-from onnx_passes.data.job import FORMAT, Job
-from onnx_passes.data.rule import EXIT_CODES, Outcome, Rule
+from onnx_passes.data.job import FORMAT, DataJob
+from onnx_passes.data.rule import EXIT_CODES, Demand, RunOutcome
 from onnx_passes.data.statistics import bootstrap
 from onnx_passes.errors import OnnxPassesError
 
 
 @dataclass
-class Timing:
+class RunTiming:
     """What is not part of the result: how, where and how fast it was computed.
 
     Attributes:
@@ -79,13 +79,13 @@ class Result:
     """
 
     data: dict[str, Any]
-    timing: Timing
-    job: Job
+    timing: RunTiming
+    job: DataJob
 
     @property
-    def outcome(self) -> Outcome:
+    def outcome(self) -> RunOutcome:
         """How the run ended."""
-        return Outcome(self.data["outcome"])
+        return RunOutcome(self.data["outcome"])
 
     @property
     def exit_code(self) -> int:
@@ -110,12 +110,12 @@ class Result:
 
 
 def describe(
-    job: Job,
-    rule: Rule,
+    job: DataJob,
+    rule: Demand,
     states: Sequence[PairState],
     groups: Sequence[Sequence[Metrics]],
     counts: dict[str, Any],
-    timing: Timing,
+    timing: RunTiming,
 ) -> Result:
     """Judge what was added up.
 
@@ -140,7 +140,7 @@ def describe(
                 "bootstrap": _bootstrap([g[place] for g in groups], rule.confidence),
             }
         )
-    outcomes = {Outcome(pair["verdict"]["outcome"]) for pair in pairs}
+    outcomes = {RunOutcome(pair["verdict"]["outcome"]) for pair in pairs}
     outcome = _overall(outcomes, rule, complete=not (counts["left_out"] or counts["broken"]))
     data: dict[str, Any] = {
         "format": FORMAT,
@@ -160,23 +160,24 @@ def describe(
     return result
 
 
-def _overall(outcomes: set[Outcome], rule: Rule, *, complete: bool) -> Outcome:
+def _overall(outcomes: set[RunOutcome], rule: Demand, *, complete: bool) -> RunOutcome:
     """Return how the run ends. An element that is too far off is one, whatever is missing."""
     certain = rule.accuracy is None and not rule.metrics
-    if Outcome.FAILED in outcomes and (complete or certain):
-        return Outcome.FAILED
+    if RunOutcome.FAILED in outcomes and (complete or certain):
+        return RunOutcome.FAILED
     if not complete:
-        return Outcome.INCOMPLETE
+        return RunOutcome.INCOMPLETE
     return (
-        Outcome.UNDECIDED
-        if Outcome.UNDECIDED in outcomes
+        RunOutcome.UNDECIDED
+        if RunOutcome.UNDECIDED in outcomes
         else next(
-            (o for o in (Outcome.FAILED, Outcome.PASSED) if o in outcomes), Outcome.UNDECIDED
+            (o for o in (RunOutcome.FAILED, RunOutcome.PASSED) if o in outcomes),
+            RunOutcome.UNDECIDED,
         )
     )
 
 
-def _names(job: Job, rows: Sequence[int]) -> dict[str, str]:
+def _names(job: DataJob, rows: Sequence[int]) -> dict[str, str]:
     """Return the names of samples by number."""
     data = DataSet(job.plan)
     found: dict[str, str] = {}

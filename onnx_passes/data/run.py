@@ -13,11 +13,11 @@ from onnx_passes.data.accumulators.metrics import Metrics
 from onnx_passes.data.accumulators.pair import PairState
 from onnx_passes.data.executors.base import Executor
 from onnx_passes.data.extras import need
-from onnx_passes.data.job import Job
+from onnx_passes.data.job import DataJob
 from onnx_passes.data.journal import Journal
 from onnx_passes.data.progress import Progress
-from onnx_passes.data.result import Result, Timing, describe
-from onnx_passes.data.rule import Rule
+from onnx_passes.data.result import Result, RunTiming, describe
+from onnx_passes.data.rule import Demand
 from onnx_passes.errors import OnnxPassesError
 
 ATTEMPTS = 3
@@ -42,8 +42,8 @@ class _State:
 
 
 def evaluate(
-    job: Job,
-    rule: Rule,
+    job: DataJob,
+    rule: Demand,
     executor: Executor,
     *,
     journal: Journal | None = None,
@@ -75,8 +75,8 @@ def evaluate(
 class _Evaluation:
     def __init__(
         self,
-        job: Job,
-        rule: Rule,
+        job: DataJob,
+        rule: Demand,
         executor: Executor,
         journal: Journal | None,
         told: Callable[[Progress], None] | None,
@@ -99,7 +99,7 @@ class _Evaluation:
         self.under_way = 0
         self.next = 0
         self.resumed = 0
-        self.timing = Timing(executor.name)
+        self.timing = RunTiming(executor.name)
 
     def run(self) -> Result:
         start = time.perf_counter()

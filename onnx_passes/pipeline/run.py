@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from onnx_passes.pipeline.paying import Paying
     from onnx_passes.pipeline.whole_data import WholeData
     from onnx_passes.runtime.base import Feeds
-    from onnx_passes.verify.reference import Reference
+    from onnx_passes.verify.reference import ReferenceData
 
 
 @dataclass
@@ -72,7 +72,7 @@ def run_pipeline(
     config: PipelineConfig,
     *,
     name: str = "model",
-    reference: Reference | None = None,
+    reference: ReferenceData | None = None,
     instruments: Sequence[Instrument] = (),
     notes: Sequence[str] = (),
     resume: Resume | None = None,
@@ -129,7 +129,7 @@ def _run(
     pipeline: ResolvedPipeline,
     report: RunReport,
     watchers: Sequence[Instrument],
-    reference: Reference | None,
+    reference: ReferenceData | None,
     resume: Resume | None,
 ) -> Run:
     original = Snapshot(model)
@@ -211,7 +211,10 @@ def _run(
 
 
 def _paying(
-    original: Snapshot, config: PipelineConfig, gate: Gate | None, reference: Reference | None
+    original: Snapshot,
+    config: PipelineConfig,
+    gate: Gate | None,
+    reference: ReferenceData | None,
 ) -> Paying | None:
     """Return what undoes rewrites that do not pay; None if the pipeline has no objective."""
     if config.objective is None:

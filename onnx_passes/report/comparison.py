@@ -13,7 +13,7 @@ from onnx_passes.contracts.elements import shape_text
 from onnx_passes.report.text import duration, number, one_line, plural
 from onnx_passes.report.timings import builds_lines, timing_lines
 from onnx_passes.verify.result import OutputCheck
-from onnx_passes.verify.runs.found import Divergence, Found, Pair, Run
+from onnx_passes.verify.runs.found import FirstDifference, Found, Pair, Run
 from onnx_passes.verify.runs.judging import Measured
 from onnx_passes.verify.runs.timed import Latency
 from onnx_passes.verify.saved import describe
@@ -129,7 +129,7 @@ def _pair(pair: Pair, verbose: bool) -> Iterator[str]:
         yield f"  {len(bad)} of {plural(total, 'value')} {verb} in {over}"
 
 
-def first_text(first: Divergence) -> str:
+def first_text(first: FirstDifference) -> str:
     """Describe where two runs differ."""
     node = f", made by {one_line(first.node)}" if first.node else ""
     return f"{one_line(first.check.output)}{node}, in sample {first.sample}"

@@ -14,7 +14,7 @@ import onnx_ir as ir
 
 from onnx_passes.errors import EngineError, UnsupportedModelError
 from onnx_passes.runtime.base import Array, Data, Feeds, Outputs
-from onnx_passes.runtime.interface import Interface
+from onnx_passes.runtime.interface import SessionInterface
 from onnx_passes.runtime.openvino_errors import translate
 from onnx_passes.runtime.timing import mean_without_first
 from onnx_passes.runtime.weightless import split_for_engine
@@ -64,7 +64,7 @@ class OpenVinoSession:
         self._times: dict[str, tuple[dict[str, Any], list[float]]] = {}
         self._made_of: dict[str, list[str]] = {}
         self._seen: list[Any] = []
-        self._interface = Interface(model)
+        self._interface = SessionInterface(model)
         proto, weights = split_for_engine(model, _array)
         self._defaults = {
             str(value.name): value.const_value

@@ -14,7 +14,7 @@ from onnx_passes.model.walk import all_nodes
 from onnx_passes.ops.randomness import may_draw
 from onnx_passes.runtime import ort_values
 from onnx_passes.runtime.base import Data, Feeds, Outputs
-from onnx_passes.runtime.interface import Interface
+from onnx_passes.runtime.interface import SessionInterface
 from onnx_passes.runtime.ort_errors import translate
 from onnx_passes.runtime.ort_profile import node_times
 
@@ -44,7 +44,7 @@ class OrtSession:
         placed: Mapping[str, int] | None = None,
     ) -> None:
         self.placed = dict(placed or {})
-        self._interface = Interface(model)
+        self._interface = SessionInterface(model)
         self.in_turn = any(map(may_draw, all_nodes(model)))
         self._types = {output.name: output.type for output in session.get_outputs()}
         self._fed = _numpy_types(model, self._types.values())

@@ -11,7 +11,7 @@ import numpy as np
 from onnx_passes.contracts.classification import kl_divergence, rank_of, ranked
 from onnx_passes.contracts.elements import Array, widen
 from onnx_passes.data.accumulators.exact import ExactSum, plain
-from onnx_passes.data.accumulators.worst import Worst, first_rows
+from onnx_passes.data.accumulators.worst import WorstSamples, first_rows
 
 MOST_CLASSES = 100
 """Tables of classes by classes are kept up to here; counts for each class always."""
@@ -37,8 +37,8 @@ class Classes:
         self.top = {f"{side}{k}": 0 for k in top for side in ("left", "right")}
         self.tables: dict[str, Array] = {}
         self.divergence = ExactSum()
-        self.lost = Worst()
-        self.flipped = Worst()
+        self.lost = WorstSamples()
+        self.flipped = WorstSamples()
 
     def update(self, rows: Array, left: Array, right: Array, labels: Array | None) -> None:
         """Add samples.

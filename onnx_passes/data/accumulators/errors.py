@@ -11,7 +11,7 @@ import numpy as np
 from onnx_passes.contracts.elements import Array, dtype_name, kind_of, shape_text, widen
 from onnx_passes.data.accumulators.exact import ExactSum, plain
 from onnx_passes.data.accumulators.histogram import LogHistogram
-from onnx_passes.data.accumulators.worst import Worst
+from onnx_passes.data.accumulators.worst import WorstSamples
 from onnx_passes.verify.elementwise import Limit
 
 _SUMS = ("noise", "signal", "power", "product", "cosines")
@@ -34,8 +34,8 @@ class Errors:
         self.counts = dict.fromkeys(_COUNTS, 0)
         self.sums = {name: ExactSum() for name in _SUMS}
         self.histogram = LogHistogram()
-        self.largest = Worst()
-        self.failing = Worst()
+        self.largest = WorstSamples()
+        self.failing = WorstSamples()
         self.reasons: dict[str, int] = {}
 
     def update(self, rows: Array, left: Array, right: Array) -> Array:

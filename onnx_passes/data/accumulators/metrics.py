@@ -17,7 +17,7 @@ from onnx_passes.errors import OnnxPassesError, UsageError, VerificationError
 from onnx_passes.verify.runs.functions import named_function
 
 
-class State(Protocol):
+class MetricState(Protocol):
     """A metric over a data set, as a user's class has it.
 
     ``merge`` has to be associative, and the state bounded.
@@ -53,11 +53,12 @@ class State(Protocol):
 _METHODS = ("update", "merge", "finish", "to_json", "load")
 
 
-def make_metric(name: str) -> State:
+def make_metric(name: str) -> MetricState:
     """Return a metric that is empty.
 
     Args:
-        name: A registered metric, or ``module:Class`` with the methods of :class:`State`.
+        name: A registered metric, or ``module:Class`` with the methods of
+            :class:`MetricState`.
 
     Raises:
         UsageError: It cannot be added up over a data set.
@@ -71,7 +72,7 @@ def make_metric(name: str) -> State:
             f"the metric {name!r} has no method {missing[0]!r}",
             help=f"a metric over a data set has {', '.join(_METHODS)}",
         )
-    metric: State = made
+    metric: MetricState = made
     return metric
 
 

@@ -6,7 +6,7 @@ import time
 from typing import Any, ClassVar, Protocol
 
 from onnx_passes.data.evaluate import Evaluator, Sessions
-from onnx_passes.data.job import Job
+from onnx_passes.data.job import DataJob
 from onnx_passes.errors import EngineError
 
 WAIT = 0.5
@@ -32,7 +32,7 @@ class Executor(Protocol):
         """How many shards should be under way, so that no worker waits."""
         ...
 
-    def start(self, job: Job) -> None:
+    def start(self, job: DataJob) -> None:
         """Get ready for a job; workers that are kept from one before are used.
 
         Raises:
@@ -74,7 +74,7 @@ class InProcess:
         self._sessions = Sessions()
         self._evaluator: Evaluator | None = None
 
-    def start(self, job: Job) -> None:
+    def start(self, job: DataJob) -> None:
         """Get ready; see ``Executor.start``."""
         self._sessions.keep(job)
         self._evaluator = Evaluator(job, self._sessions)
@@ -98,7 +98,7 @@ class InProcess:
         self._sessions.close()
 
 
-class Kept:
+class KeptExecutor:
     """An executor whose workers stay from one job to the next.
 
     Args:

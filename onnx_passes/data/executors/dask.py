@@ -14,7 +14,7 @@ from typing import Any
 from onnx_passes.data.executors.base import WAIT, WorkersGoneError, died
 from onnx_passes.data.executors.dask_worker import evaluate_shard, make_plugin, version
 from onnx_passes.data.extras import need
-from onnx_passes.data.job import Job
+from onnx_passes.data.job import DataJob
 from onnx_passes.errors import EngineUnavailableError, UsageError
 
 CONNECT_SECONDS = 30
@@ -94,7 +94,7 @@ class Dask:
             raise self._gone() from error
         return 2 * int(max(1, self._workers, sum(threads.values())))
 
-    def start(self, job: Job) -> None:
+    def start(self, job: DataJob) -> None:
         """Start or reach the cluster; see ``Executor.start``."""
         distributed = need("distributed")
         for name in ("distributed", "distributed.client", "tornado.application"):

@@ -17,7 +17,7 @@ from typing import Any
 
 from onnx_passes.data.evaluate import evaluator_of, forget_others
 from onnx_passes.data.executors.base import died
-from onnx_passes.data.job import Job
+from onnx_passes.data.job import DataJob
 from onnx_passes.errors import UsageError
 
 _job: tuple[str, str] = ("", "")
@@ -53,7 +53,7 @@ class Pool:
         """How many shards should be under way."""
         return 2 * self._workers
 
-    def start(self, job: Job) -> None:
+    def start(self, job: DataJob) -> None:
         """Start the workers; see ``Executor.start``."""
         self._job = job
         self._text = json.dumps(job.to_json())

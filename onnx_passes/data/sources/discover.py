@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from onnx_passes.data import files
-from onnx_passes.data.interface import Interface
+from onnx_passes.data.interface import DataInterface
 from onnx_passes.data.sources import arrays, function, saved, tables
 from onnx_passes.data.sources.archive import TarPart
 from onnx_passes.data.sources.part import PartSpec
@@ -32,7 +32,7 @@ _FORMS = (arrays.ArrayPart, saved.JsonPart, tables.ParquetPart, TarPart)
 """Imported, so that their forms are known."""
 
 
-def discover(spec: DataSpec, interface: Interface) -> Iterator[PartSpec]:
+def discover(spec: DataSpec, interface: DataInterface) -> Iterator[PartSpec]:
     """Yield the parts of a data set in order. Their counts are not known yet.
 
     Args:
@@ -95,7 +95,7 @@ def _function(source: str) -> Iterator[PartSpec]:
         yield PartSpec("npz", {"": str(path)}, f"{source}/{number}")
 
 
-def _folder(folder: Path, spec: DataSpec, interface: Interface) -> Iterator[PartSpec]:
+def _folder(folder: Path, spec: DataSpec, interface: DataInterface) -> Iterator[PartSpec]:
     if (folder / "dataset_dict.json").is_file():
         folder = _split(folder, spec.split)
     if (folder / "state.json").is_file():
@@ -125,7 +125,7 @@ def _folder(folder: Path, spec: DataSpec, interface: Interface) -> Iterator[Part
 
 
 def _files(
-    paths: list[str], source: str, spec: DataSpec, interface: Interface
+    paths: list[str], source: str, spec: DataSpec, interface: DataInterface
 ) -> Iterator[PartSpec]:
     forms = {path: FORM_OF.get(Path(path).suffix, "") for path in paths}
     if strange := [path for path, form in forms.items() if not form]:
@@ -151,7 +151,7 @@ def _files(
         yield part
 
 
-def _is_whole(part: PartSpec, spec: DataSpec, interface: Interface) -> bool:
+def _is_whole(part: PartSpec, spec: DataSpec, interface: DataInterface) -> bool:
     """Whether a .npz file is one sample: its arrays lack the axis of samples."""
     try:
         shapes = arrays.npz_shapes(files.local(part.path), part.name)

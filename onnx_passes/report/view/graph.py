@@ -33,7 +33,7 @@ class Mark:
 
 
 @dataclass
-class Drawing:
+class PageContent:
     """Collects what the page of a model holds.
 
     Attributes:

@@ -26,8 +26,8 @@ from onnx_passes.runtime.tensorrt.bindings import (
 )
 from onnx_passes.runtime.tensorrt.driver import gpu_missing
 from onnx_passes.runtime.tensorrt.layers import inspected_layers
-from onnx_passes.runtime.tensorrt.loaded import Loaded, Port, skeleton
-from onnx_passes.runtime.tensorrt.log import Log
+from onnx_passes.runtime.tensorrt.loaded import EnginePort, Loaded, skeleton
+from onnx_passes.runtime.tensorrt.log import BuildLog
 from onnx_passes.runtime.tensorrt.store import load_bytes
 
 SUFFIXES = (".engine", ".plan", ".trt")
@@ -144,7 +144,7 @@ def read_engine(package: Package, path: str) -> dict[str, Any]:
 
 
 def _read(trt: ModuleType, plan: bytes) -> dict[str, Any]:
-    log = Log(trt, "error")
+    log = BuildLog(trt, "error")
     loaded = Loaded(trt, plan, log)
     try:
         engine = loaded.engine
@@ -159,12 +159,12 @@ def _read(trt: ModuleType, plan: bytes) -> dict[str, Any]:
         loaded.close()
 
 
-def _plain(port: Port) -> dict[str, Any]:
+def _plain(port: EnginePort) -> dict[str, Any]:
     return {**dataclasses.asdict(port), "dtype": port.dtype.name}
 
 
-def _port(told: dict[str, Any]) -> Port:
-    return Port(
+def _port(told: dict[str, Any]) -> EnginePort:
+    return EnginePort(
         told["name"],
         told["is_input"],
         ir.DataType[told["dtype"]],

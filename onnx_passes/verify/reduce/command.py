@@ -16,8 +16,8 @@ import numpy as np
 
 from onnx_passes.errors import UsageError
 from onnx_passes.runtime import processes
-from onnx_passes.verify.reduce.outcome import Candidate, Outcome, Status
-from onnx_passes.verify.reduce.store import Store
+from onnx_passes.verify.reduce.outcome import CheckOutcome, SmallerModel, Status
+from onnx_passes.verify.reduce.store import CandidateStore
 from onnx_passes.verify.reduce.warm import Warm, script_of
 from onnx_passes.verify.saved import write_samples
 
@@ -84,7 +84,7 @@ class CommandCheck:
     """
 
     command: str | Sequence[str]
-    store: Store
+    store: CandidateStore
     rules: Rules = Rules()
     artifact: Path = Path(ARTIFACT)
     timeout: float = _TIMEOUT
@@ -141,7 +141,7 @@ class CommandCheck:
             return True
         return "python" in Path(name).name and rest[:2] == ["-m", "onnx_passes"]
 
-    def judge(self, candidate: Candidate, number: int) -> Outcome:
+    def judge(self, candidate: SmallerModel, number: int) -> CheckOutcome:
         """Run the command on a candidate.
 
         Raises:
@@ -153,7 +153,7 @@ class CommandCheck:
             if any("{inputs}" in word for word in given):
                 feeds = candidate.feeds()
                 if feeds is None:
-                    return Outcome(Status.UNJUDGED, "values of its inputs are not known")
+                    return CheckOutcome(Status.UNJUDGED, "values of its inputs are not known")
                 folder = stack.enter_context(tempfile.TemporaryDirectory())
                 values = Path(folder) / "inputs.npz"
                 write_samples(values, [{k: np.asarray(v) for k, v in feeds.items()}])
@@ -161,7 +161,7 @@ class CommandCheck:
             return self._run(given, number)
 
     @contextmanager
-    def _file(self, model: Candidate) -> Iterator[Path]:
+    def _file(self, model: SmallerModel) -> Iterator[Path]:
         if self.placed:
             with self.store.file(model) as path:
                 yield path
@@ -172,11 +172,11 @@ class CommandCheck:
         finally:
             self.artifact.unlink(missing_ok=True)
 
-    def _run(self, words: Sequence[str], number: int) -> Outcome:
+    def _run(self, words: Sequence[str], number: int) -> CheckOutcome:
         with tempfile.NamedTemporaryFile() as out, tempfile.NamedTemporaryFile() as err:
             code = self._code(words, out, err)
             if code is None:
-                return Outcome(Status.UNJUDGED, f"ran longer than {self.timeout:g} s")
+                return CheckOutcome(Status.UNJUDGED, f"ran longer than {self.timeout:g} s")
             log = _tail(out) + _tail(err)
         output = log.decode(errors="replace")
         told = f"exit code {code}" if code >= 0 else f"ended by signal {-code}"
@@ -188,9 +188,9 @@ class CommandCheck:
                     help="try the command by itself, on the whole model",
                 )
             # Inputs of the whole model do not fit a part of it.
-            return Outcome(Status.UNJUDGED, said, log)
+            return CheckOutcome(Status.UNJUDGED, said, log)
         bad = self.rules.bad(code, output)
-        return Outcome(Status.BAD if bad else Status.GOOD, told, log)
+        return CheckOutcome(Status.BAD if bad else Status.GOOD, told, log)
 
     def _code(
         self, words: Sequence[str], out: _TemporaryFile, err: _TemporaryFile

@@ -23,7 +23,7 @@ class Status(StrEnum):
 
 
 @dataclass(frozen=True)
-class Outcome:
+class CheckOutcome:
     """What a check says.
 
     Attributes:
@@ -42,7 +42,7 @@ class Outcome:
         return self.status is Status.BAD
 
 
-class Candidate:
+class SmallerModel:
     """A smaller model that may still fail."""
 
     def __init__(
@@ -68,7 +68,7 @@ class Candidate:
         return self._model
 
 
-class Check(Protocol):
+class ModelCheck(Protocol):
     """Decides whether a candidate fails in the way that matters."""
 
     @property
@@ -86,7 +86,7 @@ class Check(Protocol):
         """Whether the answer depends on the values of the inputs."""
         ...
 
-    def judge(self, candidate: Candidate, number: int) -> Outcome:
+    def judge(self, candidate: SmallerModel, number: int) -> CheckOutcome:
         """Judge a candidate.
 
         Args:

@@ -20,7 +20,7 @@ from onnx_passes.runtime.base import Feeds
 from onnx_passes.verify.reduce.boundary import Boundary
 from onnx_passes.verify.reduce.hashing import hash_of
 from onnx_passes.verify.reduce.ledger import Ledger, Question, Trial
-from onnx_passes.verify.reduce.outcome import Candidate, Check, Outcome, Status
+from onnx_passes.verify.reduce.outcome import CheckOutcome, ModelCheck, SmallerModel, Status
 from onnx_passes.verify.reduce.parts import Nodes, Parts, Piece
 from onnx_passes.verify.reduce.render import Renderer
 from onnx_passes.verify.reduce.search import Mode, search
@@ -71,14 +71,14 @@ class Reducer:
     """
 
     parts: Parts
-    check: Check
+    check: ModelCheck
     mode: Mode = "auto"
     tell: Callable[[Trial], None] = lambda trial: None
     replay: Path | None = None
     shrink: int = 0
     every: bool = False
     ledger: Ledger = field(init=False)
-    good: dict[Nodes, Outcome] = field(default_factory=dict)
+    good: dict[Nodes, CheckOutcome] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     _renderers: dict[Choice, Renderer] = field(default_factory=dict)
     _lock: AbstractContextManager[object] = field(default_factory=RLock, repr=False)
@@ -207,7 +207,7 @@ class Reducer:
 
         def fails(model: ir.Model, feeds: Feeds) -> bool:
             question = Question(
-                self._hash(model, feeds), nodes, lambda: Candidate(model, lambda: feeds)
+                self._hash(model, feeds), nodes, lambda: SmallerModel(model, lambda: feeds)
             )
             return self.ledger.ask([question])[0].bad
 
@@ -223,12 +223,12 @@ class Reducer:
         key = hashlib.blake2b(bytes(bits), digest_size=16).hexdigest()
         return Question(key, len(kept), lambda: self._candidate(kept))
 
-    def _candidate(self, kept: Nodes) -> Candidate | None:
+    def _candidate(self, kept: Nodes) -> SmallerModel | None:
         with self._lock:
             piece = self.parts.piece(kept)
         if piece is None:
             return None
-        return Candidate(
+        return SmallerModel(
             lambda: self._model(piece),
             lambda: self._feeds(piece.inputs),
             lambda choose: self._render(piece, choose),
@@ -265,7 +265,7 @@ class Reducer:
         with self._lock:
             return self.parts.boundary.values(names)
 
-    def _nothing(self, outcome: Outcome) -> UsageError:
+    def _nothing(self, outcome: CheckOutcome) -> UsageError:
         last = _last(outcome)
         if outcome.status is Status.UNJUDGED:
             return UsageError(
@@ -287,7 +287,7 @@ class Reducer:
         Raises:
             UsageError: It does not.
         """
-        question = Question("identity", 1, lambda: Candidate(_identity(), dict))
+        question = Question("identity", 1, lambda: SmallerModel(_identity(), dict))
         outcome = self.ledger.ask([question])[0]
         if outcome.bad:
             raise UsageError(
@@ -311,7 +311,7 @@ def _identity() -> ir.Model:
     return ir.Model(graph, ir_version=8)
 
 
-def _last(outcome: Outcome) -> str:
+def _last(outcome: CheckOutcome) -> str:
     """Return the last line of what a check has printed, if that is text."""
     lines = outcome.log.decode(errors="replace").strip().splitlines()
     if not lines:
@@ -324,7 +324,7 @@ def _last(outcome: Outcome) -> str:
 
 
 def reduce(
-    model: ir.Model, check: Check, boundary: Boundary, *, mode: Mode = "auto"
+    model: ir.Model, check: ModelCheck, boundary: Boundary, *, mode: Mode = "auto"
 ) -> Reduction:
     """Return the smallest model that still fails a check.
 

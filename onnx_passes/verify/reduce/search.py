@@ -13,7 +13,7 @@ Mode: TypeAlias = Literal["auto", "bisect", "linear", "ddmin"]
 MODES: tuple[Mode, ...] = ("auto", "bisect", "linear", "ddmin")
 
 
-class Judge(Protocol):
+class PartJudge(Protocol):
     """Returns the parts that fail; what cannot be judged does not."""
 
     @property
@@ -26,7 +26,7 @@ class Judge(Protocol):
         ...
 
 
-def search(parts: Parts, judge: Judge, mode: Mode, bad: Nodes) -> Nodes:
+def search(parts: Parts, judge: PartJudge, mode: Mode, bad: Nodes) -> Nodes:
     """Return a set of nodes that fails, as small as the mode finds.
 
     ``bisect`` finds the earliest end of a failing part and then its latest start, in a
@@ -42,7 +42,7 @@ def search(parts: Parts, judge: Judge, mode: Mode, bad: Nodes) -> Nodes:
         mode: How to search.
         bad: The nodes to begin with, which fail.
     """
-    run = _Search(parts, judge)
+    run = _Minimiser(parts, judge)
     if mode == "bisect":
         return run.latest_start(run.earliest_end(bad))
     if mode == "linear":
@@ -54,8 +54,8 @@ def search(parts: Parts, judge: Judge, mode: Mode, bad: Nodes) -> Nodes:
     return run.ddmin(bad, pieces=len(bad))
 
 
-class _Search:
-    def __init__(self, parts: Parts, judge: Judge) -> None:
+class _Minimiser:
+    def __init__(self, parts: Parts, judge: PartJudge) -> None:
         self.parts, self.judge = parts, judge
 
     def earliest_end(self, bad: Nodes) -> Nodes:

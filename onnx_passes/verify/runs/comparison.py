@@ -23,7 +23,7 @@ from onnx_passes.runtime.layers import layers_of
 from onnx_passes.runtime.levels import BUILT_ONLY, Level, examine
 from onnx_passes.runtime.tensorrt.engine import compiler_of, fitted
 from onnx_passes.verify.feeds import check_feeds
-from onnx_passes.verify.runs.batches import ALL, Batch, Plan, distinct, makers, plan
+from onnx_passes.verify.runs.batches import ALL, RunPlan, SessionBatch, distinct, makers, plan
 from onnx_passes.verify.runs.finite import not_finite
 from onnx_passes.verify.runs.found import FAILED, SAVED, Found, Pair, Run
 from onnx_passes.verify.runs.inputs import digest_of
@@ -31,7 +31,7 @@ from onnx_passes.verify.runs.recorded import admit, parts
 from onnx_passes.verify.runs.runner import Runner
 from onnx_passes.verify.runs.settings import Settings
 from onnx_passes.verify.runs.spool import Spool
-from onnx_passes.verify.runs.tally import Tally, Truth
+from onnx_passes.verify.runs.tally import Tally, WideValues
 from onnx_passes.verify.runs.timed import Latency
 from onnx_passes.verify.runs.timing import list_layers
 
@@ -223,7 +223,7 @@ class _Comparison:
             elif not tally.failed:
                 self.tallies.remove(tally)
 
-    def _plan(self, engine: Engine, model: ir.Model) -> Plan:
+    def _plan(self, engine: Engine, model: ir.Model) -> RunPlan:
         """Divide what is wanted into batches; with debug tensors one, as TensorRT reports.
 
         Raises:
@@ -240,13 +240,15 @@ class _Comparison:
             f"{engine.name} keeps its fusion: compared are the {len(names) - len(own)} debug "
             "tensors between its kernels, by TensorRT's names"
         )
-        return Plan((Batch(model, names),), own, makers(model), (note,), watched=True)
+        return RunPlan(
+            (SessionBatch(model, names),), own, makers(model), (note,), watched=True
+        )
 
     def _batches(
         self,
         runner: Runner,
         run: Run,
-        todo: Plan,
+        todo: RunPlan,
         tally: Tally | None,
         spool: Spool | None,
         place: int,
@@ -300,7 +302,7 @@ class _Comparison:
     def _tally(self, run: Run) -> Tally:
         assert self.reference is not None
         right = self._right()
-        truth = None if right is None else Truth(right.loader, self.samples)
+        truth = None if right is None else WideValues(right.loader, self.samples)
         pair = Pair(self.reference.name, run.name, self.settings.judge.name)
         loose = self.settings.outputs == ALL or self.reference.state == SAVED
         tally = Tally(
@@ -360,7 +362,7 @@ class _Comparison:
                     help=did_you_mean(name, names),
                 )
 
-    def _note_fusion(self, engine: Engine, todo: Plan) -> None:
+    def _note_fusion(self, engine: Engine, todo: RunPlan) -> None:
         if todo.as_it_is or getattr(engine, "node_by_node", False):
             return
         if compiler_of(engine) is not None:
@@ -399,7 +401,7 @@ def _check_sample(index: int, feeds: Feeds, name: str, model: ir.Model) -> None:
 
 
 @contextmanager
-def _session(runner: Runner, batch: Batch, *, as_it_is: bool) -> Iterator[Session]:
+def _session(runner: Runner, batch: SessionBatch, *, as_it_is: bool) -> Iterator[Session]:
     with runner.engine.prepare(runner.model if as_it_is else batch.model()) as session:
         yield session
 

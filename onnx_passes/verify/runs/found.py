@@ -10,7 +10,7 @@ from onnx_passes.runtime.layers import Layer
 from onnx_passes.runtime.levels import Level
 from onnx_passes.verify.result import OutputCheck
 from onnx_passes.verify.runs.builds import Build, Builds
-from onnx_passes.verify.runs.spool import Values
+from onnx_passes.verify.runs.spool import RecordedValues
 from onnx_passes.verify.runs.timed import Latency, Timing
 
 SAVED = "saved"
@@ -58,7 +58,7 @@ class Run:
     model_hash: str = ""
     makers: dict[str, str] = field(default_factory=dict)
     inputs: list[str] = field(default_factory=list)
-    values: Values | None = None
+    values: RecordedValues | None = None
     layers: list[Layer] = field(default_factory=list)
 
     @property
@@ -74,7 +74,7 @@ class Run:
 
 
 @dataclass(frozen=True)
-class Divergence:
+class FirstDifference:
     """The first value, in topological order, that differs.
 
     Attributes:
@@ -109,7 +109,7 @@ class Pair:
     judge: str
     outputs: list[OutputCheck] = field(default_factory=list)
     samples: int = 0
-    first: Divergence | None = None
+    first: FirstDifference | None = None
     only_reference: list[str] = field(default_factory=list)
     only_candidate: list[str] = field(default_factory=list)
     stopped: bool = False

@@ -14,14 +14,14 @@ from onnx_passes.errors import UsageError, VerificationError
 from onnx_passes.verify.compare import compare
 from onnx_passes.verify.growth import error_growth
 from onnx_passes.verify.result import OutputCheck
-from onnx_passes.verify.runs.judging import Measured, Side, Simple
+from onnx_passes.verify.runs.judging import Measured, SampleValues, Simple
 
 _ANY = Tolerance(1e300, 1e300)
 Own: TypeAlias = Callable[[str, Array, Array], Any]
 
 
 @dataclass(frozen=True)
-class Score:
+class TensorScore:
     """One number for each float tensor; all else must be equal.
 
     Attributes:
@@ -47,7 +47,7 @@ class Score:
     def _demand(self) -> str:
         return f"{'at least' if self.upward else 'at most'} {self.limit:g}{self.unit}"
 
-    def __call__(self, side: Side) -> list[OutputCheck]:
+    def __call__(self, side: SampleValues) -> list[OutputCheck]:
         """Measure."""
         found: list[OutputCheck] = []
         for check in compare(side.expected, side.actual, _ANY):
@@ -92,7 +92,7 @@ class Quantile:
         """The share and the limits."""
         return f"{100 * self.share:g} % of elements within {self.simple.contract}"
 
-    def __call__(self, side: Side) -> list[OutputCheck]:
+    def __call__(self, side: SampleValues) -> list[OutputCheck]:
         """Compare; a shape, a NaN or an infinity that differs is a matter of no share."""
         sound = {c.output for c in compare(side.expected, side.actual, _ANY) if c.passed}
         return [
@@ -128,7 +128,7 @@ class Indices:
         """The rule."""
         return f"indices within {self.places} places"
 
-    def __call__(self, side: Side) -> list[OutputCheck]:
+    def __call__(self, side: SampleValues) -> list[OutputCheck]:
         """Compare."""
         found: list[OutputCheck] = []
         for check in compare(side.expected, side.actual, Equality()):
@@ -184,7 +184,7 @@ class Growth:
         """The factor."""
         return f"error-growth at most {self.limit:g}"
 
-    def __call__(self, side: Side) -> list[OutputCheck]:
+    def __call__(self, side: SampleValues) -> list[OutputCheck]:
         """Compare both with the result in double precision."""
         if side.truth is None:
             raise UsageError(
@@ -211,7 +211,7 @@ class Custom:
         """The function."""
         return self.label
 
-    def __call__(self, side: Side) -> list[OutputCheck]:
+    def __call__(self, side: SampleValues) -> list[OutputCheck]:
         """Ask it of each tensor that both sides have."""
         found: list[OutputCheck] = []
         for check in compare(side.expected, side.actual, _ANY):

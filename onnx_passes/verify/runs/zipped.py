@@ -15,7 +15,7 @@ from onnx_passes.model.atomic import Pending
 from onnx_passes.runtime.base import Data
 from onnx_passes.verify.runs.found import Found, Run
 from onnx_passes.verify.runs.metadata import KEY, described, fault, metadata
-from onnx_passes.verify.runs.spool import Values
+from onnx_passes.verify.runs.spool import RecordedValues
 
 _INDEX = "index.json"
 
@@ -138,6 +138,6 @@ def open_zip(path: Path) -> list[Run]:
     except (OSError, ValueError, TypeError, KeyError, zipfile.BadZipFile) as error:
         raise fault(path, f"holds no results: {error}") from error
     for run, samples in pairs:
-        values: Values = ZipValues(path, samples)
+        values: RecordedValues = ZipValues(path, samples)
         run.values = values
     return [run for run, _ in pairs]
