@@ -10,7 +10,14 @@ from onnx_passes.passes.kinds import (
     Transformation,
     is_shipped,
 )
-from onnx_passes.passes.rewriting import Op, RewriteRulePass, RewriteRuleSetPass, Value, Var
+from onnx_passes.passes.rewriting import (
+    Op,
+    RewriteRulePass,
+    RewriteRuleSetPass,
+    Rule,
+    Value,
+    Var,
+)
 
 __all__ = [
     "ALL",
@@ -21,6 +28,7 @@ __all__ = [
     "Pass",
     "RewriteRulePass",
     "RewriteRuleSetPass",
+    "Rule",
     "Transformation",
     "Value",
     "Var",

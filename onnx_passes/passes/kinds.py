@@ -18,7 +18,7 @@ from onnx_passes.contracts import READS_ONLY, Contract, contracts_of
 from onnx_passes.passes.context import PassContext
 from onnx_passes.passes.interface_map import InterfaceMap
 from onnx_passes.passes.naming import pipeline_name
-from onnx_passes.passes.options import validate_options
+from onnx_passes.passes.options import is_class_variable, validate_options
 
 ALL: Literal["all"] = "all"
 
@@ -32,8 +32,10 @@ class Pass(ir.passes.PassBase, abc.ABC):
 
     Attributes:
         name: Pipeline name, made from the class name.
-        requires: Names of passes whose results must hold before this one runs; the pipeline
-            runs those that do not. (A *method* of this name is onnx-ir's pre-condition.)
+        needs: Names of passes whose results must hold before this one runs; the pipeline
+            runs those that do not.
+        requires: The older name of ``needs``. (A *method* of this name is onnx-ir's
+            pre-condition.)
         preserves: Names of passes whose results still hold after this one changed the model;
             ``"all"`` for every one.
         precedes: Names of passes that come after this one in a group of both.
@@ -61,6 +63,7 @@ class Pass(ir.passes.PassBase, abc.ABC):
     """
 
     name: ClassVar[str] = "pass"
+    needs: ClassVar[Sequence[str]] = ()
     preserves: ClassVar[Sequence[str]] = ()
     precedes: ClassVar[Sequence[str]] = ()
     followed_by: ClassVar[Sequence[str]] = ()
@@ -105,11 +108,14 @@ class Pass(ir.passes.PassBase, abc.ABC):
         if "repeats_itself" not in vars(cls):
             # Not inherited: a subclass of ours elsewhere may do anything.
             cls.repeats_itself = is_shipped(cls)
-        requires = vars(cls).get("requires")
+        requires, needs = vars(cls).get("requires"), vars(cls).get("needs")
         if requires is not None and not callable(requires):
             # onnx-ir calls `requires` as the pre-condition: keep the names apart from it.
-            cls.required_passes = (requires,) if isinstance(requires, str) else tuple(requires)
+            cls.required_passes = _names(requires)
             del cls.requires
+        hint = vars(cls).get("__annotations__", {}).get("needs", ClassVar)
+        if needs is not None and is_class_variable(hint):  # and is not an option of this name
+            cls.required_passes = _names(needs)
 
     def __call__(
         self, model_or_result: ir.Model | ir.passes.PassResult, /
@@ -167,6 +173,10 @@ class Pass(ir.passes.PassBase, abc.ABC):
     def id(self) -> str:
         """Name of this application of the pass, unique in the run."""
         return f"{self.state_dict.get('counter', 0):08d}-{type(self).__name__}"
+
+
+def _names(given: str | Sequence[str]) -> tuple[str, ...]:
+    return (given,) if isinstance(given, str) else tuple(given)
 
 
 def is_shipped(cls: type[Pass]) -> bool:

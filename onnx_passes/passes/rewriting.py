@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import abc
+import functools
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias
 
 import onnx_ir as ir
@@ -16,6 +19,27 @@ Var: TypeAlias = Any
 Value: TypeAlias = ir.Value
 
 
+@dataclass(frozen=True)
+class Rule:
+    """One rewrite of a pass, as ``RewriteRuleSetPass.rules`` yields it.
+
+    The functions are those of onnxscript's rewriter, without ``self``; parameters of the check
+    and of the rewrite are bound by name.
+
+    Attributes:
+        pattern: Builds the subgraph to find.
+        rewrite: Builds the subgraph to put in its place.
+        check: Accepts a match, or fails with the reason; None to accept each.
+        name: What reports and ``--why-not`` call it, behind the name of the pass; empty for
+            its number.
+    """
+
+    pattern: Callable[..., object]
+    rewrite: Callable[..., object]
+    check: Callable[..., MatchResult | bool] | None = None
+    name: str = ""
+
+
 class _Rewriting(Pass):
     """What the two kinds of rewrite pass share: rules, and the driver that applies them."""
 
@@ -24,9 +48,21 @@ class _Rewriting(Pass):
     exclusive: ClassVar[bool] = False
     """Match only where no inner value has a reader outside of the match."""
 
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "rules" in vars(cls):
+            setattr(cls, "rules", _as_rewrite_rules(cls.rules))  # noqa: B010 - for mypy
+
     @abc.abstractmethod
-    def rules(self) -> list[RewriteRule]:
-        """Return the rules, in the order in which they are tried at a node."""
+    def rules(self) -> Iterable[Rule | RewriteRule]:
+        """Return the rules, in the order in which they are tried at a node.
+
+        Each :class:`Rule` becomes one of onnxscript, and more if operands commute.
+        """
+
+    def rewrite_rules(self) -> list[RewriteRule]:
+        """Return what :meth:`rules` became: rules of onnxscript."""
+        return [rule for rule in self.rules() if not isinstance(rule, Rule)]
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
         """Apply the rules until none matches."""
@@ -38,16 +74,41 @@ class _Rewriting(Pass):
         # A pass with a call of its own may have changed the model before this one.
         if index is None or index.model is not model or type(self).call is not _Rewriting.call:
             index = NodeIndex.of(model)
-        applied = rewrite(model, self.rules(), rewrites, index)
+        applied = rewrite(model, self.rewrite_rules(), rewrites, index)
         rewrites.index = None if applied else index
         return ir.passes.PassResult(model, modified=bool(applied))
 
-    def _rules(self, *triples: tuple[Any, Any, Any, str]) -> list[RewriteRule]:
-        rules = [
-            RewriteRule(pattern, rewrite, check, name=name, remove_nodes=self.exclusive)
-            for pattern, rewrite, check, name in triples
-        ]
-        return [r for rule in rules for r in rule.commute()] if self.commute else rules
+    def _made(self, rule: Rule, name: str) -> list[RewriteRule]:
+        found = RewriteRule(
+            rule.pattern,
+            rule.rewrite,
+            rule.check or _accept,
+            name=name,
+            remove_nodes=self.exclusive,
+        )
+        return list(found.commute()) if self.commute else [found]
+
+
+def _accept(*_: object, **__: object) -> bool:
+    return True
+
+
+def _as_rewrite_rules(
+    rules: Callable[[Any], Iterable[Rule | RewriteRule]],
+) -> Callable[[Any], list[RewriteRule]]:
+    """Return a method that gives rules of onnxscript, whichever kind ``rules`` gives."""
+
+    @functools.wraps(rules)
+    def made(self: _Rewriting) -> list[RewriteRule]:
+        found: list[RewriteRule] = []
+        for number, rule in enumerate(rules(self)):
+            if isinstance(rule, Rule):
+                found += self._made(rule, f"{self.name}[{rule.name or number}]")
+            else:
+                found.append(rule)
+        return found
+
+    return made
 
 
 class RewriteRulePass(_Rewriting):
@@ -69,30 +130,30 @@ class RewriteRulePass(_Rewriting):
         """Accept a match, or fail with the reason."""
         return MatchResult()
 
-    def rules(self) -> list[RewriteRule]:
-        return self._rules((self.pattern, self.rewrite, self.check, self.name))
+    def rules(self) -> Iterable[Rule | RewriteRule]:
+        return self._made(Rule(self.pattern, self.rewrite, self.check), self.name)
 
 
 class RewriteRuleSetPass(_Rewriting):
     """Several rewrites as one pass.
 
-    :meth:`pattern`, :meth:`rewrite` and, where there are side conditions, :meth:`check` return
-    lists of the same length, as functions of the signatures of :class:`RewriteRulePass`.
+    Implement :meth:`rules`, which yields each as a :class:`Rule`. Or implement
+    :meth:`pattern`, :meth:`rewrite` and, for side conditions, :meth:`check`. They return lists
+    of the same length, as functions of the signatures of :class:`RewriteRulePass`.
     """
 
-    @abc.abstractmethod
     def pattern(self) -> list[Any]:
         """Return the patterns."""
+        raise NotImplementedError(f"{type(self).__name__} defines neither rules nor pattern")
 
-    @abc.abstractmethod
     def rewrite(self) -> list[Any]:
         """Return the replacements."""
+        raise NotImplementedError(f"{type(self).__name__} defines neither rules nor rewrite")
 
     def check(self) -> list[Any]:
         """Return the side conditions."""
-        return [lambda *_, **__: True for _ in self.pattern()]
+        return [_accept for _ in self.pattern()]
 
-    def rules(self) -> list[RewriteRule]:
+    def rules(self) -> Iterable[Rule | RewriteRule]:
         triples = zip(self.pattern(), self.rewrite(), self.check(), strict=True)
-        named = [(*triple, f"{self.name}[{i}]") for i, triple in enumerate(triples)]
-        return self._rules(*named)
+        return [Rule(*triple) for triple in triples]
