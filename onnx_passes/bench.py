@@ -39,7 +39,8 @@ from onnx_passes.verify.runs import (
     open_results,
     save_results,
 )
-from onnx_passes.verify.saved import Kind, Sample, merge_samples, read_samples, write_samples
+from onnx_passes.verify.saved import merge_samples, read_samples, write_samples
+from onnx_passes.verify.saved_json import Kind, Sample
 from onnx_passes.verify.statistics import statistics
 
 __all__ = [

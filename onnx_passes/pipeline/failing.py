@@ -25,9 +25,9 @@ from onnx_passes.pipeline.state import Checked, Kept
 from onnx_passes.pipeline.summary import rewrite_summary
 from onnx_passes.report.model import RunReport
 from onnx_passes.report.pass_report import PassReport
+from onnx_passes.verify.case import Case
 from onnx_passes.verify.local import LocalScore
 from onnx_passes.verify.result import ENGINE, EXECUTED, LEVEL, Check, Verdict
-from onnx_passes.verify.shrink import Case
 from onnx_passes.verify.snapshot import Change, Snapshot
 
 SEARCH_SECONDS = 300.0

@@ -18,8 +18,9 @@ from onnx_passes.report.pass_report import Blame
 from onnx_passes.report.text import one_line
 from onnx_passes.runtime.base import Engine, Feeds
 from onnx_passes.verify.bundle import Bundle
+from onnx_passes.verify.case import Case
 from onnx_passes.verify.cut import cut
-from onnx_passes.verify.shrink import WHOLE, Case
+from onnx_passes.verify.shrink import WHOLE
 
 
 @dataclass(frozen=True)

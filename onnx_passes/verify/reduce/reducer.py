@@ -20,39 +20,16 @@ from onnx_passes.runtime.base import Feeds
 from onnx_passes.verify.reduce.boundary import Boundary
 from onnx_passes.verify.reduce.hashing import hash_of
 from onnx_passes.verify.reduce.ledger import Ledger, Question, Trial
-from onnx_passes.verify.reduce.outcome import CheckOutcome, ModelCheck, SmallerModel, Status
+from onnx_passes.verify.reduce.outcome import (
+    CheckOutcome,
+    ModelCheck,
+    Reduction,
+    SmallerModel,
+    Status,
+)
 from onnx_passes.verify.reduce.parts import Nodes, Parts, Piece
 from onnx_passes.verify.reduce.render import Renderer
 from onnx_passes.verify.reduce.search import Mode, search
-
-
-@dataclass(frozen=True)
-class Reduction:
-    """A model made smaller.
-
-    Attributes:
-        model: The smallest model that was seen to fail.
-        feeds: Values of its inputs; None where one is not known.
-        before: Number of nodes of the whole model, constants aside.
-        after: Number of nodes left.
-        checks: Number of checks that were run.
-        replayed: Number of answers that came from a file.
-        told: What the check says of the result.
-        others: Models of other nodes that fail as well, by themselves.
-        good: A model that does not fail, as close in size as one was seen; None without one.
-        notes: What else there is to know, a sentence each.
-    """
-
-    model: ir.Model
-    feeds: Feeds | None
-    before: int
-    after: int
-    checks: int
-    replayed: int
-    told: str
-    good: ir.Model | None = None
-    others: tuple[ir.Model, ...] = ()
-    notes: tuple[str, ...] = ()
 
 
 @dataclass
@@ -266,7 +243,7 @@ class Reducer:
             return self.parts.boundary.values(names)
 
     def _nothing(self, outcome: CheckOutcome) -> UsageError:
-        last = _last(outcome)
+        last = outcome.last_words
         if outcome.status is Status.UNJUDGED:
             return UsageError(
                 f"the check says nothing of the whole model: {outcome.told}",
@@ -287,40 +264,18 @@ class Reducer:
         Raises:
             UsageError: It does not.
         """
-        question = Question("identity", 1, lambda: SmallerModel(_identity(), dict))
+        question = Question("identity", 1, SmallerModel.identity)
         outcome = self.ledger.ask([question])[0]
         if outcome.bad:
             raise UsageError(
                 "the check fails on every model, even on one of a single Identity"
                 f" ({outcome.told}), so that nothing can be learned from it",
-                help=f"see that it takes the path of the model: {{model}}{_last(outcome)}",
+                help=f"see that it takes the path of the model: {{model}}{outcome.last_words}",
             )
 
     def _nearest_good(self, kept: Nodes) -> ir.Model | None:
         near = sorted(self.good, key=lambda good: (abs(len(good) - len(kept)), -len(good)))
         return self.parts.part(near[0]) if near else None
-
-
-def _identity() -> ir.Model:
-    x, y = (
-        ir.Value(name=n, type=ir.TensorType(ir.DataType.FLOAT), shape=ir.Shape([1]))
-        for n in ("x", "y")
-    )
-    node = ir.Node("", "Identity", [x], outputs=[y])
-    graph = ir.Graph([x], [y], nodes=[node], opset_imports={"": 17}, name="identity")
-    return ir.Model(graph, ir_version=8)
-
-
-def _last(outcome: CheckOutcome) -> str:
-    """Return the last line of what a check has printed, if that is text."""
-    lines = outcome.log.decode(errors="replace").strip().splitlines()
-    if not lines:
-        return ""
-    unreadable = lines[-1].count("\N{REPLACEMENT CHARACTER}")
-    if 10 * unreadable > len(lines[-1]):
-        return "; what it last printed is no text"
-    said = "".join(c if c.isprintable() else "?" for c in lines[-1])
-    return f"; it last said: {said[:200]}"
 
 
 def reduce(
