@@ -16,6 +16,7 @@ from onnx_passes.cli.certify_lines import show_verdicts
 from onnx_passes.cli.certify_targets import BY_METRICS, Target, outside_target, targets_of
 from onnx_passes.cli.printing import echo_line
 from onnx_passes.errors import UsageError, VerificationError
+from onnx_passes.plain import PlainDict
 
 if TYPE_CHECKING:
     pass
@@ -180,7 +181,7 @@ def command(
         raise click.exceptions.Exit(4)
 
 
-def _job(target: Target, index: int | None, bounds: dict[str, Any], to: Path) -> Any:
+def _job(target: Target, index: int | None, bounds: PlainDict, to: Path) -> Any:
     from onnx_passes.verify.rules.fuzz_child import Job
 
     name = re.sub(r"[^\w.-]+", "-", target.name)
@@ -212,7 +213,7 @@ def _models(target: Target, folder: Path | None) -> int:
     return max(asked, 0 if folder is None else models_of(target.name, folder))
 
 
-def _certified(work: Sequence[Any], jobs: int) -> Generator[dict[str, Any]]:
+def _certified(work: Sequence[Any], jobs: int) -> Generator[PlainDict]:
     """Yield the verdicts in the order of the work, each as soon as it is there."""
     from rich.console import Console
     from rich.progress import track
@@ -243,7 +244,7 @@ def _certified(work: Sequence[Any], jobs: int) -> Generator[dict[str, Any]]:
 
 
 def _write(
-    target: Target, results: Sequence[dict[str, Any]], bounds: dict[str, Any], folder: Path
+    target: Target, results: Sequence[PlainDict], bounds: PlainDict, folder: Path
 ) -> None:
     from onnx_passes.verify.rules.certificate import certificate, write_certificate
 
@@ -276,7 +277,7 @@ def _check(targets: Sequence[Target], folder: Path, *, strict: bool) -> None:
         raise VerificationError("\n".join(faults))
 
 
-def _save(path: Path, rows: list[dict[str, Any]]) -> None:
+def _save(path: Path, rows: list[PlainDict]) -> None:
     try:
         path.write_text(json.dumps(rows, indent=1) + "\n", "utf-8")
     except OSError as error:

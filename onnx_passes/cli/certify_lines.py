@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from onnx_passes.cli.certify_targets import BY_METRICS, Target
 from onnx_passes.cli.printing import echo_line
+from onnx_passes.plain import PlainDict
 from onnx_passes.report.text import plural
 
 if TYPE_CHECKING:
     pass
 
 
-def show_verdicts(target: Target, results: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def show_verdicts(target: Target, results: Sequence[PlainDict]) -> PlainDict:
     """Print the verdicts on a target, and return them as plain data.
 
     Args:
@@ -47,7 +48,7 @@ def show_verdicts(target: Target, results: Sequence[dict[str, Any]]) -> dict[str
     return {"name": target.name, "not_run": reason, "rules": list(results)}
 
 
-def _line(result: dict[str, Any]) -> str:
+def _line(result: PlainDict) -> str:
     parts = [result["verdict"]]
     if result["verdict"] == "refuted" and result.get("cause"):
         parts.append(result["cause"])

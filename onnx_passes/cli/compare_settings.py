@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from onnx_passes.cli.destinations import check_destinations
 from onnx_passes.cli.ticker import advance
 from onnx_passes.errors import EngineError, UsageError
+from onnx_passes.plain import PlainDict
 
 if TYPE_CHECKING:
     from onnx_passes.runtime.base import Feeds
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from onnx_passes.verify.runs.settings import Settings
 
 
-def settings_of(given: dict[str, Any], *, keep: bool, hashes: bool) -> Settings:
+def settings_of(given: PlainDict, *, keep: bool, hashes: bool) -> Settings:
     """Return the settings of a comparison.
 
     Args:
@@ -89,7 +90,7 @@ def recorded_runs(paths: Iterable[Path]) -> list[Run]:
     return [run for path in paths for run in open_results(path)]
 
 
-def samples_of(given: dict[str, Any], runners: list[Runner]) -> Iterable[Feeds]:
+def samples_of(given: PlainDict, runners: list[Runner]) -> Iterable[Feeds]:
     """Return the inputs that models are compared on.
 
     Args:
@@ -118,7 +119,7 @@ def samples_of(given: dict[str, Any], runners: list[Runner]) -> Iterable[Feeds]:
     return inputs.read_generate(given["generate"]).make(runners[0].model)
 
 
-def other_inputs(run: Run, given: dict[str, Any], runners: list[Runner]) -> Substitute | None:
+def other_inputs(run: Run, given: PlainDict, runners: list[Runner]) -> Substitute | None:
     """Return other inputs where the first model does not run on the generated ones.
 
     Args:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +20,7 @@ from onnx_passes.cli.data_options import (
 from onnx_passes.cli.destinations import check_destinations, check_folder
 from onnx_passes.cli.printing import echo_line
 from onnx_passes.errors import UsageError
+from onnx_passes.plain import PlainMapping
 
 if TYPE_CHECKING:
     from onnx_passes.data.job import DataJob
@@ -40,7 +41,7 @@ _APART = {
 def compare_on_data(
     models: Sequence[Path],
     engines: Sequence[str],
-    given: Mapping[str, Any],
+    given: PlainMapping,
     *,
     isolate: bool,
     verbose: bool,
@@ -96,7 +97,7 @@ def compare_on_data(
     return result.exit_code
 
 
-def _refuse(given: Mapping[str, Any]) -> None:
+def _refuse(given: PlainMapping) -> None:
     for name, option in _APART.items():
         if given[name]:
             raise UsageError(
@@ -110,7 +111,7 @@ def _refuse(given: Mapping[str, Any]) -> None:
         )
 
 
-def _check_places(models: Sequence[Path], given: Mapping[str, Any]) -> None:
+def _check_places(models: Sequence[Path], given: PlainMapping) -> None:
     files = {f"--{name}": given[name] for name in ("result", "timing", "page", "journal")}
     check_destinations(None, files, {"a model": list(models)})
     if given["save_worst"] is not None:
@@ -118,7 +119,7 @@ def _check_places(models: Sequence[Path], given: Mapping[str, Any]) -> None:
 
 
 def _job(
-    models: Sequence[Path], engines: Sequence[str], given: Mapping[str, Any], *, isolate: bool
+    models: Sequence[Path], engines: Sequence[str], given: PlainMapping, *, isolate: bool
 ) -> DataJob:
     from onnx_passes.data.accumulators.metrics import make_metric
     from onnx_passes.data.accumulators.pair import Measures
@@ -170,13 +171,13 @@ def _same_inputs(models: Sequence[Path], interface: Any) -> None:
             )
 
 
-def _fleet(job: DataJob, given: Mapping[str, Any]) -> Any:
+def _fleet(job: DataJob, given: PlainMapping) -> Any:
     from onnx_passes.data.fleet import Fleet
 
     return Fleet(job, allow_mixed=given["mixed_cpus"])
 
 
-def _write(result: Result, given: Mapping[str, Any]) -> list[str]:
+def _write(result: Result, given: PlainMapping) -> list[str]:
     from onnx_passes.data.worst import save_worst
     from onnx_passes.report.files import write_text
 

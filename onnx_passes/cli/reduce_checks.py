@@ -5,15 +5,16 @@ from __future__ import annotations
 import importlib
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from onnx_passes.cli.reducing_data import make_engine_check, make_pass_check
 from onnx_passes.errors import UsageError
+from onnx_passes.plain import PlainMapping
 
 if TYPE_CHECKING:
     from onnx_passes.contracts import Tolerance
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def make_check(
-    given: Mapping[str, Any],
+    given: PlainMapping,
     store: CandidateStore,
     boundary: Boundary,
     plan: ShardPlan | None,

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -18,6 +18,7 @@ from onnx_passes.cli.reduce_checks import make_check
 from onnx_passes.cli.reduce_options import check_options
 from onnx_passes.cli.reducing_data import plan_data
 from onnx_passes.errors import UsageError
+from onnx_passes.plain import PlainMapping
 from onnx_passes.report.text import plural
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 _IN_PROCESS, _COMMAND = 200, 40  # checks that may go into dimensions and values
 
 
-def reduce_file(path: Path, output: Path, given: Mapping[str, Any]) -> None:
+def reduce_file(path: Path, output: Path, given: PlainMapping) -> None:
     """Reduce the model of a file; write the result and print what it is.
 
     Args:
@@ -104,7 +105,7 @@ def reduce_file(path: Path, output: Path, given: Mapping[str, Any]) -> None:
     _tell(found, written, boundary, as_json=given["as_json"])
 
 
-def _kept(given: Mapping[str, Any], inner: bool) -> str | None:
+def _kept(given: PlainMapping, inner: bool) -> str | None:
     """Return why dimensions and values cannot get smaller, as a clause; None if they can."""
     if given["data"]:
         return "the data goes"
@@ -127,7 +128,7 @@ def _confirmed(found: Reduction, check: CommandCheck) -> Reduction:
     return replace(found, checks=found.checks + 1)
 
 
-def _places(path: Path, output: Path, given: Mapping[str, Any]) -> None:
+def _places(path: Path, output: Path, given: PlainMapping) -> None:
     files = {
         "-o": output,
         "--min-good": given["min_good"],

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from onnx_passes.cli.data_options import make_executor, read_engine_choice, read_spec
 from onnx_passes.errors import UsageError
+from onnx_passes.plain import PlainMapping
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from onnx_passes.verify.reduce.store import CandidateStore
 
 
-def plan_data(given: Mapping[str, Any], model: ir.Model) -> ShardPlan:
+def plan_data(given: PlainMapping, model: ir.Model) -> ShardPlan:
     """Find the data set of the options.
 
     Args:
@@ -46,7 +46,7 @@ def plan_data(given: Mapping[str, Any], model: ir.Model) -> ShardPlan:
 
 
 def make_engine_check(
-    given: Mapping[str, Any],
+    given: PlainMapping,
     plan: ShardPlan,
     store: CandidateStore,
     boundary: Boundary,
@@ -79,7 +79,7 @@ def make_engine_check(
 
 
 def make_pass_check(
-    given: Mapping[str, Any],
+    given: PlainMapping,
     plan: ShardPlan,
     store: CandidateStore,
     boundary: Boundary,
@@ -107,7 +107,7 @@ def make_pass_check(
 
 
 def _whole(
-    given: Mapping[str, Any],
+    given: PlainMapping,
     plan: ShardPlan,
     store: CandidateStore,
     boundary: Boundary,
@@ -139,7 +139,7 @@ def _whole(
     return data
 
 
-def refuse_data(given: Mapping[str, Any]) -> None:
+def refuse_data(given: PlainMapping) -> None:
     """Check the options that go with a data set.
 
     Raises:

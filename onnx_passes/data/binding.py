@@ -13,6 +13,7 @@ from onnx_passes.data.interface import DataInterface
 from onnx_passes.data.sources.part import Columns
 from onnx_passes.data.spec import DataSpec
 from onnx_passes.errors import ReferenceDataError
+from onnx_passes.plain import PlainDict
 from onnx_passes.runtime.interface import did_you_mean
 
 LABELS = ("label", "labels", "target", "targets", "class", "cls", "y")
@@ -38,7 +39,7 @@ class Binding:
     batch: int
     fixed: bool
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> PlainDict:
         """Return the fields as JSON has them."""
         return asdict(self)
 

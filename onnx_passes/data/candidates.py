@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -23,6 +22,7 @@ from onnx_passes.data.run import evaluate
 from onnx_passes.errors import EngineError, EngineUnavailableError, OnnxPassesError
 from onnx_passes.model.copy import copy_model
 from onnx_passes.model.extract import Cut, extract
+from onnx_passes.plain import PlainMapping
 from onnx_passes.runtime.base import Engine
 from onnx_passes.verify.reduce.boundary import Boundary
 from onnx_passes.verify.reduce.checks import UNKNOWN, PassCheck, RunCheck
@@ -265,7 +265,7 @@ def _refused(engine: Engine, model: ir.Model) -> OnnxPassesError | None:
         return error
 
 
-def _told(result: Result, found: Mapping[str, Any]) -> str:
+def _told(result: Result, found: PlainMapping) -> str:
     counts = result.data["counts"]
     bad = [(n, o) for n, o in found["outputs"].items() if o["failing_samples"]]
     if not bad:

@@ -8,10 +8,9 @@ import json
 import os
 import time
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 
 from onnx_passes.data.accumulators.pair import PairState
 from onnx_passes.data.blocks import OutputBlocks
@@ -25,6 +24,7 @@ from onnx_passes.errors import (
     OnnxPassesError,
 )
 from onnx_passes.model.load import load_model
+from onnx_passes.plain import PlainDict, PlainMapping
 from onnx_passes.runtime.base import Feeds, Session
 
 PASSING = (EngineMemoryError, EngineCrashedError, EngineTimeoutError, MemoryError, OSError)
@@ -105,7 +105,7 @@ class Evaluator:
         for run in self.job.runs:
             self._sessions.get(self.job.models[run.model], run)
 
-    def shard(self, number: int) -> dict[str, Any]:
+    def shard(self, number: int) -> PlainDict:
         """Evaluate a shard.
 
         Args:
@@ -116,7 +116,7 @@ class Evaluator:
             why there is none; beside it what is not part of the result.
         """
         start, used = time.perf_counter(), time.process_time()
-        found: dict[str, Any] = {"shard": number}
+        found: PlainDict = {"shard": number}
         try:
             found["pairs"] = self._pairs(number)
         except (OnnxPassesError, MemoryError, OSError) as error:
@@ -129,7 +129,7 @@ class Evaluator:
         found["worker"] = {"pid": os.getpid(), "cpu": machine()["digest"]}
         return found
 
-    def _pairs(self, number: int) -> list[dict[str, Any]]:
+    def _pairs(self, number: int) -> list[PlainDict]:
         job = self.job
         states = [PairState(job.measures) for _ in job.candidates]
         sessions = [self._sessions.get(job.models[run.model], run) for run in job.runs]
@@ -181,7 +181,7 @@ def evaluator_of(text: str, digest: str, folder: str | None = None) -> Evaluator
     """
     key = f"{digest} {folder}"
     if key not in _evaluators:
-        data: Mapping[str, Any] = json.loads(text)
+        data: PlainMapping = json.loads(text)
         job = DataJob.from_json(data)
         if folder is not None:
             job = moved(job, Path(folder))

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import onnx_ir as ir
 
 from onnx_passes.data.job import DataJob
 from onnx_passes.errors import UsageError
 from onnx_passes.model.contents import all_nodes
 from onnx_passes.model.load import load_model
+from onnx_passes.plain import PlainDict
 
 _MARKS = ("QLinear", "Integer", "QuantizeLinear")
 
@@ -33,7 +32,7 @@ class Fleet:
         self._mixed = False
         self._int8 = any(uses_int8(load_model(model.path).model) for model in job.models)
 
-    def accept(self, outcome: dict[str, Any]) -> None:
+    def accept(self, outcome: PlainDict) -> None:
         """Look at the outcome of a shard.
 
         Raises:

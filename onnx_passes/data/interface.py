@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
 
 import onnx_ir as ir
+
+from onnx_passes.plain import PlainDict, PlainMapping
 
 
 @dataclass(frozen=True)
@@ -54,12 +55,12 @@ class DataInterface:
         optional = tuple(str(v.name) for v in model.graph.inputs if v.is_initializer())
         return cls(dims, dtypes, optional, tuple(str(v.name) for v in model.graph.outputs))
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> PlainDict:
         """Return the fields as JSON has them."""
         return asdict(self)
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> DataInterface:
+    def from_json(cls, data: PlainMapping) -> DataInterface:
         """Read what :meth:`to_json` returns."""
         dims = {n: None if d is None else tuple(d) for n, d in data["dims"].items()}
         return cls(dims, data["dtypes"], tuple(data["optional"]), tuple(data["outputs"]))

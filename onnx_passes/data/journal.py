@@ -13,6 +13,7 @@ from typing import Any, BinaryIO, ClassVar, Self
 
 from onnx_passes.data.job import FORMAT, DataJob
 from onnx_passes.errors import OnnxPassesError, UsageError
+from onnx_passes.plain import PlainDict
 
 
 class JournalError(OnnxPassesError):
@@ -136,14 +137,14 @@ class Journal:
     def __iter__(self) -> Iterator[int]:
         return iter(sorted(self._places))
 
-    def get(self, shard: int) -> dict[str, Any]:
+    def get(self, shard: int) -> PlainDict:
         """Return the outcome of a shard that is in the journal."""
         with open(self._path, "rb") as file:
             file.seek(self._places[shard])
-            outcome: dict[str, Any] = json.loads(file.readline())
+            outcome: PlainDict = json.loads(file.readline())
             return outcome
 
-    def add(self, outcome: dict[str, Any]) -> None:
+    def add(self, outcome: PlainDict) -> None:
         """Write an outcome, and wait until it is on the disk.
 
         Raises:
@@ -153,7 +154,7 @@ class Journal:
         if "error" not in outcome:
             self._places[outcome["shard"]] = end
 
-    def _append(self, entry: dict[str, Any]) -> int:
+    def _append(self, entry: PlainDict) -> int:
         line = json.dumps(entry, separators=(",", ":")).encode() + b"\n"
         try:
             end = self._file.seek(0, os.SEEK_END)

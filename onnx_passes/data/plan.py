@@ -6,11 +6,10 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -22,6 +21,7 @@ from onnx_passes.data.sources.function import SequencePart, as_sample
 from onnx_passes.data.sources.part import FORMS, Columns, Part, PartSpec
 from onnx_passes.data.spec import EARLY_SAMPLES, SHARD_BYTES, SHARD_SAMPLES, DataSpec
 from onnx_passes.errors import OnnxPassesError, ReferenceDataError
+from onnx_passes.plain import PlainDict, PlainMapping
 from onnx_passes.verify.runs.functions import named_function
 
 
@@ -99,7 +99,7 @@ class ShardPlan:
         }
         return hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:32]
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> PlainDict:
         """Return the plan as JSON has it."""
         return {
             "spec": self.spec.to_json(),
@@ -111,7 +111,7 @@ class ShardPlan:
         }
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> ShardPlan:
+    def from_json(cls, data: PlainMapping) -> ShardPlan:
         """Read what :meth:`to_json` returns."""
         return cls(
             DataSpec.from_json(data["spec"]),

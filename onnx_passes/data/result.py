@@ -17,6 +17,7 @@ from onnx_passes.data.job import FORMAT, DataJob
 from onnx_passes.data.rule import EXIT_CODES, Demand, RunOutcome
 from onnx_passes.data.statistics import bootstrap
 from onnx_passes.errors import OnnxPassesError
+from onnx_passes.plain import PlainDict
 
 
 @dataclass
@@ -44,7 +45,7 @@ class RunTiming:
     machines: Counter[str] = field(default_factory=Counter)
     started: float = field(default_factory=time.perf_counter)
 
-    def add(self, outcome: dict[str, Any]) -> None:
+    def add(self, outcome: PlainDict) -> None:
         """Add the outcome of a shard."""
         self.busy += float(outcome.get("seconds", 0.0))
         self.processor += float(outcome.get("processor", 0.0))
@@ -53,7 +54,7 @@ class RunTiming:
         if "worker" in outcome:
             self.machines[str(outcome["worker"].get("cpu", ""))] += 1
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> PlainDict:
         """Return the fields as JSON has them."""
         return {
             "executor": self.executor,
@@ -78,7 +79,7 @@ class Result:
         job: What was evaluated.
     """
 
-    data: dict[str, Any]
+    data: PlainDict
     timing: RunTiming
     job: DataJob
 
@@ -114,7 +115,7 @@ def describe(
     rule: Demand,
     states: Sequence[PairState],
     groups: Sequence[Sequence[Metrics]],
-    counts: dict[str, Any],
+    counts: PlainDict,
     timing: RunTiming,
 ) -> Result:
     """Judge what was added up.
@@ -128,7 +129,7 @@ def describe(
         timing: What is not part of the result.
     """
     alone = len(job.runs) == 1
-    pairs: list[dict[str, Any]] = []
+    pairs: list[PlainDict] = []
     for place, (run, state) in enumerate(zip(job.candidates, states, strict=True)):
         pairs.append(
             {
@@ -142,7 +143,7 @@ def describe(
         )
     outcomes = {RunOutcome(pair["verdict"]["outcome"]) for pair in pairs}
     outcome = _overall(outcomes, rule, complete=not (counts["left_out"] or counts["broken"]))
-    data: dict[str, Any] = {
+    data: PlainDict = {
         "format": FORMAT,
         "outcome": str(outcome),
         "plan": job.plan.digest,
@@ -189,9 +190,9 @@ def _names(job: DataJob, rows: Sequence[int]) -> dict[str, str]:
     return found
 
 
-def _bootstrap(groups: Sequence[Metrics], confidence: float) -> dict[str, Any]:
+def _bootstrap(groups: Sequence[Metrics], confidence: float) -> PlainDict:
     """Return the bounds of metrics by resampling groups of shards."""
-    found: dict[str, Any] = {}
+    found: PlainDict = {}
     if not groups:
         return found
     for name in groups[0].states:

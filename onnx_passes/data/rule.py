@@ -6,12 +6,12 @@ import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
-from typing import Any
 
 from onnx_passes.data.accumulators.exact import plain
 from onnx_passes.data.accumulators.pair import PairState
 from onnx_passes.data.statistics import DecisionFlips, Interval, clopper_pearson, mcnemar
 from onnx_passes.errors import UsageError
+from onnx_passes.plain import PlainDict
 
 
 class RunOutcome(StrEnum):
@@ -128,14 +128,14 @@ class Demand:
         decided = [self.accuracy.decide(flips_of(state)) for state in states]
         return RunOutcome.FAILED in decided or all(d is RunOutcome.PASSED for d in decided)
 
-    def judge(self, state: PairState, *, alone: bool) -> dict[str, Any]:
+    def judge(self, state: PairState, *, alone: bool) -> PlainDict:
         """Return the verdict on a candidate as JSON has it, with its numbers and bounds.
 
         Args:
             state: What all samples add up to.
             alone: Whether there is no candidate, but only the reference itself.
         """
-        found: dict[str, Any] = {"statistics": self._statistics(state)}
+        found: PlainDict = {"statistics": self._statistics(state)}
         verdicts = [self._judge_metrics(state, found)] if self.metrics else []
         if self.accuracy is not None:
             verdicts.append(self._judge_accuracy(state, found))
@@ -147,9 +147,9 @@ class Demand:
         outcome = RunOutcome.PASSED if state.samples else RunOutcome.UNDECIDED
         return found | {"outcome": str(outcome)}
 
-    def _statistics(self, state: PairState) -> dict[str, Any]:
+    def _statistics(self, state: PairState) -> PlainDict:
         """Return bounds of what is a share of independent samples."""
-        found: dict[str, Any] = {"confidence": self.confidence}
+        found: PlainDict = {"confidence": self.confidence}
         if not state.samples:
             return found
         shares = {"failing_samples": (state.failing, state.samples)}
@@ -165,7 +165,7 @@ class Demand:
             found[name] = asdict(clopper_pearson(hits, count, self.confidence))
         return found
 
-    def _judge_accuracy(self, state: PairState, found: dict[str, Any]) -> RunOutcome:
+    def _judge_accuracy(self, state: PairState, found: PlainDict) -> RunOutcome:
         assert self.accuracy is not None
         rule, flips = self.accuracy, flips_of(state)
         outcome = rule.decide(flips)
@@ -185,13 +185,13 @@ class Demand:
             found["accuracy"]["samples_needed"] = rule.needed(flips)
         return outcome
 
-    def _judge_outputs(self, state: PairState, found: dict[str, Any]) -> RunOutcome:
+    def _judge_outputs(self, state: PairState, found: PlainDict) -> RunOutcome:
         found["outputs"] = {"failing_samples": state.failing, "samples": state.samples}
         if state.failing:
             return RunOutcome.FAILED
         return RunOutcome.PASSED if state.samples else RunOutcome.UNDECIDED
 
-    def _judge_metrics(self, state: PairState, found: dict[str, Any]) -> RunOutcome:
+    def _judge_metrics(self, state: PairState, found: PlainDict) -> RunOutcome:
         values = state.metrics.finish()
         found["metrics"] = {
             name: {"value": values[name], "low": plain(low), "high": plain(high)}

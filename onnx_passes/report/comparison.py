@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from onnx_passes.contracts.elements import shape_text
+from onnx_passes.plain import PlainDict
 from onnx_passes.report.text import duration, number, one_line, plural
 from onnx_passes.report.timings import builds_lines, timing_lines
 from onnx_passes.verify.result import OutputCheck
@@ -156,7 +157,7 @@ def _check(check: OutputCheck) -> str:
     return f"{one_line(check.output)}: {', '.join(map(one_line, parts)) or 'equal'}"
 
 
-def comparison_dict(found: Found) -> dict[str, Any]:
+def comparison_dict(found: Found) -> PlainDict:
     """Return what ``--json`` prints; NaN and infinities as text."""
     return {
         "schema": 1,
@@ -187,7 +188,7 @@ def comparison_dict(found: Found) -> dict[str, Any]:
     }
 
 
-def _run_dict(run: Run) -> dict[str, Any]:
+def _run_dict(run: Run) -> PlainDict:
     return {key: value for key, value in run.as_dict().items() if key != "makers"}
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -11,6 +10,7 @@ from onnx_passes.contracts.elements import Array
 from onnx_passes.data.dataset import DataSet
 from onnx_passes.data.result import Result
 from onnx_passes.errors import OnnxPassesError
+from onnx_passes.plain import PlainMapping
 from onnx_passes.report.data_set import result_lines
 from onnx_passes.report.html import document
 from onnx_passes.report.page import samples
@@ -54,7 +54,7 @@ def data_page(result: Result) -> str:
     )
 
 
-def _left_out(counts: Mapping[str, Any]) -> Iterator[Element]:
+def _left_out(counts: PlainMapping) -> Iterator[Element]:
     rows = [[named(part["name"]), "", part["reason"]] for part in counts["broken"]]
     rows += [
         [f"shard {e['shard']}", f"{e['first']} to {e['stop'] - 1}", e["reason"]]
@@ -65,7 +65,7 @@ def _left_out(counts: Mapping[str, Any]) -> Iterator[Element]:
         yield tag("section", tag("h2", "Left out"), told, class_="card warn")
 
 
-def _pair(pair: Mapping[str, Any]) -> Iterator[Element]:
+def _pair(pair: PlainMapping) -> Iterator[Element]:
     classes, alone = pair["found"]["classes"], pair["alone"]
     drawn = [samples.errors(name, out) for name, out in pair["found"]["outputs"].items()]
     if classes is not None:

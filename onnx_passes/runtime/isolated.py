@@ -8,11 +8,11 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
 
 import onnx_ir as ir
 
 from onnx_passes.errors import ConfigError, EngineError
+from onnx_passes.plain import PlainDict
 from onnx_passes.runtime.base import Engine, Feeds, Outputs
 from onnx_passes.runtime.interface import SessionInterface
 from onnx_passes.runtime.isolated_process import Child, Home, child_of
@@ -184,13 +184,13 @@ class IsolatedSession:
         found: list[float] = answer["seconds"]
         return found
 
-    def layers(self) -> list[dict[str, Any]]:
+    def layers(self) -> list[PlainDict]:
         """Return the layers that the engine reports, as plain data; none if it does not."""
         message = {"do": "layers", "session": self._number}
         child = self.prepare()
         with child.lock:
             answer = child.ask(message, while_="asked", seconds=self._engine.time_limit)
-        found: list[dict[str, Any]] = answer["layers"]
+        found: list[PlainDict] = answer["layers"]
         return found
 
     def close(self) -> None:

@@ -12,6 +12,7 @@ import onnx_ir as ir
 from onnx_passes.errors import EngineError, UnsupportedModelError
 from onnx_passes.model.walk import all_nodes
 from onnx_passes.ops.randomness import may_draw
+from onnx_passes.plain import PlainDict
 from onnx_passes.runtime import ort_values
 from onnx_passes.runtime.base import Data, Feeds, Outputs
 from onnx_passes.runtime.interface import SessionInterface
@@ -57,7 +58,7 @@ class OrtSession:
         self._session = None
         self._weights = {}
 
-    def layers(self) -> list[dict[str, Any]]:
+    def layers(self) -> list[PlainDict]:
         """Return each node with its mean time, where the engine profiles; it ends with this.
 
         Raises:

@@ -22,6 +22,7 @@ from onnx_passes.errors import OnnxPassesError, UsageError
 from onnx_passes.model.save import save_model
 from onnx_passes.model.walk import weight_bytes
 from onnx_passes.ops.bodies import bodies_attached
+from onnx_passes.plain import PlainDict, PlainMapping
 from onnx_passes.runtime import processes
 from onnx_passes.runtime.base import Array, Data, Feeds
 from onnx_passes.runtime.openvino import OpenVinoEngine
@@ -84,8 +85,8 @@ class Bundle:
     kind: str = "equality"
     pipeline: str = ""
     readme: str = ""
-    levels: Mapping[str, Any] | None = None
-    executed: Mapping[str, Any] | None = None
+    levels: PlainMapping | None = None
+    executed: PlainMapping | None = None
     plain: ir.Model | None = None
 
 
@@ -206,7 +207,7 @@ def _fill(bundle: Bundle, folder: Path) -> None:
     except OnnxPassesError as error:
         # A pass may leave what no file can hold: that is the fault, then.
         lost = error.message
-    forms: dict[str, Any] = {}
+    forms: PlainDict = {}
     arrays: dict[str, Array] = {}
     for name, value in bundle.inputs.items():
         forms[name], found = _form(name, value)
@@ -242,7 +243,7 @@ def _save(model: ir.Model, path: Path) -> None:
         save_model(model, path, external_data="inline")
 
 
-def _write_npz(arrays: Mapping[str, Any], path: Path) -> None:
+def _write_npz(arrays: PlainMapping, path: Path) -> None:
     """Write arrays under any names, the same bytes each time; ``np.savez`` does neither."""
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, array in arrays.items():

@@ -8,6 +8,7 @@ import numpy as np
 import onnx
 from onnx import AttributeProto, TensorProto
 
+from onnx_passes.contracts.elements import Array
 from onnx_passes.runtime.base import Data
 
 NARROW = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16)
@@ -86,7 +87,7 @@ def _upcast(node: onnx.NodeProto) -> None:
         node.attribute.append(onnx.helper.make_attribute("value", tensor))
 
 
-def _replace(node: onnx.NodeProto, old: AttributeProto, array: np.ndarray[Any, Any]) -> None:
+def _replace(node: onnx.NodeProto, old: AttributeProto, array: Array) -> None:
     node.attribute.remove(old)
     tensor = onnx.numpy_helper.from_array(array)
     node.attribute.append(onnx.helper.make_attribute("value", tensor))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Mapping
 from typing import Any, Protocol, Self
 
 import numpy as np
@@ -14,6 +13,7 @@ from onnx_passes.contracts.elements import Array
 from onnx_passes.data.accumulators.base import Block
 from onnx_passes.data.accumulators.exact import ExactSum, number, plain
 from onnx_passes.errors import OnnxPassesError, UsageError, VerificationError
+from onnx_passes.plain import PlainDict, PlainMapping
 from onnx_passes.verify.runs.functions import named_function
 
 
@@ -175,15 +175,15 @@ class Metrics:
         for name, state in self.states.items():
             state.merge(other.states[name])
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> PlainDict:
         """Return the state as JSON has it."""
         return {name: state.to_json() for name, state in self.states.items()}
 
-    def load(self, state: Mapping[str, Any]) -> None:
+    def load(self, state: PlainMapping) -> None:
         """Replace the state by one of :meth:`to_json`."""
         for name, metric in self.states.items():
             metric.load(state[name])
 
-    def finish(self) -> dict[str, Any]:
+    def finish(self) -> PlainDict:
         """Return the values."""
         return {name: plain(float(state.finish())) for name, state in self.states.items()}

@@ -12,6 +12,7 @@ from onnx_passes.data import files
 from onnx_passes.data.evaluate import evaluator_of
 from onnx_passes.data.extras import need
 from onnx_passes.data.job import DataJob
+from onnx_passes.plain import PlainDict
 
 _jobs: dict[str, tuple[str, str | None]] = {}
 """The jobs that this worker was sent, by digest, and where their models are."""
@@ -56,7 +57,7 @@ def keep(digest: str, text: str) -> None:
     _jobs.setdefault(digest, (text, None))
 
 
-def evaluate_shard(digest: str, shard: int, parcel: dict[str, Any] | None) -> dict[str, Any]:
+def evaluate_shard(digest: str, shard: int, parcel: PlainDict | None) -> PlainDict:
     """Evaluate a shard in a worker.
 
     Args:

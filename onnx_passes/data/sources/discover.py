@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from onnx_passes.data import files
 from onnx_passes.data.interface import DataInterface
@@ -17,6 +16,7 @@ from onnx_passes.data.sources.archive import TarPart
 from onnx_passes.data.sources.part import PartSpec
 from onnx_passes.data.spec import DataSpec
 from onnx_passes.errors import ReferenceDataError, UsageError
+from onnx_passes.plain import PlainMapping
 from onnx_passes.runtime.interface import did_you_mean
 
 FORM_OF = {
@@ -220,7 +220,7 @@ def _split(folder: Path, wanted: str | None) -> Path:
     return folder / wanted
 
 
-def _json(path: Path) -> Mapping[str, Any]:
+def _json(path: Path) -> PlainMapping:
     try:
         found = json.loads(path.read_bytes())
     except (OSError, ValueError) as error:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any
 
 import onnx_ir as ir
 
 from onnx_passes.errors import EngineUnavailableError
+from onnx_passes.plain import PlainDict, PlainMapping
 from onnx_passes.runtime.base import Engine, Feeds, Outputs
 from onnx_passes.runtime.interface import SessionInterface
 from onnx_passes.runtime.isolated import IsolatedEngine
@@ -180,7 +180,7 @@ class BuiltModel:
     reason: str
     logged: str = ""
 
-    def layers(self) -> list[dict[str, Any]]:
+    def layers(self) -> list[PlainDict]:
         """Return the layers, without times."""
         return logged_layers(self.logged)
 
@@ -256,7 +256,7 @@ def with_options(engine: Engine, **changed: object) -> Engine:
     return replace(engine, engine=found, options=json.dumps(spelled))
 
 
-def make_tensorrt(package: Package, options: Mapping[str, Any]) -> TensorRtEngine:
+def make_tensorrt(package: Package, options: PlainMapping) -> TensorRtEngine:
     """Make an engine from the options of a pipeline file.
 
     Args:

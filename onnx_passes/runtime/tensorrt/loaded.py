@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
-import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.contracts.elements import Array
 from onnx_passes.errors import EngineError, EngineUnavailableError
 from onnx_passes.runtime.tensorrt.driver import gpu_missing
 from onnx_passes.runtime.tensorrt.log import BuildLog
@@ -44,7 +44,7 @@ class EnginePort:
     decides: bool = False
     profiles: tuple[Ranges, ...] = ()
 
-    def fits(self, array: np.ndarray[Any, Any], index: int) -> bool:
+    def fits(self, array: Array, index: int) -> bool:
         """Whether a value is within a profile.
 
         Args:

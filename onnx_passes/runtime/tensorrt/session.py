@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from onnx_passes.errors import EngineCrashedError, EngineError
+from onnx_passes.plain import PlainDict
 from onnx_passes.runtime.base import Array, Feeds, Outputs
 from onnx_passes.runtime.interface import SessionInterface
 from onnx_passes.runtime.tensorrt.allocator import Grown, Watched, copied
@@ -129,7 +130,7 @@ class TensorRtSession:
             found |= {n: v for n, v in self._watched.found.items() if n not in found}
         return found
 
-    def layers(self) -> list[dict[str, Any]]:
+    def layers(self) -> list[PlainDict]:
         """Return the layers of the engine, with the times of those that were profiled."""
         if self._loaded is None:
             raise EngineError("the session is closed")

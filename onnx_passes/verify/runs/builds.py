@@ -9,9 +9,9 @@ from __future__ import annotations
 import shutil
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
 
 from onnx_passes.errors import UsageError
+from onnx_passes.plain import PlainDict
 from onnx_passes.runtime.layers import Layer
 
 Key = tuple[str, str, str, str]
@@ -92,7 +92,7 @@ class Builds:
                 ) from error
             build.path = str(goal)
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> PlainDict:
         """Return it as plain data."""
         return {
             **asdict(self),

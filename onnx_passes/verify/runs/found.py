@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
 
+from onnx_passes.plain import PlainDict
 from onnx_passes.runtime.layers import Layer
 from onnx_passes.runtime.levels import Level
 from onnx_passes.verify.result import OutputCheck
@@ -66,7 +66,7 @@ class Run:
         """Whether it has values to compare."""
         return self.state in (Level.EXECUTED, SAVED)
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> PlainDict:
         """Return all but the values, as plain data."""
         told = {name: getattr(self, name) for name in _TOLD}
         told["latency"] = None if self.latency is None else asdict(self.latency)

@@ -11,6 +11,7 @@ import numpy as np
 from onnx_passes.contracts import Equality, Tolerance
 from onnx_passes.contracts.elements import Array, kind_of
 from onnx_passes.errors import UsageError, VerificationError
+from onnx_passes.plain import PlainDict
 from onnx_passes.verify.compare import compare
 from onnx_passes.verify.growth import error_growth
 from onnx_passes.verify.result import OutputCheck
@@ -65,7 +66,7 @@ class TensorScore:
             found.append(Measured(**plain, **self._told(value, badness)))
         return found
 
-    def _told(self, value: float, badness: float) -> dict[str, Any]:
+    def _told(self, value: float, badness: float) -> PlainDict:
         badness = np.inf if np.isnan(badness) else badness
         return {
             "measure": self.measure,
@@ -241,7 +242,7 @@ class Custom:
         return told if isinstance(told, str) else bool(told)
 
 
-def _plain(check: OutputCheck) -> dict[str, Any]:
+def _plain(check: OutputCheck) -> PlainDict:
     known = {name: getattr(check, name) for name in OutputCheck.__dataclass_fields__}
     # The limits were those of a comparison that only looked for what no score can show.
     return known | {"rtol": 0.0, "atol": 0.0, "limit": None, "share": None}

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
 
 import numpy as np
 
+from onnx_passes.plain import PlainDict
 from onnx_passes.runtime.layers import Layer
 
 
@@ -60,6 +60,6 @@ class Timing:
     after: list[dict[str, str]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> PlainDict:
         """Return it as plain data."""
         return asdict(self)
