@@ -24,7 +24,7 @@ from onnx_passes.plain import PlainMapping
 
 if TYPE_CHECKING:
     from onnx_passes.data.job import DataJob
-    from onnx_passes.data.result import Result
+    from onnx_passes.data.result import DataResult
 
 _APART = {
     "inputs": "--inputs",
@@ -177,7 +177,7 @@ def _fleet(job: DataJob, given: PlainMapping) -> Any:
     return Fleet(job, allow_mixed=given["mixed_cpus"])
 
 
-def _write(result: Result, given: PlainMapping) -> list[str]:
+def _write(result: DataResult, given: PlainMapping) -> list[str]:
     from onnx_passes.data.worst import save_worst
     from onnx_passes.report.files import write_text
 

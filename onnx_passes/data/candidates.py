@@ -16,7 +16,7 @@ from onnx_passes.data.executors.base import Executor
 from onnx_passes.data.fleet import Fleet
 from onnx_passes.data.job import DataJob, EngineChoice, Feeder, ModelFile, RunSpec
 from onnx_passes.data.plan import IncompleteDataError, ShardPlan
-from onnx_passes.data.result import Result
+from onnx_passes.data.result import DataResult
 from onnx_passes.data.rule import Demand
 from onnx_passes.data.run import evaluate
 from onnx_passes.errors import EngineError, EngineUnavailableError, OnnxPassesError
@@ -109,7 +109,7 @@ class DataCandidates:
         # What is right has run on all of the data.
         return bad("does not run", f"does not run on all of the data: {reasons[0]}")
 
-    def _run(self, *pairs: tuple[ir.Model | SmallerModel, EngineChoice]) -> Result:
+    def _run(self, *pairs: tuple[ir.Model | SmallerModel, EngineChoice]) -> DataResult:
         with ExitStack() as stack:
             written: dict[int, int] = {}
             models: list[ModelFile] = []
@@ -265,7 +265,7 @@ def _refused(engine: Engine, model: ir.Model) -> OnnxPassesError | None:
         return error
 
 
-def _told(result: Result, found: PlainMapping) -> str:
+def _told(result: DataResult, found: PlainMapping) -> str:
     counts = result.data["counts"]
     bad = [(n, o) for n, o in found["outputs"].items() if o["failing_samples"]]
     if not bad:

@@ -70,7 +70,7 @@ class RunTiming:
 
 
 @dataclass(frozen=True)
-class Result:
+class DataResult:
     """What was found.
 
     Attributes:
@@ -117,7 +117,7 @@ def describe(
     groups: Sequence[Sequence[Metrics]],
     counts: PlainDict,
     timing: RunTiming,
-) -> Result:
+) -> DataResult:
     """Judge what was added up.
 
     Args:
@@ -156,7 +156,7 @@ def describe(
         "counts": counts,
         "pairs": pairs,
     }
-    result = Result(json.loads(json.dumps(data)), timing, job)
+    result = DataResult(json.loads(json.dumps(data)), timing, job)
     result.data["samples"] = _names(job, result.worst_rows())
     return result
 

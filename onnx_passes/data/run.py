@@ -15,7 +15,7 @@ from onnx_passes.data.extras import need
 from onnx_passes.data.job import DataJob
 from onnx_passes.data.journal import Journal
 from onnx_passes.data.progress import Progress
-from onnx_passes.data.result import Result, RunTiming, describe
+from onnx_passes.data.result import DataResult, RunTiming, describe
 from onnx_passes.data.rule import Demand
 from onnx_passes.errors import OnnxPassesError
 from onnx_passes.plain import PlainDict
@@ -49,7 +49,7 @@ def evaluate(
     journal: Journal | None = None,
     told: Callable[[Progress], None] | None = None,
     accept: Callable[[PlainDict], None] | None = None,
-) -> Result:
+) -> DataResult:
     """Evaluate a data set.
 
     The result does not depend on the executor, on the number of its workers, on the order in
@@ -101,7 +101,7 @@ class _Evaluation:
         self.resumed = 0
         self.timing = RunTiming(executor.name)
 
-    def run(self) -> Result:
+    def run(self) -> DataResult:
         start = time.perf_counter()
         done = self._replay()
         if not done:

@@ -22,7 +22,7 @@ from onnx_passes.data.fleet import Fleet
 from onnx_passes.data.interface import DataInterface
 from onnx_passes.data.job import DataJob, EngineChoice, ModelFile, RunSpec
 from onnx_passes.data.plan import make_plan
-from onnx_passes.data.result import Result
+from onnx_passes.data.result import DataResult
 from onnx_passes.data.rule import Demand, RunOutcome
 from onnx_passes.data.run import evaluate
 from onnx_passes.data.worst import save_worst
@@ -136,7 +136,7 @@ class WholeData:
 
     def _evaluate(
         self, choice: EngineChoice, paths: tuple[Path, Path], limits: Mapping[str, Tolerance]
-    ) -> Result:
+    ) -> DataResult:
         config = self._config
         data, accuracy = config.reference.data, config.verify.accuracy
         assert data is not None
@@ -151,7 +151,7 @@ class WholeData:
         executor = choose_executor(data.jobs, data.scheduler)
         return evaluate(job, rule, executor, accept=Fleet(job, allow_mixed=False).accept)
 
-    def _reproduce(self, result: Result, use: EngineUse, paths: tuple[Path, Path]) -> None:
+    def _reproduce(self, result: DataResult, use: EngineUse, paths: tuple[Path, Path]) -> None:
         """Leave both models, the worst samples, and how to compare them again."""
         if not self._config.reproducers:
             return
@@ -186,7 +186,7 @@ def _free(folder: Path) -> Path:
     return free
 
 
-def _outputs(result: Result) -> tuple[OutputCheck, ...]:
+def _outputs(result: DataResult) -> tuple[OutputCheck, ...]:
     (pair,) = result.data["pairs"]
     if "accuracy" in pair["verdict"]:
         return ()
@@ -202,7 +202,7 @@ def _outputs(result: Result) -> tuple[OutputCheck, ...]:
     )
 
 
-def _metrics(result: Result) -> tuple[MetricCheck, ...]:
+def _metrics(result: DataResult) -> tuple[MetricCheck, ...]:
     (pair,) = result.data["pairs"]
     found = pair["verdict"].get("accuracy")
     if found is None:

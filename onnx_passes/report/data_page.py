@@ -8,7 +8,7 @@ import numpy as np
 
 from onnx_passes.contracts.elements import Array
 from onnx_passes.data.dataset import DataSet
-from onnx_passes.data.result import Result
+from onnx_passes.data.result import DataResult
 from onnx_passes.errors import OnnxPassesError
 from onnx_passes.plain import PlainMapping
 from onnx_passes.report.data_set import result_lines
@@ -23,7 +23,7 @@ MOST = 16
 _TONES: dict[str, Tone] = {"passed": "good", "failed": "bad"}
 
 
-def data_page(result: Result) -> str:
+def data_page(result: DataResult) -> str:
     """Return a result as a page for a browser.
 
     The worst samples are read again; those whose files are gone are left out.
@@ -84,7 +84,7 @@ def _pair(pair: PlainMapping) -> Iterator[Element]:
         yield found
 
 
-def _worst(result: Result) -> list[tuple[str, dict[str, Array]]]:
+def _worst(result: DataResult) -> list[tuple[str, dict[str, Array]]]:
     data = DataSet(result.job.plan)
     found: list[tuple[str, dict[str, Array]]] = []
     for row in result.worst_rows()[:MOST]:

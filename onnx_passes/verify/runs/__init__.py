@@ -37,8 +37,9 @@ __all__ = [
 
 _HOMES = {
     "compare": "comparison",
-    **dict.fromkeys(("Found", "Latency", "Pair", "Run"), "found"),
+    **dict.fromkeys(("Found", "Pair", "Run"), "found"),
     "judge": "judges",
+    "Latency": "timed",
     **dict.fromkeys(("Loader", "Runner"), "runner"),
     **dict.fromkeys(("open_results", "save_results"), "saved"),
     "Settings": "settings",
