@@ -26,7 +26,7 @@ PATTERNS = {
     "streamline",
     "quantised",
 }
-MOST = 1180
+MOST = 1163
 
 
 def mentions():
