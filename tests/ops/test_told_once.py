@@ -26,7 +26,7 @@ PATTERNS = {
     "streamline",
     "quantised",
 }
-MOST = 1163
+MOST = 1124
 
 
 def mentions():
