@@ -30,9 +30,10 @@ def is_gone(number):
     for _ in range(200):
         try:
             os.kill(number, 0)
-        except ProcessLookupError:
-            return True
-        if "Z" in Path(f"/proc/{number}/stat").read_text().split(")")[1].split()[:1]:
+            state = Path(f"/proc/{number}/stat")
+            if state.exists() and state.read_text().rpartition(")")[2].split()[0] == "Z":
+                return True
+        except (ProcessLookupError, FileNotFoundError):
             return True
         time.sleep(0.02)
     return False
