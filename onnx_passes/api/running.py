@@ -21,7 +21,6 @@ from onnx_passes.model.save import save_model
 from onnx_passes.passes.base import Pass
 from onnx_passes.pipeline.instruments import Instrument
 from onnx_passes.pipeline.run import run_pipeline
-from onnx_passes.plain import PlainMapping
 from onnx_passes.report.html import to_html
 from onnx_passes.report.model import RunReport
 from onnx_passes.report.pass_report import PassReport
@@ -127,8 +126,8 @@ def run(
     pipeline: Any = "optimize",
     *,
     inputs: Feeds | Sequence[Feeds] | None = None,
-    engines: Sequence[str | PlainMapping] | None = None,
-    options: PlainMapping | None = None,
+    engines: Sequence[str | Mapping[str, Any]] | None = None,
+    options: Mapping[str, Any] | None = None,
     verify: bool = True,
     progress: Callable[[PassReport], None] | None = None,
 ) -> RunResult:
@@ -168,8 +167,8 @@ def run(
 
 
 def _overrides(
-    options: PlainMapping,
-    engines: Sequence[str | PlainMapping] | None,
+    options: Mapping[str, Any],
+    engines: Sequence[str | Mapping[str, Any]] | None,
     *,
     verify: bool,
 ) -> list[str]:
