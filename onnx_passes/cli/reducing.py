@@ -17,7 +17,7 @@ from onnx_passes.cli.printing import echo_line
 from onnx_passes.cli.reduce_checks import make_check
 from onnx_passes.cli.reduce_options import check_options
 from onnx_passes.cli.reducing_data import plan_data
-from onnx_passes.errors import UsageError
+from onnx_passes.errors import ReferenceDataError, UsageError
 from onnx_passes.plain import PlainMapping
 from onnx_passes.report.text import plural
 
@@ -169,7 +169,6 @@ def infer_shapes(model: ir.Model) -> None:
 def _golden(path: str | None, model: ir.Model) -> dict[str, Array]:
     if path is None:
         return {}
-    from onnx_passes.errors import ReferenceDataError
     from onnx_passes.verify.saved import read_samples
 
     samples = read_samples(path)
