@@ -4,5 +4,13 @@ from benchmarks.models.llama import llama_decoder
 from benchmarks.models.resnet import resnet50
 from benchmarks.models.synthetic import big_external, chain
 from benchmarks.models.transformer import transformer
+from benchmarks.models.vision import vision_transformer
 
-__all__ = ["big_external", "chain", "llama_decoder", "resnet50", "transformer"]
+__all__ = [
+    "big_external",
+    "chain",
+    "llama_decoder",
+    "resnet50",
+    "transformer",
+    "vision_transformer",
+]

@@ -52,7 +52,10 @@ def _attention(b: GraphBuilder, x: str, mask: str, hidden: int, heads: int) -> s
         return b.node("Dropout", b.linear(merged, hidden, hidden))
 
 
-def _layer(b: GraphBuilder, x: str, mask: str, hidden: int, heads: int, ffn: int) -> str:
+def encoder_layer(
+    b: GraphBuilder, x: str, mask: str, hidden: int, heads: int, ffn: int
+) -> str:
+    """Attention and two products, each with a sum and a normalisation behind it."""
     with b.scope("attention"):
         attended = _attention(b, x, mask, hidden, heads)
         x = layer_norm(b, b.node("Add", attended, x), hidden)
@@ -100,7 +103,7 @@ def transformer(
     mask = _mask(b)
     for number in range(layers):
         with b.scope(f"layer.{number}"):
-            x = _layer(b, x, mask, hidden, heads, ffn)
+            x = encoder_layer(b, x, mask, hidden, heads, ffn)
     b.node("Identity", x, output="last_hidden_state")
     with b.scope("pooler"):
         first = b.node("Gather", x, b.constant(0, np.int64), axis=1)

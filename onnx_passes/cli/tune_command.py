@@ -225,13 +225,19 @@ def _explain(task: Task, record: Path | None, node: str) -> None:
 
     if record is None:
         raise UsageError("--explain reads a record", help="give --record DIR")
-    names = [str(n.name) for n in task.model.graph]
+    names = [str(n.name) for n in task.model.graph.all_nodes()]
     if node not in names:
         raise UsageError(
             f"the model has no node {node!r}", help=did_you_mean(node, names, "see inspect")
         )
+    entries = read_record(record)
+    if not entries or entries[0].get("key") != task.key:
+        raise UsageError(
+            f"the record in {record} is that of another model, data or settings",
+            help="give the pipeline file and the --set of that search",
+        )
     groups = {group.name: group.nodes for group in task.groups}
-    for line in explain(read_record(record), node, groups):
+    for line in explain(entries, node, groups):
         click.echo(line)
 
 

@@ -25,9 +25,28 @@ class FlipsSection(Section):
 
 
 class GroupSection(Section):
-    """Nodes that get one format."""
+    """Nodes that get one format: those that all keys mean."""
 
-    nodes: tuple[str, ...] = Field(description="Names of nodes, or patterns of them.")
+    nodes: tuple[str, ...] = Field(
+        default=(),
+        description="Names of nodes, or patterns such as /encoder/*; empty for all.",
+    )
+    operators: tuple[str, ...] = Field(
+        default=(), description="Operators, or patterns of them; empty for all."
+    )
+    skip: tuple[str, ...] = Field(
+        default=(), description="Names or patterns of nodes that are not of the group."
+    )
+    skip_operators: tuple[str, ...] = Field(
+        default=(), description="Operators, or patterns of them, that are not of the group."
+    )
+    after: tuple[str, ...] = Field(
+        default=(), description="Values; only nodes that depend on one of them, empty for all."
+    )
+    before: tuple[str, ...] = Field(
+        default=(),
+        description="Values; only nodes that one of them depends on, empty for all.",
+    )
     formats: tuple[str, ...] = Field(
         default=(), description="Formats that the group may have; by default all."
     )

@@ -15,6 +15,8 @@ from onnx_passes.report.summary import Words
 from onnx_passes.report.text import snr_text
 
 _MOST_NAMES, _LONGEST = 3, 84
+_SAVED = {"time": "less time", "size": "less memory for weights", "bops": "fewer operations"}
+"""What is saved, by objective."""
 
 
 def tune_page(data: PlainMapping, title: str) -> str:
@@ -26,7 +28,8 @@ def tune_page(data: PlainMapping, title: str) -> str:
     """
     cost = data["cost"]
     saved = 1 - cost["chosen"] / cost["original"] if cost["original"] else 0.0
-    words = Words(f"{saved:.1%} less", "good" if saved > 0 else "warn")
+    head = f"{saved:.1%} {_SAVED[data['objective']]}" if saved > 0 else "nothing was changed"
+    words = Words(head, "good" if saved > 0 else "warn")
     return document(
         f"{words.head}: {title[:200]}",
         tag(
@@ -130,25 +133,44 @@ def _measured(data: PlainMapping) -> Element:
 
 
 def _groups(data: PlainMapping) -> Element:
-    rows = []
-    for group in data["groups"]:
-        others = [
-            f"{name} ({snr_text(other['snr'], 0)} dB, gain {other['gain']:.3g}): "
-            f"{other['why']}"
-            for name, other in group["others"].items()
+    rows = [
+        [
+            named(group["group"]),
+            group["format"],
+            snr_text(group["snr"], 1),
+            f"{group['gain']:.4g}",
+            _others(group),
         ]
-        others += [f"{name}: {why}" for name, why in group["refused"].items()]
-        rows.append(
-            [
-                named(group["group"]),
-                group["format"],
-                snr_text(group["snr"], 1),
-                f"{group['gain']:.4g}",
-                "; ".join(others)[:900],
-            ]
-        )
+        for group in data["groups"]
+    ]
     unit = data["unit"]
-    return table("Groups", ["group", "format", "SNR [dB]", f"gain [{unit}]", "others"], rows)
+    return table("Groups", ["group", "format", "SNR [dB]", f"gain [{unit}]", "reasons"], rows)
+
+
+def _others(group: PlainMapping) -> Element | None:
+    """Return why a group has no other format, and what bounds its errors, to be opened."""
+    found = [
+        f"{name}, {snr_text(other['snr'], 0)} dB, gain {other['gain']:.3g}: {other['why']}"
+        for name, other in group["others"].items()
+    ]
+    refused = [f"{name}: refused, {why[:300]}" for name, why in group["refused"].items()]
+    bounds = [
+        f"{name}: each element of its product is off by at most {float(bound):.4g}"
+        for name, bound in group["bounds"]["nodes"].items()
+    ]
+    counts = [
+        f"{len(entries)} {word}{'' if len(entries) == 1 else 's'}"
+        for entries, word in ((found, "other format"), (bounds, "sound bound"))
+        if entries
+    ]
+    counts += [f"{len(refused)} refused"] if refused else []
+    if not counts:
+        return None
+    return tag(
+        "details",
+        tag("summary", ", ".join(counts)),
+        tag("ul", [tag("li", text) for text in (*found, *refused, *bounds)]),
+    )
 
 
 def _tried(data: PlainMapping) -> Element:

@@ -184,6 +184,9 @@ class OnnxRuntimeEngine:
         options = self._options(ort)
         if folder is not None:
             options.add_session_config_entry(_FILES_FOLDER, folder)
+            # In its own order, it computes all weights that are stored as integers or halves
+            # before the first product: in float32, they may not fit into memory together.
+            options.execution_order = ort.ExecutionOrder.PRIORITY_BASED
         for name, value in weights.items():
             options.add_initializer(name, value)
         return options

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import onnx_ir as ir
 
@@ -45,7 +45,7 @@ class Attempts:
         table: Table,
         record: Record,
         whole: Whole,
-        refuses: Callable[[ir.Model], str | None],
+        refuses: Callable[[ir.Model, Mapping[str, str]], str | None],
         tell: Callable[[str], object],
     ) -> None:
         self._task, self._table, self._record = task, table, record
@@ -137,7 +137,8 @@ class Attempts:
         except Exception as error:
             return self._note(choice, None, why_of(error))
         # What all samples show beyond few is not known before the first run on all.
-        if few * table.factor > (1.0 if self._ratios else min(limit, 1.1)) and not flips:
+        most = min(limit, 1.0) if self._ratios else min(limit, 1.1)
+        if few * table.factor > most and not flips:
             self._errors.append(_within(few * table.factor / expected if expected else 1.0))
             return self._note(
                 choice,
@@ -156,7 +157,7 @@ class Attempts:
             return choice, older, None
         try:
             model = self._task.build(names)
-            reason = None if older is not None else self._refuses(model)
+            reason = None if older is not None else self._refuses(model, names)
         except Exception as error:
             reason, model = why_of(error), None
         predicted = table.predict(choice).total

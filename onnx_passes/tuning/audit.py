@@ -77,10 +77,10 @@ def audit(
     Returns:
         What is wrong; nothing if all is as it was chosen.
     """
-    values = {str(v.name): v for node in saved.graph for v in node.outputs if v.name}
+    values = {str(v.name): v for n in saved.graph.all_nodes() for v in n.outputs if v.name}
     owners = {name: group.name for group in groups for name in group.nodes}
     found: list[Finding] = []
-    for node in original.graph:
+    for node in original.graph.all_nodes():
         weight = weight_of(node)
         if weight is None:
             continue
@@ -89,8 +89,8 @@ def audit(
         place = values.get(str(node.outputs[0].name))
         problems = _layer(node, weight, place, item)
         found += [Finding(str(node.name), group, problem) for problem in problems]
-    old = {str(v.name) for node in original.graph for v in node.outputs}
-    for node in saved.graph:
+    old = {str(v.name) for node in original.graph.all_nodes() for v in node.outputs}
+    for node in saved.graph.all_nodes():
         if str(node.outputs[0].name) in old:
             continue  # a quantiser that the original has
         name = str(node.name)
@@ -174,7 +174,7 @@ def _numbers(stored: Stored, expected: Array, what: str, item: Format) -> Iterat
     if stored.values.shape != expected.shape:
         yield f"its {what} has shape {stored.values.shape}, not {expected.shape}"
         return
-    error = np.subtract(stored.values, expected, dtype=np.float64)
+    error = np.asarray(np.subtract(stored.values, expected))
     np.abs(error, out=error)
     limit = stored.step * (stored.slack + item.slack + _ROUNDING) + 1e-30
     beyond = ~(error <= limit)

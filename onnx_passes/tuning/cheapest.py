@@ -5,7 +5,7 @@ Where it keeps the budget, it is the optimum, and no part of the model has to be
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import onnx_ir as ir
@@ -66,7 +66,7 @@ class Cheapest:
         return self._share(noisy)
 
     def attempt(
-        self, whole: Whole, refuses: Callable[[ir.Model], str | None]
+        self, whole: Whole, refuses: Callable[[ir.Model, Mapping[str, str]], str | None]
     ) -> tuple[Tried, ir.Model | None] | None:
         """Run it, on few samples first if it may lose too much.
 
@@ -84,7 +84,7 @@ class Cheapest:
         why, model = "", None
         try:
             model = self._task.build(self.names)
-            why = refuses(model) or ""
+            why = refuses(model, self.names) or ""
             if not why and expected > _CLEAR:
                 few = self._measure_few(model)
                 if not few <= 1.0:

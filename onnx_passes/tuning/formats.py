@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 
 import onnx_ir as ir
 
+from onnx_passes.model.contents import subgraphs_of
 from onnx_passes.model.copy import copy_model
 from onnx_passes.passes.context import PassContext
 from onnx_passes.passes.precision._select import OnData
@@ -149,6 +150,9 @@ def convert(
         PassError: A pass refuses the model.
     """
     copy = copy_model(model)
+    # The name of a node with a body would mean all that is in it.
+    holders = {str(n.name) for n in copy.graph.all_nodes() if any(subgraphs_of(n))}
+    chosen = {item: [n for n in nodes if n not in holders] for item, nodes in chosen.items()}
     used = [formats[name] for name, nodes in chosen.items() if nodes and name != FLOAT32]
     for item in sorted(used, key=lambda one: (one.rank, one.name)):
         names = [glob.escape(name) for name in chosen[item.name]]

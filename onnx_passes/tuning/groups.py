@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from itertools import pairwise
 
 import onnx_ir as ir
 
-from onnx_passes.errors import ConfigError
+from onnx_passes.errors import ConfigError, PassError
+from onnx_passes.model.contents import graphs_within
 from onnx_passes.model.copy import copy_model
 from onnx_passes.ops import convolution, linear
 from onnx_passes.ops.base import operator_of
-from onnx_passes.passes.naming import did_you_mean
+from onnx_passes.passes.precision._select import OnSomeNodes
 from onnx_passes.passes.registry import lookup
 from onnx_passes.passes.replace import Namer
 from onnx_passes.verify.node_equality import constant_tensor
@@ -22,6 +22,8 @@ from onnx_passes.verify.region import is_constant_node
 
 _PRODUCTS = frozenset((linear.__name__, convolution.__name__))
 """Families whose operators multiply by weights."""
+_DEPTH = 3
+"""Nodes between the constant and the product that reads it: a quantiser, a Transpose."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +42,13 @@ class Group:
 
 
 def prepare(model: ir.Model) -> ir.Model:
-    """Return a copy without functions, whose nodes have names and whose values have types."""
+    """Return a copy without functions, whose nodes have names and whose values have types.
+
+    No two nodes have one name, nor two values, those in bodies among them.
+
+    Args:
+        model: Any model; not changed.
+    """
     copy = copy_model(inlined(model))
     namer, seen = Namer(copy), set[str]()
     # Those in bodies too: a format is given to nodes by their names.
@@ -48,15 +56,26 @@ def prepare(model: ir.Model) -> ir.Model:
         if not node.name or node.name in seen:
             node.name = namer.node(node.name or node.outputs[0].name or node.op_type)
         seen.add(str(node.name))
+    _tell_apart(copy, namer)
     (cls,) = lookup("shape-inference")
     cls().call(copy)
     return copy
 
 
+def _tell_apart(model: ir.Model, namer: Namer) -> None:
+    """Rename values of bodies that have the name of another: two branches may."""
+    known: set[str] = set()
+    for graph in graphs_within(model.graph):
+        for value in (*graph.inputs, *(v for node in graph for v in node.outputs)):
+            if graph is not model.graph and value.name in known:
+                value.name = namer.value(value.name)
+            known.add(str(value.name))
+
+
 def partition(
     model: ir.Model,
     formats: Sequence[str],
-    wanted: Mapping[str, tuple[Sequence[str], Sequence[str]]],
+    wanted: Mapping[str, tuple[Mapping[str, Sequence[str]], Sequence[str]]],
     most: int,
 ) -> list[Group]:
     """Divide a model.
@@ -64,34 +83,43 @@ def partition(
     Args:
         model: As :func:`prepare` returns it.
         formats: Formats that a group may have.
-        wanted: Patterns of node names, and formats (none for all), by name of a group. Nodes
-            that none of them matches stay in float32. Without any group, each layer with a
-            weight is one, with the nodes behind it up to the next layer.
+        wanted: By name of a group, which nodes it has, in the words of
+            :class:`onnx_passes.passes.precision._select.OnSomeNodes`, and its formats (none
+            for all). A node that several mean is of the first. Nodes that none of them means
+            stay in float32. Without any group, each layer with a weight is one, with the nodes
+            behind it up to the next layer. Nodes in bodies follow the node that has the body.
         most: Number of groups, if they are found by layers; neighbours are joined.
 
     Raises:
-        ConfigError: A pattern matches no node that is left.
+        ConfigError: A pattern matches nothing, or a group has no node that is left.
     """
-    nodes = [node for node in model.graph if not is_constant_node(node)]
+    nodes = [node for node in model.graph.all_nodes() if not is_constant_node(node)]
     if not wanted:
         return _by_layers(nodes, tuple(formats), most)
     groups, taken = [], set[str]()
-    for name, (patterns, own) in wanted.items():
-        members: list[str] = []
-        for node in nodes:
-            known = str(node.name)
-            fits = any(known == p or fnmatchcase(known, p) for p in patterns)
-            if fits and known not in taken:
-                members.append(known)
-                taken.add(known)
+    for name, (words, own) in wanted.items():
+        try:
+            meant = set(_Members(None, None, **words).select(model, bodies=True))
+        except PassError as error:
+            text = error.message.partition(": ")[2]
+            raise ConfigError(f"the group {name!r}: {text}", help=error.help) from error
+        members = [str(n.name) for n in nodes if n in meant and n.name not in taken]
         if not members:
-            names = [str(node.name) for node in nodes]
             raise ConfigError(
                 f"the group {name!r} has no nodes: nothing that is left matches",
-                help=did_you_mean(next(iter(patterns), ""), names, "see inspect"),
+                help="a node is of the first group that means it",
             )
+        taken.update(members)
         groups.append(Group(name, tuple(members), tuple(own or formats)))
     return groups
+
+
+class _Members(OnSomeNodes):
+    """The nodes of a group."""
+
+    def call(self, model: ir.Model) -> ir.passes.PassResult:
+        """Change nothing: nodes are selected only."""
+        return ir.passes.PassResult(model, modified=False)
 
 
 def _by_layers(nodes: Sequence[ir.Node], formats: tuple[str, ...], most: int) -> list[Group]:
@@ -126,10 +154,18 @@ def weight_of(node: ir.Node) -> int | None:
 
 
 def read_by_layers(model: ir.Model) -> set[str]:
-    """Return the names of the values that products with a weight read."""
-    return {
+    """Return the names of the values that products with a weight read.
+
+    Those of a model with bodies need its inputs: what bodies compute is measured by runs.
+
+    Args:
+        model: As :func:`prepare` returns it.
+    """
+    holds = any(node.graph is not model.graph for node in model.graph.all_nodes())
+    inputs = {str(value.name) for value in model.graph.inputs} if holds else set()
+    return inputs | {
         str(value.name)
-        for node in model.graph
+        for node in model.graph.all_nodes()
         if (index := weight_of(node)) is not None
         for place, value in enumerate(node.inputs)
         if value is not None and place != index
@@ -137,4 +173,20 @@ def read_by_layers(model: ir.Model) -> set[str]:
 
 
 def _has_weight(node: ir.Node) -> bool:
-    return weight_of(node) is not None
+    """Whether a product reads a weight, which may be rounded by quantisers already."""
+    if weight_of(node) is not None:
+        return True
+    operator = operator_of(node)
+    if operator is None or type(operator).__module__ not in _PRODUCTS:
+        return False
+    read = [value for value in node.inputs[:2] if value is not None]
+    return any(constant_tensor(v) is None and _is_fixed(v, _DEPTH) for v in read)
+
+
+def _is_fixed(value: ir.Value, depth: int) -> bool:
+    """Whether a value is a constant, or computed from constants by at most some nodes."""
+    if constant_tensor(value) is not None:
+        return True
+    node = value.producer()
+    read = [v for v in node.inputs if v is not None] if node is not None and depth else []
+    return bool(read) and all(_is_fixed(v, depth - 1) for v in read)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack
 from typing import Literal
 
@@ -58,8 +58,26 @@ def size_of(model: ir.Model) -> float:
     return float(weight_bytes(model))
 
 
+def bytes_read(model: ir.Model, names: Collection[str]) -> float:
+    """Return the bytes of the constants that some nodes are the first to read.
+
+    Args:
+        model: The model.
+        names: Names of the nodes.
+    """
+    first: dict[int, tuple[bool, int]] = {}
+    for node in model.graph.all_nodes():
+        for value in node.inputs:
+            tensor = None if value is None else constant_tensor(value)
+            if tensor is not None:
+                first.setdefault(id(tensor), (node.name in names, tensor.nbytes))
+    return float(sum(size for own, size in first.values() if own))
+
+
 def operations(model: ir.Model, rows: Mapping[str, Array]) -> dict[str, float]:
     """Return the scalar operations of each node by name, on inputs of certain sizes.
+
+    Those of a node in a body are those of all iterations, if their number is known.
 
     Args:
         model: The model.
@@ -72,7 +90,7 @@ def operations(model: ir.Model, rows: Mapping[str, Array]) -> dict[str, float]:
         for dim, size in zip(value.shape, rows[str(value.name)].shape, strict=False)
         if isinstance(dim, ir.SymbolicDim) and dim.value is not None
     }
-    labels = {label_of(node): str(node.name) for node in model.graph}
+    labels = {label_of(node): str(node.name) for node in model.graph.all_nodes()}
     found = cost_of(model, dims).nodes
     return {labels[c.name]: float(c.flops or 0) for c in found if c.name in labels}
 
@@ -91,7 +109,7 @@ def bit_operations(
         costs: Operations by name of a node.
     """
     total = 0.0
-    for node in model.graph:
+    for node in model.graph.all_nodes():
         if node.name not in group.nodes:
             continue
         weighted = any(constant_tensor(v) is not None for v in node.inputs if v is not None)

@@ -7,9 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import onnx_ir as ir
 
+from onnx_passes.model.contents import graphs_within, subgraphs_of
 from onnx_passes.model.walk import captured_values
 from onnx_passes.runtime.base import Array
-from onnx_passes.tuning.groups import Group
+from onnx_passes.tuning.groups import Group, weight_of
 from onnx_passes.verify.region import Region, boundary_of, is_constant_node, region_model
 
 
@@ -25,6 +26,11 @@ class Regions:
         self._nodes = {
             str(node.name): node for node in model.graph if not is_constant_node(node)
         }
+        self._roots = {
+            str(inner.name): node
+            for node in self._nodes.values()
+            for inner in (node, *nodes_within(node))
+        }
         self._readers: dict[ir.Value, list[ir.Node]] = defaultdict(list)
         for node in self._nodes.values():
             for value in (*node.inputs, *captured_values(node)):
@@ -32,8 +38,14 @@ class Regions:
                     self._readers[value].append(node)
 
     def of(self, group: Group) -> Region:
-        """Return the nodes of a group, what they read, and what others read of them."""
-        members = [self._nodes[name] for name in group.nodes]
+        """Return the nodes of a group, what they read, and what others read of them.
+
+        In place of a node in a body is the node of the main graph that has the body.
+
+        Args:
+            group: The group.
+        """
+        members = self._members(group)
         inside = set(members)
         frontier = [
             str(value.name)
@@ -43,9 +55,24 @@ class Regions:
         ]
         return Region(tuple(members), boundary_of(members), tuple(frontier))
 
+    def _members(self, group: Group) -> list[ir.Node]:
+        found = {self._roots[name] for name in group.nodes if name in self._roots}
+        return [node for node in self._nodes.values() if node in found]
+
+    def others(self, group: Group) -> set[str]:
+        """Return the names of nodes in bodies that are run with a group, but are not of it.
+
+        Args:
+            group: The group.
+        """
+        members = self._members(group)
+        every = {str(inner.name) for node in members for inner in nodes_within(node)}
+        every |= {str(node.name) for node in members}
+        return every - set(group.nodes)
+
     def behind(self, group: Group) -> Region | None:
         """Return all that depends on a group; None if nothing does."""
-        members = {self._nodes[name] for name in group.nodes}
+        members = set(self._members(group))
         pending, found = list(members), set[ir.Node]()
         while pending:
             for value in pending.pop().outputs:
@@ -71,6 +98,35 @@ class Regions:
         inner = {str(v.name) for node in region.nodes for v in node.outputs}
         return region_model(self.model, region, rows, inner - set(region.frontier))
 
+    def own_share(self, group: Group, costs: Mapping[str, float]) -> float:
+        """Return which part of the operations of what is run with a group are its own.
+
+        Args:
+            group: The group.
+            costs: Operations by name of a node.
+        """
+        own = sum(costs.get(name, 0.0) for name in group.nodes)
+        rest = sum(costs.get(name, 0.0) for name in self.others(group))
+        return own / (own + rest) if own + rest else 0.0
+
+    def is_unseen(self, group: Group, ranges: Mapping[str, tuple[float, float]]) -> bool:
+        """Whether all layers of a group are in bodies that do not run on the data.
+
+        Args:
+            group: The group.
+            ranges: Recorded ranges of values by name.
+        """
+        layers = [
+            node
+            for node in self.model.graph.all_nodes()
+            if node.name in group.nodes and weight_of(node) is not None
+        ]
+        return bool(layers) and all(
+            node.name not in self._nodes
+            and all(ranges.get(str(v.name), (0.0, 0.0)) == (0.0, 0.0) for v in node.outputs)
+            for node in layers
+        )
+
     def share(self, region: Region | None, costs: Mapping[str, float]) -> float:
         """Return which part of the model's operations a region has.
 
@@ -79,8 +135,18 @@ class Regions:
             costs: Operations by name of a node.
         """
         total = sum(costs.values())
-        own = sum(costs.get(str(n.name), 0.0) for n in (region.nodes if region else ()))
+        nodes = [i for n in (region.nodes if region else ()) for i in (n, *nodes_within(n))]
+        own = sum(costs.get(str(node.name), 0.0) for node in nodes)
         return own / total if total else 0.0
+
+
+def nodes_within(node: ir.Node) -> list[ir.Node]:
+    """Return the nodes in the bodies of a node, those of inner bodies among them.
+
+    Args:
+        node: Any node.
+    """
+    return [n for body in subgraphs_of(node) for g in graphs_within(body) for n in g]
 
 
 def needed_values(regions: Iterable[Region | None]) -> set[str]:

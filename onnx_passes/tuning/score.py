@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.contracts.scores import snr
 from onnx_passes.errors import EngineError
+from onnx_passes.passes.precision.smooth_activations import REACH
 from onnx_passes.runtime.base import Array, Engine, Feeds, Outputs
 from onnx_passes.tuning.audit import Finding, audit
 from onnx_passes.tuning.behind import Behind
@@ -22,13 +23,14 @@ from onnx_passes.tuning.judges import Judges
 from onnx_passes.tuning.objective import (
     Objective,
     bit_operations,
+    bytes_read,
     operations,
     size_of,
     time_runs,
 )
 from onnx_passes.tuning.parts import Part, negate_ends, run_part
 from onnx_passes.tuning.recorded import record
-from onnx_passes.tuning.regions import Regions, needed_values
+from onnx_passes.tuning.regions import Regions, needed_values, nodes_within
 from onnx_passes.verify.snapshot import Change, Snapshot
 
 
@@ -111,6 +113,7 @@ class Scorer:
         self.known = known or Known()
         self.known.ranges.update(self.recorded.ranges)
         self.known.values = self.recorded.rows
+        self.recorded.measured = self.known.state.setdefault(REACH, {})
         self._judges.values = self.recorded.rows[0]
         self.work.whole += 1
         self._times: dict[str, float] = {}
@@ -163,6 +166,9 @@ class Scorer:
         if not region.frontier:
             return None
         before = self._regions.build(region, self.recorded.rows)
+        if self._regions.is_unseen(group, self.recorded.ranges):
+            why = "its body does not run on the data"
+            return Part(before, {}, dict.fromkeys(names, why))
         snapshot = Snapshot(before)
         models: dict[str, ir.Model] = {}
         refused: dict[str, str] = {}
@@ -248,16 +254,18 @@ class Scorer:
     def _bound(self, group: Group, score: Score, after: ir.Model) -> Score:
         """Return a score with sound bounds."""
         try:
-            return replace(score, bounds=self._bounds(group, after, score.format))
+            return replace(score, bounds=self._bounds(group, after))
         except Exception as error:
             return Score(group.name, score.format, why_of(error))
 
-    def _bounds(self, group: Group, after: ir.Model, item: str) -> dict[str, float]:
-        nodes = {str(node.name): node for node in self._own[group.name].nodes}
+    def _bounds(self, group: Group, after: ir.Model) -> dict[str, float]:
+        nodes = [n for one in self._own[group.name].nodes for n in (one, *nodes_within(one))]
         found = {
-            name: product_bound(after, node, self.recorded.ranges)
-            for name, node in nodes.items()
-            if not self.formats[item].is_smoothed  # the ranges are those of other values
+            str(node.name): product_bound(
+                after, node, self.recorded.ranges, partial(self.recorded.channels, node)
+            )
+            for node in nodes
+            if node.name in group.nodes
         }
         return {name: bound for name, bound in found.items() if bound is not None}
 
@@ -266,8 +274,11 @@ class Scorer:
         return run_part(self.engine, model, self._ends, self.recorded.rows)
 
     def _cost(self, group: Group, name: str, before: ir.Model, after: ir.Model) -> float:
+        others = self._regions.others(group)
         if self.objective == "size":
-            return size_of(after)
+            # Of a body that has nodes of several groups, each group counts its own.
+            own = bytes_read(self.model, group.nodes) if others else size_of(before)
+            return own + size_of(after) - size_of(before)
         if self.objective == "bops":
             return bit_operations(self.model, group, self.formats[name], self._operations)
         names = [str(value.name) for value in before.graph.inputs]
@@ -275,8 +286,9 @@ class Scorer:
         models = [negate_ends(model, self._ends)[0] for model in (before, after)]
         old, new = time_runs(self.engine, models, feeds)
         # The machine is never quite the same: the ratio is, more or less.
-        self._times.setdefault(group.name, old)
-        return self._times[group.name] * (new / old if after is not before else 1.0)
+        known = self._times.setdefault(group.name, old)
+        share = self._regions.own_share(group, self._operations) if others else 1.0
+        return known * (share + (new / old - 1.0 if after is not before else 0.0))
 
 
 def _floats(outputs: Outputs) -> list[Array]:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 import onnx_ir as ir
 
 from onnx_passes.errors import EngineError
 from onnx_passes.model.walk import weight_bytes
+from onnx_passes.passes.precision._select import OVERRIDABLE, overridable
 from onnx_passes.tuning.asked import Result, Task, Tried
 from onnx_passes.tuning.attempts import Attempts
+from onnx_passes.tuning.audit import audit
 from onnx_passes.tuning.cheapest import Cheapest
 from onnx_passes.tuning.choice import Table
 from onnx_passes.tuning.formats import FLOAT32
@@ -27,6 +29,9 @@ _PATIENCE = 2
 """So many choices that are expected to lose too much are run in a row."""
 _SMALL = 1 << 28
 """Of models with so many bytes of weights, all groups are converted at once."""
+_CAREFUL = (0.85, 0.7, 0.5, 0.25)
+"""Shares of the budget that choices may be expected to use, in turn, once half of the runs
+are spent and none was accepted."""
 _FRONT = (0.01, 0.03, 0.1, 0.2, 0.4, 0.7, 1.0, 1.5, 2.5, 5.0)
 
 
@@ -106,6 +111,8 @@ class Search:
         task = self.task
         count = len(task.groups)
         self.tell(f"{count} group{'s' if count != 1 else ''}: recording the original")
+        if inputs := overridable(task.model):
+            self.tell(f"{len(inputs)} weights {OVERRIDABLE}: {', '.join(inputs[:3])}")
         scorer = self._scorer()
         self._judged = self._judges.refusals(task.model)
         for judge in task.judges:
@@ -156,7 +163,12 @@ class Search:
             for c, share, cost in front(table, _FRONT)
         ]
 
-    def _refuses(self, model: ir.Model) -> str | None:
+    def _refuses(self, model: ir.Model, names: Mapping[str, str]) -> str | None:
+        """Return why a model is not accepted, before it is run; None if it may be."""
+        task = self.task
+        faults = audit(model, task.model, task.groups, names, task.formats, task.ranges)
+        if faults:
+            return f"it does not hold the chosen formats: {faults[0]}"
         return self._judges.refuses(self._judged, model)
 
     def _try_cheapest(self, result: Result, scorer: Scorer) -> bool:
@@ -221,9 +233,11 @@ class Search:
         task, tries = self.task, self._tries
         now, doubts, rescored, misses = table.start, False, False, 0
         while True:
-            limit = tries.doubt if doubts else 1.0
+            ran = sum(tried.spent is not None for tried in tries.tried)
+            share = 1.0 if now != table.start else room(ran, task.evaluations)
+            limit = tries.doubt if doubts else share
             choice, bound = tries.propose(limit, result.best.cost, task.gap / 2)
-            if not doubts:
+            if not doubts and share >= 1.0:
                 result.bound = bound
             # What gains less than the gap that is allowed is not worth a run.
             small = bound > result.best.cost * (1 - task.gap)
@@ -237,9 +251,12 @@ class Search:
                         self.tell("some lose less within the model than by themselves")
                         doubts, misses = False, 0
                         continue
+                if share < 1.0:
+                    result.ended = "evaluations"
+                    return
                 result.ended = "optimal" if result.gap == 0.0 else "within the gap"
                 return
-            if sum(tried.spent is not None for tried in tries.tried) >= task.evaluations:
+            if ran >= task.evaluations:
                 result.ended = "evaluations"
                 return
             if time.monotonic() - self._start > task.seconds:
@@ -252,6 +269,19 @@ class Search:
             result.best, result.model, now = tried, model, choice
             doubts, misses = False, 0
             self.tell(f"accepted: cost {tried.cost:.6g} of {result.start:.6g}")
+
+
+def room(ran: int, most: int) -> float:
+    """Return what a choice may be expected to use of the budget if none was accepted.
+
+    Args:
+        ran: Runs of whole models on all samples, each rejected.
+        most: Number of runs that are allowed.
+    """
+    usual = (most + 1) // 2
+    if ran < usual:
+        return 1.0
+    return _CAREFUL[min((ran - usual) * len(_CAREFUL) // (most - usual), 3)]
 
 
 class _UnrecordedError(Exception):

@@ -25,17 +25,14 @@ def scaled_by(layer: ir.Node, node: ir.Node, shape: tuple[int, ...]) -> Array:
         node: The node of the original.
         shape: Shape of its weight.
     """
-    value, old = layer.inputs[0], node.inputs[0]
-    for kind in _QUANTISERS:
-        producer = value.producer() if value is not None else None
-        if producer is not None and producer.op_type == kind:
-            value = producer.inputs[0]
+    first, old = layer.inputs[0], node.inputs[0]
+    value = None if first is None else _before_quantisers(first)
     producer = value.producer() if value is not None else None
     source = old.producer() if old is not None else None
     factors = np.ones(1)
     if producer is not None and producer.op_type == Mul.op_type and value is not None:
         known = [constant_tensor(v) for v in producer.inputs if v is not None]
-        read = [v.name for v in producer.inputs if v is not None]
+        read = [_before_quantisers(v).name for v in producer.inputs if v is not None]
         if old is not None and old.name in read and any(t is not None for t in known):
             factors = next(t for t in known if t is not None).numpy()
     if factors.size == 1 and producer is not None and source is not None:
@@ -46,6 +43,19 @@ def scaled_by(layer: ir.Node, node: ir.Node, shape: tuple[int, ...]) -> Array:
             return np.ones(full)  # of something else: the weight is held as it is
         full[_depth(node)] = -1
     return factors.astype(np.float64).reshape(full)
+
+
+def _before_quantisers(value: ir.Value) -> ir.Value:
+    """Return the value that a pair of quantisers rounds; the value itself if none does."""
+    for kind in _QUANTISERS:
+        producer = value.producer()
+        if (
+            producer is not None
+            and producer.op_type == kind
+            and producer.inputs[0] is not None
+        ):
+            value = producer.inputs[0]
+    return value
 
 
 def _depth(node: ir.Node) -> int:

@@ -26,6 +26,7 @@ _UNIT = {
 
 EIGHTHS = (ir.DataType.FLOAT8E4M3FN, ir.DataType.FLOAT8E5M2)
 """Types of eight bits that are not integers."""
+_WIDE_BITS = 16
 
 
 @dataclass(frozen=True)
@@ -74,11 +75,11 @@ def stored_weight(layer: ir.Node, original: ir.Node, index: int) -> Stored | Non
 
 def _plain(tensor: ir.TensorProtocol) -> Stored:
     array = tensor.numpy()
-    values = array.astype(np.float64)
+    # Numbers of at most 32 bits are exact in float32. A layer may be large: no wider copies.
+    values = array.astype(np.float32 if array.dtype.itemsize <= 4 else np.float64, copy=False)
     if tensor.dtype not in _UNIT:
         # float32 may hold numbers that were rounded to 16 bits.
-        rounded = array.astype(ir.DataType.BFLOAT16.numpy()).astype(np.float32)
-        exact = not np.array_equal(rounded, array)
+        exact = not np.array_equal(array.astype(ir.DataType.BFLOAT16.numpy()), array)
         step = np.zeros(()) if exact else np.abs(values) * 2.0**-7
         return Stored(tensor.dtype, values, step)
     relative, least = _UNIT[tensor.dtype]
@@ -107,9 +108,11 @@ def _dequantised(node: ir.Node) -> Stored | None:
             full[node.attributes.get_int("axis", 1)] = -1
             factors = factors.reshape(full)
         return _eighth(levels, factors)
-    # Integers of at most 32 bits are exact in float64. A layer may be large: no copies.
-    values, step = levels.numpy().astype(np.float64), scale.numpy().astype(np.float64)
-    origin = np.zeros(step.shape, np.int64) if zero is None else zero.numpy().astype(np.int64)
+    # In float32, a product is off by a share of a step that counts from 16 bits on only.
+    wide = np.float64 if levels.dtype.bitwidth >= _WIDE_BITS else np.float32
+    values: Array = levels.numpy().astype(wide)
+    step: Array = scale.numpy().astype(wide)
+    origin = np.zeros(step.shape, np.int32) if zero is None else zero.numpy().astype(np.int32)
     axis = node.attributes.get_int("axis", 1) or 0
     block = node.attributes.get_int("block_size", 0) or 0
     if step.ndim == 1 and not block:
@@ -122,8 +125,8 @@ def _dequantised(node: ir.Node) -> Stored | None:
         size = values.shape[axis]
         step = step.repeat(block, axis).take(range(size), axis)
         origin = origin.repeat(block, axis).take(range(size), axis)
-    values -= origin
-    values *= step
+    np.subtract(values, origin, out=values, casting="same_kind")
+    np.multiply(values, step, out=values)
     return Stored(levels.dtype, values, step, _slack(levels.dtype, origin))
 
 

@@ -15,13 +15,14 @@ from onnx_passes.configs.schema import DEFAULT_ENGINES, PipelineConfig
 from onnx_passes.errors import ConfigError
 from onnx_passes.model.walk import weight_bytes
 from onnx_passes.passes.naming import did_you_mean
+from onnx_passes.passes.precision._select import OnSomeNodes
 from onnx_passes.passes.registry import lookup
 from onnx_passes.runtime.base import Engine, Feeds
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.tuning.asked import Task
 from onnx_passes.tuning.budget import Budget, Flips
 from onnx_passes.tuning.formats import BUILTIN, FLOAT32, Format
-from onnx_passes.tuning.groups import partition, prepare
+from onnx_passes.tuning.groups import Group, partition, prepare
 from onnx_passes.tuning.streams import DataSource, draw_batches, make_stream
 from onnx_passes.verify.reference import ReferenceData, load_reference
 
@@ -79,6 +80,13 @@ def task_of(
             where=config.where("reference"),
             help="give reference.data or --data, or reference.inputs for few samples",
         )
+    arrays = [value for sample in reference.samples for value in sample.values()]
+    if arrays and not any(isinstance(a, np.ndarray) and a.size for a in arrays):
+        raise ConfigError(
+            "the data holds no samples",
+            where=config.where("reference", "inputs"),
+            help="give arrays with at least one sample",
+        )
     if not config.verify.metrics and asked.flips is None:
         raise ConfigError(
             "there is no budget",
@@ -97,7 +105,10 @@ def task_of(
     prepared = prepare(model)
     stream = None if source is None else make_stream(prepared, config, source)
     names = [name for name in formats if name != FLOAT32]
-    groups = {name: (g.nodes, g.formats) for name, g in asked.groups.items()}
+    groups = {
+        name: (group.model_dump(exclude={"formats"}), group.formats)
+        for name, group in asked.groups.items()
+    }
     flips = None
     if asked.flips is not None:
         section, data = asked.flips, config.reference.data
@@ -115,7 +126,7 @@ def task_of(
     ]
     return Task(
         prepared,
-        partition(prepared, names, groups, asked.most_groups),
+        _groups(prepared, names, groups, config),
         formats,
         _engine(config, prepared),
         asked.objective,
@@ -130,6 +141,20 @@ def task_of(
         judges=_judges(config),
         gap=asked.gap,
     )
+
+
+def _groups(
+    model: ir.Model,
+    formats: Sequence[str],
+    wanted: Mapping[str, tuple[Mapping[str, Any], Sequence[str]]],
+    config: PipelineConfig,
+) -> list[Group]:
+    """Return the groups; see ``onnx_passes.tuning.groups.partition``."""
+    try:
+        return partition(model, formats, wanted, config.tune.most_groups)
+    except ConfigError as error:
+        where = config.where("tune", "groups")
+        raise ConfigError(error.message, where=where, help=error.help) from error
 
 
 def _formats(listed: Sequence[Any], config: PipelineConfig) -> dict[str, Format]:
@@ -152,6 +177,12 @@ def _formats(listed: Sequence[Any], config: PipelineConfig) -> dict[str, Format]
 def _own(name: str, use: Any, config: PipelineConfig, index: int) -> Format:
     """Return a format that the user has made of passes and their options."""
     where = config.where("tune", "formats", index)
+    if name == FLOAT32:
+        raise ConfigError(
+            f"{FLOAT32} is the format of what stays as it is",
+            where=where,
+            help="give the format another name",
+        )
     listed = use if isinstance(use, list | tuple) else [use]
     steps: list[tuple[str, dict[str, Any]]] = []
     for entry in listed:
@@ -164,7 +195,7 @@ def _own(name: str, use: Any, config: PipelineConfig, index: int) -> Format:
             )
         ((pass_name, options),) = item.items()
         (cls,) = lookup(pass_name, where=where)
-        steps.append((cls.name, dict(options or {})))
+        steps.append((cls.name, _options(name, cls, options, where)))
     mains = [i for i, (one, _) in enumerate(steps) if one.startswith(_CHANGES)]
     if len(mains) != 1:
         raise ConfigError(
@@ -185,6 +216,30 @@ def _own(name: str, use: Any, config: PipelineConfig, index: int) -> Format:
     return Format(name, main, given, bits[0] or 32, data, *around)
 
 
+def _options(name: str, cls: type[Any], options: Any, where: str | None) -> dict[str, Any]:
+    """Return the options of a pass of a format, checked as far as the search cares."""
+    if not issubclass(cls, OnSomeNodes):
+        raise ConfigError(
+            f"the format {name!r} has the pass {cls.name}, which changes whole models",
+            where=where,
+            help="a format takes passes that have the option 'nodes', such as quantize-static",
+        )
+    if not isinstance(options or {}, Mapping):
+        raise ConfigError(
+            f"the format {name!r} gives {cls.name} no options by name",
+            where=where,
+            help="write {name: {quantize-weights: {weights: int4, block: 64}}}",
+        )
+    found: dict[str, Any] = dict(options or {})
+    if "nodes" in found:
+        raise ConfigError(
+            f"the format {name!r} names nodes",
+            where=where,
+            help="tune.groups says which nodes may have a format",
+        )
+    return found
+
+
 def _judges(config: PipelineConfig) -> list[Engine]:
     """Return the engines behind the first, which have to build what is chosen."""
     if config.engines == DEFAULT_ENGINES:
@@ -195,9 +250,13 @@ def _judges(config: PipelineConfig) -> list[Engine]:
 def _engine(config: PipelineConfig, model: ir.Model) -> Engine:
     if config.engines == DEFAULT_ENGINES:
         # What users run: all its optimisations. What a session has left stays in the arena,
-        # its copies of the weights among them, where passes need the memory.
+        # its copies of the weights among them, where passes need the memory. Weights in a
+        # layout of kernels are another copy, which counts only for time.
         small = weight_bytes(model) < _LARGE
-        return OnnxRuntimeEngine(optimization="all", memory_arena=small)
+        timed = config.tune.objective == "time"
+        return OnnxRuntimeEngine(
+            optimization="all", memory_arena=small, prepacking=small or timed
+        )
     return resolve_engines(config)[0].engine
 
 

@@ -1,6 +1,7 @@
 """``onnx-passes tune``, through the program."""
 
 import json
+import os
 import signal
 from pathlib import Path
 
@@ -102,8 +103,16 @@ def test_debug_asks_for_nodes_and_shows_no_traceback_of_a_wrong_file(cli, config
     [
         ("tune.formats=[float15]", "there is no format 'float15'"),
         ("tune.formats=[{mine: {quantize-weight: {}}}]", "quantize-weight"),
-        ("tune.groups={a: {nodes: [absent]}}", "the group 'a' has no nodes"),
+        ("tune.groups={a: {nodes: [absent]}}", "the group 'a': 'nodes' names 'absent'"),
+        ("tune.groups={a: {after: [absent]}}", "the group 'a': 'after' names 'absent'"),
+        ("tune.groups={a: {operators: [Cnov]}}", "the group 'a': 'operators' names 'Cnov'"),
+        ("tune.groups={a: {}, b: {nodes: ['*']}}", "the group 'b' has no nodes"),
+        ("tune.groups={a: {nodse: ['*']}}", "nodse"),
         ("tune.groups={a: {nodes: ['*'], formats: [int3]}}", "unknown format 'int3'"),
+        ("tune.formats=[{a: {quantize-static: {nodes: [x]}}}]", "the format 'a' names nodes"),
+        ("tune.formats=[{a: {quantize-static: [1]}}]", "gives quantize-static no options"),
+        ("tune.formats=[{a: [eliminate-identity, quantize-static]}]", "changes whole models"),
+        ("tune.formats=[{float32: {quantize-static: {}}}]", "what stays as it is"),
         ("tune.objective=speed", "objective"),
         ("tune.flips={most: 0.01 %}", "cannot show that at most"),
         ("verify.metrics={accuracy: [0.999, 1]}", "the original itself has accuracy"),
@@ -115,6 +124,22 @@ def test_what_is_wrong_in_the_file_is_told(cli, config, setting, message):
     found = cli("tune", MODEL, "-c", config, "-o", "out.onnx", "--set", setting)
     assert found.code == 2
     assert message in found.err
+
+
+def test_data_without_samples_is_told(cli, config, write):
+    np.save("empty.npy", np.zeros((0, 1, 8, 8), np.float32))
+    setting = f"reference.inputs={{image: {os.path.abspath('empty.npy')}}}"
+    found = cli("tune", MODEL, "-c", config, "-o", "out.onnx", "--set", setting)
+    assert found.code == 2
+    assert "the data holds no samples" in found.err
+
+
+def test_a_record_of_other_settings_explains_nothing(cli, config):
+    options = ("tune", MODEL, "-c", config, "--record", "search")
+    assert cli(*options, "-o", "out.onnx", "--set", "tune.formats=[int8-weights]").code == 0
+    found = cli(*options, "--explain", "/conv2/Conv", "--set", "tune.formats=[float16]")
+    assert found.code == 2
+    assert "another model, data or settings" in found.err
 
 
 def test_there_has_to_be_data_and_a_budget(cli, write):
@@ -137,6 +162,31 @@ def test_formats_and_groups_of_ones_own(cli, config):
     kinds = {t.name: t.data_type for t in onnx.load("out.onnx").graph.initializer}
     assert kinds["fc1.weight_uint8"] == onnx.TensorProto.UINT8
     assert kinds["conv2.weight"] == onnx.TensorProto.FLOAT
+
+
+@pytest.mark.parametrize(
+    ("words", "members"),
+    [
+        ("after: [/pool/MaxPool_output_0]", {"/fc1/Gemm", "/fc2/MatMul"}),
+        ("before: [/relu1/Relu_output_0]", {"/conv1/Conv"}),
+        ("operators: [Conv], skip: ['/conv1*']", {"/conv2/Conv"}),
+        (
+            "after: [/relu1/Relu_output_0], before: [/relu3/Relu_output_0]",
+            {"/conv2/Conv", "/fc1/Gemm"},
+        ),
+    ],
+)
+def test_groups_by_region_and_operator(cli, config, words, members):
+    found = cli(
+        *("tune", MODEL, "-c", config, "-o", "out.onnx", "--json", "out.json"),
+        *("--set", "tune.formats=[int8-weights]", "--set", f"tune.groups={{g: {{{words}}}}}"),
+    )
+    assert found.code == 0, found.err
+    with open("out.json") as file:
+        (group,) = json.load(file)["groups"]
+    original = onnx.load(MODEL).graph.node
+    layers = {n.name for n in original if n.op_type in ("Conv", "Gemm", "MatMul")}
+    assert layers & set(group["nodes"]) == members
 
 
 def test_an_interrupt_writes_the_best_model_so_far(cli, config, monkeypatch):
@@ -264,7 +314,9 @@ def test_the_page_shows_error_against_cost(cli, config):
     page = Path("out.html").read_text()
     assert "Error against cost" in page
     assert page.count('class="point front"') > 1
-    assert "int8-weights: " in page
+    assert "int8-weights" in page
+    assert "less memory for weights" in page or "less time" in page
+    assert "<details><summary>" in page
 
 
 def test_a_step_of_a_pipeline(cli, write):

@@ -29,7 +29,7 @@ def test_the_nodes_that_overflow_are_found_among_others():
     x = np.array([300.0, 280.0, 290.0, 310.0], np.float32)
     asked = Task(
         model,
-        partition(model, ["float16"], {"all": (["*"], [])}, 1),
+        partition(model, ["float16"], {"all": ({"nodes": ["*"]}, [])}, 1),
         {"float32": BUILTIN["float32"], "float16": BUILTIN["float16"]},
         OnnxRuntimeEngine(),
         "size",

@@ -10,8 +10,11 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
+import onnx_passes.tuning.search
+from onnx_passes.cli.main import main
 from onnx_passes.errors import ConfigError, EngineBuildError
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
+from onnx_passes.tuning.audit import Finding
 from onnx_passes.tuning.budget import Budget, Flips
 from onnx_passes.tuning.formats import convert
 from onnx_passes.tuning.journal import Record
@@ -320,3 +323,44 @@ def test_a_whole_model_that_a_judge_refuses_is_rejected(task):
     result = run(dataclasses.replace(task(("int8-weights",)), judges=[Judge(too_many)]))
     assert any("judge refuses it" in tried.why for tried in result.tried)
     assert not too_many(result.model)
+
+
+@pytest.mark.parametrize("most", range(1, 12))
+def test_less_of_the_budget_is_asked_for_once_half_of_the_runs_are_spent_in_vain(most):
+    room = [onnx_passes.tuning.search.room(ran, most) for ran in range(most)]
+    assert room[: (most + 1) // 2] == [1.0] * ((most + 1) // 2)
+    assert room == sorted(room, reverse=True)
+    assert most < 8 or room[-1] < 0.5
+
+
+def test_a_chain_of_smoothed_layers_holds_what_was_chosen(images, tmp_path):
+    model = ir.load(Path(__file__).parents[2] / "benchmarks" / "tune" / "digits-7.onnx")
+    ir.save(model, tmp_path / "model.onnx")
+    np.save(tmp_path / "images.npy", images)
+    (tmp_path / "tune.yaml").write_text(
+        f"reference: {{inputs: {{image: {tmp_path / 'images.npy'}}}}}\n"
+        "verify: {metrics: {snr: [25, .inf]}}\n"
+        "tune: {formats: [int8-static-smooth], objective: size}\n"
+    )
+    words = ["tune", tmp_path / "model.onnx", "-c", tmp_path / "tune.yaml", "-o"]
+    with pytest.raises(SystemExit) as end:
+        main([*map(str, words), str(tmp_path / "out.onnx")])
+    assert not end.value.code
+    assert any(
+        node.op_type == "QuantizeLinear" for node in ir.load(tmp_path / "out.onnx").graph
+    )
+
+
+def test_a_whole_model_without_its_formats_is_rejected(task, monkeypatch):
+    """Each part holds its format, and all of them together do not."""
+    real = onnx_passes.tuning.search.audit
+
+    def audit(saved, original, groups, names, *rest):
+        found = real(saved, original, groups, names, *rest)
+        several = sum(name != "float32" for name in names.values()) > 1
+        return found or [Finding("layer", "group", "it is wrong")] * several
+
+    monkeypatch.setattr(onnx_passes.tuning.search, "audit", audit)
+    result = run(task())
+    assert sum(name != "float32" for name in result.best.names.values()) <= 1
+    assert any("it is wrong" in tried.why for tried in result.tried)

@@ -24,11 +24,13 @@ class Moments:
         gram: Sum of outer products, float64 of shape [depth, depth].
         total: Sum of rows, float64 of shape [depth].
         count: Number of rows.
+        fourth: Sum of the fourth powers of the lengths of rows.
     """
 
     gram: Array
     total: Array
     count: int = 0
+    fourth: float = 0.0
 
     @classmethod
     def of_depth(cls, depth: int) -> Moments:
@@ -43,11 +45,30 @@ class Moments:
             self.gram += part.T @ part
             self.total += part.sum(0, dtype=np.float64)
             self.count += len(part)
+            lengths = np.einsum("ij,ij->i", part, part, dtype=np.float64)
+            self.fourth += float(lengths @ lengths)
 
     @property
     def mean(self) -> Array:
         """The mean row; zeros without rows."""
         return self.total / max(1, self.count)
+
+    def shrunk(self) -> Array:
+        """Return the sums of outer products, drawn towards their diagonal.
+
+        Few rows show products between elements that other rows do not have. How much of what
+        stands beside the diagonal is such noise is estimated as by Ledoit and Wolf ("A
+        well-conditioned estimator for large-dimensional covariance matrices", 2004).
+
+        Returns:
+            float64 of shape [depth, depth].
+        """
+        count, beside = max(1, self.count), self.gram - np.diag(np.diag(self.gram))
+        size = float(np.vdot(beside, beside))
+        # Both are multiplied by the squared number of rows.
+        noise = self.fourth - float(np.vdot(self.gram, self.gram)) / count
+        share = min(1.0, max(0.0, noise) / size) if size else 0.0
+        return self.gram - share * beside
 
 
 def matrix_of(layer: Layer, weight: Array) -> Array:

@@ -2,33 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 import onnx
 import onnx_ir as ir
 
 from onnx_passes.model.contents import graphs_within, subgraphs_of
+from onnx_passes.passes.precision._crossing import OPSET, Crossing, crossings_of
 from onnx_passes.passes.precision._half import Lowering, drop_constant
 from onnx_passes.passes.precision._signature import WIDE
-
-_OPSET = 9
-"""The first opset whose Scan has no batch."""
-
-
-@dataclass(frozen=True)
-class _Crossing:
-    """The places of a node and its bodies that have one type.
-
-    Attributes:
-        entry: Number of the node's input; None if nothing enters.
-        exit: Number of its output; None if nothing leaves.
-        inside: Numbers of the input and output of each body.
-    """
-
-    entry: int | None
-    exit: int | None
-    inside: tuple[tuple[int | None, int | None], ...]
 
 
 def narrow_bodies(lowering: Lowering) -> bool:
@@ -43,39 +25,16 @@ def narrow_bodies(lowering: Lowering) -> bool:
         Whether anything was lowered.
     """
     changed = False
-    if lowering.model.graph.opset_imports.get("", 1) < _OPSET:
+    if lowering.model.graph.opset_imports.get("", 1) < OPSET:
         return False
     for graph in reversed(list(graphs_within(lowering.model.graph))):
         for node in list(graph):
-            for crossing in list(_crossings(node)):
+            for crossing in list(crossings_of(node)):
                 changed |= _narrow(node, crossing, lowering)
     return changed
 
 
-def _crossings(node: ir.Node) -> Iterator[_Crossing]:
-    bodies = list(subgraphs_of(node))
-    if node.domain or not bodies:
-        return
-    if node.op_type == "If":
-        for place in range(len(node.outputs)):
-            yield _Crossing(None, place, tuple((None, place) for _ in bodies))
-        return
-    if node.op_type not in ("Loop", "Scan") or len(bodies) != 1:
-        return
-    # A body of Loop has a number and a condition in front, and returns a condition.
-    first, back = (2, 1) if node.op_type == "Loop" else (0, 0)
-    scanned = node.attributes.get_int("num_scan_inputs", 0)
-    states = len(node.inputs) - first - scanned
-    for place in range(states):
-        inside = ((first + place, back + place),)
-        yield _Crossing(first + place, place, inside)
-    for place in range(states, states + scanned):
-        yield _Crossing(place, None, ((place, None),))
-    for place in range(states, len(node.outputs)):
-        yield _Crossing(None, place, ((None, back + place),))
-
-
-def _narrow(node: ir.Node, crossing: _Crossing, lowering: Lowering) -> bool:
+def _narrow(node: ir.Node, crossing: Crossing, lowering: Lowering) -> bool:
     half, bodies = lowering.half, list(subgraphs_of(node))
     given = node.inputs[crossing.entry] if crossing.entry is not None else None
     ends = list(zip(bodies, crossing.inside, strict=True))

@@ -12,7 +12,7 @@ import onnx_ir as ir
 from onnx_passes.errors import PassError
 from onnx_passes.model.copy import copy_model
 from onnx_passes.passes.precision._session import start_beside
-from onnx_passes.passes.precision._watch import watch
+from onnx_passes.passes.precision._watch import WatchProbe, inner_values, probe, watch
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
@@ -75,16 +75,52 @@ def record(
         for v in node.outputs
         if v.name in wanted and v.dtype is ir.DataType.FLOAT
     ]
+    for feed, arrays in zip(feeds, _run(model, feeds, inner, [*watched], pass_), strict=True):
+        found = _joined((name, arrays[end]) for end, name in watched.items())
+        found |= {name: arrays[name] for name in inner}
+        yield found | {name: np.asarray(feed[name]) for name in inputs if name in feed}
+
+
+def record_probes(
+    model: ir.Model,
+    feeds: Sequence[Mapping[str, Any]],
+    probes: Mapping[int, Sequence[tuple[str, WatchProbe]]],
+    pass_: str,
+) -> Iterator[dict[str, Array]]:
+    """Run a model, and yield for each sample what probes measure in its bodies.
+
+    Args:
+        model: The model; not changed. Its types have to be known.
+        feeds: The inputs of each sample.
+        probes: Probes, each with a key, by the number of their value among
+            :func:`onnx_passes.passes.precision._watch.inner_values`.
+        pass_: The pass that asks, for errors.
+
+    Raises:
+        PassError: ONNX Runtime does not run the model on the data.
+    """
+    copy = copy_model(model)
+    values = list(inner_values(copy))
+    keys = probe(copy, {values[number]: found for number, found in probes.items()})
+    for arrays in _run(copy, feeds, [], [*keys], pass_):
+        yield {key: arrays[name] for name, key in keys.items()}
+
+
+def _run(
+    model: ir.Model,
+    feeds: Sequence[Mapping[str, Any]],
+    inner: Sequence[str],
+    ends: Sequence[str],
+    pass_: str,
+) -> Iterator[dict[str, Array]]:
+    """Yield values and outputs of a model by name, sample by sample."""
     try:
         session, weights = start_beside(model, inner)
-        asked = [*inner, *watched]
+        asked = [*inner, *ends]
         for feed in feeds:
             given = {name: np.asarray(value) for name, value in feed.items()}
             outputs = session.run(asked, given) if asked else []
-            arrays = dict(zip(asked, outputs, strict=True))
-            found = _joined((name, arrays[end]) for end, name in watched.items())
-            found |= {name: arrays[name] for name in inner}
-            yield found | {name: np.asarray(feed[name]) for name in inputs if name in feed}
+            yield dict(zip(asked, outputs, strict=True))
         del weights  # they had to live as long as the session
     except PassError:
         raise

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
+from typing import Any
 
 import onnx_ir as ir
 
 from onnx_passes.errors import PassError
+from onnx_passes.model.contents import graphs_within
 from onnx_passes.model.walk import all_nodes, subgraphs_of
 from onnx_passes.ops.base import operator_of
 from onnx_passes.passes.annotation.shape_inference import ShapeInference
@@ -15,7 +17,31 @@ from onnx_passes.passes.base import Transformation
 from onnx_passes.passes.inline.inline_functions import InlineFunctions
 from onnx_passes.passes.naming import did_you_mean
 from onnx_passes.passes.precision._between import names_of, nodes_between
+from onnx_passes.passes.precision._layers import Layer
+from onnx_passes.passes.precision._moments import Moments
+from onnx_passes.passes.precision._probes import Key, measure, rows_in_bodies
 from onnx_passes.passes.precision._record import Array, read_feeds, record
+from onnx_passes.passes.precision._watch import WatchProbe
+
+OVERRIDABLE = (
+    "are inputs as well, which callers may replace: remove-initializers-from-inputs makes "
+    "them constants"
+)
+
+
+def overridable(model: ir.Model) -> list[str]:
+    """Return the names of float32 weights that are inputs with a default.
+
+    Args:
+        model: The model.
+    """
+    return [
+        str(value.name)
+        for value in model.graph.inputs
+        if value.const_value is not None
+        and value.const_value.dtype is ir.DataType.FLOAT
+        and len(value.const_value.shape) > 1
+    ]
 
 
 class OnSomeNodes(Transformation):
@@ -37,17 +63,22 @@ class OnSomeNodes(Transformation):
     after: list[str] = []  # noqa: RUF012 - the default of an option, never changed
     before: list[str] = []  # noqa: RUF012 - the default of an option, never changed
 
-    def open_functions(self, model: ir.Model) -> bool:
+    def open_functions(self, model: ir.Model, holding: Collection[str] = ()) -> bool:
         """Replace calls of functions by their bodies, whose nodes may then be selected.
 
         Calls of functions that define an operator, such as a quantiser of QONNX, stay.
 
         Args:
             model: The model; changed in place.
+            holding: Operators; without any of them in a function, all calls stay. Empty for
+                any operator.
 
         Returns:
             Whether a call was replaced.
         """
+        inner = (node.op_type for f in model.functions.values() for node in f.all_nodes())
+        if holding and not any(kind in holding for kind in inner):
+            return False
         calls = [node for node in all_nodes(model) if node.op_identifier() in model.functions]
         known = {f"{n.domain}::{n.op_type}" for n in calls if operator_of(n) is not None}
         if not calls:
@@ -63,7 +94,8 @@ class OnSomeNodes(Transformation):
     def select(self, model: ir.Model, *, bodies: bool = False) -> list[ir.Node]:
         """Return the nodes that the options mean, in order.
 
-        Nodes with bodies, and the nodes of functions, are not among them.
+        Nodes with bodies, and the nodes of functions, are not among them. The name of a node
+        with a body means all nodes in the body.
 
         Args:
             model: The model.
@@ -74,6 +106,8 @@ class OnSomeNodes(Transformation):
         """
         found = list(model.graph.all_nodes() if bodies else model.graph)
         every = [node for node in found if not list(subgraphs_of(node))]
+        holders = [node for node in found if node not in set(every)]
+        within = {n: _inside(n) for n in holders} if bodies else {}
         names = [node.name or "" for node in found]
         kinds = sorted({node.op_type for node in found})
         self._check("nodes", self.nodes, names)
@@ -82,7 +116,20 @@ class OnSomeNodes(Transformation):
         if self.after or self.before:
             inside = self._region(model)
             every = [node for node in every if node in inside]
-        return [node for node in every if self._is_meant(node)]
+        named, skipped = (
+            {i for n, inner in within.items() if _fits(n.name or "", patterns) for i in inner}
+            for patterns in (self.nodes, self.skip)
+        )
+        return [n for n in every if n not in skipped and self._is_meant(n, named=n in named)]
+
+    def note_overridable(self, model: ir.Model) -> None:
+        """Note which weights stay because they are inputs as well.
+
+        Args:
+            model: The model.
+        """
+        if found := overridable(model):
+            self.note_kept({f"weights, which {OVERRIDABLE}": found})
 
     def _region(self, model: ir.Model) -> set[ir.Node]:
         known = names_of(model.graph)
@@ -95,11 +142,11 @@ class OnSomeNodes(Transformation):
                     )
         return nodes_between(model.graph, self.after, self.before)
 
-    def _is_meant(self, node: ir.Node) -> bool:
+    def _is_meant(self, node: ir.Node, *, named: bool) -> bool:
         name, kind = node.name or "", node.op_type
         if _fits(name, self.skip) or _fits(kind, self.skip_operators):
             return False
-        named = not self.nodes or _fits(name, self.nodes)
+        named = named or not self.nodes or _fits(name, self.nodes)
         return named and (not self.operators or _fits(kind, self.operators))
 
     def _check(self, option: str, patterns: Iterable[str], known: list[str]) -> None:
@@ -162,13 +209,60 @@ class OnData(OnSomeNodes):
                     if source in row
                 }
             return
+        yield from record(model, self._feeds(what), names, self.name, bodies=bodies)
+
+    def measure(
+        self, model: ir.Model, wanted: Mapping[Key, tuple[ir.Value, WatchProbe]], what: str
+    ) -> dict[Key, list[Array]]:
+        """Return what probes measure of values in bodies, sample by sample.
+
+        Args:
+            model: The model; not changed.
+            wanted: By key, a value in a body and its probe.
+            what: What it is for, for the error.
+
+        Raises:
+            PassError: There is no data, or the model does not run on it.
+        """
+        if not wanted:
+            return {}
+        if not self.context.values or self.data:
+            return measure(model, self._feeds(what), wanted, self.name)
+        names = [str(value.name) for value in model.graph.inputs]
+        rows = [row for row in self.context.values if all(name in row for name in names)]
+        return measure(model, [{n: row[n] for n in names} for row in rows], wanted, self.name)
+
+    def moments(
+        self, model: ir.Model, layers: Iterable[Layer], what: str, *, gram: bool
+    ) -> dict[ir.Node, Moments]:
+        """Return the moments of what layers in bodies read, over all iterations.
+
+        Args:
+            model: The model; not changed.
+            layers: The layers; those whose operand the main graph computes are left out.
+            what: What it is for, for the error.
+            gram: Whether outer products are wanted.
+
+        Raises:
+            PassError: There is no data, or the model does not run on it.
+        """
+        wanted = rows_in_bodies(layers, model, gram=gram)
+        found = self.measure(model, wanted, what)
+        return {node: wanted[node][1].moments(vectors) for node, vectors in found.items()}
+
+    def _feeds(self, what: str) -> Sequence[Mapping[str, Any]]:
         feeds = read_feeds(self.data, self.name) if self.data else self.context.samples
         if not feeds:
             raise PassError(
                 f"{self.name}: there is no data to {what} on",
                 help="give reference.inputs in the pipeline, or data: [FILE.npz]",
             )
-        yield from record(model, feeds, names, self.name, bodies=bodies)
+        return feeds
+
+
+def _inside(node: ir.Node) -> set[ir.Node]:
+    """Return the nodes in the bodies of a node, at any depth."""
+    return {n for body in subgraphs_of(node) for g in graphs_within(body) for n in g}
 
 
 def _fits(name: str, patterns: Iterable[str]) -> bool:

@@ -13,12 +13,15 @@ import onnx_ir as ir
 
 from onnx_passes.model.contents import all_graphs
 from onnx_passes.model.copy import copy_model
+from onnx_passes.ops.bodies import attach_to_model
 
 if TYPE_CHECKING:
     import onnxruntime
 
 _LEAST = 1 << 12
 """Tensors of fewer bytes are written into the protobuf: they may be shapes or axes."""
+_MOST_WITHIN = 1 << 30
+"""Bytes of weights that are written into the protobuf, if they cannot be handed over."""
 _FOLDER = "session.model_external_initializers_file_folder_path"
 _ELSEWHERE = "in memory"
 
@@ -41,9 +44,23 @@ def start_beside(
     Raises:
         Exception: ONNX Runtime does not load the model; its errors have no common class.
     """
+    try:
+        return _start(model, outputs, beside=True)
+    except Exception:
+        # ONNX Runtime may remove a weight that it has folded before it asks for its data.
+        if _held(model) > _MOST_WITHIN:
+            raise
+        return _start(model, outputs, beside=False)
+
+
+def _start(
+    model: ir.Model, outputs: Sequence[str], *, beside: bool
+) -> tuple[onnxruntime.InferenceSession, list[onnxruntime.OrtValue]]:
+    """Start a session, with weights in memory beside the protobuf or within."""
     import onnxruntime as ort
 
     copy = copy_model(model)
+    attach_to_model(copy)  # ONNX Runtime has no quantisers of QONNX
     folder = _folder_of(copy)
     given: dict[str, Any] = {}
     for graph in all_graphs(copy):
@@ -59,7 +76,7 @@ def start_beside(
             elif _is_file(tensor) and _parent(tensor) == folder:
                 assert isinstance(tensor, ir.ExternalTensor), "it was looked at"
                 value.const_value = _declared(tensor, Path(tensor.path).name, tensor.offset)
-            elif tensor.dtype.numpy().isbuiltin == 1:
+            elif beside and tensor.dtype.numpy().isbuiltin == 1:
                 given[name] = ort.OrtValue.ortvalue_from_numpy(
                     np.ascontiguousarray(tensor.numpy()).reshape(tensor.shape.numpy())
                 )
@@ -76,6 +93,8 @@ def start_beside(
     options.add_session_config_entry("session.disable_prepacking", "1")
     if folder is not None:
         options.add_session_config_entry(_FOLDER, folder)
+        # In its own order, it widens all weights before the first product.
+        options.execution_order = ort.ExecutionOrder.PRIORITY_BASED
     options.add_external_initializers(list(given), list(given.values()))
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.log_severity_level = 4
@@ -83,6 +102,12 @@ def start_beside(
         proto.SerializeToString(), options, providers=["CPUExecutionProvider"]
     )
     return session, list(given.values())
+
+
+def _held(model: ir.Model) -> int:
+    """Return the bytes of the weights in memory."""
+    tensors = (v.const_value for v in model.graph.initializers.values())
+    return sum(t.nbytes for t in tensors if t is not None and not _is_file(t))
 
 
 def _is_file(tensor: ir.TensorProtocol) -> bool:

@@ -12,6 +12,7 @@ from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.precision._insert import ORIGINALS, Inserter
 from onnx_passes.passes.precision._layers import Layer, stored_layers_of
 from onnx_passes.passes.precision._moments import Moments, has_rows, matrix_of, moments_of
+from onnx_passes.passes.precision._probes import in_body
 from onnx_passes.passes.precision._record import Array
 from onnx_passes.passes.precision._select import OnData
 from onnx_passes.passes.precision._signature import WIDE
@@ -37,7 +38,8 @@ class CorrectBiases(OnData):
     which the metrics of the pipeline judge.
 
     Leaves alone: layers whose weights no pass of this run has rounded; groups of a Conv;
-    stacks of matrices; products in integers and MatMulNBits; nodes in bodies and functions.
+    stacks of matrices; products in integers and MatMulNBits; layers in bodies that do not run
+    on the data. Means in bodies are those over all iterations.
 
     Attributes:
         nodes: Names of nodes, or patterns such as ``/encoder/*``; empty for all.
@@ -63,7 +65,7 @@ class CorrectBiases(OnData):
         """
         inserter = Inserter(model, self.state_dict)
         lost: dict[Layer, Array] = {}
-        for layer in stored_layers_of(self.select(model)):
+        for layer in stored_layers_of(self.select(model, bodies=True)):
             moved = _moved(layer, inserter) if has_rows(layer) else None
             if moved is not None:
                 lost[layer] = moved
@@ -71,11 +73,14 @@ class CorrectBiases(OnData):
             if not self.state_dict.get(ORIGINALS):
                 self.context.notes.append("no pass before it has rounded weights in this run")
             return ir.passes.PassResult(model, modified=False)
-        means = self._means(model, lost)
+        inner = [layer for layer in lost if in_body(layer, model)]
+        means = self.moments(model, inner, "see what layers read", gram=False)
+        outer = {layer: moved for layer, moved in lost.items() if layer not in inner}
+        means |= self._means(model, outer) if outer else {}
         modified = [
             _correct(layer, moved.T @ means[layer.node].mean, inserter)
             for layer, moved in lost.items()
-            if layer.node in means
+            if layer.node in means and means[layer.node].count
         ]
         return ir.passes.PassResult(model, modified=any(modified))
 

@@ -45,7 +45,7 @@ class EqualizeLayers(OnSomeNodes):
 
     Leaves alone: layers with something else than Relu, LeakyRelu, pooling, Flatten and
     additions of constants between them, or with other readers; groups of a Conv; weights over
-    2^40; nodes in bodies and functions.
+    2^40. Calls of functions are replaced by their bodies.
 
     Attributes:
         nodes: Names of the later layers, or patterns such as ``/encoder/*``; empty for all.
@@ -70,8 +70,9 @@ class EqualizeLayers(OnSomeNodes):
         Raises:
             PassError: An option names nothing.
         """
-        found, _ = layers_of(self.select(model))
-        inserter, modified = Inserter(model), False
+        modified = self.open_functions(model)
+        found, _ = layers_of(self.select(model, bodies=True))
+        inserter = Inserter(model)
         absorber = Absorber(inserter)
         for _ in range(self.sweeps):
             changed = [

@@ -9,16 +9,16 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.passes._support.tensors import constant_of
+from onnx_passes.passes.precision._crossing import Crossings
 from onnx_passes.passes.precision._grid import quantise, weight_grid
 from onnx_passes.passes.precision._insert import Inserter
 from onnx_passes.passes.precision._layers import Layer, stored_layers_of
 from onnx_passes.passes.precision._select import OnSomeNodes
 from onnx_passes.passes.precision._stored import dequantised
-from onnx_passes.passes.precision.remove_qdq import remove_pair
+from onnx_passes.passes.precision.remove_qdq import QUANTISERS, remove_pair
 
 _INTEGERS = ("Conv", "ConvTranspose", "Gemm", "MatMul", "Add", "QuantizeLinear")
 """What TensorRT runs in integers, or fuses with what does."""
-_QUANTISERS = ("QuantizeLinear", "DequantizeLinear")
 _MOVES = (
     *("MaxPool", "AveragePool", "GlobalAveragePool", "Reshape", "Transpose", "Flatten"),
     *("Squeeze", "Unsqueeze", "Slice", "Concat", "Gather", "Relu", "Identity"),
@@ -44,8 +44,8 @@ class PlaceQdq(OnSomeNodes):
     the metrics of the pipeline judge.
 
     Leaves alone: grids of more or fewer than 8 bits; integers of a QuantizeLinear that others
-    read than DequantizeLinear; scales by channel of computed values; quantisers in bodies and
-    functions.
+    read than DequantizeLinear; scales by channel of computed values. Calls of functions with
+    quantisers are replaced by their bodies.
 
     Attributes:
         nodes: Names of nodes, or patterns such as ``/encoder/*``, whose quantisers right
@@ -65,15 +65,18 @@ class PlaceQdq(OnSomeNodes):
         Raises:
             PassError: An option names nothing.
         """
-        inserter, nodes = Inserter(model), _with_quantisers(self.select(model))
-        changed = [_widen(node, inserter) for node in nodes if _is(node, "QuantizeLinear")]
+        opened = self.open_functions(model, QUANTISERS)
+        inserter, nodes = Inserter(model), _with_quantisers(self.select(model, bodies=True))
+        changed = [opened]
+        changed += [_widen(node, inserter) for node in nodes if _is(node, "QuantizeLinear")]
         changed += [_symmetric_weight(layer, inserter) for layer in stored_layers_of(nodes)]
         for node in nodes:
             if node.op_type in ("Conv", "Gemm") and not node.domain and len(node.inputs) > 2:
                 changed.append(_float_bias(node, inserter))
+        crossings = Crossings(model)
         for node in reversed(nodes):
             if _is(node, "DequantizeLinear") and node.graph is not None:
-                changed.append(_drop(node, inserter))
+                changed.append(_drop(node, inserter, crossings))
         return ir.passes.PassResult(model, modified=any(changed))
 
 
@@ -87,7 +90,7 @@ def _with_quantisers(nodes: list[ir.Node]) -> list[ir.Node]:
         behind = [n for v in node.outputs for n in v.consumers() if _is(n, "QuantizeLinear")]
         last = [n for q in behind for n in q.outputs[0].consumers()]
         quantisers = (n for n in (*sources, *pairs, *behind, *last) if n is not None)
-        near = [n for n in quantisers if any(_is(n, kind) for kind in _QUANTISERS)]
+        near = [n for n in quantisers if any(_is(n, kind) for kind in QUANTISERS)]
         found |= dict.fromkeys((*near, node))
     return list(found)
 
@@ -169,23 +172,26 @@ def _float_bias(node: ir.Node, inserter: Inserter) -> bool:
     return True
 
 
-def _drop(node: ir.Node, inserter: Inserter) -> bool:
+def _drop(node: ir.Node, inserter: Inserter, crossings: Crossings) -> bool:
     """Remove a pair that nothing reads which runs in integers."""
     source = node.inputs[0].producer() if node.inputs[0] is not None else None
-    if source is None or not _is(source, "QuantizeLinear") or _is_needed(node.outputs[0]):
+    if source is None or not _is(source, "QuantizeLinear"):
+        return False
+    if _is_needed(node.outputs[0], crossings):
         return False
     return remove_pair(source, node, inserter)
 
 
-def _is_needed(value: ir.Value) -> bool:
+def _is_needed(value: ir.Value, crossings: Crossings) -> bool:
     """Whether a node that runs in integers reads a value, behind movements."""
     pending, seen = [value], set[ir.Value]()
     while pending:
-        for reader in pending.pop().consumers():
-            if reader.domain or reader.op_type in _INTEGERS:
-                return True
-            if reader.op_type in _MOVES:
-                fresh = [v for v in reader.outputs if v not in seen]
-                seen.update(fresh)
-                pending += fresh
+        current = pending.pop()
+        readers = current.consumers()
+        if any(reader.domain or reader.op_type in _INTEGERS for reader in readers):
+            return True
+        moved = [v for r in readers if r.op_type in _MOVES for v in r.outputs]
+        fresh = [v for v in (*moved, *crossings.behind(current)) if v not in seen]
+        seen.update(fresh)
+        pending += fresh
     return False

@@ -62,6 +62,7 @@ class QuantizeDynamic(OnSomeNodes):
         Raises:
             PassError: An option names nothing, or the opset is too old.
         """
+        self.note_overridable(model)
         opened = self.open_functions(model)
         found, _ = layers_of(self.select(model, bodies=True))
         found = [layer for layer in found if self._fits(layer)]

@@ -87,6 +87,7 @@ class QuantizeStatic(OnSomeNodes):
             PassError: There is no data, the model does not run on it, an option names
                 nothing, or the opset is too old.
         """
+        self.note_overridable(model)
         opened = self.open_functions(model)
         found, others = layers_of(self.select(model, bodies=True))
         if others:

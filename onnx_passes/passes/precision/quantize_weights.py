@@ -86,8 +86,15 @@ class QuantizeWeights(OnSomeNodes):
         dtype = type_of(self.weights)
         if self.form == "matmulnbits":
             self._check_form()
+        self.note_overridable(model)
         opened = self.open_functions(model)
-        found, _ = layers_of(self.select(model, bodies=self.form == "dequantize"))
+        found, _ = layers_of(self.select(model, bodies=True))
+        if self.form == "matmulnbits":
+            inner = [layer for layer in found if layer.node.graph is not model.graph]
+            found = [layer for layer in found if layer not in inner]
+            if inner:
+                names = [layer.node.name or layer.node.op_type for layer in inner]
+                self.note_kept({"in bodies, which MatMulNBits does not reach": names})
         found = [layer for layer in found if self._fits(layer)]
         if not found:
             return ir.passes.PassResult(model, modified=opened)

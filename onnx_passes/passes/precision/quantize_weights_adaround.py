@@ -33,8 +33,8 @@ class QuantizeWeightsAdaround(RoundsByMoments):
 
     Leaves alone: all but Conv, Gemm and MatMul; weights that are integers, or have fewer
     elements than ``least``; with ``form: matmulnbits`` all but MatMul by a
-    matrix in the main graph. Groups of a Conv, stacks of matrices, and nodes in bodies, where
-    nothing is recorded, are rounded to the nearest integers.
+    matrix in the main graph. Groups of a Conv, stacks of matrices, and layers in bodies that
+    do not run on the data are rounded to the nearest integers.
 
     Attributes:
         nodes: Names of nodes, or patterns such as ``/encoder/*``; empty for all.

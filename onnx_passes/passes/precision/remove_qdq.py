@@ -12,6 +12,9 @@ from onnx_passes.passes.precision._select import OnSomeNodes
 from onnx_passes.passes.precision._signature import WIDE
 from onnx_passes.passes.precision._stored import dequantised
 
+QUANTISERS = ("QuantizeLinear", "DequantizeLinear")
+"""The operators of a pair."""
+
 
 @passes.verify.metric
 @passes.register()
@@ -25,8 +28,10 @@ class RemoveQdq(OnSomeNodes):
     Sound because both sides have the same type and shape; the rounding that goes changes
     numbers, which the metrics of the pipeline judge.
 
+    Calls of functions with quantisers are replaced by their bodies.
+
     Leaves alone: a QuantizeLinear whose integers other nodes read as well, for these; pairs
-    whose types differ; quantisers in bodies and functions.
+    whose types differ.
 
     Attributes:
         nodes: Names of DequantizeLinear nodes, or patterns; empty for all.
@@ -46,8 +51,9 @@ class RemoveQdq(OnSomeNodes):
         Raises:
             PassError: An option names nothing.
         """
-        inserter, removed = Inserter(model), 0
-        for node in self.select(model):
+        removed = int(self.open_functions(model, QUANTISERS))
+        inserter = Inserter(model)
+        for node in self.select(model, bodies=True):
             if node.domain or node.op_type != "DequantizeLinear" or node.graph is None:
                 continue
             levels = node.inputs[0]
@@ -71,9 +77,11 @@ def remove_pair(first: ir.Node, second: ir.Node, inserter: Inserter) -> bool:
     if source is None or source.dtype is None or source.dtype is not result.dtype:
         return False
     parameters = [v for v in (*first.inputs[1:], *second.inputs[1:]) if v is not None]
-    model, ends = inserter.model, list(inserter.model.graph.outputs)
+    graph, maker = second.graph, source.producer()
+    assert graph is not None, "it stands somewhere"
+    ends = list(graph.outputs)
     if result in ends:
-        if source.is_graph_output() or source.producer() is None:
+        if source.is_graph_output() or maker is None or maker.graph is not graph:
             (kept,) = inserter.node(
                 "Identity", [source], [source.dtype], str(result.name), behind=second
             )
@@ -81,11 +89,13 @@ def remove_pair(first: ir.Node, second: ir.Node, inserter: Inserter) -> bool:
         name = str(result.name)
         result.name = inserter.namer.value(f"{name}_rounded")
         source.name, source.shape = name, result.shape
-        model.graph.outputs[ends.index(result)] = source
+        for place in (i for i, end in enumerate(ends) if end is result):
+            graph.outputs[place] = source
     result.replace_all_uses_with(source)
-    model.graph.remove(second, safe=True)
-    if not first.outputs[0].uses() and not first.outputs[0].is_graph_output():
-        model.graph.remove(first, safe=True)
+    graph.remove(second, safe=True)
+    levels = first.outputs[0]
+    if not levels.uses() and not levels.is_graph_output() and first.graph is not None:
+        first.graph.remove(first, safe=True)
     for value in parameters:
         drop_constant(value)
     return True

@@ -13,6 +13,7 @@ from pydantic import Field
 from onnx_passes import passes
 from onnx_passes.passes.precision._insert import Inserter
 from onnx_passes.passes.precision._layers import Layer, layers_of
+from onnx_passes.passes.precision._probes import ProbeReach, in_body
 from onnx_passes.passes.precision._record import Array
 from onnx_passes.passes.precision._scaling import (
     Absorber,
@@ -23,6 +24,9 @@ from onnx_passes.passes.precision._scaling import (
 )
 from onnx_passes.passes.precision._select import OnData
 from onnx_passes.passes.precision._signature import WIDE
+
+REACH = "reach of values in bodies by channel"
+"""Key, in what passes of a run share, of the ends of channels by the name of a value."""
 
 
 @passes.verify.tolerance
@@ -42,8 +46,11 @@ class SmoothActivations(OnData):
     exactly, as long as they are normal numbers; others round weights once more. Hence the
     tolerance. Values that change get other names.
 
-    Leaves alone: all but Conv, Gemm and MatMul by a constant in the main graph; groups of a
-    Conv; stacks of matrices; weights over 2^40.
+    Channels of values in bodies are those over all iterations. Calls of functions are replaced
+    by their bodies.
+
+    Leaves alone: all but Conv, Gemm and MatMul by a constant; groups of a Conv; stacks of
+    matrices; weights over 2^40; layers in bodies that do not run on the data.
 
     Attributes:
         nodes: Names of nodes, or patterns such as ``/encoder/*``; empty for all.
@@ -73,36 +80,62 @@ class SmoothActivations(OnData):
             PassError: There is no data, the model does not run on it, or an option names
                 nothing.
         """
+        opened = self.open_functions(model)
         inserter = Inserter(model)
         readers: dict[ir.Value, list[Layer]] = defaultdict(list)
-        for layer in layers_of(self.select(model))[0]:
+        for layer in layers_of(self.select(model, bodies=True))[0]:
             if can_scale_input(layer, inserter) and layer.node.inputs[0] is not None:
                 readers[layer.node.inputs[0]].append(layer)
         if not readers:
-            return ir.passes.PassResult(model, modified=False)
+            return ir.passes.PassResult(model, modified=opened)
         ends = self._ends(model, readers)
         modified = [
-            self._smooth(value, layers, *ends[str(value.name)], inserter)
+            self._smooth(value, layers, *ends[value], inserter)
             for value, layers in readers.items()
-            if str(value.name) in ends
+            if value in ends
         ]
-        return ir.passes.PassResult(model, modified=any(modified))
+        return ir.passes.PassResult(model, modified=opened or any(modified))
 
     def _ends(
         self, model: ir.Model, readers: Mapping[ir.Value, list[Layer]]
-    ) -> dict[str, tuple[Array, Array]]:
+    ) -> dict[ir.Value, tuple[Array, Array]]:
         """Return the least and the greatest element of each channel of the values."""
-        axes = {str(v.name): channel_axis(layers[0]) for v, layers in readers.items()}
-        found: dict[str, tuple[Array, Array]] = {}
-        for sample in self.values(model, list(axes), "see what layers read"):
+        inner = {v: layers[0] for v, layers in readers.items() if in_body(layers[0], model)}
+        outer = {str(v.name): v for v in readers if v not in inner}
+        found = self._inner_ends(model, inner)
+        for sample in self.values(model, list(outer), "see what layers read") if outer else ():
             for name, array in sample.items():
-                axis = axes[name] % array.ndim
+                value = outer[name]
+                axis = channel_axis(readers[value][0]) % array.ndim
                 finite = np.where(np.isfinite(array), array, 0.0)
                 rest = tuple(i for i in range(array.ndim) if i != axis)
                 low, high = finite.min(rest, initial=0.0), finite.max(rest, initial=0.0)
-                least, most = found.get(name, (low, high))
-                found[name] = np.minimum(low, least), np.maximum(high, most)
+                least, most = found.get(value, (low, high))
+                found[value] = np.minimum(low, least), np.maximum(high, most)
         return found
+
+    def _inner_ends(
+        self, model: ir.Model, layers: Mapping[ir.Value, Layer]
+    ) -> dict[ir.Value, tuple[Array, Array]]:
+        """Return those of values in bodies, over all iterations."""
+        # Runs that share recorded values share these; there, values have names of their own.
+        shared = bool(self.context.values)
+        known: dict[object, Any] = self.state_dict.setdefault(REACH, {}) if shared else {}
+        keys: dict[ir.Value, object] = {v: v.name if shared else v for v in layers}
+        probes: dict[ir.Value, ProbeReach] = {}
+        for value, layer in layers.items():
+            weight = layer.node.inputs[layer.weight or 1]
+            assert weight is not None, "it was looked at"
+            assert weight.shape is not None, "a constant has a shape"
+            sizes = weight.shape.numpy()
+            probes[value] = ProbeReach(
+                sizes[layer.depth or 0], channel_axis(layer), len(sizes)
+            )
+        wanted = {v: (v, item) for v, item in probes.items() if keys[v] not in known}
+        for value, vectors in self.measure(model, wanted, "see what layers read").items():
+            known[keys[value]] = probes[value].ends(vectors)
+        # A body that does not run on the data shows nothing.
+        return {v: known[key] for v, key in keys.items() if np.any(known.get(key, 0))}
 
     def _smooth(
         self,

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from onnx_passes.report.page.markup import Element, tag
-from onnx_passes.report.text import number
+from onnx_passes.report.text import number, size
 
 _WIDTH, _HEIGHT = 960, 420
 _LEFT, _RIGHT, _TOP, _BOTTOM = 74, 36, 18, 52
@@ -85,7 +85,8 @@ def _grid(axes: _Axes, unit: str) -> Iterator[Element]:
     for share in (0, 0.25, 0.5, 0.75, 1):
         x = axes.x(share * axes.most)
         yield tag("line", class_="grid", x1=x, x2=x, y1=_TOP, y2=_HEIGHT - _BOTTOM)
-        told = number(share * axes.most)
+        cost = share * axes.most
+        told = size(round(cost)) if unit == "B" else number(cost)
         yield tag("text", told, x=x, y=_HEIGHT - _BOTTOM + 20, text_anchor="middle")
     middle = (_LEFT + _WIDTH - _RIGHT) / 2
     yield tag("text", f"cost [{unit}]", x=middle, y=_HEIGHT - 8, text_anchor="middle")

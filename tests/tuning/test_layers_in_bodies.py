@@ -1,0 +1,191 @@
+"""Layers in the bodies of If and Loop are groups of their own."""
+
+import contextlib
+import json
+
+import numpy as np
+import onnx_ir as ir
+import pytest
+
+from onnx_passes.cli.main import main
+from onnx_passes.model.walk import weight_bytes
+from onnx_passes.runtime.ort import OnnxRuntimeEngine
+from onnx_passes.tuning.audit import audit
+from onnx_passes.tuning.formats import BUILTIN, Known, convert
+from onnx_passes.tuning.groups import partition, prepare, read_by_layers
+from onnx_passes.tuning.recorded import record
+from onnx_passes.tuning.score import Scorer
+from tests.passes.precision.bodies import cascade, writer
+
+TEXT = "usage: python [option] ... [-c cmd | -m mod | file | -] [arg] ...\n" * 3
+TOKENS = np.array(
+    [[max(0, min(95, ord(c) - 32)) for c in TEXT[i : i + 64]] for i in range(0, 64, 8)],
+    np.int64,
+)
+
+
+def scored(model, feed, formats, objective="size"):
+    """Return the groups of a model, the scores by group and format, and what was recorded."""
+    model = prepare(model)
+    groups = partition(model, formats, {}, 99)
+    items = {name: BUILTIN[name] for name in ("float32", *formats)}
+    engine = OnnxRuntimeEngine(optimization="all")
+    scorer = Scorer(model, groups, items, engine, objective, [feed])
+    found = {(s.group, s.format): s for s in scorer.score(lambda group, item: None)}
+    return model, groups, found, scorer
+
+
+def test_each_layer_of_a_loop_is_a_group_with_a_score_of_its_own():
+    formats = ["float16", "int8-static", "int4-gptq"]
+    model, groups, found, _ = scored(writer(), {"tokens": TOKENS}, formats)
+    assert len(groups) == 13
+    assert not any(score.refused for score in found.values())
+    noise = {group: found[group.name, "int4-gptq"].snr for group in groups}
+    assert len({round(value, 3) for value in noise.values()}) > 8
+    for group in groups:
+        half, small = (found[group.name, item] for item in ("float16", "int4-gptq"))
+        assert half.snr > small.snr
+    for group in groups[1:]:  # the first has an embedding, which only float16 makes smaller
+        assert found[group.name, "float16"].cost > found[group.name, "int4-gptq"].cost
+    # What the loop needs is counted once.
+    start = sum(found[group.name, "float32"].cost for group in groups)
+    assert start == pytest.approx(weight_bytes(model), rel=0.02)
+
+
+def test_sound_bounds_in_bodies_hold_over_all_iterations():
+    _, _, found, _ = scored(writer(), {"tokens": TOKENS}, ["int8-weights"])
+    bounds = found["net/block0.up.product", "int8-weights"].bounds
+    assert bounds.keys() == {"net/block0.up.product"}
+    assert 0 < bounds["net/block0.up.product"] < 10
+
+
+def test_sound_bounds_of_smoothed_layers_in_bodies(images):
+    feed = {"small/image": images[:50]}
+    formats = ["int8-static", "int8-static-smooth"]
+    found = scored(cascade(), feed, formats)[2]
+    name = "large/block0.up.product"
+    plain, smooth = (found[name, item].bounds[name] for item in formats)
+    assert 0 < smooth < 4 * plain
+
+
+def test_layers_of_a_branch_that_is_not_taken_stay_in_float32(images):
+    feed = {"small/image": images[:20]}
+    _, groups, found, _ = scored(cascade(limit=-1e6), feed, ["int4-weights"])
+    refused = {g.name: found[g.name, "int4-weights"].refused for g in groups}
+    assert refused["small/layer1"] == ""
+    inner = [why for name, why in refused.items() if name.startswith("large/")]
+    assert len(inner) == 20
+    assert set(inner) == {"its body does not run on the data"}
+
+
+@pytest.mark.parametrize("objective", ["time", "bops"])
+def test_layers_in_bodies_cost_less_in_fewer_bits(images, objective):
+    feed = {"small/image": images[:20]}
+    _, groups, found, _ = scored(cascade(), feed, ["int8-static"], objective)
+    large = [g.name for g in groups if g.name.startswith("large/")]
+    assert all(found[name, "float32"].cost > 0 for name in large)
+    if objective == "bops":
+        assert all(found[n, "int8-static"].cost < found[n, "float32"].cost for n in large)
+
+
+def prepared(images):
+    model = prepare(cascade())
+    groups = partition(model, ["int8-static"], {}, 99)
+    feed = {"small/image": images[:50]}
+    found = record(model, OnnxRuntimeEngine(), [feed], read_by_layers(model))
+    known = Known(found.ranges, found.rows)
+    nodes = [name for group in groups for name in group.nodes]
+    saved = convert(model, {"int8-static": nodes}, BUILTIN, known)
+    names = {group.name: "int8-static" for group in groups}
+    return saved, (model, groups, names, BUILTIN, found.ranges)
+
+
+@pytest.mark.parametrize("fault", ["none", "scale", "zero point", "integers", "not rounded"])
+def test_faults_in_a_body_are_found_and_named(images, fault):
+    saved, asked = prepared(images)
+    body = next(g for g in saved.graphs() if any(n.name == "large/head.product" for n in g))
+    layer = next(node for node in body if node.name == "large/head.product")
+    pair, weight = (value.producer() for value in layer.inputs[:2])
+    if fault == "scale":
+        spoil(pair.inputs[1], lambda array: array * 3)
+    elif fault == "zero point":
+        spoil(pair.inputs[2], lambda array: (array + 9).astype(array.dtype))
+    elif fault == "integers":
+        spoil(weight.inputs[0], lambda array: np.roll(array, 1, 0))
+    elif fault == "not rounded":
+        layer.replace_input_with(0, pair.inputs[0].producer().inputs[0])
+    found = audit(saved, *asked)
+    assert bool(found) == (fault != "none")
+    if fault in ("integers", "not rounded"):
+        assert [finding.node for finding in found] == ["large/head.product"]
+
+
+def spoil(value, change):
+    value.const_value = ir.tensor(change(value.const_value.numpy()), name=value.name)
+
+
+def test_biases_in_bodies_are_corrected_in_the_whole_model_as_in_the_region(images):
+    model = prepare(cascade())
+    groups = partition(
+        model, ["int8-static-corrected"], {"all": ({"nodes": ["large/*"]}, [])}, 9
+    )
+    feed = {"small/image": images[:50]}
+    found = record(model, OnnxRuntimeEngine(), [feed], read_by_layers(model))
+    known = Known(found.ranges, found.rows)
+    saved = convert(model, {"int8-static-corrected": groups[0].nodes}, BUILTIN, known)
+    assert any("corrected" in name or "shift" in name for name in saved.graph.initializers)
+
+
+def run_command(folder, *words):
+    with contextlib.chdir(folder), pytest.raises(SystemExit) as end:
+        main(["tune", *map(str, words)])
+    return end.value.code or 0
+
+
+@pytest.fixture
+def folder(tmp_path):
+    ir.save(writer(), tmp_path / "writer.onnx")
+    np.save(tmp_path / "tokens.npy", TOKENS)
+    (tmp_path / "tune.yaml").write_text(
+        "reference: {inputs: {tokens: tokens.npy}}\n"
+        "verify: {metrics: {snr: [15, .inf]}}\n"
+        "tune: {formats: [int8-weights, float16], objective: size}\n"
+    )
+    return tmp_path
+
+
+def test_the_command_line_tunes_a_loop_and_explains_a_node_of_it(folder, capfd):
+    options = ("writer.onnx", "-c", "tune.yaml", "--record", "search")
+    assert run_command(folder, *options, "-o", "out.onnx", "--json", "found.json") == 0
+    data = json.loads((folder / "found.json").read_text())
+    assert data["cost"]["chosen"] < 0.6 * data["cost"]["original"]
+    chosen = {group["group"]: group["format"] for group in data["groups"]}
+    assert "net/block0.up.product" in chosen
+    session = OnnxRuntimeEngine().prepare(ir.load(folder / "out.onnx"))
+    with session as running:
+        assert set(running.run({"tokens": TOKENS})) == {"written", "scores"}
+    capfd.readouterr()
+    assert run_command(folder, *options, "--explain", "net/block0.up.product") == 0
+    told = capfd.readouterr().out
+    assert f"has the format {chosen['net/block0.up.product']}" in told
+    assert "sound bound" in told
+
+
+def test_debug_names_the_nodes_of_a_loop(folder, capfd):
+    text = (folder / "tune.yaml").read_text()
+    (folder / "tune.yaml").write_text(text.replace("15,", "60,"))
+    assert run_command(folder, "writer.onnx", "-c", "tune.yaml", "--debug") == 0
+    told = capfd.readouterr().out
+    assert "must stay in float32" in told
+    assert "net/block" in told
+
+
+def test_the_name_of_a_loop_means_what_is_in_it(images):
+    model = prepare(writer())
+    words = {"decoder": ({"nodes": ["write"], "skip_operators": ["Gather"]}, [])}
+    (group,) = partition(model, ["float16"], words, 9)
+    assert "net/head.product" in group.nodes
+    inner = [n for n in model.graph.all_nodes() if n.graph is not model.graph]
+    gathers = {n.name for n in inner if n.op_type == "Gather"}
+    assert gathers
+    assert not gathers & set(group.nodes)
